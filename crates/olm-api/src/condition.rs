@@ -284,3 +284,29 @@ pub mod operator_condition {
     /// The only type that OLM interprets: whether the operator may be upgraded now.
     pub const UPGRADEABLE: &str = "Upgradeable";
 }
+
+/// Condition types, reasons and messages of a ClusterCatalog.
+pub mod cluster_catalog {
+    /// Type: whether the content in the cluster follows the source.
+    pub const PROGRESSING: &str = "Progressing";
+    /// Type: whether content is served.
+    pub const SERVING: &str = "Serving";
+    /// Reason of [`PROGRESSING`]: nothing is left to do.
+    pub const SUCCEEDED: &str = "Succeeded";
+    /// Reason of [`PROGRESSING`]: an attempt failed, and is repeated.
+    pub const RETRYING: &str = "Retrying";
+    /// Reason of [`PROGRESSING`]: an attempt failed, and a repetition cannot help.
+    pub const BLOCKED: &str = "Blocked";
+    /// Reason of [`SERVING`]: content is served.
+    pub const AVAILABLE: &str = "Available";
+    /// Reason of [`SERVING`]: there is no content.
+    pub const UNAVAILABLE: &str = "Unavailable";
+    /// Reason of [`SERVING`]: the catalog is switched off.
+    pub const USER_SPECIFIED_UNAVAILABLE: &str = "UserSpecifiedUnavailable";
+    /// Message of [`SUCCEEDED`].
+    pub const SUCCEEDED_MESSAGE: &str = "Successfully unpacked and stored content from resolved source";
+    /// Message of [`AVAILABLE`].
+    pub const AVAILABLE_MESSAGE: &str = "Serving desired content from resolved source";
+    /// Message of both types while the catalog is switched off.
+    pub const SWITCHED_OFF_MESSAGE: &str = "Catalog availability mode is set to Unavailable";
+}

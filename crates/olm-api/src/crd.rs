@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
 pub use self::unknown::{UnknownField, unknown_fields};
-use crate::{packages, v1, v1alpha1, v1alpha2, v2};
+use crate::{extension_v1, packages, v1, v1alpha1, v1alpha2, v2};
 
 /// Kind of the definitions.
 pub const KIND: &str = "CustomResourceDefinition";
@@ -33,7 +33,7 @@ const KEPT: [(&str, &str); 2] = [
     ("argocd.argoproj.io/sync-options", "Prune=false,Delete=false"),
 ];
 
-/// A CustomResourceDefinition and the name of its file under `manifests/crds`.
+/// A CustomResourceDefinition and the name of its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
     /// Plural name of the kind; the file is `<name>.yaml`.
@@ -53,7 +53,7 @@ enum Root {
     Free,
 }
 
-/// Returns all definitions, sorted by name.
+/// Returns the definitions of `operators.coreos.com`, sorted by name.
 ///
 /// # Errors
 /// If a type has no JSON schema of the form Kubernetes accepts; a defect of this crate, found by its tests.
@@ -98,6 +98,18 @@ pub fn definitions() -> Result<Vec<Definition>, serde_json::Error> {
     ];
     definitions.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(definitions)
+}
+
+/// Returns the definitions of OLM v1, sorted by name; their files are under `manifests/crds-v1`. They are apart because a cluster
+/// may have OLM v1 from elsewhere.
+///
+/// # Errors
+/// As for [`definitions`].
+pub fn v1_definitions() -> Result<Vec<Definition>, serde_json::Error> {
+    Ok(vec![definition(vec![version::<extension_v1::ClusterCatalog>(
+        Root::MetadataAndSpec,
+        "A file-based catalog in an image, whose content is served in the cluster.",
+    )?])])
 }
 
 /// Returns the schema of a PackageManifest, which has no CustomResourceDefinition because it is not stored.

@@ -12,6 +12,7 @@ pub mod config_map_catalog;
 pub mod crd;
 pub mod decode;
 pub mod embedded;
+pub mod extension_v1;
 pub mod hash;
 pub mod install_mode;
 pub mod labels;
@@ -37,7 +38,7 @@ pub use embedded::Embedded;
 pub use manifest::{decode_csv_manifest, decode_manifest};
 pub use sparse::{List, Map};
 
-/// Group of all stored kinds.
+/// Group of all stored kinds except those of [`extension_v1`].
 pub const GROUP: &str = "operators.coreos.com";
 
 /// Fields that a struct does not know, as they came.

@@ -2,6 +2,8 @@
 
 /// Longest name of a Service.
 pub const MAX_SERVICE_NAME: usize = 63;
+/// Longest DNS subdomain.
+const MAX_DNS1123_SUBDOMAIN: usize = 253;
 
 /// Returns the name of the Service in front of a Deployment that serves webhooks or APIs. A Service's name has no dots.
 pub fn service_name(deployment: &str) -> String {
@@ -11,11 +13,28 @@ pub fn service_name(deployment: &str) -> String {
 /// Returns true for a DNS subdomain, the name most objects may have, as RFC 1123 defines it and Kubernetes checks it. Names in
 /// statuses, labels and descriptions are arbitrary text; a name that passes this check is safe as part of a path.
 pub fn is_dns1123_subdomain(name: &str) -> bool {
+    name.len() <= MAX_DNS1123_SUBDOMAIN && has_dns1123_labels(name)
+}
+
+/// Returns the faults of a name that is no DNS subdomain, in the words of Kubernetes; empty for one that is.
+pub fn dns1123_subdomain_faults(name: &str) -> Vec<&'static str> {
+    const LENGTH: &str = "must be no more than 253 characters";
+    const LABELS: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
+        start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+        '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+    let faults = [
+        (name.len() > MAX_DNS1123_SUBDOMAIN, LENGTH),
+        (!has_dns1123_labels(name), LABELS),
+    ];
+    let found = faults.into_iter().filter(|(is_fault, _)| *is_fault);
+    found.map(|(_, text)| text).collect()
+}
+
+fn has_dns1123_labels(name: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let is_label = |label: &str| {
+    name.split('.').all(|label| {
         !label.is_empty() && !label.starts_with('-') && !label.ends_with('-') && label.bytes().all(is_inner)
-    };
-    name.len() <= 253 && name.split('.').all(is_label)
+    })
 }
 
 #[cfg(test)]
@@ -49,6 +68,23 @@ mod tests {
         ];
         for name in others {
             assert!(!is_dns1123_subdomain(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn every_fault_of_a_name_is_reported() {
+        let too_long = format!("{}-", "a".repeat(253));
+        for (name, starts) in [
+            ("a.b", vec![]),
+            (".", vec!["a lowercase RFC 1123"]),
+            (&"a".repeat(254), vec!["must be no more"]),
+            (&too_long, vec!["must be no more", "a lowercase RFC 1123"]),
+        ] {
+            let faults = dns1123_subdomain_faults(name);
+            let matches = |(fault, start): (&&str, &&str)| fault.starts_with(*start);
+            assert_eq!(faults.len(), starts.len(), "{name}");
+            assert!(faults.iter().zip(&starts).all(matches), "{name}: {faults:?}");
+            assert_eq!(faults.is_empty(), is_dns1123_subdomain(name), "{name}");
         }
     }
 }

@@ -10,13 +10,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use olm_api::crd::{Definition, definitions};
+use olm_api::crd::{Definition, definitions, v1_definitions};
 use olm_testing::shared::shared_path;
 use serde_json::Value;
 use support::{Change, changes, read_yaml, sorted};
 
 /// Set to rewrite the manifests instead of comparing them, as `cargo xtask gen` does.
 const UPDATE: &str = "OLM_UPDATE_GENERATED";
+
+/// Folders of the manifests: of `operators.coreos.com`, and of OLM v1.
+const FOLDERS: [&str; 2] = ["manifests/crds", "manifests/crds-v1"];
 
 const HEADER: &str = "# Generated from crates/olm-api by `cargo xtask gen`. Do not edit.\n";
 
@@ -56,6 +59,11 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// Returns the definitions of both APIs.
+fn all() -> Vec<Definition> {
+    [definitions().unwrap(), v1_definitions().unwrap()].concat()
+}
+
 fn render(definition: &Definition) -> String {
     format!(
         "{HEADER}{}",
@@ -65,23 +73,26 @@ fn render(definition: &Definition) -> String {
 
 #[test]
 fn crd_manifests_are_fresh() {
-    let folder = workspace().join("manifests/crds");
+    let folders = FOLDERS.map(|folder| workspace().join(folder));
+    let [classic, v1] = &folders;
     let definitions = definitions().unwrap();
-    let mut expected: Vec<_> = definitions
-        .iter()
-        .map(|definition| {
-            (
-                folder.join(format!("{}.yaml", definition.name)),
-                render(definition),
-            )
-        })
-        .collect();
+    let of_v1 = v1_definitions().unwrap();
+    let files = |folder: &Path, definitions: &[Definition]| -> Vec<(PathBuf, String)> {
+        let file = |definition: &Definition| folder.join(format!("{}.yaml", definition.name));
+        let rendered = definitions.iter();
+        rendered
+            .map(|definition| (file(definition), render(definition)))
+            .collect()
+    };
+    let mut expected = [files(classic, &definitions), files(v1, &of_v1)].concat();
     expected.push((
         workspace().join("crates/olm-api/src/manifest/field_table.rs"),
         field_table::render(&definitions),
     ));
     if std::env::var_os(UPDATE).is_some() {
-        fs::create_dir_all(&folder).unwrap();
+        for folder in &folders {
+            fs::create_dir_all(folder).unwrap();
+        }
         for (file, text) in &expected {
             fs::write(file, text).unwrap();
         }
@@ -94,18 +105,18 @@ fn crd_manifests_are_fresh() {
             file.display()
         );
     }
-    let files: BTreeSet<_> = sorted(&folder).into_iter().collect();
+    let files: BTreeSet<_> = folders.iter().flat_map(|folder| sorted(folder)).collect();
     let known: BTreeSet<_> = expected
         .into_iter()
         .map(|(file, _)| file)
-        .filter(|file| file.starts_with(&folder))
+        .filter(|file| folders.iter().any(|folder| file.starts_with(folder)))
         .collect();
     assert_eq!(files, known, "a manifest without a type");
 }
 
 #[test]
 fn crd_manifests_are_valid_definitions_that_apply_takes() {
-    for definition in definitions().unwrap() {
+    for definition in all() {
         let typed: CustomResourceDefinition = serde_json::from_value(definition.manifest.clone()).unwrap();
         let again = serde_json::to_value(&typed).unwrap();
         let lost: Vec<_> = changes(&definition.manifest, &again)
@@ -138,7 +149,7 @@ fn crd_manifests_are_valid_definitions_that_apply_takes() {
 /// Deleting a definition would delete every Subscription and ClusterServiceVersion.
 #[test]
 fn definitions_are_left_by_tools_that_take_away_what_they_brought() {
-    for definition in definitions().unwrap() {
+    for definition in all() {
         assert_eq!(
             definition.manifest["metadata"]["annotations"],
             serde_json::json!({
@@ -163,8 +174,11 @@ fn crds_mean_the_same_as_those_in_clusters() {
         return;
     };
     let mut found = BTreeSet::new();
-    for Definition { name, manifest } in definitions().unwrap() {
-        let theirs = read_yaml(&golden.join(format!("{name}.yaml"))).remove(0);
+    let classic = definitions().unwrap().into_iter().map(|it| (it.name.clone(), it));
+    let v1 = v1_definitions().unwrap().into_iter();
+    let v1 = v1.map(|it| (format!("v1-{}", it.name), it));
+    for (file, Definition { name, manifest }) in classic.chain(v1) {
+        let theirs = read_yaml(&golden.join(format!("{file}.yaml"))).remove(0);
         let (ours, theirs) = (comparable(&manifest), comparable(&theirs));
         for (ours, theirs) in ours.iter().zip(&theirs) {
             let changes = changes(theirs, ours);
@@ -227,7 +241,7 @@ fn strip(value: &mut Value) {
 
 #[test]
 fn fields_of_ours_are_described_and_fields_of_core_types_are_not() {
-    for Definition { name, manifest } in definitions().unwrap() {
+    for Definition { name, manifest } in all() {
         for version in manifest["spec"]["versions"].as_array().unwrap() {
             let schema = &version["schema"]["openAPIV3Schema"];
             assert!(schema["description"].is_string(), "{name}: kind");

@@ -1,5 +1,5 @@
-//! `catalog-operator`, `olm-operator` and `package-server` in one program, selected by the name it is called by. They share most
-//! of their code, so an image contains it once. Decision record 0043.
+//! `catalog-operator`, `olm-operator`, `package-server` and `catalogd` in one program, selected by the name it is called by. They
+//! share most of their code, so an image contains it once. Decision record 0043.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -21,6 +21,7 @@ Programs:
   catalog-operator  CatalogSource, Subscription and InstallPlan
   olm-operator      ClusterServiceVersion and OperatorGroup
   package-server    the API of PackageManifests
+  catalogd          ClusterCatalog, and the server of their contents
 
 `olm-controllers <PROGRAM> --help` tells the flags of each.";
 
@@ -30,6 +31,7 @@ enum Program {
     CatalogOperator,
     OlmOperator,
     PackageServer,
+    Catalogd,
 }
 
 impl Program {
@@ -38,6 +40,7 @@ impl Program {
             "catalog-operator" => Some(Self::CatalogOperator),
             "olm-operator" => Some(Self::OlmOperator),
             "package-server" => Some(Self::PackageServer),
+            "catalogd" => Some(Self::Catalogd),
             _ => None,
         }
     }
@@ -47,6 +50,7 @@ impl Program {
             Self::CatalogOperator => catalog_operator::program::main(arguments),
             Self::OlmOperator => olm_operator::program::main(arguments),
             Self::PackageServer => package_server::program::main(arguments),
+            Self::Catalogd => catalogd::program::main(arguments),
         }
     }
 }
@@ -128,6 +132,10 @@ mod tests {
             (
                 "olm-controllers package-server --secure-port 1",
                 run(Program::PackageServer, "package-server --secure-port 1"),
+            ),
+            (
+                "/bin/catalogd --leader-elect",
+                run(Program::Catalogd, "/bin/catalogd --leader-elect"),
             ),
             ("olm-controllers --help", Call::Help),
             ("olm-controllers", Call::Unknown(None)),

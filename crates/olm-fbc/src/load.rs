@@ -9,6 +9,8 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::schema::{Blob, BlobError};
 use crate::yaml;
 
@@ -246,6 +248,36 @@ pub fn read_file<E: From<LoadError>>(
     path: &Path,
     visit: &mut impl FnMut(Result<Blob, LoadError>, &Origin) -> Result<(), E>,
 ) -> Result<(), E> {
+    read_file_values(root, path, &mut |value, origin| {
+        let blob = value.and_then(|value| {
+            Blob::from_value(value).map_err(|source| LoadError::Blob {
+                origin: origin.clone(),
+                source: source.look_up(|| fs::read_to_string(root.join(path)).ok()),
+            })
+        });
+        visit(blob, origin)
+    })
+}
+
+/// Reads every document below `root` as it is written, whatever its schema; otherwise as [`read`].
+///
+/// # Errors
+/// The errors of [`files`] and of `visit`.
+pub fn read_values<E: From<LoadError>>(
+    root: &Path,
+    mut visit: impl FnMut(Result<Value, LoadError>, &Origin) -> Result<(), E>,
+) -> Result<(), E> {
+    for path in files(root)? {
+        read_file_values(root, &path, &mut visit)?;
+    }
+    Ok(())
+}
+
+fn read_file_values<E: From<LoadError>>(
+    root: &Path,
+    path: &Path,
+    visit: &mut impl FnMut(Result<Value, LoadError>, &Origin) -> Result<(), E>,
+) -> Result<(), E> {
     let mut origin = Origin {
         file: path.display().to_string().into(),
         document: 0,
@@ -259,13 +291,7 @@ pub fn read_file<E: From<LoadError>>(
         origin.document += 1;
         match documents.next() {
             None => return Ok(()),
-            Some(Ok(value)) => {
-                let blob = Blob::from_value(value).map_err(|source| LoadError::Blob {
-                    origin: origin.clone(),
-                    source: source.look_up(|| fs::read_to_string(root.join(path)).ok()),
-                });
-                visit(blob, &origin)?;
-            }
+            Some(Ok(value)) => visit(Ok(value), &origin)?,
             Some(Err(source)) => {
                 let error = LoadError::Document {
                     origin: origin.clone(),

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use go_compat::json::{self, Html};
 use serde::Serialize;
-use serde_json::ser::{Formatter, PrettyFormatter};
+use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 
 use crate::schema::Blob;
 use crate::yaml;
@@ -100,10 +100,20 @@ pub fn write_json(value: &impl Serialize, mut out: impl Write) -> io::Result<()>
     out.write_all(b"\n")
 }
 
-/// Writes floats and the two Unicode line separators as Go does.
-struct GoFormatter(PrettyFormatter<'static>);
+/// Writes any value as JSON on one line, without blanks, and a line break.
+///
+/// # Errors
+/// The writer's errors.
+pub fn write_line(value: &impl Serialize, mut out: impl Write) -> io::Result<()> {
+    let formatter = GoFormatter(CompactFormatter);
+    value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, formatter))?;
+    out.write_all(b"\n")
+}
 
-impl Formatter for GoFormatter {
+/// Writes floats and the two Unicode line separators as Go does.
+struct GoFormatter<F>(F);
+
+impl<F: Formatter> Formatter for GoFormatter<F> {
     fn write_f64<W: ?Sized + Write>(&mut self, out: &mut W, value: f64) -> io::Result<()> {
         out.write_all(json::float(value).as_bytes())
     }
@@ -253,6 +263,17 @@ mod tests {
             r#"{"floats": [1,1000,-0,100000000000000000000,1e+21,0.000001,1e-7,0.1],"large": 9007199254740993,"text": "<&>\u2028a\u2029\u0001\b\f"#
                 .to_owned()
                 + "\u{7f}é\"}"
+        );
+    }
+
+    #[test]
+    fn a_line_is_written_as_go_writes_it() {
+        let value = json!({"z": [1.0, {"<&>": "a\nb\u{2028}"}], "a": {}, "b": 1e21});
+        let mut out = Vec::new();
+        write_line(&value, &mut out).expect("text");
+        assert_eq!(
+            String::from_utf8(out).expect("text"),
+            "{\"a\":{},\"b\":1e+21,\"z\":[1,{\"<&>\":\"a\\nb\\u2028\"}]}\n"
         );
     }
 

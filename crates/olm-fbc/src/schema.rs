@@ -3,18 +3,17 @@
 //! Reading keeps unknown data: unknown schemas as a whole, unknown fields in `extra`, so rendering a catalog loses nothing. Keys
 //! match case-insensitively, as in upstream's decoder. Rules: `docs/reference/catalog-files.md`.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::did_you_mean::did_you_mean;
 use crate::property::Property;
 use crate::yaml;
 
 mod field_reader;
+mod meta;
 
 use field_reader::{FieldError, FieldReader};
+pub use meta::Meta;
 
 /// Schema names.
 pub mod schemas {
@@ -174,9 +173,6 @@ pub struct Other {
     pub blob: Map<String, Value>,
 }
 
-/// Maximum number of characters of an object in a message: enough to recognise it.
-const EXCERPT_CHARS: usize = 100;
-
 /// Error for a document that is not a blob.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlobError {
@@ -269,51 +265,20 @@ impl BlobError {
     }
 }
 
-/// Returns the first characters of an object as text.
-fn excerpt(map: &Map<String, Value>) -> String {
-    let text = serde_json::to_string(map).unwrap_or_default();
-    match text.char_indices().nth(EXCERPT_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
-}
-
-fn is_manifest(map: &Map<String, Value>) -> bool {
-    let has = |key: &str| map.get(key).is_some_and(Value::is_string);
-    has("apiVersion") && has("kind")
-}
-
 impl Blob {
     /// Reads a document.
     ///
     /// # Errors
     /// Not an object, no schema, keys that clash, or a field of the wrong shape.
     pub fn from_value(value: Value) -> Result<Self, BlobError> {
-        let mut map = match value {
-            Value::Object(map) => map,
-            Value::Null => {
-                return Err(BlobError::NoSchema {
-                    object: String::new(),
-                    misspelt: None,
-                    is_manifest: false,
-                });
-            }
-            other => return Err(BlobError::NotAnObject(go_compat::json::kind_of(&other))),
+        let Meta {
+            schema,
+            package,
+            name,
+        } = Meta::of(&value)?;
+        let Value::Object(mut map) = value else {
+            return Err(BlobError::NotAnObject(go_compat::json::kind_of(&value)));
         };
-        check_keys(&map)?;
-        let schema = meta_key(&map, "schema")?;
-        let package = meta_key(&map, "package")?;
-        let name = meta_key(&map, "name")?;
-        if schema.is_empty() {
-            return Err(BlobError::NoSchema {
-                object: excerpt(&map),
-                is_manifest: is_manifest(&map),
-                misspelt: map
-                    .keys()
-                    .find(|key| did_you_mean(key, ["schema"]).is_some())
-                    .cloned(),
-            });
-        }
         if !matches!(
             schema.as_str(),
             schemas::PACKAGE | schemas::CHANNEL | schemas::BUNDLE | schemas::DEPRECATIONS
@@ -382,34 +347,6 @@ impl Blob {
             Self::Deprecations(_) => "",
             Self::Other(other) => &other.name,
         }
-    }
-}
-
-/// Checks that no two keys of a document differ only in case.
-fn check_keys(map: &Map<String, Value>) -> Result<(), BlobError> {
-    let mut spellings: BTreeMap<String, Vec<&String>> = BTreeMap::new();
-    for key in map.keys() {
-        spellings.entry(key.to_lowercase()).or_default().push(key);
-    }
-    match spellings.into_iter().find(|(_, keys)| keys.len() > 1) {
-        None => Ok(()),
-        Some((key, keys)) => Err(BlobError::DuplicateKeys {
-            key,
-            keys: keys.into_iter().cloned().collect(),
-        }),
-    }
-}
-
-/// Reads a field that, unlike others, must not be null.
-fn meta_key(map: &Map<String, Value>, key: &'static str) -> Result<String, BlobError> {
-    match map.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)) {
-        None => Ok(String::new()),
-        Some((_, Value::String(text))) => Ok(text.clone()),
-        Some((_, other)) => Err(BlobError::NotText {
-            key,
-            found: go_compat::json::kind_of(other),
-            unquoted: Unquoted::of(key, other),
-        }),
     }
 }
 

@@ -3,15 +3,21 @@
 //! Nothing is written below the names that an image chooses, so there is no path to escape from. Names with
 //! `..` are refused all the same, because callers may use them as paths.
 
+mod file_store;
+
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::ops::Bound;
+use std::path::Path;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use tar::EntryType;
 
+pub(crate) use self::file_store::FileStore;
+use self::file_store::{CopyError, Stored};
 use crate::error::PullErrorClass;
 use crate::limits::{ENTRY_HEADER_BYTES, LINKS, Limits, ZSTD_WINDOW_LOG};
 
@@ -29,6 +35,8 @@ pub(crate) enum LayerError {
     TooLarge(String),
     #[error("{0}")]
     Malformed(String),
+    #[error("{0}")]
+    Storage(String),
 }
 
 impl LayerError {
@@ -36,6 +44,7 @@ impl LayerError {
         match self {
             Self::TooLarge(_) => PullErrorClass::TooLarge,
             Self::Malformed(_) => PullErrorClass::Malformed,
+            Self::Storage(_) => PullErrorClass::Storage,
         }
     }
 }
@@ -46,6 +55,7 @@ pub(crate) struct Flattened {
     wanted: Vec<String>,
     limits: Limits,
     nodes: BTreeMap<String, Node>,
+    store: FileStore,
     entries: usize,
     unpacked: u64,
     content: u64,
@@ -53,7 +63,7 @@ pub(crate) struct Flattened {
 
 #[derive(Debug, Clone)]
 enum Node {
-    File(Bytes),
+    File(Stored),
     /// Target as a path from the root.
     Link(String),
 }
@@ -79,10 +89,16 @@ impl Flattened {
             wanted,
             limits,
             nodes: BTreeMap::new(),
+            store: FileStore::default(),
             entries: 0,
             unpacked: 0,
             content: 0,
         }
+    }
+
+    /// Keeps the bytes of files in `store`.
+    pub(crate) fn kept_in(self, store: FileStore) -> Self {
+        Self { store, ..self }
     }
 
     /// Reads the next layer: a tar archive, plain or compressed with gzip or zstd.
@@ -162,12 +178,12 @@ impl Flattened {
                 "`{path}` is not a regular file, folder or link"
             )));
         }
-        let bytes = self.read_file(entry, &path, size)?;
-        changes.added.insert(path, Node::File(bytes));
+        let file = self.read_file(entry, &path, size)?;
+        changes.added.insert(path, Node::File(file));
         Ok(())
     }
 
-    fn read_file(&mut self, entry: &mut impl Read, path: &str, size: u64) -> Result<Bytes, LayerError> {
+    fn read_file(&mut self, entry: &mut impl Read, path: &str, size: u64) -> Result<Stored, LayerError> {
         if size > self.limits.file {
             let text = format!(
                 "file `{path}` has {size} bytes, the limit is {}",
@@ -180,15 +196,17 @@ impl Flattened {
             let text = format!("the required files exceed {} bytes", self.limits.content);
             return Err(LayerError::TooLarge(text));
         }
-        let mut bytes = Vec::new();
-        entry.read_to_end(&mut bytes).map_err(|error| broken(&error))?;
-        if bytes.len() as u64 != size {
+        let file = self.store.add(entry).map_err(|error| match error {
+            CopyError::Read(error) => broken(&error),
+            CopyError::Write(error) => LayerError::Storage(format!("file `{path}` cannot be kept: {error}")),
+        })?;
+        if file.length() != size {
             return Err(LayerError::Malformed(format!(
                 "file `{path}` is truncated: {} of {size} bytes",
-                bytes.len()
+                file.length()
             )));
         }
-        Ok(bytes.into())
+        Ok(file)
     }
 
     fn is_wanted(&self, path: &str) -> bool {
@@ -242,14 +260,58 @@ impl Flattened {
 
     /// Returns the files, links followed, by path from the root without leading slash.
     pub(crate) fn into_files(self) -> Result<BTreeMap<String, Bytes>, LayerError> {
-        let mut files = BTreeMap::new();
+        let unread = |path: &str, error: &io::Error| {
+            LayerError::Storage(format!("file `{path}` cannot be read again: {error}"))
+        };
+        let files = self
+            .files()?
+            .into_iter()
+            .map(|(path, file)| -> Result<_, LayerError> {
+                let bytes = self.store.bytes(file).map_err(|error| unread(path, &error))?;
+                Ok((path.to_owned(), bytes))
+            });
+        files.collect()
+    }
+
+    /// Writes the files below a folder into `destination`, which is created. Returns their number.
+    pub(crate) fn write_below(self, folder: &str, destination: &Path) -> Result<usize, LayerError> {
+        let unwritten = |path: &Path, error: &io::Error| {
+            LayerError::Storage(format!("cannot write {}: {error}", path.display()))
+        };
+        let folder = folder.trim_matches('/').trim_start_matches("./");
+        let mut count = 0_usize;
+        for (path, file) in self.files()? {
+            let relative = match folder {
+                "" => Some(path),
+                folder => path.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')),
+            };
+            let Some(relative) = relative else {
+                continue;
+            };
+            // Names have no `..`: they were checked when they were read.
+            let target = destination.join(relative);
+            let write = || {
+                if let Some(parent) = target.parent() {
+                    fs::create_dir_all(parent)?;
+                }
+                self.store.copy(file, &mut File::create(&target)?)
+            };
+            write().map_err(|error| unwritten(&target, &error))?;
+            count = count.saturating_add(1);
+        }
+        Ok(count)
+    }
+
+    /// Returns the files, links followed, by path.
+    fn files(&self) -> Result<Vec<(&str, &Stored)>, LayerError> {
+        let mut files = Vec::new();
         // Links are counted as the copies they become when the files are written.
         let mut copies = 0_u64;
         for (path, node) in &self.nodes {
             if self.is_wanted(path) {
-                let bytes = self.follow(path)?;
+                let file = self.follow(path)?;
                 if matches!(node, Node::Link(_)) {
-                    copies = copies.saturating_add(bytes.len() as u64);
+                    copies = copies.saturating_add(file.length());
                     if copies > self.limits.content {
                         return Err(LayerError::TooLarge(format!(
                             "links refer to more than {} bytes of files",
@@ -257,7 +319,7 @@ impl Flattened {
                         )));
                     }
                 }
-                files.insert(path.clone(), bytes);
+                files.push((path.as_str(), file));
             } else {
                 return Err(LayerError::Malformed(format!(
                     "folder `{path}` is a link; links to folders are not supported"
@@ -267,12 +329,12 @@ impl Flattened {
         Ok(files)
     }
 
-    fn follow(&self, path: &str) -> Result<Bytes, LayerError> {
+    fn follow(&self, path: &str) -> Result<&Stored, LayerError> {
         let mut at = path;
         // One step more than links: the last one reaches the file.
         for _ in 0..=LINKS {
             match self.nodes.get(at) {
-                Some(Node::File(bytes)) => return Ok(bytes.clone()),
+                Some(Node::File(file)) => return Ok(file),
                 Some(Node::Link(target)) => at = target,
                 None => {
                     let text =

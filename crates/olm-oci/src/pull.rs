@@ -10,6 +10,7 @@
 //!   last.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -20,7 +21,7 @@ use crate::config::ImageConfig;
 use crate::content::{ImageContent, View};
 use crate::digest::Digest;
 use crate::error::{PullError, PullErrorClass};
-use crate::layer::Flattened;
+use crate::layer::{FileStore, Flattened};
 use crate::limits::{self, LAYER_DECODERS, Limits};
 use crate::manifest::{ACCEPT, ImageManifest, Manifest, choose_platform, parse_manifest};
 use crate::reference::Reference;
@@ -273,16 +274,41 @@ impl Image {
     /// [`PullError`] with the class of the failure.
     pub async fn files(&mut self, folders: &[String]) -> Result<BTreeMap<String, bytes::Bytes>, PullError> {
         let (image, end) = (self.source.image().clone(), self.end);
-        end.bound(&image, self.read_layers(&image, folders)).await
+        let flattened = Flattened::new(folders, self.limits);
+        let flattened = end.bound(&image, self.read_layers(&image, flattened)).await?;
+        flattened
+            .into_files()
+            .map_err(|error| PullError::of_content(&image, error.class(), error))
+    }
+
+    /// Writes the files below a folder (a path from the root) into `destination`, all layers considered.
+    /// Returns their number. Only the destination, which must exist, holds the files: memory does not grow
+    /// with them. The time of the pull counts from [`Puller::open`].
+    ///
+    /// # Errors
+    /// [`PullError`] with the class of the failure.
+    pub async fn write_below(&mut self, folder: &str, destination: &Path) -> Result<usize, PullError> {
+        let (image, end) = (self.source.image().clone(), self.end);
+        let store = FileStore::on_disk(destination).map_err(|error| {
+            let detail = format!("cannot write in {}: {error}", destination.display());
+            PullError::of_content(&image, PullErrorClass::Storage, detail)
+        })?;
+        let flattened = Flattened::new(&[folder.to_owned()], self.limits).kept_in(store);
+        let flattened = end.bound(&image, self.read_layers(&image, flattened)).await?;
+        let (folder, destination) = (folder.to_owned(), destination.to_owned());
+        let written = tokio::task::spawn_blocking(move || flattened.write_below(&folder, &destination));
+        let written = written
+            .await
+            .map_err(|error| PullError::of_content(&image, PullErrorClass::Storage, error))?;
+        written.map_err(|error| PullError::of_content(&image, error.class(), error))
     }
 
     async fn read_layers(
         &mut self,
         image: &Reference,
-        folders: &[String],
-    ) -> Result<BTreeMap<String, bytes::Bytes>, PullError> {
+        mut flattened: Flattened,
+    ) -> Result<Flattened, PullError> {
         let failed = |class, detail: String| PullError::of_content(image, class, detail);
-        let mut flattened = Flattened::new(folders, self.limits);
         let mut transfer = 0_u64;
         for layer in &self.manifest.layers {
             let digest: Digest = layer
@@ -309,9 +335,7 @@ impl Image {
             flattened = next;
             result.map_err(|error| of_layer(error.class(), &error))?;
         }
-        flattened
-            .into_files()
-            .map_err(|error| failed(error.class(), error.to_string()))
+        Ok(flattened)
     }
 }
 

@@ -38,6 +38,17 @@ async fn what_is_pushed_is_pulled_with_the_same_digest() {
             ["manifests/crd.yaml", "manifests/csv.yaml"]
         );
         assert_eq!(&content.digest, image.digest());
+        let folder = tempfile::tempdir().expect("folder");
+        let mut opened = puller.open(reference, &anonymous).await.expect("opened");
+        let count = opened
+            .write_below("/manifests", folder.path())
+            .await
+            .expect("written");
+        assert_eq!(count, 2);
+        for (name, bytes) in content.below("manifests") {
+            let written = std::fs::read(folder.path().join(name)).expect("file");
+            assert_eq!(written, *bytes, "{name}");
+        }
     }
     let missing = format!("{}/demo/bundle:v2", registry.address);
     let missing = missing.parse().expect("reference");

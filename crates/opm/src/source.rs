@@ -269,18 +269,11 @@ async fn load_image(reference: &Reference, settings: &Settings) -> anyhow::Resul
     let mut image = settings.puller().open(reference, &credentials).await?;
     let labels = image.labels().clone();
     if let Some(configs) = labels.get(INDEX_CONFIGS) {
-        let files = image.files(std::slice::from_ref(configs)).await?;
-        let content = ImageContent {
-            digest: image.digest().clone(),
-            labels: BTreeMap::new(),
-            files,
-        };
+        let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
         // A misspelt label would otherwise render as an empty catalog without an error.
-        if content.below(configs).next().is_none() {
+        if image.write_below(configs, directory.path()).await? == 0 {
             bail!("image {reference} has no files below {configs:?}, which its label {INDEX_CONFIGS} names");
         }
-        let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
-        content.write_below(configs, directory.path())?;
         return load_catalog(directory.path());
     }
     if labels.contains_key(annotations::PACKAGE) {

@@ -11,8 +11,6 @@
 //!   end.
 //! - On shutdown, open requests are finished.
 
-mod patient_io;
-
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -28,6 +26,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use olm_runtime::connections::OpenConnections;
+use olm_runtime::patient_io::PatientIo;
 use olm_runtime::tls::Subject;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
@@ -37,7 +36,6 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use self::patient_io::PatientIo;
 use crate::api::{Api, Peer};
 use crate::limits::{
     HANDSHAKE_TIME, HEAD_BYTES, HEAD_TIME, OTHER_CONNECTION_AGE, OTHER_CONNECTIONS, OTHER_STREAMS,

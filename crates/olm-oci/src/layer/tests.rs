@@ -32,17 +32,24 @@ fn archive(entries: &[E]) -> Vec<u8> {
     builder.into_inner().expect("archive")
 }
 
+/// The result is the same wherever the files are kept.
 fn flatten_with(limits: Limits, wanted: &[&str], layers: &[Vec<u8>]) -> Result<Vec<String>, LayerError> {
     let wanted: Vec<String> = wanted.iter().map(|path| (*path).to_owned()).collect();
-    let mut flattened = Flattened::new(&wanted, limits);
-    for layer in layers {
-        flattened.add_layer(Cursor::new(layer))?;
-    }
-    let files = flattened.into_files()?;
-    Ok(files
-        .iter()
-        .map(|(path, body)| format!("{path}={}", String::from_utf8_lossy(body)))
-        .collect())
+    let folder = tempfile::tempdir().expect("folder");
+    let on_disk = FileStore::on_disk(folder.path()).expect("file");
+    let [memory, disk] = [FileStore::Memory, on_disk].map(|store| -> Result<Vec<String>, LayerError> {
+        let mut flattened = Flattened::new(&wanted, limits).kept_in(store);
+        for layer in layers {
+            flattened.add_layer(Cursor::new(layer))?;
+        }
+        let files = flattened.into_files()?;
+        Ok(files
+            .iter()
+            .map(|(path, body)| format!("{path}={}", String::from_utf8_lossy(body)))
+            .collect())
+    });
+    assert_eq!(memory, disk);
+    memory
 }
 
 fn flatten(wanted: &[&str], layers: &[&[E]]) -> Result<Vec<String>, LayerError> {
@@ -390,4 +397,41 @@ fn truncated_archives_are_malformed() {
         error,
         LayerError::Malformed("file `m/a` is truncated: 1488 of 4096 bytes".into())
     );
+}
+
+#[test]
+fn files_below_a_folder_are_written_with_links_as_copies() {
+    let long = vec![b'x'; 200_000];
+    let layers = [
+        archive(&[
+            File("configs/a/catalog.yaml", b"old"),
+            File("configs/gone.yaml", b"1"),
+            File("configs/b.yaml", &long),
+            File("other", b"2"),
+        ]),
+        archive(&[
+            File("configs/a/catalog.yaml", b"new"),
+            File("configs/.wh.gone.yaml", b""),
+            Symlink("configs/link.yaml", "a/catalog.yaml"),
+        ]),
+    ];
+    for folder in ["/configs", "configs/", "./configs"] {
+        let root = tempfile::tempdir().expect("folder");
+        let store = FileStore::on_disk(root.path()).expect("file");
+        let mut flattened = Flattened::new(&[folder.to_owned()], Limits::BUNDLE).kept_in(store);
+        for layer in &layers {
+            flattened.add_layer(Cursor::new(layer)).expect("layer");
+        }
+        assert_eq!(flattened.write_below(folder, root.path()).expect("written"), 3);
+        let read = |name: &str| std::fs::read(root.path().join(name)).expect("file");
+        assert_eq!(read("a/catalog.yaml"), b"new");
+        assert_eq!(read("link.yaml"), b"new");
+        assert_eq!(read("b.yaml"), long);
+        let mut names: Vec<_> = std::fs::read_dir(root.path())
+            .expect("folder")
+            .map(|entry| entry.expect("entry").file_name())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["a", "b.yaml", "link.yaml"]);
+    }
 }

@@ -39,6 +39,8 @@ type Starter = Box<dyn FnOnce(&mut JoinSet<()>, &Metrics) + Send>;
 pub struct StoreSet {
     absorbers: Absorbers,
     ready: Vec<(String, watch::Receiver<bool>)>,
+    /// What the process needs to be ready, and its controllers do not wait for.
+    served: Vec<(String, watch::Receiver<bool>)>,
     starters: Vec<Starter>,
     events: (mpsc::Sender<EventDraft>, mpsc::Receiver<EventDraft>),
     /// Relists by name of the store.
@@ -54,6 +56,7 @@ impl Default for StoreSet {
         Self {
             absorbers: Absorbers::default(),
             ready: Vec::new(),
+            served: Vec::new(),
             starters: Vec::new(),
             events: mpsc::channel(WAITING_EVENTS),
             relists: Vec::new(),
@@ -74,6 +77,12 @@ impl StoreSet {
     #[must_use]
     pub fn with_metrics(self, metrics: Metrics) -> Self {
         Self { metrics, ..self }
+    }
+
+    /// Makes readiness of the process wait until `is_there` is true, in addition to the stores. `what` names it in the reason. Controllers
+    /// do not wait for it.
+    pub fn ready_with(&mut self, what: &str, is_there: watch::Receiver<bool>) {
+        self.served.push((what.to_owned(), is_there));
     }
 
     /// Sets the function that counts the keys in all queues that the stores fill. A standby does not process these keys.
@@ -209,6 +218,7 @@ impl StoreSet {
         StoreSetHandle {
             absorbers: self.absorbers,
             ready: self.ready,
+            served: self.served,
             events: Arc::new(Mutex::new(Some(self.events.1))),
             relists: self.relists.into(),
             waiting: self.waiting,
@@ -222,6 +232,7 @@ impl StoreSet {
 pub struct StoreSetHandle {
     absorbers: Absorbers,
     ready: Vec<(String, watch::Receiver<bool>)>,
+    served: Vec<(String, watch::Receiver<bool>)>,
     events: Arc<Mutex<Option<mpsc::Receiver<EventDraft>>>>,
     relists: Arc<[(String, Arc<Relists>)]>,
     waiting: Waiting,
@@ -234,6 +245,7 @@ impl StoreSetHandle {
         Self {
             absorbers: Absorbers::default(),
             ready: Vec::new(),
+            served: Vec::new(),
             events: Arc::default(),
             relists: Arc::default(),
             waiting: Arc::new(|| 0),
@@ -287,11 +299,10 @@ impl StoreSetHandle {
         events.take().unwrap_or_else(|| mpsc::channel(1).1)
     }
 
-    /// Returns the names of the stores whose initial list is still missing.
+    /// Returns the names of the stores whose initial list is still missing, and of everything else that readiness waits for.
     pub fn missing(&self) -> Vec<&str> {
-        self.ready
-            .iter()
-            .filter(|(_, ready)| !*ready.borrow())
+        let all = self.ready.iter().chain(&self.served);
+        all.filter(|(_, ready)| !*ready.borrow())
             .map(|(name, _)| name.as_str())
             .collect()
     }

@@ -33,6 +33,19 @@ fn metadata_is_kept_without_kubectls_copy_of_the_object() {
     );
 }
 
+#[tokio::test]
+async fn readiness_may_wait_for_more_than_stores() {
+    let (there, is_there) = sync::watch::channel(false);
+    let mut set = StoreSet::new();
+    set.ready_with("contents", is_there);
+    let mut stores = set.start(&mut tokio::task::JoinSet::new());
+    assert_eq!(stores.missing(), ["contents"]);
+    // Controllers do not.
+    stores.wait().await;
+    there.send_replace(true);
+    assert_eq!(stores.missing(), [""; 0]);
+}
+
 fn known_version(store: &Store<ConfigMap>) -> Option<u64> {
     store
         .get("ns", "a")

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::cluster::{Key, LEASE};
 
 /// Fields with times, versions, counts of writes, keys and certificates.
-const OF_RUNS: [&str; 25] = [
+const OF_RUNS: [&str; 26] = [
     "uid",
     "uuid",
     "resourceVersion",
@@ -19,6 +19,7 @@ const OF_RUNS: [&str; 25] = [
     "lastTransitionTime",
     "lastUpdateTime",
     "lastUpdated",
+    "lastUnpacked",
     "lastConnect",
     "lastProbeTime",
     "startTime",

@@ -10,14 +10,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 /// Fails when a write makes no progress for some time. Reads may take any time: connections may be idle.
-pub(super) struct PatientIo<T> {
+#[derive(Debug)]
+pub struct PatientIo<T> {
     inner: T,
     patience: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T> PatientIo<T> {
-    pub(super) fn new(inner: T, patience: Duration) -> Self {
+    /// Wraps `inner`, whose writes may stall for up to `patience`.
+    pub fn new(inner: T, patience: Duration) -> Self {
         Self {
             inner,
             patience,

@@ -1,0 +1,236 @@
+//! Flags as typed, named as on clusters today.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::{ArgAction, Parser};
+use olm_runtime::NamespacedName;
+use olm_runtime::admin::{Endpoints, SecureEndpoint};
+use olm_runtime::args::LeaderElection;
+use olm_runtime::tls::TlsFiles;
+
+/// Port of metrics if none is named.
+const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 7443);
+
+/// Pulls the catalogs that ClusterCatalogs name, and serves their contents over HTTP.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "catalogd", disable_version_flag = true, args_override_self = true)]
+pub struct Args {
+    /// Kubeconfig; without it KUBECONFIG, then the ServiceAccount of the pod.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<String>,
+    /// Where contents are served; no host is all addresses.
+    #[arg(long, default_value = ":8443", value_name = "ADDRESS", value_parser = parse_address)]
+    pub(crate) catalogs_server_addr: SocketAddr,
+    /// Host, and port if it is not that of the protocol, at which clients reach this server: part of the URLs in statuses.
+    #[arg(
+        long,
+        default_value = "catalogd-service.olmv1-system.svc",
+        value_name = "HOST"
+    )]
+    external_address: String,
+    /// Folder for contents. What is in it is used again after a restart.
+    #[arg(long, default_value = "/var/cache/catalogd", value_name = "FOLDER")]
+    pub(crate) cache_dir: PathBuf,
+    /// Certificate to serve contents and metrics with, as PEM. Read again when it changes, as is the key.
+    #[arg(long, default_value = "", value_name = "FILE")]
+    tls_cert: String,
+    /// Key of that certificate.
+    #[arg(long, default_value = "", value_name = "FILE")]
+    tls_key: String,
+    /// Where /metrics is served over TLS; with --tls-cert. Port 7443 if it is empty.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "ADDRESS", value_parser = parse_optional_address)]
+    metrics_bind_address: OptionalAddress,
+    /// Where /healthz and /readyz are served.
+    #[arg(long, default_value = ":8081", value_name = "ADDRESS", value_parser = parse_address)]
+    health_probe_bind_address: SocketAddr,
+    /// Folder of certificates, as PEM, of authorities that sign those of registries.
+    #[arg(long, default_value = "", value_name = "FOLDER")]
+    pull_cas_dir: String,
+    /// Pull secret for all catalogs, as NAMESPACE/NAME.
+    #[arg(long, default_value = "", value_name = "SECRET", value_parser = parse_secret)]
+    global_pull_secret: OptionalSecret,
+    #[command(flatten)]
+    pub(crate) leader_election: LeaderElection,
+    /// Log each reconcile.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
+    pub debug: bool,
+    /// Print the version and exit.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
+    pub version: bool,
+}
+
+/// Flags of upstream's program that have no meaning here, and whether each takes a value. Remains are removed at the start and when a
+/// catalog is deleted, and there is no webhook: the controller sets the label.
+pub const OBSOLETE: [(&str, bool); 9] = [
+    ("--feature-gates", true),
+    ("--gc-interval", true),
+    ("--pprof-bind-address", true),
+    ("--system-namespace", true),
+    ("--tls-custom-ciphers", true),
+    ("--tls-custom-curves", true),
+    ("--tls-custom-version", true),
+    ("--tls-profile", true),
+    ("--webhook-server-port", true),
+];
+
+/// An address that may be empty.
+type OptionalAddress = Option<SocketAddr>;
+/// A Secret that may be empty.
+type OptionalSecret = Option<NamespacedName>;
+
+impl Args {
+    /// Returns the error of flags that are each valid but do not fit together.
+    pub fn usage_error(&self) -> Option<String> {
+        if self.tls_cert.is_empty() != self.tls_key.is_empty() {
+            return Some("tls-cert and tls-key flags must be used together".to_owned());
+        }
+        if self.metrics_bind_address.is_some() && self.tls_cert.is_empty() {
+            return Some("metrics-bind-address requires tls-cert and tls-key flags".to_owned());
+        }
+        self.leader_election.usage_error()
+    }
+
+    /// Returns the files to serve with; `None` to serve plain HTTP.
+    pub(crate) fn tls(&self) -> Option<TlsFiles> {
+        (!self.tls_cert.is_empty()).then(|| TlsFiles {
+            certificate: PathBuf::from(&self.tls_cert),
+            key: PathBuf::from(&self.tls_key),
+            client_ca: None,
+        })
+    }
+
+    /// Returns the addresses to serve health and metrics on.
+    pub(crate) fn endpoints(&self) -> Endpoints {
+        Endpoints {
+            health: self.health_probe_bind_address,
+            secure: self.tls().map(|files| SecureEndpoint {
+                address: self.metrics_bind_address.unwrap_or(METRICS),
+                files,
+            }),
+        }
+    }
+
+    /// Returns the URL of all catalogs. Clients reach this server over TLS also where something else ends it.
+    pub(crate) fn base_url(&self) -> String {
+        format!("https://{}/catalogs", self.external_address)
+    }
+
+    /// Returns the folder with authorities of registries.
+    pub(crate) fn pull_cas_dir(&self) -> Option<PathBuf> {
+        (!self.pull_cas_dir.is_empty()).then(|| PathBuf::from(&self.pull_cas_dir))
+    }
+
+    /// Returns the pull secret for all catalogs.
+    pub(crate) fn global_pull_secret(&self) -> Option<NamespacedName> {
+        self.global_pull_secret.clone()
+    }
+}
+
+/// Parses an address as Go does: without a host it is all addresses.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let all = text
+        .strip_prefix(':')
+        .map(|port| format!("{}:{port}", Ipv4Addr::UNSPECIFIED));
+    let address = all.as_deref().unwrap_or(text).parse();
+    address.map_err(|_| format!("`{text}` is not an address; write for example `:8443` or `127.0.0.1:8443`"))
+}
+
+fn parse_optional_address(text: &str) -> Result<OptionalAddress, String> {
+    // Upstream's programs take 0 for none.
+    if text.is_empty() || text == "0" {
+        return Ok(None);
+    }
+    parse_address(text).map(Some)
+}
+
+fn parse_secret(text: &str) -> Result<OptionalSecret, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    match text.split_once('/') {
+        Some((namespace, name)) if !name.contains('/') => Ok(Some(NamespacedName::new(namespace, name))),
+        _ => Err("value of global-pull-secret should be of the format <namespace>/<name>".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_testing::flags::assert_switch_of_go;
+
+    use super::*;
+
+    fn parse(flags: &[&str]) -> Result<Args, String> {
+        let words = ["catalogd"].iter().chain(flags);
+        Args::try_parse_from(words).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn defaults_are_those_of_upstream() {
+        let args = parse(&[]).unwrap();
+        assert_eq!(args.usage_error(), None);
+        assert_eq!(args.catalogs_server_addr, "0.0.0.0:8443".parse().unwrap());
+        assert_eq!(
+            args.base_url(),
+            "https://catalogd-service.olmv1-system.svc/catalogs"
+        );
+        assert_eq!(
+            (args.tls(), args.pull_cas_dir(), args.global_pull_secret()),
+            (None, None, None)
+        );
+        let endpoints = args.endpoints();
+        assert_eq!((endpoints.health.port(), endpoints.secure), (8081, None));
+    }
+
+    #[test]
+    fn with_a_certificate_metrics_have_their_port() {
+        let tls = ["--tls-cert=/c", "--tls-key=/k"];
+        let of = |flags: &[&str]| {
+            parse(&[&tls[..], flags].concat())
+                .unwrap()
+                .endpoints()
+                .secure
+                .unwrap()
+        };
+        assert_eq!(of(&[]).address.port(), 7443);
+        assert_eq!(
+            of(&["--metrics-bind-address=:1"]).address,
+            "0.0.0.0:1".parse().unwrap()
+        );
+        assert_eq!(of(&["--metrics-bind-address=0"]).files.key, PathBuf::from("/k"));
+    }
+
+    #[test]
+    fn flags_that_do_not_fit_together_are_refused() {
+        for (flags, error) in [
+            (
+                &["--tls-cert=/c"][..],
+                "tls-cert and tls-key flags must be used together",
+            ),
+            (
+                &["--tls-key=/k"],
+                "tls-cert and tls-key flags must be used together",
+            ),
+            (
+                &["--metrics-bind-address=:1"],
+                "metrics-bind-address requires tls-cert and tls-key flags",
+            ),
+        ] {
+            assert_eq!(parse(flags).unwrap().usage_error().as_deref(), Some(error));
+        }
+        for flag in [
+            "--global-pull-secret=a",
+            "--global-pull-secret=a/b/c",
+            "--catalogs-server-addr=x",
+        ] {
+            assert!(parse(&[flag]).is_err(), "{flag}");
+        }
+        let secret = parse(&["--global-pull-secret=a/b"]).unwrap().global_pull_secret();
+        assert_eq!(secret, Some(NamespacedName::new("a", "b")));
+    }
+
+    #[test]
+    fn switches_are_those_of_go() {
+        assert_switch_of_go("--debug", |given| parse(&[given]).map(|args| args.debug));
+    }
+}

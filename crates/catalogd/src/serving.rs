@@ -1,0 +1,139 @@
+//! The server: HTTP/1.1, over TLS if there is a certificate, within bounds.
+//!
+//! # Guarantees
+//! - A client that opens many connections closes its own.
+//! - Handshakes and heads of requests have deadlines, and a socket that takes nothing for [`STALL_TIME`] is closed. A connection without
+//!   requests is closed after [`HEAD_TIME`], so a new certificate is soon used by all.
+//! - On shutdown, open requests have [`LAST_REQUESTS`] to finish.
+
+#[cfg(test)]
+mod tests;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use olm_runtime::connections::OpenConnections;
+use olm_runtime::patient_io::PatientIo;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use crate::api::Api;
+
+/// Application protocols (ALPN) that are offered.
+pub(crate) const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+/// Open connections. Each has buffers of some hundred KiB while it is answered.
+const CONNECTIONS: usize = 128;
+/// Time for a TLS handshake.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
+/// Time for the head of a request, and until the next request of a connection.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// Bytes of the head of a request.
+const HEAD_BYTES: usize = 16 << 10;
+/// Time without progress after which a socket is closed.
+const STALL_TIME: Duration = Duration::from_secs(30);
+/// Time for open requests on shutdown.
+const LAST_REQUESTS: Duration = Duration::from_secs(10);
+/// Pause after a connection could not be accepted, for example without a free file descriptor.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves `api` on `listener` until `stop`, then finishes the open requests. `tls` is the newest configuration; `None` for plain HTTP.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    tls: Option<watch::Receiver<Arc<ServerConfig>>>,
+    api: Api,
+    stop: impl Future<Output = ()>,
+) {
+    let (stopping, stopped) = watch::channel(false);
+    let mut open = OpenConnections::new(CONNECTIONS);
+    let mut connections = JoinSet::new();
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            // Ended connections are removed.
+            Some(_) = connections.join_next() => continue,
+            () = &mut stop => break,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "a connection for catalogs could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let config = tls.as_ref().map(|tls| Arc::clone(&tls.borrow()));
+        let task = connections.spawn(accepted_one(stream, config, api.clone(), stopped.clone()));
+        open.add(0, peer.ip(), task);
+    }
+    drop(listener);
+    stopping.send_replace(true);
+    let finished = async { while connections.join_next().await.is_some() {} };
+    if timeout(LAST_REQUESTS, finished).await.is_err() {
+        tracing::warn!("shutdown grace period exceeded; stopping with requests in progress");
+    }
+}
+
+async fn accepted_one(
+    stream: TcpStream,
+    config: Option<Arc<ServerConfig>>,
+    api: Api,
+    stopped: watch::Receiver<bool>,
+) {
+    // Small responses would wait for the other side's delayed acknowledgement otherwise. A failure is harmless.
+    let _ = stream.set_nodelay(true);
+    let stream = PatientIo::new(stream, STALL_TIME);
+    let ended = match config {
+        None => answer(stream, api, stopped).await,
+        Some(config) => {
+            let handshake = TlsAcceptor::from(config).accept(stream);
+            match timeout(HANDSHAKE_TIME, handshake).await {
+                Ok(Ok(tls)) => answer(tls, api, stopped).await,
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "a handshake failed");
+                    return;
+                }
+                Err(_) => return,
+            }
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+async fn answer(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    api: Api,
+    mut stopped: watch::Receiver<bool>,
+) -> hyper::Result<()> {
+    let service = service_fn(move |request: Request<Incoming>| {
+        // No served path takes a body: it is not read.
+        let (head, _) = request.into_parts();
+        let response = api.answer(&head.method, &head.uri, &head.headers);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        ended = connection.as_mut() => return ended,
+        _ = stopped.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
+    }
+    connection.await
+}
