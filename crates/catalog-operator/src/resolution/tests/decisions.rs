@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::labels;
-use olm_api::v1alpha1::{Approval, InstallPlan, Subscription, SubscriptionState};
+use olm_api::v1alpha1::{Approval, InstallPlan, Subscription};
 use olm_fbc::entry::EntryProperty;
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::outcome::{Outcome, outcomes_for_tests};
@@ -180,11 +180,7 @@ fn a_plan_is_adopted_by_those_it_was_made_for() {
     assert_eq!(found(made(), Some(2)), ["status of install-3"]);
     let mut versioned = made();
     versioned["metadata"]["resourceVersion"] = json!("77");
-    let (written, _) = decide(
-        &observed(demo(Some(2)), &[versioned], component()),
-        None,
-        Timestamp::UNIX_EPOCH,
-    );
+    let (written, _) = decide(&observed(demo(Some(2)), &[versioned], component()), None);
     assert!(
         matches!(&written.actions[..], [Action::Patch { guard, .. }] if guard.resource_version.as_deref() == Some("77")),
         "a plan that was carried out meanwhile does not begin anew"
@@ -306,38 +302,6 @@ fn a_plan_that_a_user_approves_at_once_is_not_told_as_rewritten() {
     let (written, _) = decide(&with(&[made]), memory.as_ref());
     assert_eq!(in_words(&written), ["status of install-3"]);
     assert_eq!(written.events, []);
-}
-
-/// A plan whose contents nobody is to have is discarded, so that another one is made; once, as whatever makes the other one no better would
-/// do so for ever. That of a user, or for a user, is not.
-#[test]
-fn what_is_made_anew_and_is_no_better_stays() {
-    let row = |mark: &str, generated: Value, last: Option<&Memory>| {
-        let mut plan = plan("demo.v2", 3, "RequiresApproval", &["demo"]);
-        plan["spec"]["approved"] = json!(false);
-        plan["metadata"]["annotations"] = json!({labels::UPGRADE_WAITS: mark});
-        plan["metadata"]["generateName"] = generated;
-        let mut demo = (*subscription("demo", Some(3))).clone();
-        let status = demo.status.get_or_insert_default();
-        status.install_plan_ref = serde_json::from_value(json!({"name": "install-3"})).unwrap();
-        status.state = SubscriptionState::UpgradePending;
-        status.current_csv = Some("demo.v3".to_owned());
-        let mut found = observed(vec![demo.into()], &[plan], Vec::new());
-        found.contents.insert("install-3".to_owned(), Arc::default());
-        let (plan, verdict) = decide(&found, last);
-        let deleted = plan.actions.len();
-        let outcomes = outcomes_for_tests(vec![Outcome::Gone; deleted]);
-        let update = status::status(&found, verdict, &outcomes, Timestamp::UNIX_EPOCH);
-        (deleted, update.patches.len(), update.memory)
-    };
-    let made_here = || json!("install-");
-    let (deleted, told, memory) = row("", made_here(), None);
-    assert_eq!((deleted, told), (1, 0), "it is looked at again without the plan");
-    let (deleted, told, memory) = row("", made_here(), memory.as_ref());
-    assert_eq!((deleted, told), (0, 1));
-    assert_eq!(memory.unwrap().discarded, [["demo.v2"]]);
-    assert_eq!(row("demo", made_here(), None).0, 0);
-    assert_eq!(row("", Value::Null, None).0, 0);
 }
 
 /// Six plans that are over, five of which must stay.

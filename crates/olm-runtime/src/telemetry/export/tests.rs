@@ -7,7 +7,6 @@ use std::{
 
 use hyper_util::client::legacy::connect::HttpConnector;
 use kube::client::Body;
-use opentelemetry::trace::Tracer as _;
 use opentelemetry_proto::tonic::{
     collector::trace::v1::ExportTraceServiceRequest,
     common::v1::{KeyValue, any_value},
