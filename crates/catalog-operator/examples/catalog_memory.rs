@@ -129,8 +129,7 @@ fn catalog(number: usize) -> Result<String, Failure> {
 }
 
 fn encode(bytes: &[u8]) -> String {
-    use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD.encode(bytes)
+    olm_fbc::base64::encode(bytes)
 }
 
 /// Serves all catalogs, prints the port of each, and ends with whoever reads them.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Parser, ValueEnum};
-use olm_runtime::args::{LeaderElection, Release, Serving};
+use olm_runtime::args::Operator;
 
 /// How bundle images are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -24,12 +24,7 @@ pub enum UnpackMode {
     disable_version_flag = true,
     args_override_self = true
 )]
-#[allow(clippy::struct_excessive_bools)] // The flags of the program this one replaces.
 pub struct Args {
-    /// Kubeconfig; without it KUBECONFIG, then the ServiceAccount of the pod.
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<String>,
-
     /// Namespace of the catalogs that every namespace sees.
     #[arg(long, default_value = "olm")]
     pub namespace: String,
@@ -41,10 +36,6 @@ pub struct Args {
         hide = true
     )]
     pub global_catalog_namespace: Option<String>,
-
-    /// Accepted for compatibility: everything is watched, nothing is polled at an interval.
-    #[arg(long, hide = true, value_name = "DURATION", allow_hyphen_values = true)]
-    pub interval: Option<String>,
 
     /// Accepted for compatibility: catalogs in ConfigMaps are served by --opmImage, whose pods need no rights.
     #[arg(long = "configmapServerImage", hide = true, value_name = "IMAGE")]
@@ -90,30 +81,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub registry_ca: Option<PathBuf>,
 
-    /// ClusterOperator to report to, on OpenShift; nothing is reported when empty.
-    #[arg(long = "writeStatusName", default_value = "")]
-    pub write_status_name: String,
-
-    /// Log more.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
-    pub debug: bool,
-
-    /// Print the version and exit.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
-    pub version: bool,
-
-    /// Accepted for compatibility, does nothing.
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
-    pub profiling: bool,
-
     #[command(flatten)]
-    pub(crate) serving: Serving,
-
-    #[command(flatten)]
-    pub(crate) release: Release,
-
-    #[command(flatten)]
-    pub(crate) leader_election: LeaderElection,
+    pub(crate) operator: Operator,
 }
 
 impl Args {
@@ -130,23 +99,10 @@ impl Args {
         self.set_workload_user_id.then_some(1001)
     }
 
-    /// What is wrong with flags that are fine one by one.
-    pub fn usage_error(&self) -> Option<String> {
-        let error = self.serving.usage_error();
-        error.or_else(|| self.leader_election.usage_error())
-    }
-
-    /// Flags that were given and have no effect.
+    /// Returns the given flags that have no effect.
     pub fn without_effect(&self) -> Vec<&'static str> {
-        let given = [
-            ("--interval", self.interval.is_some()),
-            ("--configmapServerImage", self.configmap_server_image.is_some()),
-            ("--profiling", self.profiling),
-        ];
-        let given = given
-            .into_iter()
-            .filter_map(|(flag, given)| given.then_some(flag));
-        given.chain(self.serving.without_effect()).collect()
+        let given = self.configmap_server_image.is_some();
+        self.operator.without_effect(("--configmapServerImage", given))
     }
 }
 
@@ -187,8 +143,8 @@ mod tests {
         ]);
         assert_eq!(args.workload_user_id(), Some(1001));
         assert_eq!(args.bundle_unpack_timeout, Duration::from_secs(150));
-        assert_eq!(args.usage_error(), None);
-        assert!(args.debug);
+        assert_eq!(args.operator.usage_error(), None);
+        assert!(args.operator.common.debug);
         assert_eq!(args.unpack, UnpackMode::Auto);
     }
 
@@ -214,10 +170,10 @@ mod tests {
             "--profiling",
         ];
         let args = parse(&of_upstream);
-        assert_eq!(args.usage_error(), None);
-        let without_effect = ["--interval", "--configmapServerImage", "--profiling"];
+        assert_eq!(args.operator.usage_error(), None);
+        let without_effect = ["--interval", "--profiling", "--configmapServerImage"];
         assert_eq!(args.without_effect(), without_effect);
-        assert!(args.serving.endpoints().secure.is_some());
+        assert!(args.operator.serving.endpoints().secure.is_some());
         let unknown = ["catalog-operator", "--opm-image=a/b:1"];
         let error = Args::try_parse_from(unknown).unwrap_err().to_string();
         assert!(error.contains("unexpected argument '--opm-image'"), "{error}");
@@ -230,12 +186,12 @@ mod tests {
     #[test]
     fn flags_that_are_true_or_not_are_written_as_go_takes_them() {
         let flags: [(&str, Read); 5] = [
-            ("--debug", |args| args.debug),
-            ("--version", |args| args.version),
-            ("--profiling", |args| args.profiling),
+            ("--debug", |args| args.operator.common.debug),
+            ("--version", |args| args.operator.common.version),
+            ("--profiling", |args| args.operator.profiling),
             ("--set-workload-user-id", |args| args.set_workload_user_id),
             ("--leader-elect", |args| {
-                args.leader_election.candidacy("a", "b").is_some()
+                args.operator.leader_election.candidacy("a", "b").is_some()
             }),
         ];
         for (flag, read) in flags {
@@ -268,7 +224,7 @@ mod tests {
                 "invalid --leader-elect-renew-deadline=15s",
             ),
         ] {
-            let error = parse(flags).usage_error().unwrap();
+            let error = parse(flags).operator.usage_error().unwrap();
             assert!(error.starts_with(told), "{error}");
         }
     }
@@ -283,6 +239,7 @@ mod tests {
     fn a_certificate_without_its_key_is_refused() {
         assert!(
             parse(&["--tls-cert", "/a"])
+                .operator
                 .usage_error()
                 .is_some_and(|text| text.contains("--tls-key"))
         );

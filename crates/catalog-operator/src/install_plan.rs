@@ -42,7 +42,6 @@ pub(crate) mod steps;
 pub(crate) mod structural_schema;
 pub(crate) mod triggers;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -119,12 +118,8 @@ impl InstallPlanReconciler {
             install_plan,
             operator_groups: self.stores.groups.list_in(&key.namespace),
             csvs: self.stores.csvs.list_in(&key.namespace),
-            steps: Vec::new(),
-            living_csvs: BTreeSet::new(),
-            converted_crds: BTreeSet::new(),
-            custom_resources: BTreeMap::new(),
-            other_crd_owners: BTreeMap::new(),
             retry_timeout: self.retry_timeout,
+            ..Observed::default()
         };
         let plans = self.stores.plans.list_in(&key.namespace);
         restoration::observe(&self.reads, &self.stores, observed, &plans).await

@@ -16,9 +16,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args = Args::parse_from(given);
     let start = Start {
         program: env!("CARGO_PKG_NAME"),
-        version: args.version,
-        debug: args.debug,
-        usage_error: args.usage_error(),
+        version: args.operator.common.version,
+        debug: args.operator.common.debug,
+        usage_error: args.operator.usage_error(),
         without_effect: [obsolete, args.without_effect()].concat(),
     };
     process::main(start, async || Box::pin(run::run(args)).await)

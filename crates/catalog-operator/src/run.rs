@@ -124,10 +124,11 @@ pub struct Services {
 /// When the API server cannot be configured or the health address cannot be bound.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let metrics = Metrics::registered()?;
-    let unacknowledged = args.leader_election.unacknowledged();
-    let client = client::connect(args.kubeconfig.as_deref(), unacknowledged, &metrics).await?;
-    let endpoints = args.serving.endpoints();
-    let election = &args.leader_election;
+    let flags = &args.operator;
+    let unacknowledged = flags.leader_election.unacknowledged();
+    let client = client::connect(flags.common.kubeconfig.as_deref(), unacknowledged, &metrics).await?;
+    let endpoints = flags.serving.endpoints();
+    let election = &flags.leader_election;
     let candidacy = election.candidacy("catalog-operator", client.default_namespace());
     let (set, start) = controllers(args, &client, Outside::default(), &metrics);
     process::run(client, set, endpoints, metrics, candidacy, start).await?;
@@ -192,7 +193,7 @@ pub(crate) fn build(args: Args, client: &Client, outside: Outside, figures: Figu
     set.fills(move || filled.held());
     let services = build_services(&args, client, &stores, &queues, outside, &figures);
     wiring::connect(&stores, &queues, &services, args.global_namespace());
-    let name = Some(args.write_status_name.clone()).filter(|name| !name.is_empty());
+    let name = Some(args.operator.write_status_name.clone()).filter(|name| !name.is_empty());
     let cluster_operators = ClusterOperators::register(&set, client, name);
     wiring::connect_cluster_operators(&stores, &queues, &cluster_operators);
     let parts = Parts {
@@ -378,7 +379,7 @@ impl Parts {
             cluster_operators: self.cluster_operators.clone(),
             first_rounds: runner.first_rounds.clone(),
             namespace: self.client.default_namespace().to_owned(),
-            release: self.args.release.release_version.clone(),
+            release: self.args.operator.release.release_version.clone(),
         };
         runner.spawn(workers, &Arc::new(report), &self.queues.cluster_operators, 1);
     }

@@ -39,18 +39,16 @@ use self::deprecation::DeprecationFact;
 /// InstallPlans of a namespace by name.
 pub(crate) type Plans = BTreeMap<String, Arc<InstallPlan>>;
 
-/// Phases of the ClusterServiceVersions of a namespace by name.
-pub(crate) type Phases = BTreeMap<String, ClusterServiceVersionPhase>;
+/// ClusterServiceVersions of a namespace by name, without copies.
+pub(crate) type Csvs = BTreeMap<String, Arc<ClusterServiceVersion>>;
 
 /// State of a Subscription's namespace.
 #[derive(Debug, Clone, Default)]
 pub struct NamespaceState {
     /// Its InstallPlans.
     pub plans: Plans,
-    /// Its ClusterServiceVersions, without copies.
-    pub csvs: Phases,
-    /// Reasons and messages of those that have failed, by name.
-    pub failures: BTreeMap<String, String>,
+    /// Its ClusterServiceVersions.
+    pub csvs: Csvs,
     /// Its OperatorGroup allows to upgrade out of failure.
     pub fail_forward: bool,
 }

@@ -6,6 +6,7 @@
 
 pub mod boolean;
 pub mod duration;
+pub mod image_ref;
 pub mod json;
 pub mod platform;
 pub mod semver;

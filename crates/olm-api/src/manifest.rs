@@ -1,6 +1,7 @@
 //! Objects as users write them in manifests.
 
 #[rustfmt::skip]
+#[path = "manifest/generated/field_table.rs"]
 mod field_table;
 
 use serde::de::DeserializeOwned;

@@ -89,13 +89,12 @@ fn replace_objects(bundle: &mut Bundle) {
 
 #[cfg(test)]
 mod tests {
-    use base64::Engine as _;
     use serde_json::{Value, json};
 
     use super::*;
 
     fn data(object: &Value) -> Value {
-        let text = base64::engine::general_purpose::STANDARD.encode(object.to_string());
+        let text = olm_fbc::base64::encode(object.to_string());
         json!({"type": "olm.bundle.object", "value": {"data": text}})
     }
 

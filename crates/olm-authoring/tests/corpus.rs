@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
 use olm_authoring::bundle::BundleContent;
 use olm_authoring::config_map;
 use olm_fbc::schema::{Blob, Channel};
@@ -120,8 +119,7 @@ fn first_difference(path: &str, ours: &Value, theirs: &Value) -> String {
             .unwrap_or_default(),
         (Value::String(a), Value::String(b)) => {
             let decode = |text: &str| {
-                base64::engine::general_purpose::STANDARD
-                    .decode(text)
+                olm_fbc::base64::decode(text)
                     .ok()
                     .and_then(|bytes| String::from_utf8(bytes).ok())
                     .unwrap_or_else(|| text.to_owned())

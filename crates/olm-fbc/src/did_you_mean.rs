@@ -33,7 +33,7 @@ pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> S
 
 #[cfg(test)]
 mod tests {
-    use super::did_you_mean;
+    use super::{did_you_mean, suggestion};
 
     #[test]
     fn slips_are_recognised_and_other_words_are_not() {
@@ -51,6 +51,8 @@ mod tests {
         ] {
             assert_eq!(did_you_mean(word, known.iter().copied()), expected, "{word}");
         }
+        assert_eq!(suggestion("etdc", ["etcd"]), ": did you mean \"etcd\"?");
+        assert_eq!(suggestion("other", ["etcd"]), "");
     }
 
     #[test]

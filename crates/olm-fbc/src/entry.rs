@@ -66,7 +66,7 @@ impl EntryProperty {
     /// # Errors
     /// The value is not JSON, or does not have the shape its type needs.
     pub fn parse(&self) -> Result<Typed, PropertyError> {
-        let value = serde_json::from_str(&self.value).map_err(|error| PropertyError::Value {
+        let value = serde_json::from_str(&self.value).map_err(|error| PropertyError {
             kind: self.kind.to_string(),
             reason: error.to_string(),
         })?;

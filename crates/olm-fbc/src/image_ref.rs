@@ -1,5 +1,7 @@
 //! Image references, checked as container tools check them.
 
+use go_compat::image_ref::{self, Parts, is_host, is_path, is_tag};
+
 /// Error for a text that is not an image reference, in the words of the reference grammar's own library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageRefError {
@@ -35,16 +37,7 @@ pub fn check(reference: &str) -> Result<(), ImageRefError> {
     if reference.len() == 64 && reference.bytes().all(is_hex) {
         return Err(ImageRefError::Identifier);
     }
-    let (rest, digest) = match reference.split_once('@') {
-        Some((rest, digest)) => (rest, Some(digest)),
-        None => (reference, None),
-    };
-    // A colon after the last slash starts the tag, one before it the port.
-    let last = rest.rfind('/').map_or(0, |slash| slash + 1);
-    let (name, tag) = match rest[last..].split_once(':') {
-        Some((_, tag)) => (&rest[..rest.len() - tag.len() - 1], Some(tag)),
-        None => (rest, None),
-    };
+    let Parts { name, tag, digest } = image_ref::split(reference);
     if !tag.is_none_or(is_tag) {
         return Err(ImageRefError::Format);
     }
@@ -60,9 +53,9 @@ fn check_name(name: &str) -> Result<(), ImageRefError> {
     if domain.is_some_and(|domain| !is_domain(domain)) {
         return Err(ImageRefError::Format);
     }
-    if !path.split('/').all(is_path_part) {
+    if !is_path(path) {
         let lower = path.to_ascii_lowercase();
-        return Err(if lower != path && lower.split('/').all(is_path_part) {
+        return Err(if lower != path && is_path(&lower) {
             ImageRefError::Uppercase
         } else {
             ImageRefError::Format
@@ -84,39 +77,11 @@ fn is_domain(domain: &str) -> bool {
         Some((host, port)) => (host, Some(port)),
         None => (domain, None),
     };
-    let label = |label: &str| {
-        !label.is_empty()
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-    };
-    host.split('.').all(label) && port.is_none_or(is_port)
+    is_host(host) && port.is_none_or(is_port)
 }
 
 fn is_port(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// Returns true for lower-case letters and digits, separated by single dots, one or two underscores or any number of hyphens.
-fn is_path_part(part: &str) -> bool {
-    let alnum = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit();
-    part.starts_with(alnum)
-        && part.ends_with(alnum)
-        && part.split(alnum).all(|between| {
-            matches!(between, "" | "." | "_" | "__") || between.bytes().all(|byte| byte == b'-')
-        })
-}
-
-fn is_tag(tag: &str) -> bool {
-    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    let bytes = tag.as_bytes();
-    (1..=128).contains(&bytes.len())
-        && word(bytes[0])
-        && bytes
-            .iter()
-            .all(|&byte| word(byte) || byte == b'.' || byte == b'-')
 }
 
 fn check_digest(digest: &str) -> Result<(), ImageRefError> {

@@ -127,18 +127,12 @@ pub struct PackageRequired {
 
 /// Error: a property's value does not fit its type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PropertyError {
-    /// The property has no type.
-    #[error("type must be set")]
-    NoType,
-    /// The value has the wrong JSON shape.
-    #[error("value of property type {kind:?}: {reason}")]
-    Value {
-        /// The property's type.
-        kind: String,
-        /// Expected and found shape.
-        reason: String,
-    },
+#[error("value of property type {kind:?}: {reason}")]
+pub struct PropertyError {
+    /// The property's type.
+    pub kind: String,
+    /// Expected and found shape.
+    pub reason: String,
 }
 
 impl Property {
@@ -173,7 +167,7 @@ impl Property {
 /// # Errors
 /// The value does not have the shape its type needs.
 pub fn parse(kind: &str, value: &Value) -> Result<Typed, PropertyError> {
-    let wrap = |reason: String| PropertyError::Value {
+    let wrap = |reason: String| PropertyError {
         kind: kind.to_owned(),
         reason,
     };

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use go_compat::image_ref::{self, Parts, is_host, is_path, is_tag};
+
 use crate::digest::{Digest, DigestError};
 
 /// Registry of names that have none.
@@ -14,8 +16,6 @@ pub const DEFAULT_TAG: &str = "latest";
 
 /// Longest repository name that registries accept.
 const MAX_NAME: usize = 255;
-/// Longest tag that registries accept.
-const MAX_TAG: usize = 128;
 
 /// A complete image reference: a registry, a repository, and a tag or a digest or both.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,22 +115,12 @@ impl FromStr for Reference {
         if text.trim().is_empty() {
             return Err(ReferenceError::Empty);
         }
-        let (rest, digest) = match text.split_once('@') {
-            Some((rest, digest)) => {
-                let digest = digest.parse().map_err(|source| ReferenceError::Digest {
-                    reference: text.into(),
-                    source,
-                })?;
-                (rest, Some(digest))
-            }
-            None => (text, None),
-        };
-        // A colon after the last slash starts the tag; one before it belongs to the registry's port.
-        let name_end = rest.rfind('/').map_or(0, |slash| slash + 1);
-        let (name, tag) = match rest[name_end..].find(':') {
-            Some(colon) => (&rest[..name_end + colon], Some(&rest[name_end + colon + 1..])),
-            None => (rest, None),
-        };
+        let Parts { name, tag, digest } = image_ref::split(text);
+        let digest = digest.map(str::parse::<Digest>).transpose();
+        let digest = digest.map_err(|source| ReferenceError::Digest {
+            reference: text.into(),
+            source,
+        })?;
         if tag.is_some_and(|tag| !is_tag(tag)) {
             return Err(ReferenceError::Tag(text.into()));
         }
@@ -138,7 +128,7 @@ impl FromStr for Reference {
         if !is_registry(&registry) {
             return Err(ReferenceError::Registry(text.into()));
         }
-        if !is_repository(&repository) {
+        if repository.len() > MAX_NAME || !is_path(&repository) {
             return Err(ReferenceError::Repository(text.into()));
         }
         let tag = match (tag, &digest) {
@@ -185,36 +175,7 @@ fn is_registry(registry: &str) -> bool {
             .strip_suffix(']')
             .is_some_and(|a| a.parse::<std::net::Ipv6Addr>().is_ok());
     }
-    host.split('.').all(|label| {
-        !label.is_empty()
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
-    })
-}
-
-fn is_repository(repository: &str) -> bool {
-    repository.len() <= MAX_NAME && repository.split('/').all(is_path_component)
-}
-
-/// Returns whether a component is `[a-z0-9]+` parts joined by `.`, `_`, `__` or any number of `-`.
-fn is_path_component(component: &str) -> bool {
-    let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let bytes = component.as_bytes();
-    if !bytes.first().is_some_and(|b| alphanumeric(*b)) || !bytes.last().is_some_and(|b| alphanumeric(*b)) {
-        return false;
-    }
-    component
-        .split(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-        .filter(|separator| !separator.is_empty())
-        .all(|separator| matches!(separator, "." | "_" | "__") || separator.bytes().all(|b| b == b'-'))
-}
-
-fn is_tag(tag: &str) -> bool {
-    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-    tag.len() <= MAX_TAG
-        && tag.bytes().next().is_some_and(word)
-        && tag.bytes().all(|b| word(b) || b == b'.' || b == b'-')
+    is_host(host)
 }
 
 #[cfg(test)]

@@ -18,6 +18,32 @@ async fn pull(puller: &Puller, reference: &Reference) -> Result<Vec<String>, Pul
     Ok(content.files.into_keys().collect())
 }
 
+/// Pulls the image as an anonymous user, which must fail.
+async fn refused(server: &Server) -> PullError {
+    let pulled = pull(&Puller::default(), &server.reference("demo/bundle:v1")).await;
+    pulled.expect_err("refused")
+}
+
+/// Pulls the image with these credentials, which must succeed. Returns its digest.
+async fn pulled_with(server: &Server, credentials: &Credentials) -> Digest {
+    let reference = server.reference("demo/bundle:v1");
+    let content = Puller::default()
+        .content(&reference, credentials, MANIFESTS)
+        .await;
+    let content = content.expect("pulled");
+    assert_eq!(content.files.len(), FILES.len());
+    content.digest
+}
+
+/// Returns credentials for a server, from its entry in a Docker configuration.
+fn credentials(server: &Server, entry: &str) -> Credentials {
+    let text = format!(r#"{{"auths":{{"{}":{entry}}}}}"#, server.address);
+    Credentials::from_docker_config(text.as_bytes(), "test").expect("credentials")
+}
+
+/// Replaces an answer of a good server; `None` keeps it.
+type Fault = Box<dyn Fn(&Seen) -> Option<Answer> + Send + Sync>;
+
 /// Serves a good image, except for the answers that `fault` replaces.
 async fn faulty(
     image: &ImageArchive,
@@ -54,18 +80,15 @@ async fn a_good_image_is_pulled_by_tag_and_by_digest() {
 
 #[tokio::test]
 async fn each_failure_has_its_class_and_names_image_and_host() {
+    use PullErrorClass::{DigestMismatch, Malformed, NotFound, TooLarge, Unauthorized, Unreachable};
     let image = image();
-    let manifest = |seen: &Seen| seen.path.contains("/manifests/");
-    let large = {
+    let at_manifest = |answer: Answer| -> Fault {
+        Box::new(move |seen| seen.path.contains("/manifests/").then(|| answer.clone()))
+    };
+    let at_layer = |answer: Answer| -> Fault {
         let image = image.clone();
-        move |seen: &Seen| is_large_layer(&image, &seen.path)
+        Box::new(move |seen| is_large_layer(&image, &seen.path).then(|| answer.clone()))
     };
-    type Fault = Box<dyn Fn(&Seen) -> Option<Answer> + Send + Sync>;
-    let answer = |matches: Box<dyn Fn(&Seen) -> bool + Send + Sync>, answer: Answer| -> Fault {
-        Box::new(move |seen| matches(seen).then(|| answer.clone()))
-    };
-    let at_manifest = |a: Answer| answer(Box::new(manifest), a);
-    let at_layer = |a: Answer| answer(Box::new(large.clone()), a);
     let refusal = r#"{"errors":[{"code":"DENIED","message":"requested access to the resource is denied"}]}"#;
     let changed = {
         let largest = image.blobs().iter().max_by_key(|(_, blob)| blob.len());
@@ -73,93 +96,58 @@ async fn each_failure_has_its_class_and_names_image_and_host() {
         *bytes.last_mut().expect("bytes") ^= 1;
         bytes
     };
-    let half = {
-        let mut half = Answer::ok(vec![1u8; 300]);
-        half.cut = Some(100);
-        half
+    let half = Answer {
+        cut: Some(100),
+        ..Answer::ok(vec![1u8; 300])
     };
-    let cases: Vec<(&str, Fault, PullErrorClass, &str)> = vec![
+    let huge = Answer::ok(vec![b' '; 5 << 20]);
+    let statuses = [
+        (404, NotFound, "not found (HTTP 404)"),
+        (401, Unauthorized, "unauthorised (HTTP 401)"),
+        (500, Unreachable, "server error (HTTP 500)"),
+        (429, Unreachable, "too many requests (HTTP 429)"),
+        (418, Malformed, "unexpected response (HTTP 418)"),
+    ];
+    let mut cases: Vec<(Fault, PullErrorClass, &str)> = vec![
         (
-            "404",
-            at_manifest(Answer::status(404)),
-            PullErrorClass::NotFound,
-            "not found (HTTP 404)",
-        ),
-        (
-            "401",
-            at_manifest(Answer::status(401)),
-            PullErrorClass::Unauthorized,
-            "unauthorised (HTTP 401)",
-        ),
-        (
-            "403",
             at_manifest(Answer {
                 body: refusal.into(),
                 ..Answer::status(403)
             }),
-            PullErrorClass::Unauthorized,
+            Unauthorized,
             "access denied (HTTP 403): requested access to the resource is denied",
         ),
         (
-            "500",
-            at_manifest(Answer::status(500)),
-            PullErrorClass::Unreachable,
-            "server error (HTTP 500)",
-        ),
-        (
-            "429",
-            at_manifest(Answer::status(429)),
-            PullErrorClass::Unreachable,
-            "too many requests (HTTP 429)",
-        ),
-        (
-            "418",
-            at_manifest(Answer::status(418)),
-            PullErrorClass::Malformed,
-            "unexpected response (HTTP 418)",
-        ),
-        (
-            "html",
             at_manifest(Answer::ok("<html>")),
-            PullErrorClass::Malformed,
+            Malformed,
             "cannot read the manifest",
         ),
         (
-            "huge manifest",
-            at_manifest(Answer::ok(vec![b' '; 5 << 20])),
-            PullErrorClass::TooLarge,
+            at_manifest(huge),
+            TooLarge,
             "larger than the limit of 4194304 bytes",
         ),
+        (at_layer(Answer::status(404)), NotFound, "not found (HTTP 404)"),
+        (at_layer(half), Unreachable, "error decoding response body"),
         (
-            "no layer",
-            at_layer(Answer::status(404)),
-            PullErrorClass::NotFound,
-            "not found (HTTP 404)",
-        ),
-        (
-            "half a layer",
-            at_layer(half),
-            PullErrorClass::Unreachable,
-            "error decoding response body",
-        ),
-        (
-            "other bytes",
             at_layer(Answer::ok("other")),
-            PullErrorClass::DigestMismatch,
+            DigestMismatch,
             "has digest sha256:",
         ),
         (
-            "as many bytes, but one of them another",
             at_layer(Answer::ok(changed)),
-            PullErrorClass::DigestMismatch,
+            DigestMismatch,
             "has digest sha256:",
         ),
     ];
-    for (name, fault, class, text) in cases {
+    for (status, class, text) in statuses {
+        cases.push((at_manifest(Answer::status(status)), class, text));
+    }
+    for (fault, class, text) in cases {
         let server = faulty(&image, fault).await;
         let reference = server.reference("demo/bundle:v1");
-        let error = pull(&Puller::default(), &reference).await.expect_err(name);
-        assert_eq!(error.class(), class, "{name}: {error}");
+        let error = pull(&Puller::default(), &reference).await.expect_err(text);
+        assert_eq!(error.class(), class, "{text}: {error}");
         let message = error.to_string();
         for part in [
             text,
@@ -168,7 +156,7 @@ async fn each_failure_has_its_class_and_names_image_and_host() {
         ] {
             assert!(
                 message.contains(part),
-                "{name}: `{part}` is missing in: {message}"
+                "{text}: `{part}` is missing in: {message}"
             );
         }
     }
@@ -205,9 +193,7 @@ async fn a_manifest_damaged_on_the_way_is_noticed_by_tag_too() {
         seen.path.contains("/manifests/").then_some(answer)
     })
     .await;
-    let error = pull(&Puller::default(), &server.reference("demo/bundle:v1"))
-        .await
-        .expect_err("damaged");
+    let error = refused(&server).await;
     assert_eq!(error.class(), PullErrorClass::DigestMismatch);
 }
 
@@ -227,9 +213,7 @@ async fn a_layer_has_the_size_that_its_manifest_names() {
             seen.path.ends_with("/v1").then(|| Answer::ok(body.clone()))
         })
         .await;
-        let error = pull(&Puller::default(), &server.reference("demo/bundle:v1"))
-            .await
-            .expect_err("another size");
+        let error = refused(&server).await;
         assert_eq!(error.class(), PullErrorClass::DigestMismatch, "{error}");
         assert!(error.to_string().contains(&text), "{error}");
     }
@@ -298,15 +282,20 @@ fn config_with_mirrors(dir: &tempfile::TempDir, mirrors: &[&Server]) -> Registry
     RegistryConfig::from_dir(dir.path())
 }
 
+/// Pulls an image of quay.io, which only these mirrors serve.
+async fn pulled_by_mirrors(mirrors: &[&Server]) {
+    let dir = tempfile::tempdir().expect("folder");
+    let puller = Puller::new(config_with_mirrors(&dir, mirrors));
+    let reference: Reference = "quay.io/demo/bundle:v1".parse().expect("reference");
+    assert_eq!(pull(&puller, &reference).await.expect("pulled"), FILES);
+}
+
 #[tokio::test]
 async fn mirrors_are_tried_in_order_and_told_which_registry_they_stand_for() {
     let image = image();
     let empty = Server::start(|_| Answer::status(404)).await;
     let full = faulty(&image, |_| None).await;
-    let dir = tempfile::tempdir().expect("folder");
-    let puller = Puller::new(config_with_mirrors(&dir, &[&empty, &full]));
-    let reference: Reference = "quay.io/demo/bundle:v1".parse().expect("reference");
-    assert_eq!(pull(&puller, &reference).await.expect("pulled"), FILES);
+    pulled_by_mirrors(&[&empty, &full]).await;
     assert_eq!(
         empty.seen().len(),
         1,
@@ -324,10 +313,7 @@ async fn a_mirror_with_damaged_layers_does_not_hide_a_good_one() {
     })
     .await;
     let good = faulty(&image, |_| None).await;
-    let dir = tempfile::tempdir().expect("folder");
-    let puller = Puller::new(config_with_mirrors(&dir, &[&bad, &good]));
-    let reference: Reference = "quay.io/demo/bundle:v1".parse().expect("reference");
-    assert_eq!(pull(&puller, &reference).await.expect("pulled"), FILES);
+    pulled_by_mirrors(&[&bad, &good]).await;
 }
 
 #[tokio::test]
@@ -335,10 +321,7 @@ async fn a_mirror_that_answers_with_a_web_page_does_not_hide_a_good_one() {
     let image = image();
     let portal = Server::start(|_| Answer::ok("<html>log in here</html>")).await;
     let good = faulty(&image, |_| None).await;
-    let dir = tempfile::tempdir().expect("folder");
-    let puller = Puller::new(config_with_mirrors(&dir, &[&portal, &good]));
-    let reference: Reference = "quay.io/demo/bundle:v1".parse().expect("reference");
-    assert_eq!(pull(&puller, &reference).await.expect("pulled"), FILES);
+    pulled_by_mirrors(&[&portal, &good]).await;
 }
 
 #[tokio::test]
@@ -407,11 +390,7 @@ async fn a_challenge_leads_to_the_token_service_and_back() {
     );
     let credentials = Credentials::from_docker_config(text.as_bytes(), "test").expect("credentials");
     let reference = server.reference("demo/bundle:v1");
-    let content = Puller::default()
-        .content(&reference, &credentials, MANIFESTS)
-        .await
-        .expect("pulled");
-    assert_eq!(content.files.len(), 2);
+    pulled_with(&server, &credentials).await;
     let asked: Vec<String> = tokens.seen().into_iter().map(|seen| seen.authorization).collect();
     assert_eq!(
         asked.len(),
@@ -446,26 +425,21 @@ async fn an_identity_token_is_exchanged() {
     })
     .await;
     let server = behind(&tokens).await;
-    let credentials = |identity: &str| {
-        let text = format!(
-            r#"{{"auths":{{"{}":{{"auth":"MDA6","identitytoken":"{identity}"}}}}}}"#,
-            server.address
-        );
-        Credentials::from_docker_config(text.as_bytes(), "test").expect("credentials")
+    let identity = |token: &str| {
+        credentials(
+            &server,
+            &format!(r#"{{"auth":"MDA6","identitytoken":"{token}"}}"#),
+        )
     };
     let reference = server.reference("demo/bundle:v1");
-    let content = Puller::default()
-        .content(&reference, &credentials("who I+am"), MANIFESTS)
-        .await
-        .expect("pulled");
-    assert_eq!(content.files.len(), 2);
+    pulled_with(&server, &identity("who I+am")).await;
     let shown = server.seen();
     assert!(
         shown.iter().all(|seen| !format!("{seen:?}").contains("who")),
         "{shown:?}"
     );
     let error = Puller::default()
-        .resolve(&reference, &credentials("revoked"))
+        .resolve(&reference, &identity("revoked"))
         .await
         .expect_err("revoked");
     assert_eq!(error.class(), PullErrorClass::Unauthorized);
@@ -477,11 +451,7 @@ async fn an_identity_token_is_exchanged() {
 async fn an_identity_token_is_shown_to_no_registry() {
     let server =
         Server::start(|_| Answer::status(401).header("www-authenticate", "Basic realm=\"test\"")).await;
-    let text = format!(
-        r#"{{"auths":{{"{}":{{"identitytoken":"who-I-am"}}}}}}"#,
-        server.address
-    );
-    let credentials = Credentials::from_docker_config(text.as_bytes(), "test").expect("credentials");
+    let credentials = credentials(&server, r#"{"identitytoken":"who-I-am"}"#);
     let error = Puller::default()
         .resolve(&server.reference("demo/bundle:v1"), &credentials)
         .await
@@ -509,13 +479,8 @@ async fn an_index_is_followed_to_one_image() {
         seen.path.ends_with("/v1").then(|| Answer::ok(index.clone()))
     })
     .await;
-    let reference = server.reference("demo/bundle:v1");
-    let content = Puller::default()
-        .content(&reference, &Credentials::anonymous(), MANIFESTS)
-        .await
-        .expect("pulled");
-    assert_eq!(content.digest, digest, "the reference means the index");
-    assert_eq!(content.files.len(), 2);
+    let pulled = pulled_with(&server, &Credentials::anonymous()).await;
+    assert_eq!(pulled, digest, "the reference means the index");
 }
 
 #[tokio::test]
@@ -535,9 +500,7 @@ async fn an_index_leads_to_an_image_and_to_no_other_index() {
         path => (path == inner_path).then(|| Answer::ok(inner.clone())),
     })
     .await;
-    let error = pull(&Puller::default(), &server.reference("demo/bundle:v1"))
-        .await
-        .expect_err("two indexes");
+    let error = refused(&server).await;
     assert_eq!(error.class(), PullErrorClass::Malformed, "{error}");
     assert!(
         error.to_string().contains("the index refers to another index"),
@@ -573,15 +536,7 @@ async fn a_token_that_expires_on_the_way_is_refreshed() {
         Answer::status(401).header("www-authenticate", &realm)
     })
     .await;
-    let content = Puller::default()
-        .content(
-            &server.reference("demo/bundle:v1"),
-            &Credentials::anonymous(),
-            MANIFESTS,
-        )
-        .await
-        .expect("pulled");
-    assert_eq!(content.files.len(), 2);
+    pulled_with(&server, &Credentials::anonymous()).await;
     assert_eq!(
         issued.load(Ordering::SeqCst),
         2,
@@ -595,21 +550,15 @@ async fn the_digest_of_a_tag_is_told_by_headers_alone_or_else_by_the_manifest() 
     let image = image();
     let anonymous = Credentials::anonymous();
     let head = |seen: &Seen| seen.posted.starts_with("HEAD");
-    type Fault = Box<dyn Fn(&Seen) -> Option<Answer> + Send + Sync>;
+    let without_head = |status| -> Fault { Box::new(move |seen| head(seen).then(|| Answer::status(status))) };
     let faults: [(Fault, &[&str]); 4] = [
         (Box::new(|_| None), &["HEAD "]),
         (
             Box::new(move |seen| head(seen).then(|| Answer::ok(""))),
             &["HEAD ", ""],
         ),
-        (
-            Box::new(move |seen| head(seen).then(|| Answer::status(405))),
-            &["HEAD ", ""],
-        ),
-        (
-            Box::new(move |seen| head(seen).then(|| Answer::status(501))),
-            &["HEAD ", ""],
-        ),
+        (without_head(405), &["HEAD ", ""]),
+        (without_head(501), &["HEAD ", ""]),
     ];
     for (fault, expected) in faults {
         let server = faulty(&image, fault).await;

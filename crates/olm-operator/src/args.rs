@@ -2,32 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use clap::{ArgAction, Parser};
-use olm_runtime::args::{LeaderElection, Release, Serving};
+use clap::Parser;
+use olm_runtime::args::Operator;
 
 /// Runs operators: takes each ClusterServiceVersion from its requirements to a running Deployment, under the
 /// OperatorGroup of its namespace.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "olm", disable_version_flag = true, args_override_self = true)]
 pub struct Args {
-    /// Kubeconfig; without it KUBECONFIG, then the ServiceAccount of the pod.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<String>,
     /// Namespace this operator runs in.
     #[arg(long, default_value = "", env = "OPERATOR_NAMESPACE")]
     pub(crate) namespace: String,
     /// Comma separated namespaces to watch; empty, or an empty entry, means all. Only all is supported.
     #[arg(long = "watchedNamespaces", default_value = "", value_name = "LIST")]
     pub(crate) watched_namespaces: String,
-    /// Accepted for compatibility: everything wakes by watches, nothing is polled.
-    #[arg(long, hide = true, value_name = "DURATION", allow_hyphen_values = true)]
-    pub(crate) interval: Option<String>,
-    /// Log what each round does.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
-    pub debug: bool,
-    /// Print the version and exit.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
-    pub version: bool,
     /// Namespaces that keep copied ClusterServiceVersions although copying is switched off.
     #[arg(
         long = "protectedCopiedCSVNamespaces",
@@ -35,9 +23,6 @@ pub struct Args {
         value_name = "LIST"
     )]
     pub(crate) protected_copied_csv_namespaces: String,
-    /// ClusterOperator in which OLM reports on itself, on OpenShift; nothing is reported when empty.
-    #[arg(long = "writeStatusName", default_value = "", value_name = "NAME")]
-    pub(crate) write_status_name: String,
     /// ClusterOperator that tells of the package server's ClusterServiceVersion, on OpenShift; nothing is told when empty.
     #[arg(
         long = "writePackageServerStatusName",
@@ -46,24 +31,16 @@ pub struct Args {
     )]
     pub(crate) write_package_server_status_name: String,
     /// Accepted for compatibility, does nothing.
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
-    pub(crate) profiling: bool,
-    /// Accepted for compatibility, does nothing.
     #[arg(long = "feature-gates", hide = true, default_value = "", value_name = "LIST")]
     pub(crate) feature_gates: String,
     #[command(flatten)]
-    pub(crate) release: Release,
-    #[command(flatten)]
-    pub(crate) serving: Serving,
-    #[command(flatten)]
-    pub(crate) leader_election: LeaderElection,
+    pub(crate) operator: Operator,
 }
 
 impl Args {
     /// Returns the error for flags that are valid alone but not together.
     pub fn usage_error(&self) -> Option<String> {
-        let error = self.serving.usage_error();
-        if let Some(error) = error.or_else(|| self.leader_election.usage_error()) {
+        if let Some(error) = self.operator.usage_error() {
             return Some(error);
         }
         let all = self
@@ -86,15 +63,8 @@ impl Args {
 
     /// Returns the given flags that have no effect.
     pub fn without_effect(&self) -> Vec<&'static str> {
-        let given = [
-            ("--interval", self.interval.is_some()),
-            ("--profiling", self.profiling),
-            ("--feature-gates", !self.feature_gates.is_empty()),
-        ];
-        let given = given
-            .into_iter()
-            .filter_map(|(flag, given)| given.then_some(flag));
-        given.chain(self.serving.without_effect()).collect()
+        let given = !self.feature_gates.is_empty();
+        self.operator.without_effect(("--feature-gates", given))
     }
 }
 
@@ -120,10 +90,10 @@ mod tests {
             "--debug",
         ]);
         assert_eq!(args.namespace, "olm");
-        assert!(args.debug);
+        assert!(args.operator.common.debug);
         assert_eq!(args.usage_error(), None);
         assert!(args.without_effect().is_empty());
-        assert!(!parse(&["--debug=false"]).debug);
+        assert!(!parse(&["--debug=false"]).operator.common.debug);
     }
 
     type Read = fn(&Args) -> bool;
@@ -132,11 +102,11 @@ mod tests {
     #[test]
     fn flags_that_are_true_or_not_are_written_as_go_takes_them() {
         let flags: [(&str, Read); 4] = [
-            ("--debug", |args| args.debug),
-            ("--version", |args| args.version),
-            ("--profiling", |args| args.profiling),
+            ("--debug", |args| args.operator.common.debug),
+            ("--version", |args| args.operator.common.version),
+            ("--profiling", |args| args.operator.profiling),
             ("--leader-elect", |args| {
-                args.leader_election.candidacy("a", "b").is_some()
+                args.operator.leader_election.candidacy("a", "b").is_some()
             }),
         ];
         for (flag, read) in flags {
@@ -211,7 +181,7 @@ mod tests {
             args.without_effect(),
             ["--interval", "--profiling", "--feature-gates"]
         );
-        assert!(args.serving.endpoints().secure.is_some());
+        assert!(args.operator.serving.endpoints().secure.is_some());
         for (unknown, nearest) in [
             ("--watched-namespaces", "--watchedNamespaces"),
             ("--tls-certs=/c", "--tls-cert"),

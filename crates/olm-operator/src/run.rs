@@ -147,14 +147,15 @@ fn of_namespace(key: &olm_runtime::NamespacedName) -> &str {
 /// When the API server cannot be configured or the health address cannot be bound.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let metrics = Metrics::registered()?;
-    let unacknowledged = args.leader_election.unacknowledged();
-    let client = client::connect(args.kubeconfig.as_deref(), unacknowledged, &metrics).await?;
+    let flags = &args.operator;
+    let unacknowledged = flags.leader_election.unacknowledged();
+    let client = client::connect(flags.common.kubeconfig.as_deref(), unacknowledged, &metrics).await?;
     let (set, start) = controllers(&client, Settings::of(&args), &metrics);
-    let candidacy = args
+    let candidacy = flags
         .leader_election
         .candidacy("olm-operator", client.default_namespace());
     tokio::spawn(guarded_labels::report(client.clone()));
-    process::run(client, set, args.serving.endpoints(), metrics, candidacy, start).await?;
+    process::run(client, set, flags.serving.endpoints(), metrics, candidacy, start).await?;
     Ok(())
 }
 
@@ -172,10 +173,10 @@ impl Settings {
         Self {
             protected: args.protected_namespaces(),
             reports: ReportSettings {
-                olm: args.write_status_name.clone(),
+                olm: args.operator.write_status_name.clone(),
                 package_server: args.write_package_server_status_name.clone(),
                 namespace: args.namespace.clone(),
-                release: args.release.release_version.clone(),
+                release: args.operator.release.release_version.clone(),
             },
         }
     }

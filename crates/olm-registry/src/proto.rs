@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, clippy::all)]
 
-include!("proto/messages.rs");
+include!("generated/messages.rs");
 
 /// The contract for reflection.
-pub const DESCRIPTORS: &[u8] = include_bytes!("proto/descriptors.bin");
+pub const DESCRIPTORS: &[u8] = include_bytes!("generated/descriptors.bin");

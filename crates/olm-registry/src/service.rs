@@ -2,4 +2,4 @@
 
 #![allow(missing_docs, clippy::all)]
 
-include!("service/server.rs");
+include!("generated/server.rs");

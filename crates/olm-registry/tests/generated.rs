@@ -1,4 +1,4 @@
-//! The code in `src/proto` and `src/service` matches `proto/registry.proto`.
+//! The files in `src/generated` match `proto/registry.proto`.
 //!
 //! `OLM_UPDATE=1 cargo test -p olm-registry --test generated` regenerates it. No `protoc` is needed.
 
@@ -18,7 +18,7 @@ fn generate(builder: Builder, out: &Path) {
         .expect("code");
 }
 
-/// Returns the names of the files in `src`, with their content.
+/// Returns the names of the files in `src/generated`, with their content.
 fn generated() -> Vec<(&'static str, Vec<u8>)> {
     let dir = tempfile::tempdir().expect("folder");
     let messages = dir.path().join("messages");
@@ -42,20 +42,17 @@ fn generated() -> Vec<(&'static str, Vec<u8>)> {
         .expect("the contract compiles");
     vec![
         (
-            "proto/messages.rs",
+            "messages.rs",
             fs::read(messages.join("api.rs")).expect("messages"),
         ),
-        (
-            "service/server.rs",
-            fs::read(server.join("api.rs")).expect("server"),
-        ),
-        ("proto/descriptors.bin", compiler.encode_file_descriptor_set()),
+        ("server.rs", fs::read(server.join("api.rs")).expect("server")),
+        ("descriptors.bin", compiler.encode_file_descriptor_set()),
     ]
 }
 
 #[test]
 fn generated_code_is_fresh() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/generated");
     for (name, content) in generated() {
         let path: PathBuf = folder.join(name);
         if std::env::var_os("OLM_UPDATE").is_some() {

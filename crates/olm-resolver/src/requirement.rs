@@ -252,7 +252,7 @@ fn only(fields: &Map<String, Value>, known: &[&str]) -> Result<(), MalformedProp
 }
 
 fn malformed(reason: String) -> MalformedProperty {
-    MalformedProperty::Value(PropertyError::Value {
+    MalformedProperty::Value(PropertyError {
         kind: kinds::CONSTRAINT.to_owned(),
         reason,
     })

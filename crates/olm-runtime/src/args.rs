@@ -1,4 +1,4 @@
-//! Command-line flags that the operators share.
+//! Command-line flags that the programs share.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -12,6 +12,68 @@ use crate::admin::{Endpoints, SecureEndpoint};
 use crate::key::{NamespacedName, is_path_segment};
 use crate::leader::{Candidacy, LeaseTimes};
 use crate::tls::TlsFiles;
+
+/// Flags of every program that runs in a cluster.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Common {
+    /// Kubeconfig; without it KUBECONFIG, then the ServiceAccount of the pod.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<String>,
+    /// Log more.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_parser = boolean::parse, action = ArgAction::Set)]
+    pub debug: bool,
+    /// Print the version and exit.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_parser = boolean::parse, action = ArgAction::Set)]
+    pub version: bool,
+}
+
+/// Flags of both operators.
+#[derive(Debug, Clone, Args)]
+pub struct Operator {
+    /// ClusterOperator in which it reports on itself, on OpenShift; nothing is reported when empty.
+    #[arg(long = "writeStatusName", default_value = "", value_name = "NAME")]
+    pub write_status_name: String,
+    /// Accepted for compatibility: everything is watched, nothing is polled at an interval.
+    #[arg(long, hide = true, value_name = "DURATION", allow_hyphen_values = true)]
+    interval: Option<String>,
+    /// Accepted for compatibility, does nothing.
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_parser = boolean::parse, action = ArgAction::Set)]
+    pub profiling: bool,
+    /// Flags of every program.
+    #[command(flatten)]
+    pub common: Common,
+    /// Flags of health and metrics.
+    #[command(flatten)]
+    pub serving: Serving,
+    /// The release of OpenShift.
+    #[command(flatten)]
+    pub release: Release,
+    /// Flags of the election.
+    #[command(flatten)]
+    pub leader_election: LeaderElection,
+}
+
+impl Operator {
+    /// Returns the error of flags that are each valid but do not fit together.
+    pub fn usage_error(&self) -> Option<String> {
+        let error = self.serving.usage_error();
+        error.or_else(|| self.leader_election.usage_error())
+    }
+
+    /// Returns the given flags that have no effect, as texts for the log. `other` is such a flag of the program alone, and true if
+    /// it is given.
+    pub fn without_effect(&self, other: (&'static str, bool)) -> Vec<&'static str> {
+        let flags = [
+            ("--interval", self.interval.is_some()),
+            ("--profiling", self.profiling),
+            other,
+        ];
+        let given = flags
+            .into_iter()
+            .filter_map(|(flag, is_given)| is_given.then_some(flag));
+        given.chain(self.serving.without_effect()).collect()
+    }
+}
 
 /// Flags of where health and metrics are served, and how.
 #[derive(Debug, Clone, Args)]
@@ -40,15 +102,12 @@ impl Serving {
             .then(|| "both --tls-key and --tls-cert must be provided for TLS to be enabled".to_owned())
     }
 
-    /// Returns the given flags that have no effect, as texts for the log.
-    pub fn without_effect(&self) -> Vec<&'static str> {
+    /// Returns the flag that is given and has no effect, as text for the log.
+    fn without_effect(&self) -> Option<&'static str> {
         let given = !self.client_ca.is_empty() && self.tls_cert.is_empty();
-        given
-            .then_some(
-                "--client-ca (requires --tls-cert and --tls-key: client certificates only exist over TLS)",
-            )
-            .into_iter()
-            .collect()
+        given.then_some(
+            "--client-ca (requires --tls-cert and --tls-key: client certificates only exist over TLS)",
+        )
     }
 
     /// Returns the addresses to serve health and metrics on.
@@ -283,10 +342,10 @@ mod tests {
 
     #[test]
     fn a_client_ca_without_a_certificate_has_no_effect() {
-        let told = serving(&["--client-ca=/a"]).without_effect().concat();
+        let told = serving(&["--client-ca=/a"]).without_effect().unwrap();
         assert!(told.starts_with("--client-ca (requires --tls-cert"), "{told}");
         let given = serving(&["--client-ca=/a", "--tls-cert=/c", "--tls-key=/k"]);
-        assert!(given.without_effect().is_empty());
+        assert_eq!(given.without_effect(), None);
     }
 
     fn parsed(flags: &[&str]) -> LeaderElection {

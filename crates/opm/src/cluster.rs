@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use base64::Engine as _;
 use reqwest::{Certificate, Client, Identity, RequestBuilder};
 use serde_json::Value;
 
@@ -166,7 +165,7 @@ impl Settings {
         }
         let content = |object: &Value, key: &str| -> anyhow::Result<Option<Vec<u8>>> {
             if let Some(data) = object[format!("{key}-data")].as_str() {
-                let bytes = base64::engine::general_purpose::STANDARD.decode(data);
+                let bytes = olm_fbc::base64::decode(data).map_err(anyhow::Error::msg);
                 return bytes
                     .map(Some)
                     .with_context(|| format!("{key}-data is not base64"));

@@ -1,16 +1,11 @@
-//! Suggestions for unknown names, for the end of an error.
+//! Suggestions for missing paths, for the end of an error.
 
 use std::path::{Path, PathBuf};
 
-use olm_fbc::did_you_mean::{did_you_mean, suggestion};
+use olm_fbc::did_you_mean::did_you_mean;
 
-/// Maximum number of names that are compared with an unknown one.
+/// Maximum number of files that are compared with a missing one.
 const MAX_COMPARED: usize = 10_000;
-
-/// Returns `: did you mean "stable"?`, or an empty text if no known name is near.
-pub(crate) fn name<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    suggestion(word, known.into_iter().take(MAX_COMPARED))
-}
 
 /// Returns `: did you mean "./catalog"?` for a missing path, or an empty text if no similar name is beside it.
 pub(crate) fn path(path: &Path) -> String {
@@ -43,8 +38,6 @@ mod tests {
 
     #[test]
     fn similar_names_are_offered() {
-        assert_eq!(name("etdc", ["etcd", "disk"]), ": did you mean \"etcd\"?");
-        assert_eq!(name("other", ["etcd", "disk"]), "");
         let dir = tempfile::tempdir().expect("folder");
         std::fs::create_dir(dir.path().join("catalog")).expect("folder");
         let meant = dir.path().join("catalog");

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use base64::Engine as _;
 use olm_fbc::property::{Property, kinds};
 use olm_fbc::schema::{Blob, Bundle, Channel, ChannelEntry, Icon, Package, RelatedImage};
 use olm_fbc::yaml;
@@ -338,7 +337,7 @@ impl Row {
         properties.sort_by_cached_key(|property| (property.kind.clone(), property.value.to_string()));
         properties.dedup();
         for object in &self.objects {
-            let data = base64::engine::general_purpose::STANDARD.encode(serde_json::to_vec(object)?);
+            let data = olm_fbc::base64::encode(serde_json::to_vec(object)?);
             properties.push(Property::new(kinds::BUNDLE_OBJECT, json!({ "data": data })));
         }
         Ok(Bundle {

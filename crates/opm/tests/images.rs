@@ -227,8 +227,7 @@ fn guarded() -> (String, std::sync::mpsc::Receiver<String>) {
 /// Docker's files name programs that keep passwords; podman's file need not know every registry.
 #[test]
 fn passwords_come_from_files_and_helpers() {
-    use base64::Engine as _;
-    let basic = |text: &str| format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(text));
+    let basic = |text: &str| format!("Basic {}", olm_fbc::base64::encode(text));
     let dir = tempfile::tempdir().expect("folder");
     let home = dir.path();
     let write = |path: &str, text: &str| {

@@ -226,7 +226,7 @@ fn a_bundle_that_olm_refuses_is_noted() {
     let plan = |version: &str, format: &str| {
         let crd = serde_json::json!({"apiVersion": format!("apiextensions.k8s.io/{version}"),
             "kind": "CustomResourceDefinition", "metadata": {"name": "etcds.example.com"}});
-        let data = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, crd.to_string());
+        let data = olm_fbc::base64::encode(crd.to_string());
         let catalog = format!("{CATALOG}- {{type: olm.bundle.object, value: {{data: {data}}}}}\n");
         std::fs::write(folder.path().join("catalog/etcd.yaml"), catalog).unwrap();
         opm(folder.path(), &["plan", "catalog", "objects.yaml", "-o", format])

@@ -4,8 +4,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Parser};
+use clap::Parser;
 use go_compat::duration::{self, Signed};
+use olm_runtime::args::Common;
 use rustls::SupportedProtocolVersion;
 use rustls::version::{TLS12, TLS13};
 
@@ -26,9 +27,6 @@ static NEWEST: [&SupportedProtocolVersion; 1] = [&TLS13];
     args_override_self = true
 )]
 pub struct Args {
-    /// Kubeconfig; without it KUBECONFIG, then the ServiceAccount of the pod.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<String>,
     /// Namespace whose catalogs are seen in all namespaces.
     #[arg(long = "global-namespace", default_value = "", value_name = "NAMESPACE")]
     pub(crate) global_namespace: String,
@@ -65,12 +63,6 @@ pub struct Args {
         value_parser = parse_delay
     )]
     pub(crate) shutdown_delay: Duration,
-    /// Log what is read and answered.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
-    pub debug: bool,
-    /// Print the version and exit.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
-    pub version: bool,
     /// Accepted for compatibility: catalogs of all namespaces are read.
     #[arg(
         long = "watched-namespaces",
@@ -90,6 +82,8 @@ pub struct Args {
     /// Accepted for compatibility, does nothing.
     #[arg(long = "feature-gates", hide = true, default_value = "", value_name = "LIST")]
     pub(crate) feature_gates: String,
+    #[command(flatten)]
+    pub(crate) common: Common,
 }
 
 /// Flags of upstream's server library that have no meaning here, and whether each takes a value. Callers are
@@ -217,7 +211,7 @@ mod tests {
     fn flags_are_written_as_on_clusters_today() {
         let args = parse(&["--secure-port", "5443", "--global-namespace", "olm", "--debug"]);
         assert_eq!((args.secure_port, args.global_namespace.as_str()), (5443, "olm"));
-        assert!(args.debug);
+        assert!(args.common.debug);
         assert_eq!(args.interval, Duration::from_secs(43_200));
         assert_eq!(parse(&["--interval=10m"]).interval, Duration::from_secs(600));
         assert_eq!(parse(&["--interval=0s"]).interval, Duration::from_secs(43_200));
@@ -270,7 +264,10 @@ mod tests {
     /// Boolean flags have the syntax of Go's programs.
     #[test]
     fn flags_that_are_true_or_not_are_written_as_go_takes_them() {
-        let flags: [(&str, Read); 2] = [("--debug", |args| args.debug), ("--version", |args| args.version)];
+        let flags: [(&str, Read); 2] = [
+            ("--debug", |args| args.common.debug),
+            ("--version", |args| args.common.version),
+        ];
         for (flag, read) in flags {
             assert_switch_of_go(flag, |given| {
                 let args = Args::try_parse_from(["package-server", given]);
@@ -288,7 +285,7 @@ mod tests {
             "--secure-port",
             "1",
         ]);
-        assert!(!args.debug);
+        assert!(!args.common.debug);
         assert_eq!(args.secure_port, 1);
     }
 

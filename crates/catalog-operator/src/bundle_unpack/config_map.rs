@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
 use olm_api::labels;
 use serde_json::Value;
@@ -56,8 +54,8 @@ fn too_large() -> UnpackError {
 
 /// Decodes base64 of the API, base64 of the Job, and gzip. Stops after `left` bytes and one more.
 fn unzip(text: &str, left: usize) -> Option<Vec<u8>> {
-    let inner = STANDARD.decode(text).ok()?;
-    let zipped = STANDARD.decode(inner.trim_ascii()).ok()?;
+    let inner = olm_fbc::base64::decode(text).ok()?;
+    let zipped = olm_fbc::base64::decode(std::str::from_utf8(inner.trim_ascii()).ok()?).ok()?;
     let mut content = Vec::new();
     GzDecoder::new(zipped.as_slice())
         .take(left as u64 + 1)
@@ -81,7 +79,7 @@ mod tests {
     fn zip(text: &str) -> String {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         encoder.write_all(text.as_bytes()).unwrap();
-        STANDARD.encode(STANDARD.encode(encoder.finish().unwrap()))
+        olm_fbc::base64::encode(olm_fbc::base64::encode(encoder.finish().unwrap()))
     }
 
     /// The format of a real ConfigMap.

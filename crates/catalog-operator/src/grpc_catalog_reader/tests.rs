@@ -162,9 +162,8 @@ async fn what_is_no_registry_cannot_be_read() {
 /// Of manifests in the catalog a hash is kept; what the server sends when they are needed has that hash.
 #[tokio::test(flavor = "multi_thread")]
 async fn manifests_in_the_catalog_are_fetched_when_they_are_needed() {
-    use base64::Engine as _;
     let csv = r#"{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"demo.v1.0.0"}}"#;
-    let data = base64::engine::general_purpose::STANDARD.encode(csv);
+    let data = olm_fbc::base64::encode(csv);
     let inline = format!("properties:\n- type: olm.bundle.object\n  value: {{data: {data}}}\n");
     let text = catalog(&["1.0.0"])
         .replace("image: quay.io/x/demo:v1.0.0\n", "")

@@ -4,8 +4,6 @@
 //! that holds no certificate is never established. Nobody could be trusted by such a value, so it is left out: whoever serves the
 //! webhook adds a CA, olm-operator for those that the ClusterServiceVersion describes.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::Value;
@@ -25,7 +23,10 @@ pub(super) fn drop_unusable(spec: &mut Value) {
 
 /// Whether it is PEM with at least one certificate and nothing that only looks like one, as the API server asks.
 fn is_usable(bundle: &Value) -> bool {
-    let Some(bytes) = bundle.as_str().and_then(|text| STANDARD.decode(text).ok()) else {
+    let Some(bytes) = bundle
+        .as_str()
+        .and_then(|text| olm_fbc::base64::decode(text).ok())
+    else {
         return false;
     };
     let mut certificates = CertificateDer::pem_slice_iter(&bytes).peekable();
@@ -69,7 +70,7 @@ mod tests {
                 false,
             ),
         ] {
-            assert_eq!(kept(&STANDARD.encode(text).into()), expected, "{text:?}");
+            assert_eq!(kept(&olm_fbc::base64::encode(text).into()), expected, "{text:?}");
         }
         assert!(!kept(&json!("no base64")));
         assert!(!kept(&json!(1)));

@@ -33,7 +33,7 @@ use crate::step_kind::StepKind;
 const PARALLEL_READS: usize = 8;
 
 /// One InstallPlan and what it stands in.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Observed {
     /// The plan.
     pub install_plan: Arc<InstallPlan>,
@@ -155,21 +155,6 @@ impl From<NoObject> for StepState {
 }
 
 impl Observed {
-    /// A plan that waits for approval, of which nothing is read yet.
-    pub(crate) fn ahead(install_plan: Arc<InstallPlan>, csvs: Vec<Arc<ClusterServiceVersion>>) -> Self {
-        Self {
-            install_plan,
-            operator_groups: Vec::new(),
-            csvs,
-            steps: Vec::new(),
-            living_csvs: BTreeSet::new(),
-            converted_crds: BTreeSet::new(),
-            custom_resources: BTreeMap::new(),
-            other_crd_owners: BTreeMap::new(),
-            retry_timeout: Duration::ZERO,
-        }
-    }
-
     /// Whether plans of the namespace are carried out with the rights of a ServiceAccount: who makes them has no more than those.
     pub(crate) fn is_limited(&self) -> bool {
         let names = |group: &Arc<OperatorGroup>| {
@@ -223,12 +208,8 @@ pub async fn observe(
         install_plan,
         operator_groups,
         csvs,
-        steps: Vec::new(),
-        living_csvs: BTreeSet::new(),
-        converted_crds: BTreeSet::new(),
-        custom_resources: BTreeMap::new(),
-        other_crd_owners: BTreeMap::new(),
         retry_timeout,
+        ..Observed::default()
     };
     if is_to_be_executed(&observed) {
         observed.steps = observe_steps(reads, &observed, Horizon::Round).await?;

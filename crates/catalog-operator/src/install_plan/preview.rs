@@ -58,8 +58,10 @@ async fn preview(
 ) -> Option<String> {
     let NamespaceObjects { csvs, plans, groups } = others;
     let observed = Observed {
+        install_plan: plan,
         operator_groups: groups,
-        ..Observed::ahead(plan, csvs)
+        csvs,
+        ..Observed::default()
     };
     let read = async {
         let states = look_ahead(reads, &observed).await?;

@@ -35,7 +35,7 @@ use crate::catalog_source::is_terminating;
 use crate::debounce::STATUS_DEBOUNCE;
 use crate::snapshots::Snapshots;
 use crate::stores::Stores;
-use crate::subscription::{NamespaceState, catalog_health, csv_failure};
+use crate::subscription::{NamespaceState, catalog_health};
 use crate::upgrade_policy;
 
 /// Reconciles namespaces that have Subscriptions.
@@ -101,26 +101,16 @@ impl ResolutionReconciler {
 
     fn namespace_state(&self, namespace: &str, fail_forward: bool) -> NamespaceState {
         let plans = self.stores.plans.list_in(namespace).into_iter();
-        let csvs: Vec<_> = self
-            .stores
-            .csvs
-            .list_in(namespace)
-            .into_iter()
-            .filter(|csv| !csv.is_copied())
-            .collect();
+        let csvs = self.stores.csvs.list_in(namespace).into_iter();
         NamespaceState {
             // A plan being deleted is as good as gone.
             plans: plans
                 .filter(|plan| plan.metadata.deletion_timestamp.is_none())
                 .map(|plan| (plan.name_any(), plan))
                 .collect(),
-            failures: csvs
-                .iter()
-                .filter_map(|csv| Some((csv.name_any(), csv_failure(csv)?)))
-                .collect(),
             csvs: csvs
-                .iter()
-                .map(|csv| (csv.name_any(), csv.phase().clone()))
+                .filter(|csv| !csv.is_copied())
+                .map(|csv| (csv.name_any(), csv))
                 .collect(),
             fail_forward,
         }

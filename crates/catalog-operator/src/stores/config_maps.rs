@@ -6,7 +6,6 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use base64::Engine as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Client;
@@ -73,7 +72,7 @@ impl Projection for CatalogContent {
             }
             // A node makes files of both.
             let binary = data["binaryData"][key].as_str()?;
-            let decoded = base64::engine::general_purpose::STANDARD.decode(binary);
+            let decoded = olm_fbc::base64::decode(binary);
             Some(Cow::Owned(decoded.unwrap_or_default()))
         };
         let is_catalog = KEYS.iter().any(|key| text(key).is_some());

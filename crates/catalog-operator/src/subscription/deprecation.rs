@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::SubscriptionStatus;
+use olm_fbc::schema::schemas;
 
 use super::conditions::{self, condition_true};
 
@@ -24,7 +25,7 @@ pub(crate) fn put(status: &mut SubscriptionStatus, fact: &DeprecationFact, names
         reasons::CHANNEL_DEPRECATED,
         reasons::BUNDLE_DEPRECATED,
     ];
-    let levels = ["olm.package", "olm.channel", "olm.bundle"];
+    let levels = [schemas::PACKAGE, schemas::CHANNEL, schemas::BUNDLE];
     let told = [&fact.package, &fact.channel, &fact.bundle];
     let mut messages = Vec::new();
     for (((type_, level), name), text) in types.into_iter().zip(levels).zip(names).zip(told) {

@@ -102,21 +102,15 @@ fn statuses_of_the_golden_cluster_are_composed_from_what_surrounds_them() {
     let mut compared = 0;
     for (folder, subscriptions, plans, csvs) in rows {
         let path = |file: &str| golden.join(folder).join(file);
-        let csvs = csvs.map(|file| read(&path(file))).unwrap_or_default();
+        let csvs: Vec<ClusterServiceVersion> = csvs.map(|file| typed(&path(file))).unwrap_or_default();
         let namespace_state = NamespaceState {
             plans: typed::<InstallPlan>(&path(plans))
                 .into_iter()
                 .map(|plan| (plan.name_any(), Arc::new(plan)))
                 .collect(),
             csvs: csvs
-                .iter()
-                .map(|csv| {
-                    let name = csv["metadata"]["name"].as_str().unwrap().to_owned();
-                    (
-                        name,
-                        serde_json::from_value(csv["status"]["phase"].clone()).unwrap(),
-                    )
-                })
+                .into_iter()
+                .map(|csv| (csv.name_any(), Arc::new(csv)))
                 .collect(),
             ..NamespaceState::default()
         };

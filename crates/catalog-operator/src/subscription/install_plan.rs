@@ -11,7 +11,7 @@ use olm_api::v1alpha1::{
 };
 
 use super::conditions::{self, condition_true};
-use super::{NamespaceState, Phases};
+use super::{Csvs, NamespaceState, csv_failure};
 
 /// Returns the name of the plan that the status refers to.
 pub(crate) fn referenced(status: &SubscriptionStatus) -> Option<&str> {
@@ -51,7 +51,7 @@ pub(crate) fn refer_to(status: &mut SubscriptionStatus, plan: &InstallPlan) {
 ///
 /// Upstream computes this but only writes it if a condition changed as well; otherwise the namespace is
 /// stuck. The installed version becomes current again, if it exists, because nothing newer may be wanted.
-pub(crate) fn forget_lost(status: &mut SubscriptionStatus, plan: Option<&InstallPlan>, csvs: &Phases) {
+pub(crate) fn forget_lost(status: &mut SubscriptionStatus, plan: Option<&InstallPlan>, csvs: &Csvs) {
     let lost = status.install_plan_ref.is_some() && plan.is_none();
     if lost && status.state == SubscriptionState::UpgradePending {
         status.install_plan_ref = None;
@@ -115,12 +115,13 @@ fn condition_of_csv(
         return None;
     }
     let name = status.installed_csv.as_deref()?;
-    match namespace_state.csvs.get(name)? {
+    let csv = namespace_state.csvs.get(name)?;
+    match csv.phase() {
         ClusterServiceVersionPhase::Succeeded => None,
         ClusterServiceVersionPhase::Failed => Some(condition_true(
             reasons::INSTALL_PLAN_FAILED,
             plan_reasons::INSTALL_COMPONENT_FAILED,
-            &match namespace_state.failures.get(name) {
+            &match csv_failure(csv) {
                 Some(cause) => format!("ClusterServiceVersion {name} has failed: {cause}"),
                 None => format!("ClusterServiceVersion {name} has failed"),
             },

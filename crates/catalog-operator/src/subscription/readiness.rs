@@ -12,7 +12,7 @@ use olm_api::v1alpha1::{
 };
 use olm_resolver::explain::{EVENT_LIMIT, cut};
 
-use super::Phases;
+use super::Csvs;
 use super::catalog_health::CatalogFact;
 use super::conditions::{self, condition_false, condition_true};
 
@@ -30,7 +30,7 @@ const OBSTACLES: [&str; 6] = [
 pub(crate) fn put(
     status: &mut SubscriptionStatus,
     spec: &SubscriptionSpec,
-    csvs: &Phases,
+    csvs: &Csvs,
     catalogs: &[CatalogFact],
     now: Timestamp,
 ) {
@@ -58,15 +58,16 @@ fn waits_for_user(status: &SubscriptionStatus, spec: &SubscriptionSpec) -> bool 
 /// Sets `UpgradeAvailable` in place of a state that Argo CD considers healthy in two cases. A newer bundle is
 /// not available yet, or the next version waits for approval and the installed one has not succeeded.
 /// Upstream defines this state and never writes it.
-fn put_state(status: &mut SubscriptionStatus, waits_for_user: bool, csvs: &Phases) {
+fn put_state(status: &mut SubscriptionStatus, waits_for_user: bool, csvs: &Csvs) {
     let has = |type_| find(status, type_).is_some();
     let installed = status.installed_csv.as_ref().and_then(|name| csvs.get(name));
+    let has_succeeded = installed.is_some_and(|csv| *csv.phase() == ClusterServiceVersionPhase::Succeeded);
     let counts_as_healthy = match status.state {
         SubscriptionState::AtLatestKnown => true,
         SubscriptionState::UpgradePending => waits_for_user,
         _ => false,
     };
-    let is_unsettled = waits_for_user && installed != Some(&ClusterServiceVersionPhase::Succeeded)
+    let is_unsettled = waits_for_user && !has_succeeded
         || has(reasons::BUNDLE_UNPACKING)
         || has(reasons::BUNDLE_UNPACK_FAILED);
     if counts_as_healthy && is_unsettled {

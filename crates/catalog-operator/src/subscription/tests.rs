@@ -9,7 +9,7 @@ mod health;
 mod plans;
 mod resolution_state;
 
-use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersionPhase as Phase};
+use olm_api::v1alpha1::CatalogSource;
 use serde_json::{Value, json};
 
 use super::*;
@@ -46,16 +46,19 @@ fn in_phase(phase: &str) -> Value {
     json!({"phase": phase, "catalogSources": []})
 }
 
+fn csv_in_phase(name: &str, phase: &str) -> (String, Arc<ClusterServiceVersion>) {
+    let value =
+        json!({"metadata": {"name": name, "namespace": "ns"}, "spec": {}, "status": {"phase": phase}});
+    (name.to_owned(), Arc::new(serde_json::from_value(value).unwrap()))
+}
+
 fn namespace_state(plans: &[Arc<InstallPlan>], csvs: &[&str]) -> NamespaceState {
     NamespaceState {
         plans: plans
             .iter()
             .map(|plan| (plan.name_any(), Arc::clone(plan)))
             .collect(),
-        csvs: csvs
-            .iter()
-            .map(|csv| ((*csv).to_owned(), Phase::Succeeded))
-            .collect(),
+        csvs: csvs.iter().map(|csv| csv_in_phase(csv, "Succeeded")).collect(),
         ..NamespaceState::default()
     }
 }

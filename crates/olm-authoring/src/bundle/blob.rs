@@ -1,6 +1,5 @@
 //! The `olm.bundle` blob of a bundle.
 
-use base64::Engine as _;
 use go_compat::json::Fields;
 use go_compat::json::{self, Html};
 use olm_fbc::property::{Gvk, Property, kinds};
@@ -30,7 +29,7 @@ impl BundleContent {
         let mut properties = self.derived_properties()?;
         properties.extend(self.manifests.iter().map(|manifest| {
             let text = json::to_string(&manifest.object, Html::Escaped);
-            let data = base64::engine::general_purpose::STANDARD.encode(text);
+            let data = olm_fbc::base64::encode(text);
             Property::new(kinds::BUNDLE_OBJECT, json!({"data": data}))
         }));
         properties.sort_by_cached_key(|property| {

@@ -6,21 +6,13 @@ use olm_fbc::property::Typed;
 use olm_fbc::schema::Bundle;
 use serde_json::Value;
 
-/// Reads the `data` of an `olm.bundle.object` property: base64 of an object in JSON or YAML.
-///
-/// # Errors
-/// The cause, as text.
-pub fn decode(data: &str) -> Result<Value, String> {
-    bundle_object::decode(data)?.value()
-}
-
 /// Returns the manifests in a bundle blob; those that cannot be read are skipped.
 pub fn objects(bundle: &Bundle) -> impl Iterator<Item = Value> {
     bundle
         .properties
         .iter()
         .filter_map(|property| match property.parse() {
-            Ok(Typed::BundleObject(data)) => decode(&data).ok(),
+            Ok(Typed::BundleObject(data)) => bundle_object::decode(&data).ok()?.value().ok(),
             _ => None,
         })
 }

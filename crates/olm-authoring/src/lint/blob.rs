@@ -1,6 +1,5 @@
 //! Rules about single documents.
 
-use base64::Engine as _;
 use go_compat::semver::Range;
 use olm_api::crd;
 use olm_fbc::manifest::CSV_KIND;
@@ -20,7 +19,7 @@ const MESSAGE_BYTES: usize = (4 << 20) - (64 << 10);
 impl Linter<'_> {
     pub(super) fn package(&mut self, package: &Package) {
         let Some(shown) = &package.icon else { return };
-        let problem = match base64::engine::general_purpose::STANDARD.decode(&shown.base64data) {
+        let problem = match olm_fbc::base64::decode(&shown.base64data) {
             Err(error) => Some(format!("base64data is not base64: {error}")),
             Ok(_) if shown.mediatype.is_empty() => Some("mediatype is not set".to_owned()),
             Ok(_) if !shown.mediatype.starts_with("image/") => {

@@ -58,8 +58,7 @@ fn finds(rule: Rule, part: &str, change: impl FnOnce(&mut Vec<Value>)) {
 
 #[test]
 fn a_bundle_without_image_is_found_where_its_manifests_make_it_valid() {
-    use base64::Engine as _;
-    let encode = |object: Value| base64::engine::general_purpose::STANDARD.encode(object.to_string());
+    let encode = |object: Value| olm_fbc::base64::encode(object.to_string());
     finds(Rule::NoImage, "bundle \"p.v1\"", |blobs| {
         blobs[2]["image"] = json!("");
         let data = encode(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}));
@@ -202,16 +201,13 @@ fn bundles() {
         ),
     );
     let crd = json!({"kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1beta1", "metadata": {"name": "a.b"}});
-    let data = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, crd.to_string());
+    let data = olm_fbc::base64::encode(crd.to_string());
     finds(
         Rule::OldCrd,
         "\"a.b\" is of apiextensions.k8s.io/v1beta1",
         with_property(json!({"type": "olm.bundle.object", "value": {"data": data}})),
     );
-    let large = base64::Engine::encode(
-        &base64::engine::general_purpose::STANDARD,
-        json!({"a": "x".repeat(5 << 20)}).to_string(),
-    );
+    let large = olm_fbc::base64::encode(json!({"a": "x".repeat(5 << 20)}).to_string());
     finds(
         Rule::LargeBundle,
         "clients take messages of 4 MiB",

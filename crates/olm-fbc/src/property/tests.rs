@@ -206,8 +206,7 @@ fn csv_metadata_is_checked_to_the_bottom() {
     ] {
         let found = match parse(kinds::CSV_METADATA, &value) {
             Ok(_) => String::new(),
-            Err(PropertyError::Value { reason, .. }) => reason,
-            Err(error) => error.to_string(),
+            Err(error) => error.reason,
         };
         assert_eq!(found, expected, "{value}");
     }

@@ -60,16 +60,9 @@ impl Facts {
                     self.warn(&format!("property[{index}]: {error}, so nothing can match it"));
                     continue;
                 }
-                Err(PropertyError::Value { kind, reason }) => {
+                Err(PropertyError { kind, reason }) => {
                     self.faults.push(format!(
                         "parse properties for bundle {:?}: parse property[{index}] of type {kind:?}: {reason}",
-                        bundle.name
-                    ));
-                    continue;
-                }
-                Err(error) => {
-                    self.faults.push(format!(
-                        "parse properties for bundle {:?}: parse property[{index}]: {error}",
                         bundle.name
                     ));
                     continue;

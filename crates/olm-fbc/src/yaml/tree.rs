@@ -410,9 +410,8 @@ fn scalar_value(
 }
 
 fn binary(text: &str) -> Option<Value> {
-    use base64::Engine as _;
     let compact: String = text.split_ascii_whitespace().collect();
-    let bytes = base64::engine::general_purpose::STANDARD.decode(compact).ok()?;
+    let bytes = crate::base64::decode(&compact).ok()?;
     Some(Value::String(String::from_utf8_lossy(&bytes).into_owned()))
 }
 

@@ -31,6 +31,24 @@ fn account(name: &str, labels: &[&str]) -> Value {
     account
 }
 
+/// Sets the label of `demo.ns`; `null` removes it.
+fn set_label(env: &mut TestEnv, kind: &str, namespace: &str, name: &str, value: Value) {
+    env.edit(
+        kind,
+        namespace,
+        name,
+        json!({"metadata": {"labels": {LABEL: value}}}),
+    );
+}
+
+fn uid(env: &TestEnv) -> Value {
+    env.get("Operator", "", "demo.ns").unwrap()["metadata"]["uid"].clone()
+}
+
+fn status_of(env: &TestEnv) -> Value {
+    env.get("Operator", "", "demo.ns").unwrap()["status"].clone()
+}
+
 /// The demo as catalog-operator creates it: with the label from the start.
 fn installed() -> TestEnv {
     let mut env = TestEnv::new();
@@ -47,12 +65,7 @@ fn installed() -> TestEnv {
     subscription["status"]["installedCSV"] = json!("a");
     subscription["status"]["installPlanRef"] = json!({"namespace": "ns", "name": "install-a"});
     env.put(subscription);
-    env.edit(
-        "InstallPlan",
-        "ns",
-        "install-a",
-        json!({"metadata": {"labels": {LABEL: ""}}}),
-    );
+    set_label(&mut env, "InstallPlan", "ns", "install-a", json!(""));
     env.settle_for(10);
     env
 }
@@ -90,7 +103,7 @@ fn all_parts_of_an_install_are_listed_with_their_conditions_in_two_writes() {
         writes_to_operators(&env),
         ["create Operator demo.ns", "patch Operator demo.ns status"]
     );
-    let status = &env.get("Operator", "", "demo.ns").unwrap()["status"]["components"];
+    let status = &status_of(&env)["components"];
     assert_eq!(
         status["labelSelector"],
         json!({"matchExpressions": [{"key": LABEL, "operator": "Exists"}]})
@@ -141,41 +154,25 @@ fn what_olm_makes_bears_the_label_from_the_beginning() {
 fn without_components_there_is_only_the_selector_and_refs_follow_the_labels() {
     let mut env = TestEnv::new().with(operator("demo.ns"));
     env.settle_for(5);
-    let status = |env: &TestEnv| env.get("Operator", "", "demo.ns").unwrap()["status"].clone();
     assert_eq!(
-        status(&env),
+        status_of(&env),
         json!({"components": {"labelSelector": {"matchExpressions": [{"key": LABEL, "operator": "Exists"}]}}})
     );
     env.put(account("b", &[LABEL]));
     env.put(account("a", &[LABEL, "operators.example.com/other"]));
-    env.edit(
-        "Namespace",
-        "",
-        "ns",
-        json!({"metadata": {"labels": {LABEL: "x"}}}),
-    );
+    set_label(&mut env, "Namespace", "", "ns", json!("x"));
     env.settle_for(5);
     assert_eq!(
         refs(&env, "demo.ns"),
         ["Namespace /ns", "ServiceAccount ns/a", "ServiceAccount ns/b"]
     );
-    env.edit(
-        "ServiceAccount",
-        "ns",
-        "b",
-        json!({"metadata": {"labels": {LABEL: null}}}),
-    );
+    set_label(&mut env, "ServiceAccount", "ns", "b", Value::Null);
     env.delete("ServiceAccount", "ns", "a");
     env.settle_for(5);
     assert_eq!(refs(&env, "demo.ns"), ["Namespace /ns"]);
-    env.edit(
-        "Namespace",
-        "",
-        "ns",
-        json!({"metadata": {"labels": {LABEL: null}}}),
-    );
+    set_label(&mut env, "Namespace", "", "ns", Value::Null);
     env.settle_for(5);
-    assert_eq!(status(&env)["components"]["refs"], Value::Null);
+    assert_eq!(status_of(&env)["components"]["refs"], Value::Null);
     assert_eq!(env.names("Operator"), ["/demo.ns"]);
 }
 
@@ -247,16 +244,13 @@ fn every_kind_is_listed_when_it_comes_and_when_it_goes() {
 #[test]
 fn a_deleted_operator_comes_back_while_what_made_it_is_there_and_a_definition_keeps_none() {
     let mut env = installed();
-    let uid = |env: &TestEnv| env.get("Operator", "", "demo.ns").unwrap()["metadata"]["uid"].clone();
     let (before, listed) = (uid(&env), refs(&env, "demo.ns"));
     env.delete("Operator", "", "demo.ns");
     env.settle_for(5);
     assert_ne!(uid(&env), before);
     assert_eq!(refs(&env, "demo.ns"), listed);
 
-    env.delete("Subscription", "ns", "sub");
-    env.delete("ClusterServiceVersion", "ns", "a");
-    env.delete("InstallPlan", "ns", "install-a");
+    delete_install(&mut env);
     env.settle_for(10);
     assert_eq!(
         refs(&env, "demo.ns"),
@@ -267,11 +261,15 @@ fn a_deleted_operator_comes_back_while_what_made_it_is_there_and_a_definition_ke
     assert_eq!(env.names("Operator"), [""; 0]);
 }
 
-/// Uninstalls as users do.
-fn uninstall(env: &mut TestEnv) {
+fn delete_install(env: &mut TestEnv) {
     env.delete("Subscription", "ns", "sub");
     env.delete("ClusterServiceVersion", "ns", "a");
     env.delete("InstallPlan", "ns", "install-a");
+}
+
+/// Uninstalls as users do.
+fn uninstall(env: &mut TestEnv) {
+    delete_install(env);
     env.delete("CustomResourceDefinition", "", "demos.example.com");
 }
 
@@ -310,17 +308,14 @@ fn an_operator_whose_end_was_not_seen_goes_after_a_restart_and_a_users_stays() {
 #[test]
 fn an_operator_that_is_installed_anew_in_time_stays() {
     let mut env = installed();
-    let uid = env.get("Operator", "", "demo.ns").unwrap()["metadata"]["uid"].clone();
+    let before = uid(&env);
     uninstall(&mut env);
     env.settle_for(9 * 60);
     env.put(subscription("a", json!({})));
     env.settle_for(9 * 60);
     env.delete("Subscription", "ns", "sub");
     env.settle_for(9 * 60);
-    assert_eq!(
-        env.get("Operator", "", "demo.ns").unwrap()["metadata"]["uid"],
-        uid
-    );
+    assert_eq!(uid(&env), before);
 }
 
 /// A label neither creates an Operator that is not installed nor keeps it.
@@ -333,19 +328,10 @@ fn what_a_tenant_may_label_neither_makes_an_operator_nor_keeps_it() {
     let mut all: Vec<&str> = many.iter().map(String::as_str).collect();
     all.push(LABEL);
     env.put(account("tenant", &all));
-    env.edit(
-        "Namespace",
-        "",
-        "ns",
-        json!({"metadata": {"labels": {LABEL: ""}}}),
-    );
+    set_label(&mut env, "Namespace", "", "ns", json!(""));
     env.settle_for(60);
     assert_eq!(env.names("Operator"), ["/demo.ns"]);
-    let listed = refs(&env, "demo.ns");
-    assert!(
-        listed.contains(&"ServiceAccount ns/tenant".to_owned()),
-        "{listed:?}"
-    );
+    assert!(refs(&env, "demo.ns").contains(&"ServiceAccount ns/tenant".to_owned()));
     uninstall(&mut env);
     env.settle_for(15 * 60);
     assert_eq!(env.names("Operator"), [""; 0]);
@@ -406,18 +392,10 @@ fn copies_are_no_components() {
     env.put(csv);
     env.settle_for(10);
     assert_eq!(env.names("ClusterServiceVersion"), ["ns/a", "one/a", "two/a"]);
-    env.edit(
-        "ClusterServiceVersion",
-        "one",
-        "a",
-        json!({"metadata": {"labels": {LABEL: ""}}}),
-    );
+    set_label(&mut env, "ClusterServiceVersion", "one", "a", json!(""));
     env.settle_for(10);
-    let listed = refs(&env, "demo.ns");
-    let csvs: Vec<&String> = listed
-        .iter()
-        .filter(|found| found.contains("ClusterServiceVersion"))
-        .collect();
+    let mut csvs = refs(&env, "demo.ns");
+    csvs.retain(|found| found.contains("ClusterServiceVersion"));
     assert_eq!(csvs, ["ClusterServiceVersion ns/a"]);
     let copy = env.get("ClusterServiceVersion", "one", "a").unwrap();
     assert_eq!(
@@ -443,10 +421,8 @@ fn very_many_components_are_cut_and_told_once_and_strangers_go_first() {
     assert_eq!(listed.len(), MAX_COMPONENTS);
     assert!(listed.contains(&"ServiceAccount ns/own".to_owned()));
     let told = |env: &TestEnv| {
-        env.events
-            .iter()
-            .filter(|event| event.contains("TooManyComponents"))
-            .count()
+        let events = env.events.iter();
+        events.filter(|event| event.contains("TooManyComponents")).count()
     };
     assert_eq!(told(&env), 1, "{:?}", env.events);
     env.put(account("other", &[LABEL]));
@@ -511,22 +487,19 @@ fn a_status_that_is_outdated_as_a_process_begins_is_written_once_though_its_comp
 #[test]
 fn a_status_of_somebody_elses_is_put_right() {
     let mut env = installed();
-    let before = env.get("Operator", "", "demo.ns").unwrap()["status"].clone();
+    let before = status_of(&env);
+    let other = json!({"labelSelector": {"matchLabels": {"a": "b"}}, "refs": [{"kind": "X"}]});
     env.edit(
         "Operator",
         "",
         "demo.ns",
-        json!({"status": {"components": {"labelSelector": {"matchLabels": {"a": "b"}}, "refs": [{"kind": "X"}]}}}),
+        json!({"status": {"components": other}}),
     );
     env.settle_for(5);
-    assert_eq!(env.get("Operator", "", "demo.ns").unwrap()["status"], before);
+    assert_eq!(status_of(&env), before);
     env.writes.clear();
-    env.edit(
-        "Operator",
-        "",
-        "demo.ns",
-        json!({"status": {"components": {"unknown": 1}}}),
-    );
+    let unknown = json!({"status": {"components": {"unknown": 1}}});
+    env.edit("Operator", "", "demo.ns", unknown);
     env.settle_for(60);
     assert_eq!(env.writes, [""; 0]);
 }
@@ -541,11 +514,11 @@ fn what_is_labelled_in_other_namespaces_is_listed_a_second_later() {
     env.settle_for(60);
     for value in [json!(""), Value::Null] {
         env.writes.clear();
-        let patch = json!({"metadata": {"labels": {LABEL: value}}});
-        env.edit("ServiceAccount", "far", "stranger", patch);
+        let is_set = value.is_string();
+        set_label(&mut env, "ServiceAccount", "far", "stranger", value);
         env.settle_for(2);
         let is_listed = refs(&env, "demo.ns").contains(&"ServiceAccount far/stranger".to_owned());
-        assert_eq!(is_listed, value.is_string());
+        assert_eq!(is_listed, is_set);
         assert_eq!(env.writes, ["patch Operator demo.ns status"]);
     }
 }

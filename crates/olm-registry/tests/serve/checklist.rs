@@ -7,9 +7,8 @@ use crate::server::{Server, entries};
 
 /// Writes a catalog of one package with content of its own: a CSV and a CRD per bundle, edges as given.
 fn checklist_catalog(entries: &str) -> tempfile::TempDir {
-    use base64::Engine as _;
     let object = |text: String| {
-        let data = base64::engine::general_purpose::STANDARD.encode(text);
+        let data = olm_fbc::base64::encode(text);
         serde_json::json!({"type": "olm.bundle.object", "value": {"data": data}})
     };
     let dir = tempfile::tempdir().expect("folder");

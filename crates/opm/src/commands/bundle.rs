@@ -8,11 +8,11 @@ use anyhow::{Context as _, bail};
 use olm_api::labels::bundle as annotations;
 use olm_authoring::bundle::BundleContent;
 use olm_authoring::bundle::check::{MediaType, Optional, check_content, check_format};
+use olm_fbc::did_you_mean::suggestion;
 use olm_oci::ImageContent;
 
 use crate::args::{BundleCommand, BundleUnpackArgs, BundleValidateArgs};
 use crate::manifest_validator::EngineValidator;
-use crate::nearest;
 use crate::printer;
 use crate::settings::Settings;
 use crate::source::{MANIFESTS, METADATA, Source};
@@ -51,7 +51,7 @@ pub(crate) async fn run(command: &BundleCommand, settings: &Settings) -> anyhow:
 async fn validate(args: &BundleValidateArgs, settings: &Settings) -> anyhow::Result<()> {
     for name in args.optional_validators.iter().map(|name| name.trim()) {
         if !name.is_empty() && !VALIDATORS.contains(&name) {
-            let meant = nearest::name(name, VALIDATORS);
+            let meant = suggestion(name, VALIDATORS);
             bail!(
                 "unknown validator {name:?}, known are {}{meant}",
                 VALIDATORS.join(", ")

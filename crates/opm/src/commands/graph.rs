@@ -2,9 +2,9 @@
 
 use anyhow::bail;
 use olm_authoring::graph::{PackageGraph, to_dot, to_mermaid, to_svg};
+use olm_fbc::did_you_mean::suggestion;
 
 use crate::args::{GraphArgs, GraphFormat};
-use crate::nearest;
 use crate::printer;
 use crate::settings::Settings;
 use crate::source::{checked, load_catalog_reference};
@@ -13,12 +13,12 @@ pub(crate) async fn run(args: &GraphArgs, settings: &Settings) -> anyhow::Result
     let blobs = load_catalog_reference(&args.catalog, settings).await?;
     let model = checked(&blobs, &args.catalog)?;
     let Some(package) = model.packages.get(&args.package) else {
-        let meant = nearest::name(&args.package, model.packages.keys().map(String::as_str));
+        let meant = suggestion(&args.package, model.packages.keys().map(String::as_str));
         bail!("package {:?} not found{meant}", args.package);
     };
     let graph = PackageGraph::new(&args.package, package, args.channel.as_deref());
     if let (Some(channel), true) = (&args.channel, graph.channels.is_empty()) {
-        let meant = nearest::name(channel, package.channels.keys().map(String::as_str));
+        let meant = suggestion(channel, package.channels.keys().map(String::as_str));
         bail!("package {:?}, channel {channel:?} not found{meant}", args.package);
     }
     printer::data(&match args.output {

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use base64::Engine as _;
 use olm_authoring::icon;
 use olm_fbc::schema::{Blob, Icon, Package};
 
@@ -45,7 +44,7 @@ fn read_icon(path: &Path) -> anyhow::Result<Icon> {
         )
     })?;
     Ok(Icon {
-        base64data: base64::engine::general_purpose::STANDARD.encode(bytes),
+        base64data: olm_fbc::base64::encode(bytes),
         mediatype: mediatype.to_owned(),
         ..Icon::default()
     })

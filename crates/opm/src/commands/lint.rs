@@ -2,12 +2,12 @@
 
 use anyhow::{Context as _, bail};
 use olm_authoring::lint::{Finding, Report, Rule, lint_with};
+use olm_fbc::did_you_mean::suggestion;
 use olm_fbc::validate::Fault;
 use serde_json::{Value, json};
 
 use crate::args::{Format, LintArgs};
 use crate::manifest_validator::EngineValidator;
-use crate::nearest;
 use crate::printer;
 use crate::source::{check_directory, has_no_files};
 
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<()> {
     for name in &args.allow {
         let rule = Rule::parse(name).with_context(|| {
             let known = Rule::ALL.map(Rule::name);
-            let meant = nearest::name(name, known);
+            let meant = suggestion(name, known);
             format!("unknown rule {name:?}, known are {}{meant}", known.join(", "))
         })?;
         allowed.push(rule);

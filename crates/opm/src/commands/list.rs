@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use olm_authoring::bundle::object;
 use olm_fbc::channel::Graph;
+use olm_fbc::did_you_mean::suggestion;
 use olm_fbc::printable::escape;
 use olm_fbc::schema::{Blob, Bundle};
 use olm_fbc::validate::{Model, PackageModel};
 
 use crate::args::ListCommand;
-use crate::nearest;
 use crate::printer;
 use crate::settings::Settings;
 use crate::source::{checked, load_catalog_reference};
@@ -45,7 +45,7 @@ fn pick<'a>(model: &'a Model, package: Option<&str>) -> anyhow::Result<Vec<(&'a 
         Some(found) => Ok(vec![found]),
         None => anyhow::bail!(
             "package {package:?} not found{}",
-            nearest::name(package, model.packages.keys().map(String::as_str))
+            suggestion(package, model.packages.keys().map(String::as_str))
         ),
     }
 }

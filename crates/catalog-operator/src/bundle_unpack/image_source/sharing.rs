@@ -8,8 +8,6 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use kube::client::Body;
 use olm_oci::{ImageArchive, ImageSpec, LayerSpec, RunConfig};
 use serde_json::{Value, json};
@@ -80,7 +78,7 @@ impl Rig {
         let served = Server::registry_script("team/a", &image);
         let refusing = Arc::new(AtomicU16::new(0));
         let told = Arc::clone(&refusing);
-        let expected = format!("Basic {}", STANDARD.encode("user:password"));
+        let expected = format!("Basic {}", olm_fbc::base64::encode("user:password"));
         let registry = Server::start(move |seen| match told.load(Ordering::SeqCst) {
             0 if seen.authorization == expected => served(seen),
             0 => Answer::status(401).header("www-authenticate", "Basic realm=\"test\""),
@@ -90,7 +88,7 @@ impl Rig {
         let auths =
             json!({"auths": {registry.address.to_string(): {"username": "user", "password": "password"}}});
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull"},
-            "data": {".dockerconfigjson": STANDARD.encode(auths.to_string())}});
+            "data": {".dockerconfigjson": olm_fbc::base64::encode(auths.to_string())}});
         let catalogs = Store::new();
         catalogs.put(catalog("ns", "private", &json!(["pull"])));
         catalogs.put(catalog("ns", "public", &json!([])));

@@ -42,7 +42,8 @@ fn composed_for(rows: Vec<(&str, &str, StepState)>, account: Option<&str>) -> Pl
     let observed = Observed {
         steps: rows.into_iter().map(|(_, _, state)| state).collect(),
         operator_groups: vec![Arc::new(serde_json::from_value(group).unwrap())],
-        ..Observed::ahead(Arc::new(plan), Vec::new())
+        install_plan: Arc::new(plan),
+        ..Observed::default()
     };
     compose(&observed, &[], Vec::new())
 }

@@ -1,6 +1,5 @@
 //! When a plan is looked at again, by what came of the round: `decide` and `status` alone.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -34,13 +33,9 @@ fn observed(plan: &Value, steps: Vec<StepState>) -> Observed {
     Observed {
         install_plan: Arc::new(serde_json::from_value(plan.clone()).unwrap()),
         operator_groups: vec![Arc::new(serde_json::from_value(group).unwrap())],
-        csvs: Vec::new(),
         steps,
-        living_csvs: BTreeSet::new(),
-        converted_crds: BTreeSet::new(),
-        custom_resources: BTreeMap::new(),
-        other_crd_owners: BTreeMap::new(),
         retry_timeout: Duration::from_secs(60),
+        ..Observed::default()
     }
 }
 

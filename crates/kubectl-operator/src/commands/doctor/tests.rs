@@ -60,9 +60,7 @@ pub(crate) fn cluster() -> FakeCluster {
         "metadata": {"name": labels::GUARD_POLICY}}),
     );
     for name in ["catalog-operator", "olm-operator"] {
-        cluster.put(json!({"apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": {"namespace": "olm", "name": name, "labels": {"app": name}},
-            "spec": {"replicas": 1, "selector": {}, "template": {}}, "status": {"availableReplicas": 1}}));
+        cluster.put(program("olm", name));
     }
     cluster.put(json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
         "metadata": {"namespace": "olm", "name": "cat"}, "spec": {"sourceType": "grpc", "image": "catalog:v1"},
@@ -111,6 +109,13 @@ pub(crate) fn cluster() -> FakeCluster {
                 "clientConfig": {"caBundle": ca(2030, 1, 1), "service": {"namespace": "shop", "name": "etcd-service"}}}}},
         "status": {"storedVersions": ["v1"]}}));
     cluster
+}
+
+/// Returns the Deployment of one of OLM's programs.
+fn program(namespace: &str, name: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"namespace": namespace, "name": name, "labels": {"app": name}},
+        "spec": {"replicas": 1, "selector": {}, "template": {}}, "status": {"availableReplicas": 1}})
 }
 
 fn owner(csv: &str) -> Value {
@@ -165,6 +170,11 @@ async fn found(change: impl Fn(&FakeCluster)) -> Vec<String> {
             )
         })
         .collect()
+}
+
+/// Returns the findings after a merge patch of one object of the healthy cluster.
+async fn found_after(kind: &str, object: [&str; 2], patch: &Value) -> Vec<String> {
+    found(|cluster| was(cluster.edit(kind, object[0], object[1], patch))).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -232,28 +242,23 @@ async fn each_finding_names_the_object_the_cause_and_what_mends_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_catalog_that_does_not_exist_is_told() {
-    let wrong = |spec: Value| {
-        move |cluster: &FakeCluster| {
-            cluster.edit("Subscription", "shop", "db", &json!({"spec": spec}));
-        }
-    };
-    for (spec, expected) in [
-        (
-            json!({"source": "no"}),
-            "error: Subscription shop/db: its catalog olm/no does not exist",
-        ),
-        (
-            json!({"source": ""}),
-            "error: Subscription shop/db: it names no catalog (spec.source, spec.sourceNamespace)",
-        ),
+    for (source, expected) in [
+        ("no", "its catalog olm/no does not exist"),
+        ("", "it names no catalog (spec.source, spec.sourceNamespace)"),
     ] {
-        assert_eq!(found(wrong(spec)).await, [expected]);
+        let found = found_after(
+            "Subscription",
+            ["shop", "db"],
+            &json!({"spec": {"source": source}}),
+        )
+        .await;
+        assert_eq!(found, [format!("error: Subscription shop/db: {expected}")]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn operator_groups_that_hold_everything_up_are_told() {
-    let rows: [Row; 7] = [
+    let rows: [Row; 5] = [
         (
             |cluster| was(cluster.delete("OperatorGroup", "shop", "og")),
             "error: Namespace shop: it has operators but no OperatorGroup, so OLM installs nothing in it",
@@ -265,21 +270,6 @@ async fn operator_groups_that_hold_everything_up_are_told() {
                 cluster.put(second);
             },
             "error: Namespace shop: it has 2 OperatorGroups, so OLM installs nothing in it: og, og2",
-        ),
-        (
-            |cluster| {
-                was(cluster.edit(
-                    "OperatorGroup",
-                    "shop",
-                    "og",
-                    &json!({"status": {"namespaces": []}}),
-                ));
-            },
-            "error: OperatorGroup shop/og: it selects no namespace, so its operators do not run",
-        ),
-        (
-            |cluster| was(cluster.edit("OperatorGroup", "shop", "og", &json!({"status": null}))),
-            "warning: OperatorGroup shop/og: OLM has not processed it",
         ),
         (
             |cluster| was(cluster.delete("ServiceAccount", "shop", "installer")),
@@ -301,6 +291,19 @@ async fn operator_groups_that_hold_everything_up_are_told() {
     for (change, expected) in rows {
         assert_eq!(found(change).await, [expected]);
     }
+    for (status, expected) in [
+        (
+            json!({"namespaces": []}),
+            "error: OperatorGroup shop/og: it selects no namespace, so its operators do not run",
+        ),
+        (
+            Value::Null,
+            "warning: OperatorGroup shop/og: OLM has not processed it",
+        ),
+    ] {
+        let found = found_after("OperatorGroup", ["shop", "og"], &json!({"status": status})).await;
+        assert_eq!(found, [expected]);
+    }
     // They provide the same API but have no common target namespace.
     let apart = |cluster: &FakeCluster| {
         let mut other = group("other", &json!({}), &["other"]);
@@ -312,22 +315,46 @@ async fn operator_groups_that_hold_everything_up_are_told() {
 
 #[tokio::test(start_paused = true)]
 async fn what_failed_or_waits_is_told_with_its_cause() {
-    let condition = |type_: &str| json!({"status": {"conditions": [{"type": type_, "status": "True", "message": "because"}]}});
-    for (type_, expected) in [
+    let subscription = ("Subscription", ["shop", "db"]);
+    let csv = ("ClusterServiceVersion", ["shop", "etcd.v1.0.0"]);
+    let condition =
+        |type_: &str| json!({"conditions": [{"type": type_, "status": "True", "message": "because"}]});
+    for ((kind, object), status, expected) in [
         (
-            "ResolutionFailed",
+            subscription,
+            condition("ResolutionFailed"),
             "error: Subscription shop/db: Unresolved: because",
         ),
         (
-            "BundleUnpackFailed",
+            subscription,
+            condition("BundleUnpackFailed"),
             "error: Subscription shop/db: Failed: because",
         ),
+        (
+            subscription,
+            json!({"installedCSV": "etcd.v0.9.0"}),
+            "error: Subscription shop/db: its ClusterServiceVersion etcd.v0.9.0 was deleted, and OLM does not restore it",
+        ),
+        (
+            csv,
+            json!({"phase": "Failed", "message": "no"}),
+            "error: Subscription shop/db: Failed: ClusterServiceVersion etcd.v1.0.0: no",
+        ),
+        (
+            csv,
+            json!({"phase": "Installing", "message": "no"}),
+            "warning: Subscription shop/db: Installing: ClusterServiceVersion etcd.v1.0.0: no",
+        ),
+        (
+            ("Deployment", ["olm", "olm-operator"]),
+            json!({"availableReplicas": 0}),
+            "error: Deployment olm/olm-operator: OLM does not run: 0 of 1 pods are available",
+        ),
     ] {
-        let change =
-            |cluster: &FakeCluster| was(cluster.edit("Subscription", "shop", "db", &condition(type_)));
-        assert_eq!(found(change).await, [expected]);
+        let found = found_after(kind, object, &json!({"status": status})).await;
+        assert_eq!(found, [expected]);
     }
-    let rows: [Row; 6] = [
+    let rows: [Row; 2] = [
         (
             |cluster| {
                 cluster.edit(
@@ -341,50 +368,6 @@ async fn what_failed_or_waits_is_told_with_its_cause() {
                 cluster.put(failed);
             },
             "error: Subscription shop/db: Failed: InstallPlan install-1: it is forbidden",
-        ),
-        (
-            |cluster| {
-                was(cluster.edit(
-                    "Subscription",
-                    "shop",
-                    "db",
-                    &json!({"status": {"installedCSV": "etcd.v0.9.0"}}),
-                ));
-            },
-            "error: Subscription shop/db: its ClusterServiceVersion etcd.v0.9.0 was deleted, and OLM does not restore it",
-        ),
-        (
-            |cluster| {
-                was(cluster.edit(
-                    "ClusterServiceVersion",
-                    "shop",
-                    "etcd.v1.0.0",
-                    &json!({"status": {"phase": "Failed", "message": "no"}}),
-                ));
-            },
-            "error: Subscription shop/db: Failed: ClusterServiceVersion etcd.v1.0.0: no",
-        ),
-        (
-            |cluster| {
-                was(cluster.edit(
-                    "ClusterServiceVersion",
-                    "shop",
-                    "etcd.v1.0.0",
-                    &json!({"status": {"phase": "Installing", "message": "no"}}),
-                ));
-            },
-            "warning: Subscription shop/db: Installing: ClusterServiceVersion etcd.v1.0.0: no",
-        ),
-        (
-            |cluster| {
-                was(cluster.edit(
-                    "Deployment",
-                    "olm",
-                    "olm-operator",
-                    &json!({"status": {"availableReplicas": 0}}),
-                ));
-            },
-            "error: Deployment olm/olm-operator: OLM does not run: 0 of 1 pods are available",
         ),
         (
             |cluster| {
@@ -585,17 +568,12 @@ fn the_worst_comes_first() {
 #[tokio::test(start_paused = true)]
 async fn olm_may_run_elsewhere_than_where_the_global_catalogs_are() {
     let cluster = cluster();
-    let program = |namespace: &str, name: &str| {
-        cluster.put(json!({"apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": {"namespace": namespace, "name": name, "labels": {"app": name}},
-            "spec": {"replicas": 1, "selector": {}, "template": {}}, "status": {"availableReplicas": 1}}));
-    };
     for name in ["catalog-operator", "olm-operator"] {
         was(cluster.delete("Deployment", "olm", name));
-        program("system", name);
+        cluster.put(program("system", name));
     }
     // This program in `olm` must not replace the search in other namespaces.
-    program("olm", "packageserver");
+    cluster.put(program("olm", "packageserver"));
     for namespace in [None, Some("shop")] {
         let found = diagnosed_in(&cluster, namespace).await;
         let text = found.text(false, Colours(false));

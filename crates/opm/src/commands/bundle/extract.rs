@@ -5,7 +5,6 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use base64::Engine as _;
 use olm_api::labels::{CONTENT_ENCODING, CONTENT_ENCODING_GZIP_BASE64, SOURCE_IMAGE, bundle as annotations};
 use olm_api::unpacked_bundle::{PROOF, TERMINATION_LOG, TOO_LARGE, content_hash};
 use olm_fbc::yaml;
@@ -97,10 +96,7 @@ impl Content {
             match std::str::from_utf8(bytes) {
                 Ok(text) if !self.gzip => data.insert(key.clone(), json!(text)),
                 // Binary data is base64 in JSON, in addition to base64 of the content encoding.
-                _ => binary.insert(
-                    key.clone(),
-                    json!(base64::engine::general_purpose::STANDARD.encode(bytes)),
-                ),
+                _ => binary.insert(key.clone(), json!(olm_fbc::base64::encode(bytes))),
             };
         }
         config_map["data"] = Value::Object(data);
@@ -153,9 +149,7 @@ fn compress(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(bytes).context("cannot compress")?;
     let compressed = encoder.finish().context("cannot compress")?;
-    Ok(base64::engine::general_purpose::STANDARD
-        .encode(compressed)
-        .into_bytes())
+    Ok(olm_fbc::base64::encode(compressed).into_bytes())
 }
 
 /// Returns a valid ConfigMap key; keys have a small alphabet.
@@ -222,13 +216,9 @@ mod tests {
             map["metadata"]["annotations"][CONTENT_ENCODING],
             CONTENT_ENCODING_GZIP_BASE64
         );
-        let decode = |bytes: &[u8]| {
-            base64::engine::general_purpose::STANDARD
-                .decode(bytes)
-                .expect("base64")
-        };
+        let decode = |text: &str| olm_fbc::base64::decode(text).expect("base64");
         let binary = map["binaryData"]["c.yaml"].as_str().expect("text");
-        let compressed = decode(&decode(binary.as_bytes()));
+        let compressed = decode(std::str::from_utf8(&decode(binary)).expect("text"));
         let mut text = String::new();
         flate2::read::GzDecoder::new(compressed.as_slice())
             .read_to_string(&mut text)

@@ -1,6 +1,8 @@
 //! The trials of docs/security.md: attacks by users with few rights through OLM. No Role, ClusterRole or binding appears or
 //! widens beyond the rights of that user, or of the account of the OperatorGroup.
 
+mod tenant;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -8,157 +10,13 @@ use anyhow::{Context as _, ensure};
 use e2e::lab::{Lab, Namespace, PATIENCE, catalog_source, operator_group, subscription};
 use e2e::variant::Variant;
 use serde_json::{Value, json};
+use tenant::{User, grants, may, rule, writes_csvs};
 use xtask::cluster::audit::AuditTail;
 use xtask::kubectl::text;
 
 /// Time without a change after which nothing will happen: longer than any wait of OLM's that a trial could end.
 const QUIET: Duration = Duration::from_secs(25);
 const UNMET: &str = "RequirementsNotMet";
-
-// --- Users -------------------------------------------------------------------------------------------------------------------
-
-/// A user who has only the rights of `rules` in a namespace.
-struct User<'a> {
-    lab: &'static Lab,
-    namespace: &'a Namespace<'static>,
-    name: String,
-}
-
-impl<'a> User<'a> {
-    fn new(namespace: &'a Namespace<'static>, rules: &Value) -> anyhow::Result<Self> {
-        let name = format!("user-{}", namespace.name());
-        let api = "rbac.authorization.k8s.io/v1";
-        namespace.apply(&[
-            json!({"apiVersion": api, "kind": "Role", "metadata": {"name": "trial-user"}, "rules": rules}),
-            json!({"apiVersion": api, "kind": "RoleBinding", "metadata": {"name": "trial-user"},
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "trial-user"},
-                "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": name}]}),
-        ])?;
-        Ok(Self {
-            lab: Lab::shared()?,
-            namespace,
-            name,
-        })
-    }
-
-    fn create(&self, objects: &[Value]) -> anyhow::Result<()> {
-        let (who, namespace) = (format!("--as={}", self.name), self.namespace.name());
-        for object in objects {
-            let mut object = object.clone();
-            object["metadata"]["namespace"] = json!(namespace);
-            self.lab
-                .kubectl()
-                .run_with_input(&["create", &who, "-n", namespace, "-f", "-"], &object.to_string())?;
-        }
-        Ok(())
-    }
-
-    fn patch(&self, kind: &str, name: &str, patch: &Value) -> anyhow::Result<()> {
-        let (who, patch) = (format!("--as={}", self.name), patch.to_string());
-        let words = [
-            "patch",
-            kind,
-            name,
-            &who,
-            "-n",
-            self.namespace.name(),
-            "--type=merge",
-            "-p",
-            &patch,
-        ];
-        self.lab.kubectl().run(&words)?;
-        Ok(())
-    }
-}
-
-fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
-    json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
-}
-
-fn writes_csvs() -> Value {
-    rule(
-        "operators.coreos.com",
-        &["clusterserviceversions"],
-        &["get", "create", "update", "patch"],
-    )
-}
-
-// --- What is there -----------------------------------------------------------------------------------------------------------
-
-/// Returns every binding with a subject of the namespace, and its role's rules: `kind namespace/name` to rules. The user's own
-/// are ignored, and those of OperatorConditions, which have a fixed form. ClusterRoles of OperatorGroups are also ignored,
-/// because OLM never binds them.
-fn grants(namespace: &Namespace<'_>) -> anyhow::Result<BTreeMap<String, String>> {
-    let kubectl = Lab::shared()?.kubectl();
-    let mut found = BTreeMap::new();
-    for kind in ["rolebinding", "clusterrolebinding"] {
-        let list = kubectl.get(&[kind, "--all-namespaces"])?.unwrap_or_default();
-        for binding in list["items"].as_array().into_iter().flatten() {
-            let subjects = binding["subjects"].as_array().into_iter().flatten();
-            let concerns = subjects
-                .into_iter()
-                .any(|subject| subject["namespace"] == namespace.name());
-            if !concerns || is_of_condition(binding) {
-                continue;
-            }
-            let (role_kind, role) = (text(binding, "/roleRef/kind"), text(binding, "/roleRef/name"));
-            let within = text(binding, "/metadata/namespace");
-            let role = if role_kind == "Role" {
-                kubectl.get(&["role", "-n", within, role])?
-            } else {
-                kubectl.get(&["clusterrole", role])?
-            };
-            let rules = role.map(|role| role["rules"].to_string()).unwrap_or_default();
-            found.insert(
-                format!("{kind} {within}/{}", text(binding, "/metadata/name")),
-                rules,
-            );
-        }
-    }
-    // Roles without a binding count, too.
-    let selector = format!("olm.owner.namespace={}", namespace.name());
-    for kind in ["clusterrole", "role"] {
-        let list = kubectl
-            .get(&[kind, "--all-namespaces", "-l", &selector])?
-            .unwrap_or_default();
-        let roles = list["items"].as_array().into_iter().flatten();
-        for role in roles.filter(|role| !is_of_condition(role) && !is_of_group(role)) {
-            let name = format!(
-                "{kind} {}/{}",
-                text(role, "/metadata/namespace"),
-                text(role, "/metadata/name")
-            );
-            found.insert(name, role["rules"].to_string());
-        }
-    }
-    Ok(found)
-}
-
-fn is_of_condition(object: &Value) -> bool {
-    let owners = object["metadata"]["ownerReferences"].as_array();
-    owners
-        .into_iter()
-        .flatten()
-        .any(|owner| owner["kind"] == "OperatorCondition")
-}
-
-fn is_of_group(object: &Value) -> bool {
-    text(object, "/metadata/labels/olm.owner.kind") == "OperatorGroup"
-}
-
-/// Returns true if an access review allows a ServiceAccount of the namespace to do something.
-fn may(
-    namespace: &Namespace<'_>,
-    account: &str,
-    verb: &str,
-    resource: &str,
-    within: &str,
-) -> anyhow::Result<bool> {
-    let who = format!("--as=system:serviceaccount:{}:{account}", namespace.name());
-    Lab::shared()?
-        .kubectl()
-        .can_i(&[verb, resource, "-n", within, &who])
-}
 
 /// Checks that the namespace's rights do not change for a while.
 fn stays(namespace: &Namespace<'_>, before: &BTreeMap<String, String>) -> anyhow::Result<()> {
@@ -174,24 +32,19 @@ fn wait_unmet(namespace: &Namespace<'_>, csv: &str) -> anyhow::Result<Value> {
     })
 }
 
-fn row_message(csv: &Value) -> String {
-    let rows = csv["status"]["requirementStatus"]
-        .as_array()
-        .into_iter()
-        .flatten();
+/// Returns the messages of the requirements of a kind.
+fn row_messages(csv: &Value, kind: &str) -> String {
+    let rows = csv["status"]["requirementStatus"].as_array();
     rows.into_iter()
-        .filter(|row| row["kind"] == "ServiceAccount")
-        .map(|row| text(row, "/message").to_owned())
+        .flatten()
+        .filter(|row| row["kind"] == kind)
+        .map(|row| text(row, "/message"))
         .collect()
 }
 
 /// Returns the report about rights that are missing beyond the namespace.
 fn missing_rights(csv: &Value) -> String {
-    let rows = csv["status"]["requirementStatus"].as_array();
-    let rows = rows.into_iter().flatten();
-    rows.filter(|row| row["kind"] == "Role")
-        .map(|row| text(row, "/message").to_owned())
-        .collect()
+    row_messages(csv, "Role")
 }
 
 /// Returns the targets of an own and of a global group.
@@ -232,8 +85,6 @@ fn permission(account: &str, rule: &Value) -> Value {
     json!([{"serviceAccountName": account, "rules": [rule]}])
 }
 
-// --- Trials ------------------------------------------------------------------------------------------------------------------
-
 #[test]
 fn a_user_who_only_creates_csvs_gets_no_rights_made() -> anyhow::Result<()> {
     let lab = Lab::shared()?;
@@ -246,11 +97,8 @@ fn a_user_who_only_creates_csvs_gets_no_rights_made() -> anyhow::Result<()> {
         let name = trial(&namespace);
         user.create(&[hand_made(&name, &all, &all)])?;
         let csv = wait_unmet(&namespace, &name)?;
-        ensure!(
-            row_message(&csv) == "Service account does not exist",
-            "{}",
-            row_message(&csv)
-        );
+        let told = row_messages(&csv, "ServiceAccount");
+        ensure!(told == "Service account does not exist", "{told}");
         stays(&namespace, &BTreeMap::new()).context(suffix(targets))?;
         ensure!(namespace.get("serviceaccount", "trial")?.is_none());
         ensure!(!may(&namespace, "trial", "*", "*", "default")?);
