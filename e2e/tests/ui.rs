@@ -214,7 +214,7 @@ fn an_operator_is_looked_at_and_approved_in_a_browser() -> anyhow::Result<()> {
     );
     browser.say(&graph)?;
     browser.wait_for(
-        "document.querySelectorAll('svg[role=img] .installed').length > 0",
+        "document.querySelectorAll('svg[role=img] .node.installed').length > 0",
         PATIENCE,
     )?;
     let command = format!(

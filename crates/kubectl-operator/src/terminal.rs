@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 
 use olm_fbc::printable::push_escaped;
-pub(crate) use olm_fbc::printable::{escape, escape_json};
+pub(crate) use olm_fbc::printable::{escape, escape_json, line};
 
 /// Maximum length of a text from a cluster or catalog.
 const MAX_TEXT: usize = 600;
@@ -37,19 +37,6 @@ pub(crate) fn escape_painted(line: &str) -> String {
         rest = rest.get(length..).unwrap_or_default();
     }
     escaped
-}
-
-/// Returns an escaped text as one line, cut with a mark if it is too long.
-pub(crate) fn line(text: &str, length: usize) -> String {
-    let mut line = String::new();
-    for (at, letter) in text.trim().chars().enumerate() {
-        if at == length {
-            line.push('…');
-            break;
-        }
-        push_escaped(&mut line, if letter == '\n' { ' ' } else { letter });
-    }
-    line
 }
 
 /// Returns a text as part of a line: escaped, in one line and of limited length.

@@ -1,5 +1,5 @@
 //! Tools for authors of catalogs and bundles that no cluster needs: bundles from files and their checks, lint, templates,
-//! migration, drawings of upgrade graphs.
+//! migration. The drawings of upgrade graphs also serve the kubectl plugin.
 //!
 //! Like `olm-fbc`, on which it is based, it has no network and no clock: files and values in, blobs, findings and text out.
 

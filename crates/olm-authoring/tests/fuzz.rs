@@ -41,7 +41,7 @@ fn valid_catalogs_of_any_kind_are_drawn() {
             return false;
         };
         for (name, package) in &model.packages {
-            let graph = PackageGraph::new(name, package, None);
+            let graph = PackageGraph::of_model(name, package, None);
             assert!(to_svg(&graph).ends_with("</svg>\n"));
         }
         mermaid::draw(&blobs, &mermaid::Options::default()).expect("valid catalogs are drawn");

@@ -21,6 +21,19 @@ pub fn push_escaped(to: &mut String, letter: char) {
     }
 }
 
+/// Returns an escaped text as one line, cut with a mark if it has more letters than `length`.
+pub fn line(text: &str, length: usize) -> String {
+    let mut line = String::new();
+    for (at, letter) in text.trim().chars().enumerate() {
+        if at == length {
+            line.push('…');
+            break;
+        }
+        push_escaped(&mut line, if letter == '\n' { ' ' } else { letter });
+    }
+    line
+}
+
 /// Escapes text so that nothing in its lines moves the cursor, is invisible or changes text direction. Escapes are not escaped
 /// again.
 pub fn escape(text: &str) -> String {

@@ -1,10 +1,7 @@
 //! `kubectl operator graph`: draws the upgrade graph of a package, with the installed versions.
 
-mod lanes;
-mod svg;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal as _;
@@ -12,19 +9,22 @@ use std::io::IsTerminal as _;
 use anyhow::{anyhow, bail};
 use kube::{Client, ResourceExt as _};
 use olm_api::v1alpha1::{CatalogSource, Subscription};
+use olm_authoring::graph::{PackageGraph, Tone, to_svg, to_text};
+use olm_fbc::entry::BundleEntry;
 use olm_resolver::{CatalogKey, Snapshot};
 
-use self::lanes::PackageLanes;
 use crate::args::graph::{Drawing, GraphArgs};
 use crate::args::shared::Document;
 use crate::cluster::Cluster;
 use crate::packages::{Offered, named, offered};
 use crate::reader::{get, list_readable, place};
-use crate::terminal::{Colours, plain, size};
+use crate::terminal::{Colours, Mark, cut, plain, size};
 use crate::{Verdict, catalogs, global, printer};
 
 /// Maximum number of names in an error about a missing one.
 const MAX_NAMED: usize = 10;
+/// Maximum number of versions and of channels in an SVG.
+const MAX_DRAWN: (usize, usize) = (300, 100);
 
 /// Draws the upgrade graph.
 ///
@@ -42,19 +42,39 @@ pub(crate) async fn run(args: &GraphArgs) -> anyhow::Result<Verdict> {
         Some(Err(cause)) => bail!("cannot read catalog {catalog}: {}", plain(cause)),
         None => bail!("cannot read catalog {catalog}"),
     };
-    let lanes = drawn(snapshot, &catalog, args, &installed(&subscriptions), &cluster)?;
-    for note in lanes.notes() {
+    let mut graph = drawn(snapshot, &catalog, args, &installed(&subscriptions), &cluster)?;
+    if args.output == Drawing::Svg {
+        graph.cut(MAX_DRAWN.0, MAX_DRAWN.1);
+    }
+    for note in graph.notes() {
         printer::warning(&note);
     }
     match args.output {
         Drawing::Text => {
             let width = std::io::stdout().is_terminal().then(|| size().1);
-            printer::painted(text::text(&lanes, Colours::of_stdout(), width).lines())?;
+            let lines = lines(&graph, Colours::of_stdout(), width);
+            printer::painted(lines.iter().map(String::as_str))?;
         }
-        Drawing::Svg => printer::data(&svg::svg(&lanes))?,
-        Drawing::Json => printer::document(&lanes, Document::Json)?,
+        Drawing::Svg => printer::data(&to_svg(&graph))?,
+        Drawing::Json => printer::document(&graph, Document::Json)?,
     }
     Ok(Verdict::Fine)
+}
+
+/// Returns the graph as lines, cut at the width of the terminal.
+fn lines(graph: &PackageGraph, colours: Colours, columns: Option<usize>) -> Vec<String> {
+    let paint = |tone, word: &str| {
+        let mark = match tone {
+            Tone::Fine => Mark::Fine,
+            Tone::Warning => Mark::Waits,
+            Tone::Bad => Mark::Bad,
+        };
+        colours.paint(mark, word)
+    };
+    let lines = to_text(graph, &paint).into_iter();
+    lines
+        .map(|line| columns.map_or_else(|| line.clone(), |columns| cut(&line, columns)))
+        .collect()
 }
 
 /// Builds the graph of the package.
@@ -64,26 +84,21 @@ fn drawn(
     args: &GraphArgs,
     installed: &BTreeMap<String, Vec<String>>,
     cluster: &Cluster,
-) -> anyhow::Result<PackageLanes> {
+) -> anyhow::Result<PackageGraph> {
     let package = args.package.as_str();
-    let entries = || {
-        snapshot
-            .entries()
-            .iter()
-            .filter(|entry| &*entry.package == package)
+    let entries = || of_snapshot(snapshot, package);
+    let of_channel = |entry: &&BundleEntry| {
+        let channel = args.channel.as_deref();
+        channel.is_none_or(|channel| channel == &*entry.channel)
     };
-    let lanes = PackageLanes::new(
+    let graph = PackageGraph::new(
         package,
         &catalog.to_string(),
-        entries().map(|entry| &***entry).filter(|entry| {
-            args.channel
-                .as_deref()
-                .is_none_or(|channel| channel == &*entry.channel)
-        }),
+        entries().filter(of_channel),
         installed,
     );
-    if !lanes.channels.is_empty() {
-        return Ok(lanes);
+    if !graph.channels.is_empty() {
+        return Ok(graph);
     }
     let channels: BTreeSet<String> = entries().map(|entry| plain(&entry.channel)).collect();
     let known: Vec<&str> = channels.iter().take(MAX_NAMED).map(String::as_str).collect();
@@ -102,6 +117,15 @@ fn drawn(
                 .told("list-available", &[], Some(&cluster.namespace))
         ),
     }
+}
+
+/// Returns the entries of a package.
+pub(super) fn of_snapshot<'a>(
+    snapshot: &'a Snapshot,
+    package: &'a str,
+) -> impl Iterator<Item = &'a BundleEntry> {
+    let entries = snapshot.entries().iter().map(|entry| -> &BundleEntry { entry });
+    entries.filter(move |entry| &*entry.package == package)
 }
 
 async fn of_package(client: &Client, namespace: &str, package: &str) -> anyhow::Result<Vec<Subscription>> {

@@ -13,7 +13,6 @@
 //! - Computations on catalogs run outside the one thread that responds ([`works`]), and shutdown does not wait for them.
 
 mod gate;
-mod graph;
 mod pages;
 mod reads;
 mod request;

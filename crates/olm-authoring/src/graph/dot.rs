@@ -11,17 +11,10 @@ pub fn to_dot(graph: &PackageGraph) -> String {
         quoted(&graph.package)
     );
     for (index, channel) in graph.channels.iter().enumerate() {
-        let mut label = channel.name.clone();
-        if channel.is_default {
-            label += " (default)";
-        }
-        if channel.deprecated {
-            label += " (deprecated)";
-        }
         let _ = writeln!(
             text,
             "  subgraph cluster_{index} {{\n    label={};",
-            quoted(&label)
+            quoted(&channel.title())
         );
         let id = |node: &Node| quoted(&format!("{}/{}", channel.name, node.name));
         for node in &channel.nodes {
@@ -33,7 +26,7 @@ pub fn to_dot(graph: &PackageGraph) -> String {
                 style(node)
             );
         }
-        for edge in &channel.edges {
+        for edge in channel.edges(true) {
             let style = match edge.kind {
                 EdgeKind::Replaces => "",
                 EdgeKind::Skips => " [style=dashed, label=skips]",
@@ -51,18 +44,18 @@ pub fn to_dot(graph: &PackageGraph) -> String {
 fn label_of(node: &Node) -> String {
     let marks = node.marks();
     if marks.is_empty() {
-        node.name.clone()
+        node.name.to_string()
     } else {
         format!("{}\n{}", node.name, marks.join(", "))
     }
 }
 
 fn style(node: &Node) -> &'static str {
-    if node.unreachable {
+    if node.is_unreachable {
         ", fillcolor=\"#f4c7c3\", color=\"#b31412\", penwidth=2"
-    } else if node.deprecated {
+    } else if node.deprecated.is_some() {
         ", fillcolor=\"#fde293\", color=\"#b06000\""
-    } else if node.version.is_none() {
+    } else if node.is_absent {
         ", style=\"rounded,dashed\", color=gray, fontcolor=gray"
     } else if node.is_head {
         ", fillcolor=\"#ceead6\""

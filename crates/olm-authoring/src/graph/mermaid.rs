@@ -16,15 +16,15 @@ pub fn to_mermaid(graph: &PackageGraph) -> String {
     .to_owned();
     let _ = writeln!(text, "  subgraph {:?}", graph.package);
     for (number, channel) in graph.channels.iter().enumerate() {
-        let mut title = channel.name.clone();
-        if channel.deprecated {
+        let mut title = channel.name.to_string();
+        if channel.deprecated.is_some() {
             title += " (deprecated)";
         }
         let _ = writeln!(text, "    subgraph c{number}[{}]", quoted(&title));
         for (index, node) in channel.nodes.iter().enumerate() {
             let _ = writeln!(text, "      c{number}n{index}[{}]", quoted(&node.name));
         }
-        for edge in &channel.edges {
+        for edge in channel.edges(true) {
             let arrow = match edge.kind {
                 EdgeKind::Replaces => "-- replaces -->",
                 EdgeKind::Skips => "-. skips .->",

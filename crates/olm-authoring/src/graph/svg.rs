@@ -1,196 +1,315 @@
-//! Graphs as a drawing that needs no other tool: one row per channel, versions from left to right, upgrades as arcs.
+//! Graphs as a drawing that needs no other file: one lane per channel, versions from top to bottom, newest first.
 
 use std::fmt::Write as _;
 
-use super::{ChannelGraph, Edge, EdgeKind, Node, PackageGraph};
+use super::fold::{Layout, Row};
+use super::{ChannelGraph, Edge, EdgeKind, Node, PackageGraph, Tone, named, plain, printable};
 
-const MARGIN: usize = 24;
-const GAP: usize = 36;
-const NODE_HEIGHT: usize = 40;
-/// Width of a letter of the names, in a monospaced font.
-const LETTER: usize = 7;
-/// Height an arc gains for each node it passes, and the maximum height.
-const RISE: usize = 14;
-const HIGHEST: usize = 160;
-const TITLE: usize = 30;
-const LEGEND: &str = "solid: replaces · dashed: skips · dotted: skipRange · green: head · yellow: deprecated · red: no upgrades lead to the head · gray: no bundle";
+/// Style of the drawing, for light and dark colour schemes.
+pub const STYLE: &str = include_str!("svg.css");
 
-/// Returns the graph as SVG.
+/// Maximum number of upgrades drawn.
+const MAX_EDGES: usize = 5_000;
+/// Maximum letters of a label; the title of its circle is complete.
+const MAX_LETTERS: usize = 120;
+/// Width of a letter, in a monospaced font.
+const LETTER: usize = 8;
+
+const MARGIN: usize = 20;
+const LANE: usize = 60;
+const ROW: usize = 32;
+const LINE: usize = 20;
+const RADIUS: usize = 7;
+/// Left edge of the second column of the legend.
+const SECOND: usize = 360;
+
+/// Circles of the legend, by class.
+const CIRCLES: [(&str, &str); 8] = [
+    ("", "a version"),
+    ("folded", "several versions with the same upgrades"),
+    ("installed", "installed"),
+    ("head", "head of its channel"),
+    ("skipped", "skipped by a newer version"),
+    ("deprecated", "deprecated"),
+    ("unreachable", "no upgrades lead to the head"),
+    ("absent", "not in this channel"),
+];
+/// Lines of the legend, by class.
+const LINES: [(&str, &str); 4] = [
+    ("edge", "replaces"),
+    ("edge skips", "skips"),
+    ("edge range", "skipRange of a head"),
+    ("way", "path of OLM"),
+];
+
+/// Returns the graph as an SVG file.
 pub fn to_svg(graph: &PackageGraph) -> String {
-    let mut body = String::new();
-    let mut top = MARGIN + TITLE;
-    let mut width = LEGEND.chars().count() * 6 + 2 * MARGIN;
-    for channel in &graph.channels {
-        let boxes = place(channel);
-        let right = boxes.last().map_or(0, |(x, node_width)| x + node_width) + MARGIN;
-        width = width
-            .max(right)
-            .max(channel.name.chars().count() * LETTER + 30 * LETTER);
-        let over = arc_height(channel, |kind| kind == EdgeKind::Replaces);
-        let under = arc_height(channel, |kind| kind != EdgeKind::Replaces);
-        draw_channel(&mut body, channel, &boxes, top, over);
-        top += TITLE + over + NODE_HEIGHT + under + GAP;
-    }
-    let title = match graph.deprecated {
-        true => format!("{} (deprecated)", graph.package),
-        false => graph.package.clone(),
+    drawing(graph, &format!("<style>{STYLE}</style>\n"))
+}
+
+/// Returns the graph as an SVG element for a page that has [`STYLE`].
+pub fn to_svg_element(graph: &PackageGraph) -> String {
+    drawing(graph, "")
+}
+
+fn drawing(graph: &PackageGraph, style: &str) -> String {
+    let layout = Layout::new(graph);
+    let mut out = String::new();
+    let titles: Vec<(usize, String)> = layout
+        .lanes
+        .iter()
+        .enumerate()
+        .flat_map(|(lane, channels)| channels.iter().map(move |channel| (lane, channel.title())))
+        .collect();
+    let places = Places {
+        top: 2 * MARGIN + titles.len() * LINE,
+        labels: MARGIN + layout.lanes.len() * LANE,
     };
+    let bottom = places.top + layout.rows.len() * ROW;
+    for (at, (lane, title)) in titles.iter().enumerate() {
+        let (x, y) = (places.x(*lane), 2 * MARGIN + at * LINE);
+        let title = escaped(title);
+        let _ = writeln!(
+            out,
+            "<path class=\"lane\" d=\"M{x},{} V{bottom}\"/><text class=\"channel\" x=\"{}\" y=\"{}\">channel {title}</text>",
+            y + LINE / 2,
+            x + RADIUS,
+            y + LINE / 2 + 4
+        );
+    }
+    draw_way(&mut out, graph, &layout, &places);
+    for (lane, edge) in layout.edges.iter().take(MAX_EDGES) {
+        draw_edge(&mut out, &layout, &places, *lane, edge);
+    }
+    let mut letters = titles
+        .iter()
+        .map(|(_, title)| "channel ".len() + title.len())
+        .max()
+        .unwrap_or(0);
+    for (at, row) in layout.rows.iter().enumerate() {
+        letters = letters.max(draw_row(&mut out, &layout, row, &places, at));
+    }
+    let mut notes = graph.notes();
+    let more = layout.edges.len().saturating_sub(MAX_EDGES);
+    if more > 0 {
+        notes.push(format!("{more} upgrades are not shown"));
+    }
+    let end = draw_legend(&mut out, &notes, bottom + LINE);
+    let mut title = format!("Upgrade graph of {}", graph.package);
+    if !graph.catalog.is_empty() {
+        title = format!("{title}, catalog {}", graph.catalog);
+    }
+    if graph.deprecated.is_some() {
+        title += " (deprecated)";
+    }
+    let title = escaped(&title);
+    let width = (places.labels + letters * LETTER + MARGIN).max(2 * SECOND);
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" font-family=\"monospace\" font-size=\"11\">
-<title>{title}</title>
-<defs><marker id=\"arrow\" markerWidth=\"8\" markerHeight=\"8\" refX=\"7\" refY=\"4\" orient=\"auto\"><path d=\"M0,0 L8,4 L0,8 z\"/></marker></defs>
-<rect width=\"100%\" height=\"100%\" fill=\"white\"/>
-<text x=\"{MARGIN}\" y=\"{MARGIN}\" font-size=\"16\" font-weight=\"bold\">{title}</text>
-{body}<text x=\"{MARGIN}\" y=\"{legend}\" font-size=\"10\" fill=\"#5f6368\">{LEGEND}</text>
-</svg>
-",
-        height = top + MARGIN,
-        legend = top,
-        title = escaped(&title),
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"graph\" role=\"img\" width=\"{width}\" height=\"{end}\" viewBox=\"0 0 {width} {end}\">\n\
+         <title>{title}</title>\n{style}\
+         <defs><marker id=\"to\" markerUnits=\"userSpaceOnUse\" markerWidth=\"8\" markerHeight=\"8\" refX=\"7\" refY=\"4\" orient=\"auto\"><path d=\"M0,0 L8,4 L0,8 z\"/></marker></defs>\n\
+         <rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n\
+         <text class=\"title\" x=\"{MARGIN}\" y=\"{MARGIN}\">{title}</text>\n{out}</svg>\n"
     )
 }
 
-/// Returns the left edge and width of each node.
-fn place(channel: &ChannelGraph) -> Vec<(usize, usize)> {
-    let mut x = MARGIN;
-    channel
-        .nodes
-        .iter()
-        .map(|node| {
-            let letters = node.name.chars().count().max(second_line(node).chars().count());
-            let width = letters.max(10) * LETTER + 16;
-            let at = x;
-            x += width + GAP;
-            (at, width)
-        })
-        .collect()
+/// Coordinates of rows and lanes.
+struct Places {
+    top: usize,
+    labels: usize,
 }
 
-fn arc_height(channel: &ChannelGraph, counts: impl Fn(EdgeKind) -> bool) -> usize {
-    channel
-        .edges
-        .iter()
-        .filter(|edge| counts(edge.kind))
-        .map(rise)
-        .max()
-        .unwrap_or(0)
-}
+impl Places {
+    fn x(&self, lane: usize) -> usize {
+        MARGIN + lane * LANE + LANE / 2
+    }
 
-/// Returns the distance of an arc from the row: 0 between neighbours.
-fn rise(edge: &Edge) -> usize {
-    let distance = edge.from.abs_diff(edge.to);
-    match (distance, edge.kind) {
-        (0 | 1, EdgeKind::Replaces) => 0,
-        _ => (distance * RISE).clamp(RISE, HIGHEST),
+    fn y(&self, row: usize) -> usize {
+        self.top + row * ROW + ROW / 2
     }
 }
 
-fn draw_channel(out: &mut String, channel: &ChannelGraph, boxes: &[(usize, usize)], top: usize, over: usize) {
-    let mut title = channel.name.clone();
-    for (is_so, mark) in [
-        (channel.is_default, " (default)"),
-        (channel.deprecated, " (deprecated)"),
-    ] {
-        if is_so {
-            title += mark;
+fn draw_edge(out: &mut String, layout: &Layout<'_>, places: &Places, lane: usize, edge: &Edge) {
+    let (class, is_left) = match edge.kind {
+        EdgeKind::Replaces => ("edge", true),
+        EdgeKind::Skips => ("edge skips", false),
+        EdgeKind::SkipRange => ("edge range", false),
+    };
+    let (x, from, to) = (places.x(lane), places.y(edge.from), places.y(edge.to));
+    let path = match is_left && layout.is_next(lane, edge.from, edge.to) {
+        true if from > to => format!("M{x},{} V{}", from - RADIUS, to + RADIUS),
+        true => format!("M{x},{} V{}", from + RADIUS, to - RADIUS),
+        false => arc(x, from, to, is_left),
+    };
+    let _ = writeln!(
+        out,
+        "<path class=\"{class}\" d=\"{path}\" marker-end=\"url(#to)\"/>"
+    );
+}
+
+/// Returns a curve between two rows of a lane, on the left or the right of the circles.
+fn arc(x: usize, from: usize, to: usize, is_left: bool) -> String {
+    let bow = 8 + (from.abs_diff(to) / 6).min(LANE / 3);
+    let (x, control) = match is_left {
+        true => (x - RADIUS, x.saturating_sub(RADIUS + bow)),
+        false => (x + RADIUS, x + RADIUS + bow),
+    };
+    format!("M{x},{from} C{control},{from} {control},{to} {x},{to}")
+}
+
+/// Draws the resolver's path, below the upgrades.
+fn draw_way(out: &mut String, graph: &PackageGraph, layout: &Layout<'_>, places: &Places) {
+    let lane_of = |name: &str| {
+        let is_it = |channels: &Vec<_>| {
+            channels
+                .iter()
+                .any(|channel: &&ChannelGraph| &*channel.name == name)
+        };
+        layout.lanes.iter().position(is_it)
+    };
+    for pair in graph.way.windows(2) {
+        let [(before, from), (channel, to)] = pair else {
+            continue;
+        };
+        let (Some(lane), Some(from), Some(to)) = (lane_of(channel), layout.row(from), layout.row(to)) else {
+            continue;
+        };
+        // The installed version has no channel. It may be in another one.
+        let of_row = layout.rows.get(from).map(|row| &row.nodes);
+        let has = |lane: &usize| of_row.is_some_and(|nodes| nodes.contains_key(lane));
+        let own = lane_of(before)
+            .or(Some(lane))
+            .filter(has)
+            .or_else(|| of_row.and_then(|nodes| nodes.keys().next().copied()));
+        let start = own.unwrap_or(lane);
+        let (x, y) = (places.x(lane), places.y(to));
+        let path = match start == lane && !layout.is_next(lane, from, to) {
+            true => arc(x, places.y(from), y, false),
+            false => format!("M{},{} L{x},{y}", places.x(start), places.y(from)),
+        };
+        let _ = writeln!(out, "<path class=\"way\" d=\"{path}\"/>");
+    }
+}
+
+/// Draws the circles of a row and its label. Returns the length of the label.
+fn draw_row(out: &mut String, layout: &Layout<'_>, row: &Row<'_>, places: &Places, at: usize) -> usize {
+    let y = places.y(at);
+    let [first, .., last] = row.versions.as_slice() else {
+        let Some(node) = row.versions.first() else {
+            return 0;
+        };
+        draw_circles(out, row, places, y, |node| {
+            [vec![plain(&node.name)], node.details(&unpainted)]
+                .concat()
+                .join(", ")
+        });
+        return draw_label(out, layout, row, places, y, &node.version(), &plain(&node.name));
+    };
+    let names = named(row.versions.iter().map(|node| &*node.name));
+    draw_circles(out, row, places, y, |_| names.clone());
+    let short = |node: &Node| match node.version() {
+        version if version.is_empty() => plain(&node.name),
+        version => version,
+    };
+    let (count, range) = (row.versions.len(), format!("{} to {}", short(last), short(first)));
+    draw_label(out, layout, row, places, y, &format!("{count} versions"), &range)
+}
+
+fn draw_circles(out: &mut String, row: &Row<'_>, places: &Places, y: usize, title: impl Fn(&Node) -> String) {
+    let folded = if row.versions.len() > 1 { " folded" } else { "" };
+    for (lane, node) in &row.nodes {
+        let (x, title) = (places.x(*lane), escaped(&title(node)));
+        let marks: String = node.marks().into_iter().flat_map(|mark| [" ", mark]).collect();
+        let _ = writeln!(
+            out,
+            "<g class=\"node{folded}{marks}\"><title>{title}</title><circle cx=\"{x}\" cy=\"{y}\" r=\"{RADIUS}\"/></g>"
+        );
+    }
+}
+
+/// Draws a label with the facts of all lanes. Returns its length.
+fn draw_label(
+    out: &mut String,
+    layout: &Layout<'_>,
+    row: &Row<'_>,
+    places: &Places,
+    y: usize,
+    version: &str,
+    name: &str,
+) -> usize {
+    let mut facts: Vec<String> = Vec::new();
+    for (lane, node) in &row.nodes {
+        for mut fact in node.facts(&unpainted) {
+            if fact == "head" && layout.lanes.len() > 1 {
+                let channels = layout.lanes.get(*lane).into_iter().flatten();
+                let names: Vec<String> = channels.map(|channel| plain(&channel.name)).collect();
+                fact = format!("head of {}", names.join(", "));
+            }
+            if !facts.contains(&fact) {
+                facts.push(fact);
+            }
         }
     }
-    let color = if channel.deprecated { "#b06000" } else { "black" };
+    let mut label = name.to_owned();
+    if !facts.is_empty() {
+        label = format!("{label} · {}", facts.join(", "));
+    }
+    let label = printable::line(&label, MAX_LETTERS);
+    let (x, y, text) = (places.labels, y + 4, escaped(&label));
+    let shown = printable::line(version, MAX_LETTERS);
     let _ = writeln!(
         out,
-        "<text x=\"{MARGIN}\" y=\"{}\" font-size=\"13\" fill=\"{color}\">channel {}</text>",
-        top + 12,
-        escaped(&title)
+        "<text x=\"{x}\" y=\"{y}\"><tspan class=\"version\">{}</tspan> {text}</text>",
+        escaped(&shown)
     );
-    let row = top + TITLE + over;
-    for edge in &channel.edges {
-        draw_edge(out, edge, boxes, row);
+    shown.chars().count() + 1 + label.chars().count()
+}
+
+/// Draws notes and the legend. Returns the height of the drawing.
+fn draw_legend(out: &mut String, notes: &[String], top: usize) -> usize {
+    for (at, note) in notes.iter().enumerate() {
+        let (y, note) = (top + at * LINE, escaped(note));
+        let _ = writeln!(out, "<text class=\"note\" x=\"{MARGIN}\" y=\"{y}\">{note}</text>");
     }
-    for (node, (x, width)) in channel.nodes.iter().zip(boxes) {
-        draw_node(out, node, *x, *width, row);
+    let top = top + notes.len() * LINE;
+    for (at, (class, text)) in CIRCLES.iter().enumerate() {
+        let y = top + at * LINE;
+        let _ = writeln!(
+            out,
+            "<g class=\"{class}\"><circle cx=\"{}\" cy=\"{y}\" r=\"{RADIUS}\"/></g><text class=\"note\" x=\"{}\" y=\"{}\">{text}</text>",
+            MARGIN + 20,
+            MARGIN + 48,
+            y + 4
+        );
     }
-}
-
-fn draw_edge(out: &mut String, edge: &Edge, boxes: &[(usize, usize)], row: usize) {
-    let (Some(from), Some(to)) = (boxes.get(edge.from), boxes.get(edge.to)) else {
-        return;
-    };
-    let rise = rise(edge);
-    let dash = match edge.kind {
-        EdgeKind::Replaces => "",
-        EdgeKind::Skips => " stroke-dasharray=\"6 3\"",
-        EdgeKind::SkipRange => " stroke-dasharray=\"1 4\"",
-    };
-    let path = if rise == 0 {
-        let y = row + NODE_HEIGHT / 2;
-        let (start, end) = match edge.from < edge.to {
-            true => (from.0 + from.1, to.0),
-            false => (from.0, to.0 + to.1),
-        };
-        format!("M{start},{y} L{end},{y}")
-    } else {
-        let (start, end) = (from.0 + from.1 / 2, to.0 + to.1 / 2);
-        // Replaces edges are above the row, the others below. The top of an arc is at half the height of its control points.
-        let (y, control) = match edge.kind {
-            EdgeKind::Replaces => (row, row.saturating_sub(rise * 4 / 3)),
-            _ => (row + NODE_HEIGHT, row + NODE_HEIGHT + rise * 4 / 3),
-        };
-        format!("M{start},{y} C{start},{control} {end},{control} {end},{y}")
-    };
-    let _ = writeln!(
-        out,
-        "<path d=\"{path}\" fill=\"none\" stroke=\"#3c4043\"{dash} marker-end=\"url(#arrow)\"/>"
-    );
-}
-
-fn draw_node(out: &mut String, node: &Node, x: usize, width: usize, row: usize) {
-    let (fill, stroke) = if node.unreachable {
-        ("#f4c7c3", "#b31412")
-    } else if node.deprecated {
-        ("#fde293", "#b06000")
-    } else if node.version.is_none() {
-        ("#f1f3f4", "#9aa0a6")
-    } else if node.is_head {
-        ("#ceead6", "#0d652d")
-    } else {
-        ("white", "#3c4043")
-    };
-    let dash = match node.version {
-        None => " stroke-dasharray=\"3 3\"",
-        Some(_) => "",
-    };
-    let middle = x + width / 2;
-    let name = escaped(&node.name);
-    let _ = writeln!(
-        out,
-        "<g><title>{name}</title><rect x=\"{x}\" y=\"{row}\" width=\"{width}\" height=\"{NODE_HEIGHT}\" rx=\"6\" fill=\"{fill}\" stroke=\"{stroke}\"{dash}/>\
-         <text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{name}</text>\
-         <text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\" font-size=\"9\" fill=\"#5f6368\">{}</text></g>",
-        row + 17,
-        row + 31,
-        escaped(&second_line(node))
-    );
-}
-
-/// Returns version and marks.
-fn second_line(node: &Node) -> String {
-    let marks = node.marks().join(", ");
-    match &node.version {
-        Some(version) if marks.is_empty() => version.to_string(),
-        Some(version) => format!("{version} · {marks}"),
-        None => marks,
+    for (at, (class, text)) in LINES.iter().enumerate() {
+        let y = top + at * LINE;
+        let _ = writeln!(
+            out,
+            "<path class=\"{class}\" d=\"M{SECOND},{y} h40\"/><text class=\"note\" x=\"{}\" y=\"{}\">{text}</text>",
+            SECOND + 48,
+            y + 4
+        );
     }
+    top + CIRCLES.len() * LINE + MARGIN
 }
 
+fn unpainted(_: Tone, word: &str) -> String {
+    word.to_owned()
+}
+
+/// Escapes a catalog's text, so that nothing in it is markup, and removes control characters.
 fn escaped(text: &str) -> String {
-    text.chars()
-        .filter(|char| !char.is_control())
-        .map(|char| match char {
-            '<' => "&lt;".to_owned(),
-            '>' => "&gt;".to_owned(),
-            '&' => "&amp;".to_owned(),
-            '"' => "&quot;".to_owned(),
-            other => other.to_string(),
-        })
-        .collect()
+    let mut escaped = String::new();
+    for letter in plain(text).chars() {
+        match letter {
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
 }

@@ -5,6 +5,9 @@
     reason = "tests"
 )]
 
+use std::sync::Arc;
+
+use olm_fbc::entry::{BundleEntry, Deprecation};
 use olm_fbc::load::Origin;
 use olm_fbc::schema::Blob;
 use olm_fbc::validate::Checker;
@@ -44,7 +47,7 @@ fn graph() -> PackageGraph {
         checker.add(Blob::from_value(blob).expect("blob"), &origin);
     }
     let model = checker.finish().unwrap_or_else(|faults| panic!("{faults}"));
-    PackageGraph::new("p", &model.packages["p"], None)
+    PackageGraph::of_model("p", &model.packages["p"], None)
 }
 
 #[test]
@@ -68,7 +71,7 @@ fn nodes_are_marked_and_edges_found() {
         ]
     );
     let edges: Vec<(usize, usize, EdgeKind)> = channel
-        .edges
+        .edges(true)
         .iter()
         .map(|edge| (edge.from, edge.to, edge.kind))
         .collect();
@@ -132,13 +135,17 @@ fn mermaid_has_a_class_a_mark() {
 #[test]
 fn svg_is_well_formed_and_shows_all_bundles() {
     let mut graph = graph();
-    graph.channels[0].nodes[5].name = "p.<v5> & \"more\"".to_owned();
+    graph.channels[0].nodes[5].name = "p.<v5> & \"more\"".into();
     let text = to_svg(&graph);
     assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"));
-    assert_eq!(text.matches("<rect x=").count(), 6);
-    assert_eq!(text.matches("marker-end").count(), 6);
-    assert!(text.contains(">3.0.0 · head<"), "{text}");
-    assert!(text.contains("p.&lt;v5&gt; &amp; &quot;more&quot;") && text.contains("fill=\"#f4c7c3\""));
+    assert_eq!(text.matches("class=\"node").count(), 6);
+    // No entry skips the renamed bundle any more.
+    assert_eq!(text.matches("marker-end").count(), 5);
+    assert!(text.contains("</tspan> p.v3 · head<"), "{text}");
+    assert!(
+        text.contains("p.&lt;v5&gt; &amp; &quot;more&quot;")
+            && text.contains("class=\"node skipped unreachable\"")
+    );
     // Every opened tag is closed.
     let mut open = Vec::new();
     for tag in text
@@ -153,4 +160,382 @@ fn svg_is_well_formed_and_shows_all_bundles() {
         }
     }
     assert!(open.is_empty(), "{open:?}");
+}
+
+fn entry(channel: &str, version: &str, replaces: &str, skips: &[&str], range: &str) -> BundleEntry {
+    BundleEntry {
+        name: format!("etcd.v{version}").into(),
+        package: "etcd".into(),
+        channel: channel.into(),
+        default_channel: channel == "stable",
+        version: version.parse().ok(),
+        replaces: (!replaces.is_empty()).then(|| replaces.into()),
+        skips: skips.iter().map(|skip| Arc::from(*skip)).collect(),
+        skip_range: range.parse().ok().map(Arc::new),
+        ..BundleEntry::default()
+    }
+}
+
+fn entries() -> Vec<BundleEntry> {
+    let mut old = entry("stable", "1.0.0", "", &[], "");
+    old.deprecation = Some(Arc::new(Deprecation {
+        bundle: Some("it loses data".into()),
+        channel: Some("use beta".into()),
+        package: None,
+    }));
+    vec![
+        old,
+        entry("stable", "1.0.1", "etcd.v1.0.0", &[], ""),
+        entry("stable", "1.1.0", "etcd.v1.0.0", &["etcd.v1.0.1"], ""),
+        entry("stable", "1.2.0", "etcd.v1.1.0", &[], ">=1.0.0 <1.2.0"),
+        entry("beta", "1.2.0", "", &[], ""),
+        entry("beta", "2.0.0", "etcd.v1.2.0", &[], ""),
+    ]
+}
+
+/// Returns versions that each replace the one before.
+fn chain(channel: &str, count: usize, range: &str) -> Vec<BundleEntry> {
+    let versions = (0..count).map(|at| {
+        let before = at.checked_sub(1).map(|before| format!("etcd.v1.{before}.0"));
+        entry(
+            channel,
+            &format!("1.{at}.0"),
+            &before.unwrap_or_default(),
+            &[],
+            range,
+        )
+    });
+    versions.collect()
+}
+
+fn by_db(csv: &str) -> BTreeMap<String, Vec<String>> {
+    BTreeMap::from([(csv.to_owned(), vec!["shop/db".to_owned()])])
+}
+
+fn graph_of(entries: &[BundleEntry], installed: &str) -> PackageGraph {
+    PackageGraph::new("etcd", "olm/cat", entries, &by_db(installed))
+}
+
+fn steps(steps: &[(&str, &str)]) -> Vec<(String, String)> {
+    let owned = |(channel, name): &(&str, &str)| ((*channel).to_owned(), (*name).to_owned());
+    steps.iter().map(owned).collect()
+}
+
+fn text_of(graph: &PackageGraph) -> String {
+    to_text(graph, &|_, word| word.to_owned()).join("\n")
+}
+
+/// Returns the labels of a drawing from top to bottom, without its titles and legend.
+fn labels(picture: &str) -> Vec<String> {
+    let labels = picture.split("<tspan class=\"version\">").skip(1);
+    labels
+        .map(|rest| {
+            rest.split_once("</text>")
+                .expect("label")
+                .0
+                .replace("</tspan>", "")
+        })
+        .collect()
+}
+
+fn count(picture: &str, class: &str) -> usize {
+    // The legend has each class once.
+    picture.matches(&format!("<path class=\"{class}\"")).count() - 1
+}
+
+#[test]
+fn text_has_channels_newest_version_first_with_reasons() {
+    let graph = graph_of(&entries(), "etcd.v1.1.0");
+    insta::assert_snapshot!(text_of(&graph), @r"
+    package etcd of catalog olm/cat
+
+    channel stable (default), deprecated: use beta
+      * 1.2.0  etcd.v1.2.0  head; replaces etcd.v1.1.0; skipRange >=1.0.0 <1.2.0
+      @ 1.1.0  etcd.v1.1.0  installed by shop/db; replaces etcd.v1.0.0; skips etcd.v1.0.1
+      - 1.0.1  etcd.v1.0.1  skipped by etcd.v1.1.0; replaces etcd.v1.0.0
+      | 1.0.0  etcd.v1.0.0  deprecated: it loses data
+
+    channel beta
+      * 2.0.0  etcd.v2.0.0  head; replaces etcd.v1.2.0
+      | 1.2.0  etcd.v1.2.0
+    ");
+    assert_eq!(graph.notes(), [""; 0]);
+    assert_eq!(
+        graph_of(&entries(), "etcd.v0.9.0").notes(),
+        ["etcd.v0.9.0 is installed by shop/db, but is in none of these channels"]
+    );
+}
+
+#[test]
+fn the_document_has_all_fields_newest_version_first() {
+    let graph = graph_of(&entries(), "etcd.v0.9.0");
+    let document = serde_json::to_value(&graph).expect("JSON");
+    assert_eq!(
+        (&document["package"], &document["catalog"], &document["leftOut"]),
+        (&json!("etcd"), &json!("olm/cat"), &json!(0))
+    );
+    assert_eq!(
+        document["elsewhere"],
+        json!([{"name": "etcd.v0.9.0", "by": ["shop/db"]}])
+    );
+    let stable = &document["channels"][0];
+    assert_eq!(
+        (&stable["name"], &stable["isDefault"], &stable["deprecated"]),
+        (&json!("stable"), &json!(true), &json!("use beta"))
+    );
+    assert_eq!(
+        stable["entries"],
+        json!([
+            {"name": "etcd.v1.2.0", "version": "1.2.0", "isHead": true, "isSkipped": false, "replaces": "etcd.v1.1.0",
+                "skipRange": ">=1.0.0 <1.2.0"},
+            {"name": "etcd.v1.1.0", "version": "1.1.0", "isHead": false, "isSkipped": false, "replaces": "etcd.v1.0.0",
+                "skips": ["etcd.v1.0.1"]},
+            {"name": "etcd.v1.0.1", "version": "1.0.1", "isHead": false, "isSkipped": true, "skippedBy": "etcd.v1.1.0",
+                "replaces": "etcd.v1.0.0"},
+            {"name": "etcd.v1.0.0", "version": "1.0.0", "isHead": false, "isSkipped": false, "deprecated": "it loses data"},
+        ])
+    );
+    let installed = serde_json::to_value(graph_of(&entries(), "etcd.v1.1.0")).expect("JSON");
+    assert_eq!(
+        installed["channels"][0]["entries"][1]["installedBy"],
+        json!(["shop/db"])
+    );
+}
+
+#[test]
+fn a_channel_without_one_head_is_broken() {
+    let two = [
+        entry("stable", "2.0.0", "", &[], ""),
+        entry("stable", "10.0.0", "", &[], ""),
+    ];
+    let text = text_of(&graph_of(&two, ""));
+    assert!(
+        text.contains("broken: multiple channel heads found in graph: etcd.v10.0.0, etcd.v2.0.0"),
+        "{text}"
+    );
+    assert!(!text.contains('*'), "{text}");
+}
+
+#[test]
+fn a_drawing_shows_channels_upgrades_marks_and_the_path() {
+    let mut graph = graph_of(&entries(), "etcd.v1.1.0");
+    graph.way = steps(&[
+        ("", "etcd.v1.1.0"),
+        ("stable", "etcd.v1.2.0"),
+        ("beta", "etcd.v2.0.0"),
+    ]);
+    let picture = to_svg(&graph);
+    assert_eq!(
+        labels(&picture),
+        [
+            "2.0.0 etcd.v2.0.0 · head of beta",
+            "1.2.0 etcd.v1.2.0 · head of stable",
+            "1.1.0 etcd.v1.1.0 · installed by shop/db",
+            "1.0.1 etcd.v1.0.1 · skipped by etcd.v1.1.0",
+            "1.0.0 etcd.v1.0.0 · deprecated: it loses data",
+        ]
+    );
+    for part in [
+        ">channel stable (default) (deprecated)<",
+        ">channel beta<",
+        "class=\"node installed\"",
+    ] {
+        assert!(picture.contains(part), "{part}: {picture}");
+    }
+    // 1.0.1 and 1.1.0 replace 1.0.0, 1.2.0 replaces 1.1.0, 2.0.0 replaces 1.2.0; one is skipped; the range has two that are not
+    // named; the path has two steps.
+    let counts = ["edge", "edge skips", "edge range", "way"].map(|class| count(&picture, class));
+    assert_eq!(counts, [4, 1, 2, 2]);
+}
+
+#[test]
+fn a_file_has_its_style_and_an_element_gets_it_from_the_page() {
+    let graph = graph_of(&entries(), "");
+    let (file, element) = (to_svg(&graph), to_svg_element(&graph));
+    assert_eq!(file.replace(&format!("<style>{STYLE}</style>\n"), ""), element);
+    assert!(!element.contains("style"), "{element}");
+    let classes = element
+        .split("class=\"")
+        .skip(1)
+        .map(|rest| rest.split_once('"').expect("class").0);
+    for class in classes.flat_map(str::split_whitespace) {
+        let has_style = STYLE.contains(&format!(".{class} "));
+        assert!(has_style || ["node", "graph"].contains(&class), "{class}");
+    }
+    let (light, dark) = STYLE.split_once("@media").expect("two schemes");
+    let colours = |rules: &str| rules.matches(" fill: #").count() + rules.matches("stroke: #").count();
+    assert_eq!(colours(dark), colours(light), "{dark}");
+}
+
+#[test]
+fn versions_with_the_same_upgrades_are_one_row() {
+    let mut graph = graph_of(&chain("stable", 69, ""), "etcd.v1.40.0");
+    assert_eq!(
+        labels(&to_svg(&graph)),
+        [
+            "1.68.0 etcd.v1.68.0 · head",
+            "27 versions 1.41.0 to 1.67.0",
+            "1.40.0 etcd.v1.40.0 · installed by shop/db",
+            "39 versions 1.1.0 to 1.39.0",
+            "1.0.0 etcd.v1.0.0",
+        ]
+    );
+    assert_eq!(count(&to_svg(&graph), "edge"), 4);
+    graph.way = steps(&[("", "etcd.v1.40.0"), ("stable", "etcd.v1.41.0")]);
+    let rows = labels(&to_svg(&graph));
+    assert_eq!(
+        rows[1..3],
+        ["26 versions 1.42.0 to 1.67.0", "1.41.0 etcd.v1.41.0"]
+    );
+
+    // The head skips all others by a range; two of them are also skipped by name.
+    let mut skipping = chain("stable", 10, "");
+    skipping[9] = entry("stable", "1.9.0", "etcd.v1.8.0", &["etcd.v1.4.0"], "<1.9.0");
+    let picture = to_svg(&graph_of(&skipping, ""));
+    assert_eq!(
+        labels(&picture),
+        [
+            "1.9.0 etcd.v1.9.0 · head",
+            "1.8.0 etcd.v1.8.0",
+            "3 versions 1.5.0 to 1.7.0",
+            "1.4.0 etcd.v1.4.0 · skipped by etcd.v1.9.0",
+            "3 versions 1.1.0 to 1.3.0",
+            "1.0.0 etcd.v1.0.0",
+        ]
+    );
+    assert_eq!(
+        (count(&picture, "edge skips"), count(&picture, "edge range")),
+        (1, 3)
+    );
+}
+
+#[test]
+fn channels_with_the_same_upgrades_share_a_lane() {
+    let mut both = chain("stable", 3, "");
+    both.extend(chain("candidate", 3, ""));
+    both.push(entry("candidate", "2.0.0", "etcd.v1.2.0", &[], ""));
+    both.extend(chain("1.x", 3, ""));
+    let graph = graph_of(&both, "");
+    assert_eq!(graph.channels.len(), 3);
+    let names: Vec<Vec<&str>> = graph
+        .lanes()
+        .iter()
+        .map(|lane| lane.iter().map(|channel| &*channel.name).collect())
+        .collect();
+    assert_eq!(names, [vec!["stable", "1.x"], vec!["candidate"]]);
+    let picture = to_svg(&graph);
+    assert_eq!(picture.matches(">channel ").count(), 3);
+    assert_eq!(
+        labels(&picture)[..2],
+        [
+            "2.0.0 etcd.v2.0.0 · head of candidate",
+            "1.2.0 etcd.v1.2.0 · head of stable, 1.x"
+        ]
+    );
+    let text = text_of(&graph);
+    assert!(
+        text.contains("channel stable (default)\nchannel 1.x\n  * 1.2.0"),
+        "{text}"
+    );
+}
+
+/// The publisher of a catalog chooses the names.
+#[test]
+fn nothing_of_a_catalog_is_markup_or_moves_a_cursor() {
+    let evil = "</text><script href='http://x'>\u{1b}[2J\u{202e}&\"";
+    let mut one = entry("stable", "1.0.0", "", &[evil], "");
+    (one.name, one.channel, one.package) = (evil.into(), evil.into(), evil.into());
+    one.deprecation = Some(Arc::new(Deprecation {
+        bundle: Some(evil.into()),
+        channel: Some(evil.into()),
+        package: Some(evil.into()),
+    }));
+    let graph = PackageGraph::new(evil, evil, [&one], &by_db(evil));
+    let picture = to_svg(&graph);
+    assert!(!picture.contains("<script"), "{picture}");
+    assert_eq!(
+        picture.matches("</text>").count(),
+        picture.matches("<text").count()
+    );
+    for drawing in [&picture, &text_of(&graph)] {
+        let moves = |letter: char| letter.is_control() && letter != '\n' || letter == '\u{202e}';
+        assert!(!drawing.chars().any(moves), "{drawing:?}");
+    }
+    // The SVG loads no other file.
+    assert!(
+        !picture.contains("href=\"") && !picture.contains("url(http"),
+        "{picture}"
+    );
+}
+
+#[test]
+fn a_package_of_ten_thousand_versions_is_drawn_and_larger_ones_are_cut() {
+    let mut graph = graph_of(&chain("stable", MAX_ENTRIES + 5, ">=1.0.0"), "etcd.v1.3.0");
+    assert_eq!(graph.channels[0].nodes.len(), MAX_ENTRIES);
+    assert_eq!(graph.notes(), ["5 older versions or channels are not shown"]);
+    let text = text_of(&graph);
+    assert!(text.lines().count() < 1100);
+    assert!(text.contains("and 9000 older ones"));
+    graph.cut(300, 100);
+    let names: Vec<&str> = graph.channels[0].nodes.iter().map(|node| &*node.name).collect();
+    assert_eq!(
+        (names.len(), names[0]),
+        (301, "etcd.v1.3.0"),
+        "the installed one stays"
+    );
+    let picture = to_svg(&graph);
+    assert!(picture.len() < 64 << 10, "{}", picture.len());
+    assert!(picture.contains("9704 older versions or channels are not shown"));
+}
+
+#[test]
+fn a_cut_graph_is_bounded_in_versions_and_channels() {
+    let installed = (0..500).map(|at| (format!("etcd.v1.{at}.0"), vec!["shop/db".to_owned()]));
+    let mut graph = PackageGraph::new("etcd", "olm/cat", &chain("stable", 500, ""), &installed.collect());
+    graph.cut(40, 40);
+    assert_eq!((graph.channels[0].nodes.len(), graph.left_out), (80, 420));
+    let channels: Vec<BundleEntry> = (0..500)
+        .map(|at| entry(&format!("c{at:03}"), &format!("1.{at}.0"), "", &[], ""))
+        .collect();
+    let mut graph = graph_of(&channels, "");
+    graph.cut(40, 50);
+    // Versions are of the channels that remain.
+    let versions: usize = graph.channels.iter().map(|channel| channel.nodes.len()).sum();
+    assert_eq!((graph.channels.len(), versions, graph.left_out), (40, 40, 460));
+}
+
+/// Repeated entries cost a catalog only a few bytes each.
+#[test]
+fn what_a_catalog_repeats_is_drawn_once_and_counts_once() {
+    let mut repeated = entries();
+    repeated.extend((0..MAX_ENTRIES).map(|_| entry("stable", "1.0.0", "", &[], ">=1.0.0")));
+    repeated.push(entry("new", "3.0.0", "", &[], ""));
+    let mut once = entries();
+    once.push(entry("new", "3.0.0", "", &[], ""));
+    let graph = graph_of(&repeated, "etcd.v1.1.0");
+    assert_eq!(graph, graph_of(&once, "etcd.v1.1.0"));
+    assert_eq!(to_svg(&graph).matches("class=\"node").count(), 7);
+}
+
+/// A list or range that all versions share costs a catalog nothing.
+#[test]
+fn what_is_long_is_neither_copied_nor_evaluated() {
+    let skips: Arc<[Arc<str>]> = (0..300_000).map(|at| Arc::from(format!("none.v{at}"))).collect();
+    let range: Arc<Range> = Arc::new(vec![">=0.0.0"; MAX_RANGE].join(" || ").parse().expect("range"));
+    let long: Vec<BundleEntry> = (0..4)
+        .map(|at| BundleEntry {
+            skips: Arc::clone(&skips),
+            skip_range: Some(Arc::clone(&range)),
+            ..entry("stable", &format!("1.{at}.0"), "", &[], "")
+        })
+        .collect();
+    let graph = graph_of(&long, "");
+    assert_eq!((graph.channels[0].nodes.len(), graph.left_out), (3, 1));
+    assert!(graph.channels[0].edges(true).is_empty());
+    for node in &graph.channels[0].nodes {
+        assert!(Arc::ptr_eq(&node.skips, &skips));
+    }
+    let text = text_of(&graph);
+    assert!(text.contains("none.v9 and 299990 more"), "{text}");
+    assert!(text.len() < 16 << 10, "{}", text.len());
 }

@@ -1,6 +1,6 @@
 //! Rules about upgrade graphs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use go_compat::semver::{Range, Version};
 use olm_fbc::channel::Graph;
@@ -9,6 +9,7 @@ use olm_fbc::schema::{Channel, ChannelEntry};
 use olm_fbc::validate::PackageModel;
 
 use super::{Linter, Rule};
+use crate::graph::PackageGraph;
 
 /// Maximum number of bundles of a package that are compared with an unknown name.
 const MAX_COMPARED: usize = 1000;
@@ -112,11 +113,16 @@ impl Linter<'_> {
         let Ok(head) = Graph::new(&channel.entries).head() else {
             return;
         };
-        let reached = crate::graph::reaching(head, channel, package);
+        let graph = PackageGraph::of_model(name, package, Some(&channel.name));
+        let nodes = graph.channels.iter().flat_map(|channel| &channel.nodes);
+        let unreachable: BTreeSet<&str> = nodes
+            .filter(|node| node.is_unreachable)
+            .map(|node| &*node.name)
+            .collect();
         for entry in channel
             .entries
             .iter()
-            .filter(|entry| !reached.contains(entry.name.as_str()))
+            .filter(|entry| unreachable.contains(entry.name.as_str()))
         {
             self.find(
                 Rule::NoUpgradePath,

@@ -16,7 +16,7 @@ pub(crate) async fn run(args: &GraphArgs, settings: &Settings) -> anyhow::Result
         let meant = suggestion(&args.package, model.packages.keys().map(String::as_str));
         bail!("package {:?} not found{meant}", args.package);
     };
-    let graph = PackageGraph::new(&args.package, package, args.channel.as_deref());
+    let graph = PackageGraph::of_model(&args.package, package, args.channel.as_deref());
     if let (Some(channel), true) = (&args.channel, graph.channels.is_empty()) {
         let meant = suggestion(channel, package.channels.keys().map(String::as_str));
         bail!("package {:?}, channel {channel:?} not found{meant}", args.package);

@@ -45,10 +45,6 @@ fn by_db(csv: &str) -> BTreeMap<String, Vec<String>> {
     BTreeMap::from([(csv.to_owned(), vec!["shop/db".to_owned()])])
 }
 
-fn lanes_of(entries: &[BundleEntry], installed: &str) -> PackageLanes {
-    PackageLanes::new("etcd", "olm/cat", entries.iter(), &by_db(installed))
-}
-
 fn args(words: &[&str]) -> GraphArgs {
     let words = ["kubectl-operator", "graph"].iter().chain(words);
     match <Args as clap::Parser>::try_parse_from(words).unwrap().command {
@@ -58,159 +54,18 @@ fn args(words: &[&str]) -> GraphArgs {
 }
 
 #[test]
-fn channels_are_lanes_with_what_is_installed_marked() {
-    let lanes = lanes_of(&entries(), "etcd.v1.1.0");
-    insta::assert_snapshot!(text::text(&lanes, Colours(false), None), @r"
-    package etcd of catalog olm/cat
-
-    channel stable (default), deprecated: use beta
-      * 1.2.0  etcd.v1.2.0  head; replaces etcd.v1.1.0; skipRange >=1.0.0 <1.2.0
-      @ 1.1.0  etcd.v1.1.0  installed by shop/db; replaces etcd.v1.0.0; skips etcd.v1.0.1
-      - 1.0.1  etcd.v1.0.1  skipped; replaces etcd.v1.0.0
-      | 1.0.0  etcd.v1.0.0  deprecated: it loses data
-
-    channel beta
-      * 2.0.0  etcd.v2.0.0  head; replaces etcd.v1.2.0
-      | 1.2.0  etcd.v1.2.0
-    ");
-    assert_eq!(lanes.notes(), [""; 0]);
-    let elsewhere = lanes_of(&entries(), "etcd.v0.9.0");
-    assert_eq!(
-        elsewhere.notes(),
-        ["etcd.v0.9.0 is installed by shop/db, but is in none of these channels"]
-    );
-}
-
-#[test]
-fn lines_end_where_the_terminal_does() {
-    let text = text::text(&lanes_of(&entries(), "etcd.v1.1.0"), Colours(false), Some(30));
-    assert!(text.lines().all(|line| line.chars().count() <= 30), "{text}");
-    assert!(text.contains("etcd.v1.2.0"), "{text}");
-}
-
-#[test]
-fn a_channel_without_one_head_is_told() {
-    let two = [
-        entry("stable", "1.0.0", "", &[], ""),
-        entry("stable", "2.0.0", "", &[], ""),
-    ];
-    let text = text::text(&lanes_of(&two, ""), Colours(false), None);
-    assert!(
-        text.contains("broken: multiple channel heads found in graph"),
-        "{text}"
-    );
-}
-
-#[test]
-fn a_picture_shows_lanes_arcs_and_marks() {
-    let picture = svg::svg(&lanes_of(&entries(), "etcd.v1.1.0"));
-    assert!(picture.starts_with("<svg xmlns="), "{picture}");
+fn words_are_coloured_and_lines_end_where_the_terminal_does() {
+    let graph = PackageGraph::new("etcd", "olm/cat", &entries(), &by_db("etcd.v1.1.0"));
+    let painted = lines(&graph, Colours(true), None).join("\n");
     for part in [
-        "channel stable (default) (deprecated)",
-        "channel beta",
-        "1.1.0 installed",
-        "1.2.0 head",
-        "1.0.1 skipped",
-        "1.0.0 deprecated",
+        "\u{1b}[32minstalled\u{1b}[0m by shop/db",
+        "\u{1b}[33mdeprecated\u{1b}[0m: it loses data",
     ] {
-        assert!(picture.contains(part), "{part}: {picture}");
+        assert!(painted.contains(part), "{part}: {painted:?}");
     }
-    let arcs = |dash: &str| picture.matches(dash).count();
-    // 1.0.1 and 1.1.0 replace 1.0.0, 1.2.0 replaces 1.1.0, 2.0.0 replaces 1.2.0; one is skipped; the range has two that are not
-    // named.
-    assert_eq!(arcs("marker-end"), 7);
-    assert_eq!((arcs("\"6 3\""), arcs("\"1 4\"")), (1, 2));
-}
-
-/// The publisher of a catalog chooses the names.
-#[test]
-fn nothing_of_a_catalog_is_markup_or_moves_a_cursor() {
-    let evil = "</text><script href='http://x'>\u{1b}[2J\u{202e}&\"";
-    let mut one = entry("stable", "1.0.0", "", &[], "");
-    (one.name, one.channel, one.package) = (evil.into(), evil.into(), evil.into());
-    one.deprecation = Some(Arc::new(Deprecation {
-        bundle: Some(evil.into()),
-        channel: Some(evil.into()),
-        package: Some(evil.into()),
-    }));
-    let lanes = PackageLanes::new(evil, evil, [one].iter(), &by_db(evil));
-    let picture = svg::svg(&lanes);
-    assert!(!picture.contains("<script"), "{picture}");
-    assert_eq!(
-        picture.matches("</text>").count(),
-        picture.matches("<text").count()
-    );
-    let text = text::text(&lanes, Colours(false), None);
-    for drawing in [&picture, &text] {
-        let moves = |letter: char| letter.is_control() && letter != '\n' || letter == '\u{202e}';
-        assert!(!drawing.chars().any(moves), "{drawing:?}");
-    }
-    // The SVG loads no other file.
-    assert!(
-        !picture.contains("href=\"") && !picture.contains("url(http"),
-        "{picture}"
-    );
-}
-
-#[test]
-fn a_package_of_ten_thousand_versions_is_drawn_and_larger_ones_are_cut() {
-    let many: Vec<BundleEntry> = (0..lanes::MAX_ENTRIES + 5)
-        .map(|at| {
-            let replaces = at
-                .checked_sub(1)
-                .map(|before| format!("etcd.v1.{before}.0"))
-                .unwrap_or_default();
-            entry("stable", &format!("1.{at}.0"), &replaces, &[], ">=1.0.0")
-        })
-        .collect();
-    let lanes = lanes_of(&many, "");
-    assert_eq!(
-        lanes
-            .channels
-            .iter()
-            .map(|lane| lane.entries.len())
-            .sum::<usize>(),
-        lanes::MAX_ENTRIES
-    );
-    assert!(
-        lanes
-            .notes()
-            .iter()
-            .any(|note| note.contains("5 more entries than are drawn")),
-        "{:?}",
-        lanes.notes()
-    );
-    let picture = svg::svg(&lanes);
-    assert!(picture.len() < 2 << 20, "{}", picture.len());
-    assert!(picture.contains("9700 older versions are not shown"));
-    let text = text::text(&lanes, Colours(false), None);
-    assert!(text.lines().count() < 1100);
-    assert!(text.contains("and 9000 older ones"));
-}
-
-/// Repeated entries cost a catalog only a few bytes each.
-#[test]
-fn what_a_catalog_repeats_is_drawn_once_and_counts_once() {
-    let mut repeated = entries();
-    repeated.extend((0..lanes::MAX_ENTRIES).map(|_| entry("stable", "1.0.0", "", &[], ">=1.0.0")));
-    repeated.push(entry("new", "3.0.0", "", &[], ""));
-    let lanes = lanes_of(&repeated, "etcd.v1.1.0");
-    let mut once = entries();
-    once.push(entry("new", "3.0.0", "", &[], ""));
-    assert_eq!(lanes, lanes_of(&once, "etcd.v1.1.0"));
-    assert_eq!(lanes.left_out, 0);
-    let stops: usize = lanes.channels.iter().map(|lane| lane.entries.len()).sum();
-    assert_eq!((svg::svg(&lanes).matches("<g>").count(), stops), (7, 7));
-
-    let names: Arc<[Arc<str>]> = vec![Arc::from("x"); 600_000].into();
-    let long: Vec<BundleEntry> = (0..3)
-        .map(|at| BundleEntry {
-            skips: Arc::clone(&names),
-            ..entry("stable", &format!("1.{at}.0"), "", &[], "")
-        })
-        .collect();
-    let lanes = lanes_of(&long, "");
-    assert_eq!((lanes.channels[0].entries.len(), lanes.left_out), (1, 2));
+    let lines = lines(&graph, Colours(false), Some(30));
+    assert!(lines.iter().all(|line| line.chars().count() <= 30), "{lines:?}");
+    assert!(lines.iter().any(|line| line.contains("etcd.v1.2.0")), "{lines:?}");
 }
 
 #[tokio::test]

@@ -9,13 +9,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures::StreamExt as _;
 use hyper::StatusCode;
+use olm_authoring::graph::{PackageGraph, STYLE};
 use olm_resolver::plan::{Explained, Plan, Question};
 use olm_resolver::{CatalogKey, Snapshot};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::gate::{Asked, FORGED, Gate, LOGIN, Refusal};
-use super::graph::Graph;
 use super::pages::{self, Frame};
 use super::reads::{CATALOG_FRESH, FRESH, Read, Reads};
 use super::request::{Fields, href};
@@ -26,12 +26,15 @@ use crate::catalogs::{self, Contents};
 use crate::cluster::Cluster;
 use crate::commands::approve::{self, Shown};
 use crate::commands::explain;
+use crate::commands::graph::of_snapshot;
 use crate::gather;
 use crate::operators::{Gathered, Key};
 use crate::packages::{self, Package};
 
 /// Maximum number of concurrent catalog reads.
 const CATALOGS_AT_ONCE: usize = 4;
+/// Maximum number of versions and of channels in an upgrade graph.
+const MAX_DRAWN: (usize, usize) = (100, 40);
 
 /// A response to the browser. There is no `Debug`, which would print the cookie.
 #[derive(Default)]
@@ -93,7 +96,7 @@ pub(super) struct App {
     contents: Reads<CatalogKey, Content>,
     outlook: Works<String, Outlook>,
     explained: Works<(Of, Option<String>), Explained>,
-    graph: Works<(Of, String, String), Graph>,
+    graph: Works<(Of, String, String), PackageGraph>,
 }
 
 /// The content of a catalog, or the error of its read.
@@ -189,7 +192,10 @@ impl App {
             return Answer::html(pages::message(&frame, text)).with(StatusCode::BAD_REQUEST);
         };
         match page {
-            "style.css" => Answer::asset("text/css; charset=utf-8", include_str!("assets/style.css")),
+            "style.css" => {
+                let style = format!("{}{STYLE}", include_str!("assets/style.css"));
+                Answer::asset("text/css; charset=utf-8", &style)
+            }
             "script.js" => Answer::asset("text/javascript; charset=utf-8", include_str!("assets/script.js")),
             "" => Answer::elsewhere(format!("{}operators", self.gate.base())),
             "operators" => self.show_operators(namespace.as_deref(), &fields.word()).await,
@@ -404,17 +410,24 @@ impl App {
         })
     }
 
-    async fn graph(&self, namespace: &str, outlook: &Outlook, catalog: &str, name: &str) -> Read<Graph> {
+    async fn graph(
+        &self,
+        namespace: &str,
+        outlook: &Outlook,
+        catalog: &str,
+        name: &str,
+    ) -> Read<PackageGraph> {
         let catalogs = &outlook.question.problem.catalogs;
         let found = catalogs.iter().find(|found| found.key.to_string() == catalog);
         let content = found.map(|found| found.content.clone());
         let content = content.ok_or_else(|| {
             format!("Catalog {catalog} does not exist or cannot be used from this namespace.")
         })??;
-        let (installed, path) = way(outlook, catalog, name);
+        let (installed, way) = way(outlook, catalog, name);
         let of = (namespace.to_owned(), outlook.at);
-        let package = name.to_owned();
-        let work = move |content: Arc<Snapshot>| Ok(Graph::of(&content, &package, &installed, path));
+        let (of_catalog, package) = (catalog.to_owned(), name.to_owned());
+        let work =
+            move |content: Arc<Snapshot>| Ok(graph_of(&content, &of_catalog, &package, &installed, way));
         self.graph
             .get(
                 &(of, catalog.to_owned(), name.to_owned()),
@@ -497,20 +510,41 @@ fn notes(read: &Read<Gathered>) -> Vec<String> {
     read.iter().flat_map(|gathered| gathered.notes()).collect()
 }
 
-/// Returns the installed versions of a package, and the steps that the resolver takes from there.
-fn way(outlook: &Outlook, catalog: &str, package: &str) -> (BTreeSet<String>, Vec<(String, String)>) {
-    let subscriptions = outlook.question.problem.subscriptions.iter();
-    let own = subscriptions.filter(|own| own.package == package && own.catalog.to_string() == catalog);
-    let installed: BTreeSet<String> = own
-        .map(|own| own.installed_csv.clone())
-        .filter(|csv| !csv.is_empty())
-        .collect();
+/// Returns the upgrade graph of a package, cut for a page.
+pub(super) fn graph_of(
+    snapshot: &Snapshot,
+    catalog: &str,
+    package: &str,
+    installed: &BTreeMap<String, Vec<String>>,
+    way: Vec<(String, String)>,
+) -> PackageGraph {
+    let mut graph = PackageGraph::new(package, catalog, of_snapshot(snapshot, package), installed);
+    graph.way = way;
+    graph.cut(MAX_DRAWN.0, MAX_DRAWN.1);
+    graph
+}
+
+/// Returns the Subscriptions by installed version of a package, and the steps that the resolver takes from there.
+fn way(
+    outlook: &Outlook,
+    catalog: &str,
+    package: &str,
+) -> (BTreeMap<String, Vec<String>>, Vec<(String, String)>) {
+    let problem = &outlook.question.problem;
+    let mut installed: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for own in &problem.subscriptions {
+        let is_of_it = own.package == package && own.catalog.to_string() == catalog;
+        if is_of_it && !own.installed_csv.is_empty() {
+            let by = format!("{}/{}", problem.namespace, own.name);
+            installed.entry(own.installed_csv.clone()).or_default().push(by);
+        }
+    }
     let steps = outlook.plan.iter().flat_map(Plan::install);
     let steps = steps.filter(|install| install.package == package && install.catalog.to_string() == catalog);
     let steps = steps.map(|install| (install.channel.clone(), install.name.clone()));
-    let start = installed.iter().map(|csv| (String::new(), csv.clone()));
-    let path = start.chain(steps).collect();
-    (installed, path)
+    let start = installed.keys().map(|csv| (String::new(), csv.clone()));
+    let way = start.chain(steps).collect();
+    (installed, way)
 }
 
 /// Returns a hash of everything shown of a plan. An approval is for this hash.

@@ -1,6 +1,6 @@
 //! Tests of pages about catalogs and explanations.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use olm_resolver::objects::Objects;
@@ -202,7 +202,10 @@ fn a_graph_has_its_command_beside_it_and_says_what_its_stops_mean() {
     std::fs::write(folder.path().join("catalog.yaml"), ETCD_CATALOG).unwrap();
     let (_, fetched) = olm_registry::snapshot::of_directory(folder.path()).unwrap();
     let snapshot = olm_resolver::Snapshot::from(&fetched.snapshot);
-    let graph = graph::Graph::of(&snapshot, "etcd", &BTreeSet::new(), Vec::new());
+    let installed = BTreeMap::from([("etcd.v1.0.0".to_owned(), vec!["shop/db".to_owned()])]);
+    let way = [("", "etcd.v1.0.0"), ("stable", "etcd.v1.1.0")];
+    let way = way.map(|(channel, name)| (channel.to_owned(), name.to_owned()));
+    let graph = routes::graph_of(&snapshot, "olm/cat", "etcd", &installed, way.to_vec());
     let commands = CommandLine::default();
     let frame = pages::Frame {
         title: "Upgrade graph",
@@ -219,8 +222,10 @@ fn a_graph_has_its_command_beside_it_and_says_what_its_stops_mean() {
     let text = text_of(&of("etcd"));
     for part in [
         "The same in a terminal kubectl operator graph etcd --catalog olm/cat -n shop",
-        "installed head of its channel skipped by a newer one deprecated any other",
-        "replaces skips skips by range path of OLM",
+        "Path of OLM: etcd.v1.0.0 → etcd.v1.1.0",
+        "etcd.v1.1.0, head in stable etcd.v1.0.0, installed in stable",
+        "1.1.0  etcd.v1.1.0, head, replaces etcd.v1.0.0",
+        "1.0.0  etcd.v1.0.0, installed by shop/db",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -228,9 +233,14 @@ fn a_graph_has_its_command_beside_it_and_says_what_its_stops_mean() {
     for class in ["installed", "head", "skipped", "deprecated"] {
         let key = format!("<g class=\"{class}\"><circle");
         assert!(body.contains(&key), "{key}: {body}");
+    }
+    // The policy of the pages forbids styles in them.
+    assert!(!body.contains("<style"), "{body}");
+    for link in body.split("href=\"#version-").skip(1) {
+        let id = link.split_once('"').unwrap().0;
         assert!(
-            include_str!("../assets/style.css").contains(&format!(".graph .{class} ")),
-            "{class}"
+            body.contains(&format!("<li id=\"version-{id}\">")),
+            "{id}: {body}"
         );
     }
     assert!(
