@@ -103,7 +103,8 @@ spec:
 {{ .Values.certManager.certificate.secretName | default .Values.certManager.certificate.name | default "" }}
 {{- end -}}
 
-{{/* The Secret that an operator (root, name: its key among the values) serves metrics with; empty without TLS. */}}
+{{/* Name of the Secret that a program (root, name: its key among the values) serves with: an operator its metrics, catalogd everything. Empty
+     without TLS. */}}
 {{- define "olm.tlsSecret" -}}
 {{- $own := (index .root.Values .name).tlsSecret -}}
 {{- if $own -}}
@@ -111,13 +112,21 @@ spec:
 {{- else if .root.Values.certManager.enabled -}}
 {{ include "olm.certManagerSecret" .root }}
 {{- else if .root.Values.serviceCa.enabled -}}
-{{ (index .root.Values.serviceCa (printf "%sOperator" .name)).secretName }}
+{{ include "olm.serviceCaSecret" . }}
+{{- else if eq .name "catalogd" -}}
+catalogd-service-cert
 {{- end -}}
 {{- end -}}
 
-{{/* Whether OpenShift makes it. */}}
+{{/* Name of the Secret that OpenShift makes for it. */}}
+{{- define "olm.serviceCaSecret" -}}
+{{- $key := eq .name "catalogd" | ternary .name (printf "%sOperator" .name) -}}
+{{ (index .root.Values.serviceCa $key).secretName | default "" }}
+{{- end -}}
+
+{{/* Whether it serves with that one. */}}
 {{- define "olm.isOfServiceCa" -}}
-{{- $theirs := (index .root.Values.serviceCa (printf "%sOperator" .name)).secretName | default "" -}}
+{{- $theirs := include "olm.serviceCaSecret" . -}}
 {{- if and .root.Values.serviceCa.enabled (eq (include "olm.tlsSecret" .) $theirs) -}}true{{- end -}}
 {{- end -}}
 
@@ -132,6 +141,9 @@ spec:
 
 {{/* The ports of its pods (root, name): `plain` for health and, without TLS, metrics; `https` with TLS. Upstream's pods have one of the two. */}}
 {{- define "olm.ports" -}}
+{{- if eq .name "catalogd" -}}
+{{- dict "plain" 8081 "https" 7443 | toYaml -}}
+{{- else -}}
 {{- $service := (index .root.Values .name).service -}}
 {{- $plain := int $service.internalPort -}}
 {{- $https := int $service.internalPortHttps -}}
@@ -140,15 +152,18 @@ spec:
 {{- end -}}
 {{- dict "plain" $plain "https" $https | toYaml -}}
 {{- end -}}
+{{- end -}}
 
 {{/* Its arguments that say so, where it has other ports than the program's own. */}}
 {{- define "olm.portArguments" -}}
+{{- if ne .name "catalogd" }}
 {{- $ports := include "olm.ports" . | fromYaml -}}
 {{- if ne (int $ports.plain) 8080 }}
 - --health-addr=0.0.0.0:{{ int $ports.plain }}
 {{- end }}
 {{- if and (include "olm.tlsSecret" .) (ne (int $ports.https) 8443) }}
 - --metrics-addr=0.0.0.0:{{ int $ports.https }}
+{{- end }}
 {{- end }}
 {{- end -}}
 
@@ -347,8 +362,8 @@ checksum/collector-ca: {{ sha256sum . }}
 {{- end }}
 {{- end -}}
 
-{{/* The pod of an operator: root, name (its key among the values), app, and what it has of its own: arguments, and for its container and pod
-     mounts and volumes, each as list items or empty. */}}
+{{/* The pod of an operator or of catalogd: root, name (its key among the values), app, and what it has of its own: arguments, and for its
+     container and pod ports (optional), mounts and volumes, each as list items or empty. */}}
 {{- define "olm.operatorPod" -}}
 {{- $values := .root.Values -}}
 {{- $own := index $values .name -}}
@@ -410,6 +425,9 @@ spec:
         {{- if include "olm.tlsSecret" . }}
         - name: https-metrics
           containerPort: {{ $ports.https }}
+        {{- end }}
+        {{- with .ports }}
+        {{- . | nindent 8 }}
         {{- end }}
       livenessProbe:
         httpGet:
@@ -539,17 +557,18 @@ template:
     {{- end }}
 {{- end -}}
 
-{{/* The Secret that package-server serves with where OLM makes none: the one that is there, or a new one for ten years. */}}
-{{- define "olm.packageServerCertificate" -}}
-{{- $name := "packageserver-serving-cert" -}}
+{{/* A Secret (root, name) to serve a Service (service) with where nobody else makes one: the one that is there, or a new one for ten years, whose
+     authority is named `authority`. */}}
+{{- define "olm.madeCertificate" -}}
+{{- $namespace := .root.Values.namespace -}}
 {{- $data := dict -}}
-{{- $host := printf "packageserver-service.%s.svc" .Values.namespace -}}
-{{- with lookup "v1" "Secret" .Values.namespace $name -}}
+{{- $host := printf "%s.%s.svc" .service $namespace -}}
+{{- with lookup "v1" "Secret" $namespace .name -}}
 {{- $data = .data -}}
 {{- else -}}
-{{- $authority := genCA "packageserver" 3650 -}}
+{{- $authority := genCA .authority 3650 -}}
 {{- $made := genSignedCert $host (list) (list $host) 3650 $authority -}}
 {{- $data = dict "ca.crt" ($authority.Cert | b64enc) "tls.crt" ($made.Cert | b64enc) "tls.key" ($made.Key | b64enc) -}}
 {{- end -}}
-{{- dict "apiVersion" "v1" "kind" "Secret" "metadata" (dict "name" $name "namespace" .Values.namespace) "type" "kubernetes.io/tls" "data" $data | toYaml -}}
+{{- dict "apiVersion" "v1" "kind" "Secret" "metadata" (dict "name" .name "namespace" $namespace) "type" "kubernetes.io/tls" "data" $data | toYaml -}}
 {{- end -}}

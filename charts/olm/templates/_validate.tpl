@@ -37,6 +37,9 @@
 {{- $said = merge $said (dict "secure-port" "package.service.internalPort" "global-namespace" "catalog_namespace" "interval" "package.interval") -}}
 {{- $own := "package.certificate" -}}
 {{- $said = merge $said (dict "bind-address" "" "cert-dir" $own "tls-cert-file" $own "tls-private-key-file" $own) -}}
+{{- else if eq $name "catalogd" -}}
+{{- $said = merge $said (dict "tls-cert" "catalogd.tlsSecret" "tls-key" "catalogd.tlsSecret" "pull-cas-dir" "catalog.registryCA") -}}
+{{- $said = merge $said (dict "catalogs-server-addr" "" "health-probe-bind-address" "" "metrics-bind-address" "" "external-address" "" "cache-dir" "") -}}
 {{- else -}}
 {{- $tls := printf "%s.tlsSecret" $name -}}
 {{- $said = merge $said (dict "tls-cert" $tls "tls-key" $tls "client-ca" (printf "%s.clientCASecret" $name)) -}}
@@ -95,6 +98,7 @@
 {{- end -}}
 {{- end -}}
 {{- $places := list "cache" "etc/olm/registries" "etc/olm/collector" "srv-cert" "profile-collector-cert" "apiserver.local.config/certificates" -}}
+{{- $places = concat $places (list "var/cache/catalogd" "etc/olm/registry-ca") -}}
 {{- range $own.volumeMounts -}}
 {{- if has (trimAll "/" .mountPath) $places -}}
 {{- fail (printf "%s.volumeMounts: %s: something of the chart, or of OLM, is mounted there; say another path" $name .mountPath) -}}
@@ -116,7 +120,7 @@
 {{- end -}}
 {{- include "olm.validateTracing" .Values.tracing -}}
 {{- include "olm.validateImages" . -}}
-{{- range $name := list "olm" "catalog" "package" -}}
+{{- range $name := list "olm" "catalog" "package" "catalogd" -}}
 {{- include "olm.validateArguments" (dict "root" $ "name" $name) -}}
 {{- include "olm.validatePods" (dict "root" $ "name" $name) -}}
 {{- end -}}
@@ -151,12 +155,16 @@
 {{- fail (printf "serviceCa.%sOperator.secretName: empty: metrics would be served without TLS; say the name of a Secret" $name) -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.v1.enabled .Values.serviceCa.enabled (not (include "olm.tlsSecret" (dict "root" $ "name" "catalogd"))) -}}
+{{- fail "serviceCa.catalogd.secretName: empty: catalogd would have no certificate; say the name of a Secret" -}}
+{{- end -}}
 {{- if eq .Values.olm.service.name .Values.catalog.service.name -}}
 {{- fail (printf "olm.service.name, catalog.service.name: %q: two Services cannot have one name" .Values.olm.service.name) -}}
 {{- end -}}
 {{- range $name := list "olm" "catalog" -}}
-{{- if has (index $.Values $name).service.name (list "packageserver-metrics" "packageserver-service") -}}
-{{- fail (printf "%s.service.name: %q: package-server has a Service of that name; say another" $name (index $.Values $name).service.name) -}}
+{{- if has (index $.Values $name).service.name (list "packageserver-metrics" "packageserver-service" "catalogd-service") -}}
+{{- $theirs := (index $.Values $name).service.name -}}
+{{- fail (printf "%s.service.name: %q: %s has a Service of that name; say another" $name $theirs (eq $theirs "catalogd-service" | ternary "catalogd" "package-server")) -}}
 {{- end -}}
 {{- end -}}
 {{- $isCsv := and .Values.package.enabled (eq .Values.package.installedAs "ClusterServiceVersion") -}}
@@ -209,7 +217,7 @@
 {{/* Stops at upstream's images: neither has the programs of this chart, and pods of them say so late, or not at all. */}}
 {{- define "olm.validateImages" -}}
 {{- $found := list -}}
-{{- range $name := list "olm" "catalog" "package" -}}
+{{- range $name := list "olm" "catalog" "package" "catalogd" -}}
 {{- $own := (index $.Values $name).image.ref -}}
 {{- $image := include "olm.image" (dict "root" $ "name" "olm" "ref" $own) -}}
 {{- if include "olm.isUpstreams" $image -}}

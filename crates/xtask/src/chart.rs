@@ -1,6 +1,6 @@
 //! The chart `charts/olm` and the files generated from it. `manifests/olm` has one file for each template;
 //! `manifests/install.yaml` has everything, including the CustomResourceDefinitions. The chart is the source of all but the
-//! definitions, which come from `manifests/crds`.
+//! definitions, which come from `manifests/crds` and, for OLM v1, `manifests/crds-v1`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,12 +16,16 @@ use crate::{cluster, process, workspace};
 const CHART: &str = "charts/olm";
 /// Folder to which a test of the API types writes the definitions.
 const DEFINITIONS: &str = "manifests/crds";
+/// The same for the definitions of OLM v1.
+const V1_DEFINITIONS: &str = "manifests/crds-v1";
 /// Folder of the objects that `cargo xtask deploy` applies.
 const OBJECTS: &str = "manifests/olm";
 /// File with everything, for `kubectl apply`.
 const ALL: &str = "manifests/install.yaml";
 /// Folder of definitions in a chart. Helm creates these first, and neither upgrades nor deletes them.
 const CHART_DEFINITIONS: &str = "charts/olm/crds";
+/// Folder of the definitions that a template includes, because a value decides whether they are installed.
+const CHART_V1_DEFINITIONS: &str = "charts/olm/crds-v1";
 /// Name of the release that is rendered.
 const RELEASE: &str = "olm";
 /// Version of Kubernetes for rendering without a cluster. Nothing in the chart depends on it.
@@ -64,8 +68,7 @@ pub(crate) fn render_folder(helm: &Path, chart: &Path, values: &[&str]) -> anyho
 pub(crate) fn generate(check: bool, progress: &Progress) -> anyhow::Result<()> {
     let root = workspace::root();
     let helm = cluster::helm(progress).context("helm renders the chart")?;
-    let definitions = read(&root.join(DEFINITIONS))?;
-    let wanted = wanted(&render(&helm, &[])?, &definitions)?;
+    let wanted = all_wanted(&root, &helm)?;
     let stale = stale(&root, &wanted)?;
     if check {
         if !stale.is_empty() {
@@ -96,6 +99,16 @@ pub(crate) fn generate(check: bool, progress: &Progress) -> anyhow::Result<()> {
 }
 
 /// Returns all generated files: content by path below the root.
+fn all_wanted(root: &Path, helm: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+    let definitions = read(&root.join(DEFINITIONS))?;
+    let mut wanted = wanted(&render(helm, &[])?, &definitions)?;
+    for (name, text) in read(&root.join(V1_DEFINITIONS))? {
+        wanted.insert(format!("{CHART_V1_DEFINITIONS}/{name}"), text);
+    }
+    Ok(wanted)
+}
+
+/// Returns the files that are made of the rendered chart and the definitions of `operators.coreos.com`.
 fn wanted(
     rendered: &str,
     definitions: &BTreeMap<String, String>,
@@ -145,7 +158,7 @@ fn stale(root: &Path, wanted: &BTreeMap<String, String>) -> anyhow::Result<Vec<S
         .filter(|(path, text)| fs::read_to_string(root.join(path)).ok().as_ref() != Some(text))
         .map(|(path, _)| path.clone())
         .collect();
-    for folder in [OBJECTS, CHART_DEFINITIONS] {
+    for folder in [OBJECTS, CHART_DEFINITIONS, CHART_V1_DEFINITIONS] {
         let there = read(&root.join(folder))?
             .into_keys()
             .map(|name| format!("{folder}/{name}"));

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::images;
 
+mod catalogd;
 mod monitoring;
 mod package_server;
 mod refused;
@@ -72,6 +73,8 @@ fn names(objects: &[Value]) -> BTreeSet<String> {
 const CATALOG: &str = "Deployment/catalog-operator";
 const OLM: &str = "Deployment/olm-operator";
 const PACKAGES: &str = "ClusterServiceVersion/packageserver";
+/// Only with `v1.enabled`.
+const CATALOGD: &str = "Deployment/catalogd";
 
 /// Path of the spec of the CSV's Deployment.
 const IN_CSV: &str = "/spec/install/spec/deployments/0/spec";
@@ -108,11 +111,7 @@ fn mt_010_the_namespace_for_global_operators_has_the_name_that_is_said() {
 fn arch_002_sub_010_mt_010_what_is_made_of_the_chart_is_what_is_there() {
     let Some(helm) = helm() else { return };
     let root = workspace::root();
-    let wanted = wanted(
-        &render(helm, &[]).unwrap(),
-        &read(&root.join(DEFINITIONS)).unwrap(),
-    )
-    .unwrap();
+    let wanted = all_wanted(&root, helm).unwrap();
     assert_eq!(stale(&root, &wanted).unwrap(), [""; 0], "run `cargo xtask gen`");
     assert!(wanted.len() > 14, "{:?}", wanted.keys());
 }
@@ -124,7 +123,7 @@ fn a_file_that_differs_is_missing_or_is_rendered_no_more_is_stale() {
     let rendered =
         format!("{SOURCE}10-x.yaml\nkind: X\n{SOURCE}20-y.yaml\nkind: Y\n{SOURCE}10-x.yaml\n\nkind: Z\n");
     let wanted = wanted(&rendered, &definitions).unwrap();
-    for folder in [OBJECTS, CHART_DEFINITIONS] {
+    for folder in [OBJECTS, CHART_DEFINITIONS, CHART_V1_DEFINITIONS] {
         fs::create_dir_all(root.path().join(folder)).unwrap();
     }
     let paths: Vec<&str> = wanted.keys().map(String::as_str).collect();
@@ -207,14 +206,19 @@ fn each_value_does_what_it_says() {
 /// Settings are made per program, and reach only its pods.
 #[test]
 fn settings_of_pods_reach_the_pods_of_their_program_alone() {
-    let programs = [("olm", OLM), ("catalog", CATALOG), ("package", PACKAGES)];
+    let programs = [
+        ("olm", OLM),
+        ("catalog", CATALOG),
+        ("package", PACKAGES),
+        ("catalogd", CATALOGD),
+    ];
     let settings = "nodeSelector: {pool: infra}\n  tolerations: [{key: infra, operator: Exists}]\n  \
                     affinity: {nodeAffinity: {}}\n  topologySpreadConstraints: [{maxSkew: 1}]\n  priorityClassName: high\n  \
                     resources: {limits: {memory: 1Gi}}\n  commandArgs: [--one, --two]\n  \
                     env: [{name: HTTPS_PROXY, value: infra}]\n  volumes: [{name: infra, emptyDir: {}}]\n  \
                     volumeMounts: [{name: infra, mountPath: /infra}]\n  podAnnotations: {team: infra}";
     for (key, program) in programs {
-        let Some(objects) = rendered(&format!("{key}:\n  {settings}\n")) else {
+        let Some(objects) = rendered(&format!("v1: {{enabled: true}}\n{key}:\n  {settings}\n")) else {
             return;
         };
         let spec = &pod(&objects, program)["spec"];
@@ -258,9 +262,9 @@ fn settings_of_pods_reach_the_pods_of_their_program_alone() {
             );
         }
     }
-    let Some(objects) =
-        rendered("debug: true\nlog: info\nimage: {pullSecrets: [{name: reg}]}\nolm: {commandArgs: --more}\n")
-    else {
+    let Some(objects) = rendered(
+        "v1: {enabled: true}\ndebug: true\nlog: info\nimage: {pullSecrets: [{name: reg}]}\nolm: {commandArgs: --more}\n",
+    ) else {
         return;
     };
     for (_, program) in programs {
@@ -331,8 +335,10 @@ fn rights_and_names_do_not_depend_on_values() {
 /// The namespace enforces the profile and rejects other pods.
 #[test]
 fn pods_keep_to_the_restricted_profile() {
-    let Some(objects) = rendered("{}") else { return };
-    for program in [OLM, CATALOG, PACKAGES] {
+    let Some(objects) = rendered("v1: {enabled: true}") else {
+        return;
+    };
+    for program in [OLM, CATALOG, PACKAGES, CATALOGD] {
         let spec = &pod(&objects, program)["spec"];
         assert_eq!(spec["securityContext"]["runAsNonRoot"], true, "{program}");
         assert_eq!(
@@ -499,8 +505,8 @@ fn leaves(value: &Value, start: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The reference has one row for each value, and no other rows. `olm.x`, `catalog.x` and `package.x` may share the row
-/// `PROGRAM.x`.
+/// The reference has one row for each value, and no other rows. `olm.x`, `catalog.x`, `package.x` and `catalogd.x` may share the
+/// row `PROGRAM.x`.
 #[test]
 fn each_value_stands_in_the_reference() {
     let text = fs::read_to_string(folder().join("values.yaml")).unwrap();
@@ -514,7 +520,8 @@ fn each_value_stands_in_the_reference() {
         for name in cell.split('`').skip(1).step_by(2) {
             match name.strip_prefix("PROGRAM.") {
                 Some(rest) => {
-                    told.extend(["olm", "catalog", "package"].map(|program| format!("{program}.{rest}")));
+                    let programs = ["olm", "catalog", "package", "catalogd"];
+                    told.extend(programs.map(|program| format!("{program}.{rest}")));
                 }
                 None => {
                     told.insert(name.to_owned());

@@ -290,6 +290,34 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "leaderElection: {retryPeriod: 0s}",
         "leaderElection.retryPeriod: 0s: say how long",
     ),
+    // Of catalogd.
+    ("v1: {enabled: yes please}", "at '/v1/enabled'"),
+    ("v1: null", "missing property 'v1'"),
+    (
+        "catalogd: {service: {name: x}}",
+        "at '/catalogd': additional properties 'service' not allowed",
+    ),
+    ("catalogd: {pullSecrets: [reg]}", "at '/catalogd/pullSecrets/0'"),
+    (
+        "catalogd: {commandArgs: --tls-key=/a}",
+        "say catalogd.tlsSecret, which",
+    ),
+    (
+        "catalogd: {commandArgs: --pull-cas-dir=/a}",
+        "say catalog.registryCA, which",
+    ),
+    (
+        "catalogd: {commandArgs: '--catalogs-server-addr=:1'}",
+        "catalogd.commandArgs: \"--catalogs-server-addr=:1\": probes, Services",
+    ),
+    (
+        "{v1: {enabled: true}, serviceCa: {enabled: true, catalogd: {secretName: ''}}}",
+        "serviceCa.catalogd.secretName: empty",
+    ),
+    (
+        "olm: {service: {name: catalogd-service}}",
+        "olm.service.name: \"catalogd-service\": catalogd has a Service of that name",
+    ),
     // Arguments that the chart sets itself, in both forms.
     (
         "olm: {commandArgs: '--health-addr=0.0.0.0:9090'}",

@@ -1,0 +1,142 @@
+//! Tests of catalogd in the chart.
+
+use super::*;
+
+#[test]
+fn without_olm_v1_nothing_of_it_is_installed() {
+    let Some(objects) = rendered("{}") else { return };
+    for object in &objects {
+        let text = object.to_string();
+        assert!(
+            !text.contains("catalogd") && !text.contains("clustercatalog"),
+            "{}",
+            name(object)
+        );
+    }
+}
+
+#[test]
+fn with_olm_v1_there_are_the_definition_and_what_catalogd_needs() {
+    let Some(usual) = rendered("{}") else { return };
+    let Some(objects) = rendered("{v1: {enabled: true}, namespace: elsewhere}") else {
+        return;
+    };
+    let usual = names(&usual);
+    let more: Vec<String> = names(&objects)
+        .into_iter()
+        .filter(|name| !usual.contains(name))
+        .collect();
+    assert_eq!(
+        more,
+        [
+            "ClusterRole/olm:catalogd",
+            "ClusterRole/olm:metrics",
+            "ClusterRole/operator-lifecycle-manager-metrics-reader",
+            "ClusterRoleBinding/olm:catalogd",
+            "ClusterRoleBinding/olm:metrics",
+            "CustomResourceDefinition/clustercatalogs.olm.operatorframework.io",
+            "Deployment/catalogd",
+            "Namespace/elsewhere",
+            "NetworkPolicy/catalogd",
+            "Role/catalogd",
+            "RoleBinding/catalogd",
+            "Secret/catalogd-service-cert",
+            "Service/catalogd-service",
+            "ServiceAccount/catalogd",
+        ]
+    );
+    let definition = find(
+        &objects,
+        "CustomResourceDefinition/clustercatalogs.olm.operatorframework.io",
+    );
+    assert_eq!(
+        definition["metadata"]["annotations"]["helm.sh/resource-policy"],
+        "keep"
+    );
+    let container = &pod(&objects, CATALOGD)["spec"]["containers"][0];
+    let arguments = container["args"].as_array().unwrap();
+    assert!(
+        arguments.contains(&json!("--external-address=catalogd-service.elsewhere.svc")),
+        "{arguments:?}"
+    );
+    let service = &find(&objects, "Service/catalogd-service")["spec"];
+    let ports = container["ports"].as_array().unwrap();
+    let policy = &find(&objects, "NetworkPolicy/catalogd")["spec"]["ingress"];
+    for (port, number) in [("catalogs", 8443), ("https-metrics", 7443)] {
+        assert!(
+            ports.contains(&json!({"name": port, "containerPort": number})),
+            "{ports:?}"
+        );
+        assert!(service["ports"].to_string().contains(port), "{service}");
+        assert!(policy.to_string().contains(port), "{policy}");
+    }
+}
+
+/// One of the three makes the certificate, or the user has it.
+#[test]
+fn the_certificate_is_that_of_the_other_programs_or_made() {
+    const MADE: &str = "Secret/catalogd-service-cert";
+    for (values, secret) in [
+        ("v1: {enabled: true}", "catalogd-service-cert"),
+        ("{v1: {enabled: true}, catalogd: {tlsSecret: mine}}", "mine"),
+        ("{v1: {enabled: true}, certManager: {enabled: true}}", "olm-cert"),
+        (
+            "{v1: {enabled: true}, serviceCa: {enabled: true}}",
+            "catalogd-serving-cert",
+        ),
+    ] {
+        let Some(objects) = rendered(values) else { return };
+        let volumes = pod(&objects, CATALOGD)["spec"]["volumes"].as_array().unwrap();
+        let mounted = volumes
+            .iter()
+            .find(|volume| volume["name"] == "srv-cert")
+            .unwrap();
+        assert_eq!(mounted["secret"]["secretName"], secret, "{values}");
+        assert_eq!(
+            names(&objects).contains(MADE),
+            secret == "catalogd-service-cert",
+            "{values}"
+        );
+        let annotation = &find(&objects, "Service/catalogd-service")["metadata"]["annotations"];
+        let of_openshift = &annotation["service.beta.openshift.io/serving-cert-secret-name"];
+        assert_eq!(of_openshift == secret, values.contains("serviceCa"), "{values}");
+        if values.contains("certManager") {
+            let hosts = &find(&objects, "Certificate/olm-cert")["spec"]["dnsNames"];
+            assert_eq!(hosts[2], "catalogd-service.olm.svc");
+        }
+    }
+    let Some(objects) = rendered("v1: {enabled: true}") else {
+        return;
+    };
+    let made = find(&objects, MADE);
+    for key in ["ca.crt", "tls.crt", "tls.key"] {
+        assert!(made["data"][key].is_string(), "{key}");
+    }
+}
+
+/// It reads ClusterCatalogs, and Secrets of its own namespace only.
+#[test]
+fn its_rights_end_at_its_catalogs_and_its_namespace() {
+    let Some(objects) = rendered("v1: {enabled: true}") else {
+        return;
+    };
+    let rules = find(&objects, "ClusterRole/olm:catalogd")["rules"]
+        .as_array()
+        .unwrap();
+    let resources: Vec<String> = rules.iter().map(|rule| rule["resources"].to_string()).collect();
+    assert_eq!(
+        resources,
+        [
+            r#"["clustercatalogs"]"#,
+            r#"["clustercatalogs/status"]"#,
+            r#"["events"]"#
+        ]
+    );
+    let rules = &find(&objects, "Role/catalogd")["rules"];
+    assert_eq!(
+        rules[3],
+        json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]})
+    );
+    assert_eq!(rules[2]["resourceNames"], json!(["catalogd"]));
+    assert_eq!(rules[0]["resourceNames"], json!(["catalogd-operator-lock"]));
+}
