@@ -33,7 +33,7 @@ fn explanations_stay_within_their_limit() {
     }
 }
 
-const CONFLICT: &str = "
+pub(super) const CONFLICT: &str = "
 catalogs:
 - name: cat
   entries:
@@ -69,7 +69,7 @@ fn what_does_not_run_yet_is_given_up_before_what_runs() {
 }
 
 /// Returns a chain of requirements, the last of which is not met.
-fn chain(length: usize) -> String {
+pub(super) fn chain(length: usize) -> String {
     let entries: String = (0..length)
         .map(|index| {
             format!(

@@ -3,6 +3,7 @@
 use olm_resolver::plan::explain;
 use serde_json::Value;
 
+use super::failures::{CONFLICT, chain};
 use super::*;
 
 #[test]
