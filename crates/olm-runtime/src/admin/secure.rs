@@ -54,8 +54,8 @@ impl Guard {
         Self { reviews, refused }
     }
 
-    /// Returns `Ok` if the client may read metrics, else the answer to send. `peer` is the user of its certificate.
-    async fn admit(&self, head: &Parts, peer: Option<User>) -> Result<(), Answer> {
+    /// Returns the answer to a client that may not read metrics, `None` to one that may. `peer` is the user of its certificate.
+    async fn refuse(&self, head: &Parts, peer: Option<User>) -> Option<Answer> {
         let token = bearer_token(head.headers.get(AUTHORIZATION));
         // A token takes precedence over a certificate.
         let caller = token.map(Caller::Token).or(peer.map(Caller::Known));
@@ -63,17 +63,13 @@ impl Guard {
             verb: head.method.as_str().to_ascii_lowercase(),
             path: METRICS.to_owned(),
         };
-        let admitted = self
-            .reviews
-            .admit(caller, |_| Some(&attributes), UNANSWERED)
-            .await;
-        admitted.map_err(|refusal| {
-            let answer = refused(refusal);
-            let code = answer.status();
-            self.refused.increment([code.as_str()]);
-            tracing::debug!(%code, "request for metrics rejected");
-            answer
-        })
+        let needs = |_: &User| Some(&attributes);
+        let refusal = self.reviews.admit(caller, needs, UNANSWERED).await.err()?;
+        let answer = refused(refusal);
+        let code = answer.status();
+        self.refused.increment([code.as_str()]);
+        tracing::debug!(%code, "request for metrics rejected");
+        Some(answer)
     }
 }
 
@@ -120,12 +116,11 @@ pub async fn serve(
 }
 
 async fn respond(admin: &Admin, guard: &Guard, head: Parts, peer: Option<User>) -> Answer {
-    if head.uri.path() == METRICS
-        && let Err(refusal) = guard.admit(&head, peer).await
-    {
-        return refusal;
-    }
-    admin.content(&head.method, head.uri.path())
+    let refusal = match head.uri.path() {
+        METRICS => guard.refuse(&head, peer).await,
+        _ => None,
+    };
+    refusal.unwrap_or_else(|| admin.content(&head.method, head.uri.path()))
 }
 
 /// Listens on `address`.
