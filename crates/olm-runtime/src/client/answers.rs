@@ -199,8 +199,8 @@ mod tests {
         for (path, head_after, pace, seconds, told) in [
             (list, None, None, 30, "no answer to /api/v1/pods"),
             (watch, None, None, 30, "no answer to /api/v1/pods"),
-            (list, Some(20), None, 50, "data was not received"),
-            (list, Some(20), Some(31), 50, "data was not received"),
+            (list, Some(20), None, 50, "TimeoutError"),
+            (list, Some(20), Some(31), 50, "TimeoutError"),
             (list, Some(20), Some(29), 1000, "goes on"),
             (watch, Some(20), None, 1000, "goes on"),
             (watch, Some(20), Some(31), 1000, "goes on"),
