@@ -1,6 +1,7 @@
 //! The chart on a cluster: installed, upgraded, uninstalled and installed again by helm; and the single file for `kubectl apply`.
 //! The tests run the commands of `docs/guides/install-olm.md` and `docs/guides/upgrade-olm.md`.
 
+mod catalogs;
 mod metrics;
 mod one_file;
 mod openshift;
@@ -23,6 +24,7 @@ use xtask::kubectl::{Destination, text};
 use xtask::progress::Progress;
 use xtask::{chart, deploy, images};
 
+use crate::catalogs::{a_cluster_catalog_is_served, with_catalogs};
 use crate::metrics::{METRICS_SECRET, metrics_are_served_to_whom_the_cluster_lets_read_them, metrics_secret};
 use crate::reach::{package_server_serves_as_its_service_monitor_says, the_api_server_is_not_cut_off};
 use crate::removal::{nothing_is_left, of_helm, uninstalled};
@@ -333,8 +335,11 @@ fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_
     // The same command again, with the other kind of package server: OLM manages the operator as before.
     let authority = metrics_secret(kubectl)?;
     let secured = format!("olm.tlsSecret={METRICS_SECRET},catalog.tlsSecret={METRICS_SECRET}");
-    release.install(&["--set", "package.installedAs=Deployment", "--set", &secured])?;
+    let catalogs = with_catalogs(&scratch, kubectl)?;
+    let as_deployment = ["--set", "package.installedAs=Deployment", "--set", &secured];
+    release.install(&[&as_deployment[..], &catalogs[..]].concat())?;
     metrics_are_served_to_whom_the_cluster_lets_read_them(&release, &authority)?;
+    a_cluster_catalog_is_served(kubectl, lab.demo_catalog()?)?;
     kubectl.run(&["delete", "deployment", "demo-operator", "-n", OPERATORS])?;
     kubectl.wait("the Deployment to be back", PATIENCE, |kubectl| {
         let found = kubectl.get(&["deployment", "-n", OPERATORS, "demo-operator"])?;

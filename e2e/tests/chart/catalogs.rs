@@ -1,0 +1,95 @@
+//! ClusterCatalogs with the chart's `v1.enabled`.
+
+use anyhow::ensure;
+use e2e::lab::PATIENCE;
+use serde_json::{Value, json};
+use xtask::cluster::Cluster;
+use xtask::demo::PACKAGE;
+use xtask::kubectl::Destination;
+
+use crate::{KUBECTL_TIMEOUT, OLM};
+
+/// Name of the ClusterCatalog, and of the ConfigMap with the registries.
+const CATALOG: &str = "demo";
+const REGISTRIES: &str = "registries";
+/// Where the API server passes requests on to `catalogd`.
+const SERVICE: &str = "/api/v1/namespaces/olm/services/https:catalogd-service:443/proxy";
+
+/// Creates the configuration of registries that `catalogd` reads, and returns the arguments of helm that install it.
+pub fn with_catalogs(cluster: &Cluster, kubectl: &Destination) -> anyhow::Result<[&'static str; 6]> {
+    let registries = format!(
+        "[[registry]]\nprefix = \"olm.local\"\nlocation = \"{}\"\ninsecure = true\n",
+        cluster.registry()
+    );
+    kubectl.apply(&[json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"namespace": OLM, "name": REGISTRIES}, "data": {"registries.conf": registries}})])?;
+    Ok([
+        "--set",
+        "v1.enabled=true",
+        "--set-json",
+        r#"catalogd.volumes=[{"name": "registries", "configMap": {"name": "registries"}}]"#,
+        "--set-json",
+        r#"catalogd.volumeMounts=[{"name": "registries", "mountPath": "/etc/containers"}]"#,
+    ])
+}
+
+/// A ClusterCatalog is pulled and served, switched off and deleted.
+pub fn a_cluster_catalog_is_served(kubectl: &Destination, image: &str) -> anyhow::Result<()> {
+    let with_mode = |mode: &str| {
+        kubectl.apply(&[
+            json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": CATALOG},
+            "spec": {"availabilityMode": mode, "source": {"type": "Image", "image": {"ref": image}}}}),
+        ])
+    };
+    with_mode("Available")?;
+    let served = serving(kubectl, "True")?;
+    let resolved = served.pointer("/status/resolvedSource/image/ref");
+    ensure!(
+        resolved
+            .and_then(Value::as_str)
+            .is_some_and(|it| it.contains("@sha256:")),
+        "{served}"
+    );
+    let metas = kubectl.run(&["get", "--raw", &path("metas?schema=olm.package")])?;
+    let packages: Vec<Value> = metas
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()?;
+    ensure!(packages.len() == 1 && packages[0]["name"] == PACKAGE, "{metas}");
+    let all = kubectl.run(&["get", "--raw", &path("all")])?;
+    ensure!(all.lines().count() > packages.len(), "{all}");
+
+    with_mode("Unavailable")?;
+    serving(kubectl, "False")?;
+    ensure!(
+        kubectl.run(&["get", "--raw", &path("all")]).is_err(),
+        "it is still served"
+    );
+    with_mode("Available")?;
+    serving(kubectl, "True")?;
+    let delete = ["delete", "clustercatalog", CATALOG, KUBECTL_TIMEOUT];
+    kubectl.run(&delete)?;
+    ensure!(
+        kubectl.run(&["get", "--raw", &path("all")]).is_err(),
+        "it is served without its catalog"
+    );
+    Ok(())
+}
+
+fn path(what: &str) -> String {
+    format!("{SERVICE}/catalogs/{CATALOG}/api/v1/{what}")
+}
+
+/// Returns the catalog once its condition `Serving` has this status.
+fn serving(kubectl: &Destination, status: &str) -> anyhow::Result<Value> {
+    kubectl.wait(&format!("Serving to be {status}"), PATIENCE, |kubectl| {
+        let found = kubectl.get(&["clustercatalog", CATALOG])?.unwrap_or_default();
+        let conditions = found["status"]["conditions"].as_array();
+        let is_so = |condition: &Value| condition["type"] == "Serving" && condition["status"] == status;
+        Ok(if conditions.is_some_and(|all| all.iter().any(is_so)) {
+            Ok(found)
+        } else {
+            Err(found["status"].to_string())
+        })
+    })
+}
