@@ -55,7 +55,7 @@ pub(crate) struct Args {
     /// The same flags before the command, as upstream's plugin takes them. The command has them, too.
     #[command(flatten)]
     connection: ConnectionArgs,
-    /// How long to wait for an answer, such as 90s or 5m; 0 is for ever
+    /// How long to wait for an answer, such as 90s or 5m; 0 waits forever
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
 }
@@ -100,7 +100,7 @@ pub(crate) enum Command {
         kubectl operator describe etcd\n  \
         kubectl operator describe etcd --catalog olm/community -o yaml")]
     Describe(DescribeArgs),
-    /// Look for what makes OLM stick, and tell what mends it
+    /// Find problems of OLM and its operators, and say how to fix them
     ///
     /// It looks at what status cannot see: OLM itself, catalogs, OperatorGroups, copies of ClusterServiceVersions, webhooks, APIServices,
     /// conversions and their certificates, what was unpacked, and what was left behind; and names each operator that is not ready, about which
@@ -266,7 +266,7 @@ pub(crate) enum Command {
     ///
     /// The command waits until the plan is carried out, for 1m or --timeout; with --wait until the operator is ready, for 10m.
     ///
-    /// Exit codes: 0 if it is upgraded, 1 if it is not, also where it has the latest version, 2 if the answer was no, or with --wait it does not get
+    /// Exit codes: 0 if it was upgraded, 1 if it was not, for example because it has the latest version, 2 if the answer was no, or with --wait it does not get
     /// ready.
     #[command(after_help = "Examples:\n  \
         kubectl operator upgrade db -n shop               # show, ask, approve, wait for the plan\n  \

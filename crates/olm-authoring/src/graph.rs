@@ -353,7 +353,7 @@ impl ChannelGraph {
     fn add_absent(&mut self) {
         let mut absent: BTreeMap<Arc<str>, Option<Arc<str>>> = BTreeMap::new();
         for node in &self.nodes {
-            for name in &node.replaces {
+            if let Some(name) = &node.replaces {
                 absent.entry(Arc::clone(name)).or_default();
             }
             for name in node.skips.iter() {

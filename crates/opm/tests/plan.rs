@@ -104,7 +104,7 @@ fn bad_input_is_an_error_that_says_what_to_do() {
         ),
         (
             &["plan", "catalog", "catalog/etcd.yaml"][..],
-            "Error: document 1 of catalog/etcd.yaml is part of a catalog and no Kubernetes object: name the catalog's \
+            "Error: document 1 of catalog/etcd.yaml is part of a catalog, not a Kubernetes object: pass the catalog's \
              directory instead of a file of it\n",
         ),
         (

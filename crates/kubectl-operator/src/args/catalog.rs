@@ -118,7 +118,7 @@ pub(crate) struct RemoveArgs {
     /// Show who uses it, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Without a question on a terminal
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub yes: bool,
     #[command(flatten)]

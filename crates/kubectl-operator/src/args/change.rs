@@ -43,7 +43,7 @@ pub(crate) struct InstallArgs {
     /// Namespace whose catalogs every namespace may use [default: that of OLM's own catalogs, else olm]
     #[arg(long, value_name = "NAMESPACE")]
     pub global_catalog_namespace: Option<String>,
-    /// Without a question on a terminal
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub yes: bool,
     /// Wait until the operator is ready, not only until its plan is carried out; show what it waits for
@@ -145,7 +145,7 @@ pub(crate) struct UninstallArgs {
     /// Show what would go and what would stay, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Without a question on a terminal
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub yes: bool,
     #[command(flatten)]

@@ -63,7 +63,7 @@ pub(crate) struct ReadArgs {
     /// Namespace in which OLM itself runs [default: that of catalog-operator]
     #[arg(long, value_name = "NAMESPACE")]
     pub olm_namespace: Option<String>,
-    /// How long all reads may take, such as 90s or 5m; 0 is for ever. What was not read by then is told as not checked
+    /// How long all reads may take, such as 90s or 5m; 0 waits forever. What was not read by then is told as not checked
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
     pub timeout: Duration,
 }

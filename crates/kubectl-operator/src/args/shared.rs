@@ -43,7 +43,7 @@ pub(crate) const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long something is waited for.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub(crate) struct WaitArgs {
-    /// How long to wait, such as 90s, 5m or 1h30m; 0 is for ever [default: 1m, or 10m until something is ready]
+    /// How long to wait, such as 90s, 5m or 1h30m; 0 waits forever [default: 1m, or 10m until something is ready]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
 }

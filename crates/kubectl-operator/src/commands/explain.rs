@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 
 use anyhow::{anyhow, bail};
+use kube::ResourceExt as _;
+use olm_api::condition::subscription as condition;
+use olm_api::v1alpha1::Subscription;
 use olm_resolver::objects::Objects;
 use olm_resolver::plan::{Explained, Question, Unsatisfiable};
 use olm_resolver::{CatalogKey, Problem, ResolveError};
@@ -10,6 +13,8 @@ use olm_resolver::{CatalogKey, Problem, ResolveError};
 use crate::args::{ClusterArgs, ExplainArgs};
 use crate::catalogs::Contents;
 use crate::cluster::Cluster;
+use crate::operators::told;
+use crate::reader::list_readable;
 use crate::{Verdict, catalogs, global, printer};
 
 /// Prints the explanation.
@@ -20,9 +25,12 @@ pub(crate) async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.cluster.connection).await?;
     let question = question(&cluster, &args.cluster).await?;
     let explained = explain(&question, args.subscription.as_deref())?;
+    let namespace = Some(cluster.namespace.as_str());
+    let (subscriptions, _) = list_readable::<Subscription>(&cluster.client, namespace, "").await?;
+    let (reported, failed) = reported(&subscriptions, args.subscription.as_deref());
     match args.output.document() {
         None => {
-            let text = explained.to_string();
+            let text = format!("{explained}{reported}");
             printer::data(&text)?;
             if let Some(note) = cluster.commands.note(&text) {
                 printer::progress(&note);
@@ -30,7 +38,31 @@ pub(crate) async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
         }
         Some(format) => printer::document(&explained, format)?,
     }
-    Ok(Verdict::when(explained.unsatisfiable.is_empty()))
+    Ok(Verdict::when(explained.unsatisfiable.is_empty() && !failed))
+}
+
+/// Returns what OLM reports of what comes after resolution, a line per condition, and whether one is a failure. Resolution does not know
+/// why a plan waits or a bundle cannot be unpacked.
+fn reported(subscriptions: &[Subscription], name: Option<&str>) -> (String, bool) {
+    let (mut text, mut failed) = (String::new(), false);
+    for subscription in subscriptions {
+        let subject = subscription.name_any();
+        if name.is_some_and(|name| name != subject) {
+            continue;
+        }
+        for (type_, is_failure) in [
+            (condition::BUNDLE_UNPACKING, false),
+            (condition::BUNDLE_UNPACK_FAILED, true),
+            (condition::INSTALL_PLAN_PENDING, false),
+            (condition::INSTALL_PLAN_FAILED, true),
+        ] {
+            if let Some(message) = told(subscription, type_) {
+                text.push_str(&format!("{subject}: OLM reports {type_}: {message}\n"));
+                failed |= is_failure;
+            }
+        }
+    }
+    (text, failed)
 }
 
 /// Returns the state of the namespace and the contents of its catalogs.

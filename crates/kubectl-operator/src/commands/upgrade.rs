@@ -82,10 +82,12 @@ fn other_channel(gathered: &Gathered, namespace: &str, name: &str, wanted: Optio
     let is_meant =
         |found: &&Subscription| found.name_any() == name && found.namespace().as_deref() == Some(namespace);
     let followed = all.find(is_meant)?.spec.channel().unwrap_or_default();
+    let follows = match followed {
+        "" => "the default channel of its package".to_owned(),
+        channel => format!("channel {channel}"),
+    };
     (followed != wanted).then(|| {
-        format!(
-            "--channel has no effect: Subscription {name} follows channel {followed:?}; change spec.channel of the Subscription"
-        )
+        format!("--channel has no effect: Subscription {name} follows {follows}; change its spec.channel")
     })
 }
 

@@ -40,7 +40,7 @@ pub enum ObjectsError {
     NoKind(String),
     /// A document is part of a catalog.
     #[error(
-        "{0} is part of a catalog and no Kubernetes object: name the catalog's directory instead of a file of it"
+        "{0} is part of a catalog, not a Kubernetes object: pass the catalog's directory instead of a file of it"
     )]
     Blob(String),
     /// An object has no name.
@@ -56,7 +56,7 @@ pub enum ObjectsError {
     NoSubscription,
     /// There is nothing to plan for in the requested namespace, nor in another.
     #[error(
-        "no Subscription in namespace {0}, nor elsewhere among the objects: choose another with --namespace"
+        "no Subscription in namespace {0}, and none in another namespace of these objects: choose another namespace with --namespace"
     )]
     NoneInNamespace(String),
     /// It is not clear which namespace is meant.

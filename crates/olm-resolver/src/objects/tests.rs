@@ -43,7 +43,7 @@ fn errors_name_object_field_and_way_out() {
         (
             "kind: Subscription",
             "schema: olm.bundle",
-            "document 1 of text is part of a catalog and no Kubernetes object: name the catalog's directory instead of a file \
+            "document 1 of text is part of a catalog, not a Kubernetes object: pass the catalog's directory instead of a file \
              of it",
         ),
         (
@@ -422,7 +422,7 @@ fn the_namespace_asked_for_is_that_of_objects_without_one() {
         .to_string();
     assert_eq!(
         none,
-        "no Subscription in namespace here, nor elsewhere among the objects: choose another with --namespace"
+        "no Subscription in namespace here, and none in another namespace of these objects: choose another namespace with --namespace"
     );
 }
 

@@ -116,7 +116,7 @@ impl Question {
         }
         self.problem.operator_group.count = 1;
         Some(format!(
-            "no OperatorGroup of namespace {} among the objects: one is assumed, without which OLM does nothing",
+            "no OperatorGroup of namespace {} among the objects: the plan assumes one, because OLM does nothing without it",
             self.problem.namespace
         ))
     }

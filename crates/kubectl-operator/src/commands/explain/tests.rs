@@ -164,3 +164,36 @@ fn the_plan_that_is_waited_for_is_named() {
         );
     }
 }
+
+#[test]
+fn what_olm_reports_after_resolution_is_added() {
+    let subscription = |name: &str, conditions: serde_json::Value| -> Subscription {
+        serde_json::from_value(serde_json::json!({"metadata": {"name": name},
+            "spec": {"name": "etcd", "source": "cat", "sourceNamespace": "olm"},
+            "status": {"lastUpdated": null, "conditions": conditions}}))
+        .unwrap()
+    };
+    let all = [
+        subscription(
+            "db",
+            serde_json::json!([{"type": "InstallPlanPending", "status": "True", "message": "waiting by policy"},
+                {"type": "InstallPlanFailed", "status": "False", "message": "former"}]),
+        ),
+        subscription(
+            "other",
+            serde_json::json!([{"type": "BundleUnpackFailed", "status": "True", "message": "no such image"}]),
+        ),
+    ];
+    assert_eq!(
+        reported(&all, Some("db")),
+        (
+            "db: OLM reports InstallPlanPending: waiting by policy\n".to_owned(),
+            false
+        )
+    );
+    let (text, failed) = reported(&all, None);
+    assert!(
+        failed && text.ends_with("other: OLM reports BundleUnpackFailed: no such image\n"),
+        "{text}"
+    );
+}

@@ -21,7 +21,7 @@ use crate::terminal::plain;
 use crate::writer::subject;
 
 /// Suffix for another operator that owns a kind.
-const OWNS_TOO: &str = "owns it, too";
+const OWNS_TOO: &str = "also owns it";
 /// Maximum number of operands listed.
 const MAX_OPERANDS: usize = 50;
 /// Maximum number of objects listed per kind.
@@ -361,7 +361,7 @@ impl fmt::Display for Removal {
         if let Some(operator) = &self.operator {
             writeln!(
                 f,
-                "deletes  {}, and the objects it still lists then",
+                "deletes  {}, and the objects it still refers to by then",
                 subject(operator)
             )?;
         }
@@ -393,7 +393,7 @@ impl fmt::Display for Removal {
 }
 
 impl Definition {
-    /// Returns true if another operator owns it, too.
+    /// Returns true if another operator also owns it.
     fn is_owned(&self) -> bool {
         self.others.iter().any(|other| other.ends_with(OWNS_TOO))
     }

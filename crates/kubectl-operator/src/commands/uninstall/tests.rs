@@ -171,7 +171,7 @@ async fn the_operator_stays_while_its_objects_end() {
 #[tokio::test(start_paused = true)]
 async fn a_definition_that_others_need_does_not_go() {
     for (field, text) in [
-        ("owned", "other/etcd.v2.0.0 owns it, too"),
+        ("owned", "other/etcd.v2.0.0 also owns it"),
         ("required", "other/etcd.v2.0.0 needs it"),
     ] {
         let cluster = cluster();
@@ -463,6 +463,6 @@ async fn what_others_own_is_not_said_to_be_left_to_nobody() {
     other["metadata"]["namespace"] = json!("other");
     cluster.put(other);
     let text = looked(&cluster, &[]).await.unwrap().to_string();
-    assert!(text.contains("other/etcd.v9.0.0 owns it, too"), "{text}");
+    assert!(text.contains("other/etcd.v9.0.0 also owns it"), "{text}");
     assert!(!text.contains("no operator manages"), "{text}");
 }
