@@ -8,7 +8,7 @@ mod window;
 
 use std::collections::BTreeSet;
 
-use go_compat::semver::Version;
+use go_compat::semver::{Range, Version};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::labels;
@@ -89,6 +89,8 @@ enum Demand {
     },
     Window(Window),
     NoFailure,
+    /// Only versions that the resolver may choose, too: a plan may be older than the hold.
+    Within(Range),
     /// It asks for nothing.
     Nothing,
 }
@@ -149,7 +151,8 @@ impl UpgradePolicy {
         if !has_policy(subscription) {
             return None;
         }
-        let rules = POLICIES.iter().filter_map(|&key| {
+        let keys = POLICIES.into_iter().chain([labels::UPGRADE_HOLD]);
+        let rules = keys.filter_map(|key| {
             let text = subscription.annotations().get(key)?;
             Some(Rule {
                 key,
@@ -204,6 +207,12 @@ impl UpgradePolicy {
                 let from = from.as_ref().filter(|_| upgrade.is_unsettled)?;
                 format!("{} has not succeeded yet", from.csv)
             }
+            Ok(Demand::Within(range)) => {
+                if to.as_ref().is_some_and(|to| range.contains(to)) {
+                    return None;
+                }
+                format!("{csv} is outside the held range")
+            }
             Err(error) => format!("the annotation is invalid ({error})"),
         };
         let Rule { key, value, .. } = rule;
@@ -225,6 +234,7 @@ impl Demand {
                 _ => Err("expected patch, minor or all".to_owned()),
             },
             labels::UPGRADE_WINDOW => Window::parse(text).map(Self::Window),
+            labels::UPGRADE_HOLD => parse_range(text).map(Self::Within),
             _ => match text {
                 labels::TRUE => Ok(Self::NoFailure),
                 "false" => Ok(Self::Nothing),

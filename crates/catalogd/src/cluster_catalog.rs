@@ -5,7 +5,7 @@
 //! label, and [`status`](status()) reports the last attempt.
 //!
 //! # Guarantees
-//! - A failed attempt changes the condition `Progressing` only: the older content is still served.
+//! - A failed attempt changes the condition `Progressing` only while an older content is served.
 //! - The content of a catalog that is deleted or switched off is gone before the finalizer is.
 
 #[cfg(test)]
@@ -38,6 +38,8 @@ use crate::unpacking::{Attempt, Request, UnpackError, Unpacking};
 
 /// Finalizer of catalogs with content.
 pub(crate) const FINALIZER: &str = "olm.operatorframework.io/delete-server-cache";
+/// Longest value of a label, in bytes. Names of objects may be longer.
+const LONGEST_LABEL: usize = 63;
 /// Longest message of a condition, in bytes.
 const LONGEST_MESSAGE: usize = 32_768;
 
@@ -53,6 +55,8 @@ pub(crate) struct ClusterCatalogs {
 pub(crate) struct Observed {
     pub(crate) catalog: Arc<ClusterCatalog>,
     pub(crate) content: ContentState,
+    /// True if a content is stored, whichever its image is.
+    pub(crate) is_stored: bool,
     pub(crate) base_url: Arc<str>,
 }
 
@@ -99,6 +103,7 @@ impl Reconciler for ClusterCatalogs {
             ContentState::Wanted(attempt)
         };
         Ok(Some(Observed {
+            is_stored: self.unpacking.has_content(&key.name),
             catalog,
             content,
             base_url: Arc::clone(&self.base_url),
@@ -156,7 +161,8 @@ pub(crate) fn decide(observed: &Observed) -> Plan {
     }
     let labels = metadata.labels.as_ref();
     let label = labels.and_then(|labels| labels.get(METADATA_NAME_LABEL));
-    if observed.content != ContentState::Deleted && label != Some(&name) {
+    let is_labelled = label == Some(&name) || name.len() > LONGEST_LABEL;
+    if observed.content != ContentState::Deleted && !is_labelled {
         change.insert("labels".to_owned(), json!({METADATA_NAME_LABEL: name}));
     }
     let mut plan = Plan::default();
@@ -212,6 +218,11 @@ pub(crate) fn status(observed: &Observed, now: Timestamp) -> Option<Action> {
                 (TRUE, words::RETRYING)
             };
             set_condition(&mut new.conditions, progressing(status, reason, &error.text));
+            let mut conditions = new.conditions.iter();
+            if !observed.is_stored && conditions.any(|condition| condition.type_ == words::SERVING) {
+                serves_nothing(&mut new);
+                set_condition(&mut new.conditions, serving(FALSE, words::UNAVAILABLE, ""));
+            }
         }
         ContentState::Wanted(Some(Ok(unpacked))) => {
             new.resolved_source = Some(ResolvedCatalogSource {

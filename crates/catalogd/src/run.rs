@@ -123,7 +123,10 @@ pub fn controllers(
         match followed(change) {
             Followed::Nothing => following.remove(&name),
             Followed::Unchanged => {}
-            Followed::Content(request) => drop(following.want(&name, &request)),
+            Followed::Content(request) => {
+                following.remove_other(&name, &request);
+                drop(following.want(&name, &request));
+            }
         }
     });
     let (ready, is_ready) = watch::channel(false);
@@ -143,15 +146,22 @@ pub fn controllers(
     (set, start)
 }
 
-/// Removes the contents of catalogs that were deleted while this process did not run. Then it sets `ready` as soon as every requested
-/// content was tried: before that, clients would get 404 here and the content from other processes.
+/// Removes the contents of catalogs that were deleted while this process did not run. Then it sets `ready` as soon as every content that
+/// a status reports is stored here: before that, clients would get 404 here and the content from other processes.
 async fn begin(catalogs: Store<ClusterCatalog>, unpacking: Unpacking, ready: watch::Sender<bool>) {
     while !catalogs.is_ready() {
         sleep(LOOK_EVERY).await;
     }
     unpacking.retain(|name| catalogs.get_key(&NamespacedName::cluster(name)).is_some());
+    let is_missing = |catalog: &ClusterCatalog| {
+        let status = catalog.status.as_ref();
+        catalog.metadata.deletion_timestamp.is_none()
+            && !catalog.spec.is_switched_off()
+            && status.is_some_and(|status| status.resolved_source.is_some())
+            && !unpacking.has_content(&catalog.name_any())
+    };
     let all = async {
-        while !unpacking.were_all_tried() {
+        while catalogs.list().iter().any(|catalog| is_missing(catalog)) {
             sleep(LOOK_EVERY).await;
         }
     };

@@ -196,10 +196,22 @@ impl Unpacking {
         }
     }
 
-    /// True if every request was attempted once.
-    pub(crate) fn were_all_tried(&self) -> bool {
-        let entries = self.tasks.shared.lock();
-        entries.values().all(|entry| entry.last.is_some())
+    /// Returns true if a content of the catalog is stored, whichever its image is.
+    pub(crate) fn has_content(&self, catalog: &str) -> bool {
+        self.tasks.shared.store.get(catalog).is_some()
+    }
+
+    /// Removes a content with another digest than that of the requested image: clients keep what they read by the digest in the status.
+    pub(crate) fn remove_other(&self, catalog: &str, request: &Request) {
+        let store = &self.tasks.shared.store;
+        let reference = request.image.parse::<Reference>().ok();
+        let digest = reference.as_ref().and_then(Reference::digest);
+        let is_other = store
+            .get(catalog)
+            .is_some_and(|content| Some(content.digest()) != digest);
+        if is_other && let Err(error) = store.remove(catalog) {
+            tracing::warn!(catalog, %error, "the older content of a catalog was not removed");
+        }
     }
 }
 

@@ -216,10 +216,6 @@ impl Reconciler for PolicyReconciler {
 
 fn decide(observed: &Observed, now: Timestamp) -> Plan {
     let plan = &observed.install_plan;
-    // Resolution deletes such a plan, unless its Subscriptions have not been made to refer to it yet.
-    if !observed.upgrades.is_empty() && !observed.is_current {
-        return Plan::default();
-    }
     let (mut waits, mut stopped) = (BTreeSet::new(), stopped(plan));
     for (policy, upgrade) in &observed.upgrades {
         waits.extend(policy.waits(upgrade, now));
@@ -228,7 +224,10 @@ fn decide(observed: &Observed, now: Timestamp) -> Plan {
         }
     }
     let mut texts: Vec<String> = waits.iter().map(|wait| wait.text.clone()).collect();
-    if texts.is_empty() && !observed.upgrades.is_empty() {
+    if !observed.upgrades.is_empty() && !observed.is_current {
+        // Resolution deletes a plan with this annotation, unless its Subscriptions are about to refer to it.
+        texts.push("it contains a version that is not the current one of any Subscription".to_owned());
+    } else if texts.is_empty() && !observed.upgrades.is_empty() {
         let unresolved = observed.unresolved.iter();
         texts.extend(unresolved.map(|name| format!("Subscription {name} cannot be resolved")));
     }
@@ -282,12 +281,13 @@ fn requeue(opens: Option<Timestamp>, is_approved: bool, now: Timestamp) -> Reque
     })
 }
 
-/// Returns true while the Subscription has the condition `ResolutionFailed`.
+/// Returns true while the Subscription is not resolved: resolution failed, or its catalog does not answer.
 fn is_failing(subscription: &Subscription) -> bool {
-    let conditions = subscription.status.iter().flat_map(|status| &status.conditions);
-    conditions
-        .into_iter()
-        .any(|condition| condition.type_ == reasons::RESOLUTION_FAILED && condition.status == TRUE)
+    let mut conditions = subscription.status.iter().flat_map(|status| &status.conditions);
+    conditions.any(|condition| {
+        let is_cause = [reasons::RESOLUTION_FAILED, reasons::CATALOG_SOURCES_UNHEALTHY];
+        is_cause.contains(&condition.type_.as_str()) && condition.status == TRUE
+    })
 }
 
 fn version_of(csv: &ClusterServiceVersion) -> Option<Version> {

@@ -371,6 +371,7 @@ fn observed(content: ContentState) -> Observed {
     Observed {
         catalog: Arc::new(catalog),
         content,
+        is_stored: true,
         base_url: BASE_URL.into(),
     }
 }
@@ -452,6 +453,38 @@ fn a_status_that_is_right_is_not_written() {
         assert_eq!(status(&observed, later), None, "{:?}", observed.content);
     }
     assert_eq!(status(&observed(ContentState::Wanted(None)), now), None);
+}
+
+/// In a new pod whose registry does not answer.
+#[test]
+fn a_content_that_is_not_there_is_not_reported_as_served() {
+    let failed = || ContentState::Wanted(Some(Err(UnpackError::retried("x"))));
+    let served = json!({"urls": {"base": BASE_URL}, "conditions": [{"type": "Serving", "status": "True", "reason": "Available",
+        "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+    for (is_stored, expected) in [(true, "True"), (false, "False")] {
+        let mut observed = observed(failed());
+        observed.is_stored = is_stored;
+        Arc::make_mut(&mut observed.catalog).status = serde_json::from_value(served.clone()).unwrap();
+        let now = "2026-01-02T00:00:00Z".parse().unwrap();
+        let Some(Action::Patch { patch, .. }) = status(&observed, now) else {
+            panic!("{observed:?}");
+        };
+        let text = patch["status"]["conditions"].to_string();
+        assert!(
+            text.contains(&format!("\"status\":\"{expected}\",\"type\":\"Serving\"")),
+            "{text}"
+        );
+    }
+}
+
+/// A label's value is shorter than a name may be.
+#[test]
+fn a_long_name_gets_no_label() {
+    let mut observed = observed(ContentState::Wanted(None));
+    let metadata = &mut Arc::make_mut(&mut observed.catalog).metadata;
+    metadata.name = Some("a".repeat(64));
+    metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    assert_eq!(decide(&observed), Plan::default());
 }
 
 #[test]

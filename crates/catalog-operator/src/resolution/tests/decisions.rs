@@ -228,7 +228,7 @@ fn a_plan_that_was_made_for_another_gate_is_not_adopted() {
         (made("Automatic", true, none()), true, &anew),
         (made("Manual", false, none()), true, &adopted),
         (made("Manual", false, none()), false, &adopted),
-        (made("Manual", false, json!("")), true, &anew),
+        (made("Manual", false, json!("")), true, &adopted),
         (made("Manual", true, none()), true, &adopted),
         (made("Manual", true, json!("")), false, &adopted),
     ] {

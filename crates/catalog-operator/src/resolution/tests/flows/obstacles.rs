@@ -194,7 +194,8 @@ fn an_obstacle_and_a_policy_are_both_named() {
     env.edit(
         "Subscription",
         "demo-sub",
-        &json!({"metadata": {"annotations": {"operatorframework.io/upgrade-approve": "patch"}}}),
+        &json!({"metadata": {"annotations": {"operatorframework.io/upgrade-approve": "patch"}},
+            "spec": {"installPlanApproval": "Manual"}}),
     );
     env.settle();
     let told = env.describe();

@@ -387,6 +387,38 @@ fn a_hold_counts_for_plans_that_wait_by_policy() {
     assert_open_plans(&env, &[("demo.v2", true)]);
 }
 
+/// Such a plan may be older than the hold.
+#[test]
+fn a_hold_counts_for_plans_that_waited_for_a_user() {
+    let mut env = with_policies(&[("demo", json!({}))]);
+    env.edit("Subscription", "demo-sub", &by_hand());
+    release(&mut env, &["demo"]);
+    assert_open_plans(&env, &[("demo.v2", false)]);
+    let policy = json!({labels::UPGRADE_HOLD: "<2.0.0", labels::UPGRADE_STOP_AFTER_FAILURE: "true"});
+    annotate(&env, "demo", &policy);
+    env.advance(HOUR);
+    assert_open_plans(&env, &[]);
+}
+
+/// Nobody gets the version of a Subscription that is gone, and nobody waits for it.
+#[test]
+fn a_plan_with_the_version_of_a_deleted_subscription_is_replaced() {
+    let mut env = with_policies(&[
+        ("demo", json!({labels::UPGRADE_APPROVE: "all"})),
+        ("upper", json!({})),
+    ]);
+    env.edit("Subscription", "upper-sub", &by_hand());
+    release(&mut env, &["demo", "upper"]);
+    assert_open_plans(&env, &[("demo.v2,upper.v2", false)]);
+    env.delete("Subscription", "upper-sub");
+    env.advance(HOUR);
+    assert_open_plans(&env, &[("demo.v2", true)]);
+}
+
+fn by_hand() -> Value {
+    json!({"spec": {"installPlanApproval": "Manual"}})
+}
+
 /// What cannot be read waits, and is told once.
 #[test]
 fn a_policy_that_cannot_be_read_is_told_and_waits() {

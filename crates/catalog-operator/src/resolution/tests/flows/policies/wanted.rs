@@ -257,7 +257,7 @@ fn a_subscription_that_is_made_anew_is_asked_again() {
             json!({labels::UPGRADE_HOLD: "<2.0.0"}),
             &[("demo.v1", true)],
         ),
-        (false, json!({}), &[]),
+        (false, json!({}), &[("demo.v2,upper.v2", false)]),
     ] {
         let mut env = tied(&json!({labels::UPGRADE_WINDOW: SATURDAY}));
         env.delete("Subscription", "demo-sub");
@@ -288,12 +288,12 @@ fn who_moves_on_alone_keeps_no_other_from_its_window() {
     ];
     env.serve(NAMESPACE, "cat", rows);
     env.settle();
-    assert_open_plans(&env, &[("upper.v3", false), ("demo.v2", false)]);
+    assert_open_plans(&env, &[("demo.v2", false), ("upper.v3", false)]);
     let written = env.writes.len();
     env.round();
     assert_eq!(env.writes.len(), written, "{:#?}", env.writes);
     env.advance(HOUR * 51);
-    assert_open_plans(&env, &[("upper.v3", true), ("demo.v2", true)]);
+    assert_open_plans(&env, &[("demo.v2", true), ("upper.v3", true)]);
 }
 
 /// In the moment before it would go, whichever way it became of no use.
