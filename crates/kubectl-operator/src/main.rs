@@ -101,7 +101,7 @@ fn main() -> ExitCode {
     };
     // Panics in libraries are reported like other problems.
     std::panic::set_hook(Box::new(|panic| {
-        printer::warning(&format!("this is a bug: {panic}"))
+        printer::warning(&format!("this is a bug: {panic}"));
     }));
     // Crates that use TLS need a default provider. A second installation fails without effect.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -157,7 +157,7 @@ impl Certificates {
                         tracing::info!("certificate or front proxy CA reloaded");
                     }
                     Err(error) => {
-                        tracing::error!(%error, "cannot apply changed certificates, keeping the previous ones")
+                        tracing::error!(%error, "cannot apply changed certificates, keeping the previous ones");
                     }
                 }
             }

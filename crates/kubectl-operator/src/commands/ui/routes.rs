@@ -515,8 +515,8 @@ pub(super) fn graph_of(
     snapshot: &Snapshot,
     catalog: &str,
     package: &str,
-    installed: &BTreeMap<String, Vec<String>>,
-    way: Vec<(String, String)>,
+    installed: &Installed,
+    way: Way,
 ) -> PackageGraph {
     let mut graph = PackageGraph::new(package, catalog, of_snapshot(snapshot, package), installed);
     graph.way = way;
@@ -524,14 +524,15 @@ pub(super) fn graph_of(
     graph
 }
 
+/// Subscriptions by installed version.
+type Installed = BTreeMap<String, Vec<String>>;
+/// Channels and versions in the order in which OLM installs them.
+type Way = Vec<(String, String)>;
+
 /// Returns the Subscriptions by installed version of a package, and the steps that the resolver takes from there.
-fn way(
-    outlook: &Outlook,
-    catalog: &str,
-    package: &str,
-) -> (BTreeMap<String, Vec<String>>, Vec<(String, String)>) {
+fn way(outlook: &Outlook, catalog: &str, package: &str) -> (Installed, Way) {
     let problem = &outlook.question.problem;
-    let mut installed: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut installed = Installed::new();
     for own in &problem.subscriptions {
         let is_of_it = own.package == package && own.catalog.to_string() == catalog;
         if is_of_it && !own.installed_csv.is_empty() {
