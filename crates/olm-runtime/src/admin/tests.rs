@@ -83,7 +83,7 @@ async fn met_001_metrics_are_served_as_prometheus_reads_them() {
 
 #[tokio::test(start_paused = true)]
 async fn who_asks_for_the_head_gets_no_body() {
-    for path in ["/healthz", "/readyz?verbose", "/metrics", "/nowhere"] {
+    for path in ["/healthz", "/readyz?verbose", "/debug/pprof", "/nowhere"] {
         let of = async |method: &str| {
             let (accept, clients) = listener(&[], 1);
             let serving = tokio::spawn(async move { plain().answer_all(accept).await });
