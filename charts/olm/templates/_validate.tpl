@@ -138,7 +138,7 @@
 {{- end -}}
 {{- end -}}
 {{- if and .Values.certManager.enabled (not .Values.certManager.certificate.name) -}}
-{{- fail "certManager.certificate.name: empty: metrics would be served without TLS; say the name of a Secret" -}}
+{{- fail "certManager.certificate.name: empty: metrics would be served without TLS; set the name of a Secret" -}}
 {{- end -}}
 {{- if and .Values.certManager.enabled (not .Values.certManager.issuer.name) -}}
 {{- fail "certManager.issuer.name: empty: nobody would make the certificate; say the name of an issuer" -}}
@@ -152,11 +152,11 @@
 {{- end -}}
 {{- range $name := list "olm" "catalog" -}}
 {{- if and $.Values.serviceCa.enabled (not (include "olm.tlsSecret" (dict "root" $ "name" $name))) -}}
-{{- fail (printf "serviceCa.%sOperator.secretName: empty: metrics would be served without TLS; say the name of a Secret" $name) -}}
+{{- fail (printf "serviceCa.%sOperator.secretName: empty: metrics would be served without TLS; set the name of a Secret" $name) -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.v1.enabled .Values.serviceCa.enabled (not (include "olm.tlsSecret" (dict "root" $ "name" "catalogd"))) -}}
-{{- fail "serviceCa.catalogd.secretName: empty: catalogd would have no certificate; say the name of a Secret" -}}
+{{- fail "serviceCa.catalogd.secretName: empty: catalogd would have no certificate; set the name of a Secret" -}}
 {{- end -}}
 {{- if eq .Values.olm.service.name .Values.catalog.service.name -}}
 {{- fail (printf "olm.service.name, catalog.service.name: %q: two Services cannot have one name" .Values.olm.service.name) -}}

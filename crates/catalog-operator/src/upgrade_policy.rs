@@ -77,7 +77,11 @@ pub(crate) fn problems(subscription: &Subscription) -> Vec<String> {
 
 fn invalid(key: &str, text: &str, error: &str) -> String {
     let value = shown(text);
-    format!("invalid annotation {key}: {value:?}: {error}; upgrades wait for approval")
+    let effect = match key {
+        labels::UPGRADE_HOLD => "no other version is installed until it is corrected",
+        _ => "upgrades wait for approval",
+    };
+    format!("invalid annotation {key}: {value:?}: {error}; {effect}")
 }
 
 /// Requirement of one annotation.

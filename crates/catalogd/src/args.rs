@@ -19,7 +19,7 @@ pub struct Args {
     /// Kubeconfig; without it KUBECONFIG, then the ServiceAccount of the pod.
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<String>,
-    /// Where contents are served; no host is all addresses.
+    /// Address to serve catalogs on; without a host, all addresses.
     #[arg(long, default_value = ":8443", value_name = "ADDRESS", value_parser = parse_address)]
     pub(crate) catalogs_server_addr: SocketAddr,
     /// Host, and port if it is not that of the protocol, at which clients reach this server: part of the URLs in statuses.
@@ -44,7 +44,7 @@ pub struct Args {
     /// Where /healthz and /readyz are served.
     #[arg(long, default_value = ":8081", value_name = "ADDRESS", value_parser = parse_address)]
     health_probe_bind_address: SocketAddr,
-    /// Folder of certificates, as PEM, of authorities that sign those of registries.
+    /// Folder with CA certificates of registries, as PEM.
     #[arg(long, default_value = "", value_name = "FOLDER")]
     pull_cas_dir: String,
     /// Pull secret for all catalogs, as NAMESPACE/NAME.
@@ -133,7 +133,8 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
         .strip_prefix(':')
         .map(|port| format!("{}:{port}", Ipv4Addr::UNSPECIFIED));
     let address = all.as_deref().unwrap_or(text).parse();
-    address.map_err(|_| format!("`{text}` is not an address; write for example `:8443` or `127.0.0.1:8443`"))
+    address
+        .map_err(|_| format!("`{text}` is not an address: expected for example `:8443` or `127.0.0.1:8443`"))
 }
 
 fn parse_optional_address(text: &str) -> Result<OptionalAddress, String> {

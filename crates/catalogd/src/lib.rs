@@ -7,7 +7,7 @@
 //! Of several processes one leads: it follows the tags of images and writes statuses. The others pull the images that the statuses name,
 //! so each process serves every catalog.
 //!
-//! **Invariant:** the last complete content of a catalog is served until a newer one is complete, or the catalog is deleted or switched
+//! **Invariant:** in the leader, the last complete content of a catalog is served until a newer one is complete, or the catalog is deleted or switched
 //! off.
 
 #![cfg_attr(not(test), warn(unreachable_pub))]

@@ -225,7 +225,7 @@ impl Shared {
                 tracing::error!(
                     catalog,
                     message = panicked.message,
-                    "unpacking panicked: a bug, please report it"
+                    "unpacking panicked; this is a bug, please report it"
                 );
                 Err(UnpackError::retried(format!(
                     "source catalog content: {panicked}"
@@ -272,9 +272,11 @@ impl Shared {
             sourcing(UnpackError::terminal(text))
         })?;
         let pinned = self.images.resolve(&image).await.map_err(sourcing)?;
-        let digest = pinned
-            .digest()
-            .ok_or_else(|| sourcing(UnpackError::retried("the image was resolved to no digest")))?;
+        let digest = pinned.digest().ok_or_else(|| {
+            sourcing(UnpackError::retried(
+                "the image reference did not resolve to a digest",
+            ))
+        })?;
         let is_current = |content: &Arc<Content>| content.digest() == digest;
         let content = match self.store.get(catalog).filter(is_current) {
             Some(content) => content,

@@ -74,9 +74,9 @@ pub const UPGRADE_HOLD: &str = "operatorframework.io/upgrade-hold";
 pub const UPGRADE_WINDOW: &str = "operatorframework.io/upgrade-window";
 /// Annotation of a Subscription with Manual approval, value [`TRUE`]: after a failed upgrade a user has to approve the next one.
 pub const UPGRADE_STOP_AFTER_FAILURE: &str = "operatorframework.io/upgrade-stop-after-failure";
-/// Annotation of an OperatorGroup, value [`TRUE`]: Subscriptions with Manual approval block only their own InstallPlans.
+/// Annotation of an OperatorGroup, value [`TRUE`]: Subscriptions with Manual approval and no upgrade policy block only their own InstallPlans.
 pub const SEPARATE_APPROVAL: &str = "operatorframework.io/separate-approval";
-/// Annotation of an InstallPlan that waits because of a policy and not for a user: the reason.
+/// Annotation of an InstallPlan: why upgrade policies do not approve it yet.
 pub const UPGRADE_WAITS: &str = "operatorframework.io/upgrade-waits";
 /// Annotation of an InstallPlan that waits because of [`UPGRADE_STOP_AFTER_FAILURE`]: the Subscriptions whose upgrade failed before
 /// it, separated by commas.

@@ -113,7 +113,7 @@ impl Admin {
         if self.is_secured && head.uri.path() == METRICS {
             return text(
                 StatusCode::NOT_FOUND,
-                "metrics are only served over TLS, on the port of --metrics-addr\n",
+                "metrics are only served over TLS, on the port for metrics\n",
             );
         }
         self.content(&head.method, head.uri.path())

@@ -133,7 +133,7 @@ pub(crate) fn verdict(diagnosis: &Diagnosis) -> &'static str {
     if has(Severity::Error) {
         "OLM cannot be replaced yet; fix the errors, then run this command again"
     } else if has(Severity::NotChecked) {
-        "unknown whether OLM can be replaced: some checks failed"
+        "unknown whether OLM can be replaced: some checks could not run"
     } else if has(Severity::Warning) {
         "OLM can be replaced; the warnings describe what changes"
     } else {
@@ -334,7 +334,7 @@ fn csvs(observed: &Migration) -> Found<'_> {
             CsvPhase::Succeeded => None,
             CsvPhase::Failed => Some(Finding::warning(
                 object,
-                "it is Failed: after the move the cause cannot be told apart",
+                "it is Failed: after the move you cannot tell whether the move caused it",
                 format!("fix it first, or record it: {look}"),
             )),
             other => Some(Finding::error(
