@@ -238,11 +238,6 @@ fn row(source: &CatalogSource) -> Row {
     let (spec, status) = (&source.spec, source.status.as_ref());
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let connection = status.and_then(|status| status.connection_state.as_ref());
-    let mut messages: Vec<String> = status.map(|status| text(&status.message)).into_iter().collect();
-    let conditions = status.into_iter().flat_map(|status| status.conditions.iter());
-    let broken = conditions.filter(|found| found.status == olm_api::condition::FALSE);
-    messages.extend(broken.map(|found| found.message.clone()));
-    messages.retain(|message| !message.is_empty());
     Row {
         namespace: source.namespace().unwrap_or_default(),
         name: source.name_any(),
@@ -259,8 +254,19 @@ fn row(source: &CatalogSource) -> Row {
         state: connection
             .map(|state| state.last_observed_state.clone())
             .unwrap_or_default(),
-        message: told_once(&messages).join("; "),
+        message: message(source),
     }
+}
+
+/// Returns the problems that a catalog reports in its status; empty if there are none. A catalog may be READY all the same.
+pub(crate) fn message(source: &CatalogSource) -> String {
+    let status = source.status.as_ref();
+    let own = status.and_then(|status| status.message.clone());
+    let conditions = status.into_iter().flat_map(|status| status.conditions.iter());
+    let broken = conditions.filter(|found| found.status == olm_api::condition::FALSE);
+    let all = own.into_iter().chain(broken.map(|found| found.message.clone()));
+    let messages: Vec<String> = all.filter(|message| !message.is_empty()).collect();
+    told_once(&messages).join("; ")
 }
 
 /// Returns the messages that no other message contains or repeats.
