@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use olm_api::condition::catalog_source as condition;
 use olm_api::labels;
+use olm_api::names::MAX_SERVICE_NAME;
 use olm_api::v1alpha1::{
     CatalogSource, CatalogSourceSpec, GrpcPodConfig, RegistryPoll, SourceType, Subscription, UpdateStrategy,
 };
@@ -46,6 +47,7 @@ pub(crate) async fn run(command: &CatalogCommand) -> anyhow::Result<Verdict> {
 // === add ===
 
 async fn add(args: &AddArgs) -> anyhow::Result<Verdict> {
+    check_name(&args.name)?;
     let cluster = Cluster::connect(&args.connection).await?;
     let source = source(args, &cluster.namespace);
     create(&cluster, &source).await?;
@@ -98,6 +100,18 @@ async fn not_ready(cluster: &Cluster, args: &AddArgs, wait: &WaitArgs, waits: &s
         Ok(Err(error)) => anyhow!("{told}; cannot delete it, remove it with `{remove}`: {error:#}"),
         Err(_) => anyhow!("{told}; deleting it timed out, remove it with `{remove}`"),
     }
+}
+
+/// The API server accepts longer names, but OLM cannot serve such a catalog.
+fn check_name(name: &str) -> anyhow::Result<()> {
+    if name.len() > MAX_SERVICE_NAME {
+        bail!(
+            "cannot add CatalogSource {name}: its name is used as a label value and as the name of a Service, which are limited to \
+             {MAX_SERVICE_NAME} characters, but has {}; choose a shorter name",
+            name.len()
+        );
+    }
+    Ok(())
 }
 
 /// Builds the CatalogSource from the flags.
