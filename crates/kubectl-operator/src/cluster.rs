@@ -208,7 +208,7 @@ impl Cluster {
     pub(crate) async fn objects(&self, global: &str) -> anyhow::Result<(Vec<Document>, Vec<String>)> {
         let namespace = self.namespace.as_str();
         let (mut objects, mut notes) = (Vec::new(), Vec::new());
-        let told = |error| self.told(error);
+        let told = |error: anyhow::Error| self.told(&error);
         objects.extend(
             self.list::<Subscription>(namespace, &mut notes)
                 .await
@@ -238,14 +238,14 @@ impl Cluster {
                     ));
                     objects.extend(named_catalogs(&objects, global));
                 }
-                Err(error) => return Err(self.told(error)),
+                Err(error) => return Err(self.told(&error)),
             }
         }
         Ok((objects, notes))
     }
 
     /// Adds the cluster to an error that does not name it.
-    fn told(&self, error: anyhow::Error) -> anyhow::Error {
+    fn told(&self, error: &anyhow::Error) -> anyhow::Error {
         match format!("{error:#}") {
             told if told.contains(&self.server) => anyhow!(told),
             told => anyhow!("{told} (cluster {})", self.server),
