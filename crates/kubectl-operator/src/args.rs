@@ -10,6 +10,7 @@ pub(crate) mod shared;
 pub(crate) mod support_bundle;
 pub(crate) mod ui;
 
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,15 +27,15 @@ use self::doctor::DoctorArgs;
 use self::graph::GraphArgs;
 use self::look::{ListArgs, OperandsArgs, StatusArgs};
 use self::packages::{AvailableArgs, DescribeArgs};
-use self::shared::{Document, duration};
+use self::shared::{Document, duration, whole};
 use self::support_bundle::SupportBundleArgs;
 use self::ui::UiArgs;
 
-/// Operators of a cluster: what is installed and what it waits for, what OLM will do and why it does not; install, approve, upgrade and
-/// uninstall them, and keep catalogs.
+/// Manage the operators of a cluster with the Operator Lifecycle Manager (OLM)
 ///
-/// It uses your kubeconfig and your rights. Data goes to stdout, everything else to stderr. Exit codes: 0 if all is well, 2 if something is not (or
-/// was not approved, not ready in time), 1 if there is no answer; --help of each command says more.
+/// The commands list, plan, explain, install, approve, upgrade and uninstall operators, and manage catalogs. They use your
+/// kubeconfig and your permissions. Data goes to stdout, everything else to stderr. Exit codes: 0 if everything is fine, 2 if
+/// something is not resolved, not approved or not ready in time, 1 on an error; see --help of each command.
 #[derive(Debug, Parser)]
 #[command(
     name = "kubectl operator",
@@ -43,10 +44,10 @@ use self::ui::UiArgs;
     max_term_width = 100,
     args_override_self = true,
     after_help = "Examples:\n  \
-        kubectl operator list -A                                          # what is installed\n  \
+        kubectl operator list -A                                          # list installed operators\n  \
         kubectl operator install etcd -n shop --create-operator-group --wait\n  \
-        kubectl operator status etcd -n shop                              # what it waits for\n  \
-        kubectl operator explain etcd -n shop                             # why it is not installed or upgraded"
+        kubectl operator status etcd -n shop                              # show what it waits for\n  \
+        kubectl operator explain etcd -n shop                             # explain why it is not installed or upgraded"
 )]
 pub(crate) struct Args {
     /// What to do.
@@ -55,7 +56,7 @@ pub(crate) struct Args {
     /// The same flags before the command, as upstream's plugin takes them. The command has them, too.
     #[command(flatten)]
     connection: ConnectionArgs,
-    /// How long to wait for an answer, such as 90s or 5m; 0 waits forever
+    /// Maximum time to wait for the result, such as 90s or 5m; 0 means no limit [default: no limit]
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
 }
@@ -63,211 +64,227 @@ pub(crate) struct Args {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Approve an install plan that waits, after showing what it creates, changes and allows
+    /// Approve an install plan after showing what it creates, changes and permits
     ///
-    /// NAME is a Subscription whose plan waits, or an InstallPlan. What OLM noted when it made the plan is shown: objects it
-    /// creates and changes, what custom resource definitions lose, permissions that are gained and lost; and whether that is
-    /// outdated. A terminal is asked then; elsewhere nothing is approved without --yes. The approval is for the steps that
-    /// were shown: OLM does not carry out others. It is for all Subscriptions that share the plan.
+    /// NAME is a Subscription with a pending plan, or an InstallPlan. The command shows what OLM recorded when it created the
+    /// plan: objects that are created or changed, versions and fields that custom resource definitions lose, and permissions that
+    /// are gained or lost. It also reports whether this record is out of date. On a terminal it asks for confirmation; otherwise
+    /// it approves nothing without --yes. The approval covers the steps that were shown: OLM does not carry out others. It
+    /// applies to all Subscriptions that share the plan.
     ///
-    /// Exit codes: 0 if the plan is approved, also if it was before, 2 if it is not, 1 if it cannot be.
+    /// Exit codes: 0 if the plan is approved, even if it already was, 2 if it is not approved, 1 on an error.
     #[command(after_help = "Examples:\n  \
         kubectl operator approve db -n shop                 # show, ask, approve\n  \
         kubectl operator approve db -n shop </dev/null      # show only\n  \
         kubectl operator approve install-abcde -n shop --yes -o json")]
     Approve(ApproveArgs),
-    /// Print a script that completes the words of kubectl-operator in a shell
+    /// Print a shell completion script for kubectl-operator
     ///
-    /// For `kubectl operator` no script is needed, but kubectl's own completion, and a link to this program on PATH under the
-    /// name by which kubectl asks plugins.
+    /// `kubectl operator` needs no script of its own. Set up the completion of kubectl, and link this program into your PATH
+    /// under the name kubectl_complete-operator.
     #[command(after_help = "Examples:\n  \
         source <(kubectl operator completion bash)\n  \
         ln -s \"$(command -v kubectl-operator)\" ~/.local/bin/kubectl_complete-operator   # for kubectl operator")]
     Completion {
-        /// The shell
+        /// Shell to print the script for
         shell: Shell,
     },
     /// Add, list and remove catalogs
     #[command(subcommand, visible_alias = "catalogs")]
     Catalog(CatalogCommand),
-    /// Describe a package: what it is, its channels and versions, what is advised against, and how it can be installed
+    /// Describe a package: its channels, versions, deprecations and install modes
     ///
-    /// It is read from OLM's package-server (packages.operators.coreos.com/v1), of the catalogs that the namespace can use. Where the namespace has
-    /// a Subscription to it, its channel says where that stands: [1.0.0] is installed, `next` is on its way or waits.
+    /// The command reads OLM's package-server (packages.operators.coreos.com/v1), which lists the catalogs that the namespace can
+    /// use. If the namespace has a Subscription to the package, its channel shows the installed version in brackets, such as
+    /// [1.0.0], and marks the version that is being installed or requires approval with (next).
     ///
-    /// Exit codes: 0 for a description, 1 if there is none.
+    /// Exit codes: 0 if the package is described, 1 on an error.
     #[command(after_help = "Examples:\n  \
         kubectl operator describe etcd\n  \
         kubectl operator describe etcd --catalog olm/community -o yaml")]
     Describe(DescribeArgs),
-    /// Find problems of OLM and its operators, and say how to fix them
+    /// Find problems of OLM and its operators, and suggest fixes
     ///
-    /// It looks at what status cannot see: OLM itself, catalogs, OperatorGroups, copies of ClusterServiceVersions, webhooks, APIServices,
-    /// conversions and their certificates, what was unpacked, and what was left behind; and names each operator that is not ready, about which
-    /// status says more. Each line is an object and what is wrong with it; below it is the command or the edit that mends it. It only reads. What your rights do not let it read, or what
-    /// could not be read in time, is told as not checked, never as fine.
+    /// The command checks what status does not show: OLM itself, catalogs, OperatorGroups, copied ClusterServiceVersions,
+    /// webhooks, APIServices, conversions and their certificates, unpacked bundles, and orphaned objects. It also reports each
+    /// operator that is not ready; status has more details about it. Each finding names an object and its problem, followed by
+    /// the command or edit that fixes it. The command only reads. A check that your permissions do not allow, or that does not
+    /// finish in time, is reported as not checked, never as fine.
     ///
-    /// Exit codes: 0 if everything was checked and is fine, 2 if something is not, or was not checked, 1 if nothing could be checked.
+    /// Exit codes: 0 if everything was checked and is fine, 2 if there are findings or something was not checked, 1 if nothing
+    /// could be checked or the namespace does not exist.
     #[command(after_help = "Examples:\n  \
-        kubectl operator doctor                    # the current namespace, and what it depends on\n  \
-        kubectl operator doctor -A                 # the whole cluster\n  \
-        kubectl operator doctor -A -o wide         # with what is fine\n  \
+        kubectl operator doctor                    # check the current namespace and what it depends on\n  \
+        kubectl operator doctor -A                 # check the whole cluster\n  \
+        kubectl operator doctor -A -o wide         # also list the checks that found nothing\n  \
         kubectl operator doctor -A --timeout 30s -o json | jq -r '.findings[] | select(.severity == \"error\") | .object'")]
     Doctor(DoctorArgs),
-    /// Explain why subscriptions are not served or not upgraded, and what would change that
+    /// Explain why Subscriptions cannot be resolved or upgraded, and suggest changes
     ///
-    /// Exit codes: 0 if everything resolves, 2 if something does not, 1 if there is no answer.
+    /// Exit codes: 0 if everything resolves, 2 if something does not or OLM reports a failure, 1 on an error.
     #[command(after_help = "Examples:\n  \
-        kubectl operator explain -n shop                 # all of the namespace\n  \
+        kubectl operator explain -n shop                 # explain all Subscriptions of the namespace\n  \
         kubectl operator explain db -n shop\n  \
         kubectl operator explain db -o json | jq -r '.fixes'")]
     Explain(ExplainArgs),
-    /// Draw the upgrades of a package, with the version that is installed
+    /// Draw the upgrade graph of a package, and mark the installed version
     ///
-    /// One lane for each channel, the newest version first: @ is installed, * the head, - skipped. It is read from the catalog itself, by a port
-    /// forwarded to its pod. -o svg draws a picture that needs no other file, -o json has everything.
+    /// The graph has a lane for each channel, the newest version first: @ marks installed versions, * the channel head, and -
+    /// skipped versions. The command reads the catalog itself, through a port that is forwarded to its pod. -o svg writes a
+    /// self-contained image, and -o json all data.
     ///
-    /// Exit codes: 0 for a graph, 1 if there is none.
+    /// Exit codes: 0 if the graph is drawn, 1 on an error.
     #[command(after_help = "Examples:\n  \
-        kubectl operator graph etcd                                  # all channels, what is installed marked\n  \
+        kubectl operator graph etcd                                  # draw all channels, with the installed version\n  \
         kubectl operator graph etcd --channel stable -n shop\n  \
         kubectl operator graph etcd --catalog olm/community -o svg > etcd.svg\n  \
         kubectl operator graph etcd -o json | jq -r '.channels[].entries[] | select(.isHead) | .name'")]
     Graph(GraphArgs),
-    /// Install a package: make a Subscription, and the namespace and OperatorGroup that it needs, and approve its first plan
+    /// Install a package: create a Subscription, and approve its first plan
     ///
-    /// Package, channel, version, install modes and OperatorGroup are looked up first, so that what cannot work is reported before anything is made;
-    /// without a package-server in the catalogs themselves. Unless --approval is Automatic, later versions wait for approval, see upgrade. The first
-    /// plan is approved by this command; a terminal sees it and is asked. What was made stays if something fails later.
+    /// The command first checks the package, channel, version, install modes and OperatorGroup, and reports what cannot work
+    /// before it creates anything. Without package-server it reads the catalogs themselves. If requested, it also creates the
+    /// namespace and an OperatorGroup. It approves the first plan; on a terminal it shows the plan and asks for confirmation.
+    /// Later versions require approval, see upgrade, unless --approval is Automatic. Objects that were created are kept if a
+    /// later step fails.
     ///
-    /// The command waits until the plan is carried out, for 1m or --timeout; with --wait until the operator is ready, for 10m; with --no-wait not at
-    /// all, and then the plan waits for `approve`.
+    /// The command waits until the plan is complete, for 1m or --timeout. With --wait it then waits until the operator is ready,
+    /// for 10m or --timeout. With --no-wait it does not wait, and the first plan remains to be approved with `approve`.
     ///
-    /// Exit codes: 0 if it is installed (with --wait: ready), 1 if it is not, 2 if the answer was no, or with --wait it does not get ready.
+    /// Exit codes: 0 if the operator is installed (with --wait: ready), 1 on an error, 2 if you decline or, with --wait, if the
+    /// operator does not become ready.
     #[command(after_help = "Examples:\n  \
         kubectl operator install etcd -n shop\n  \
         kubectl operator install etcd -n shop --create-namespace --create-operator-group --wait\n  \
         kubectl operator install etcd -n shop --channel stable --version 1.0.0\n  \
         kubectl operator install etcd -n shop --approval Automatic --no-wait\n  \
-        kubectl operator install etcd -n shop -C --watch shop       # for its own namespace alone, also if it could work for all")]
+        kubectl operator install etcd -n shop -C --watch shop       # watch its own namespace only, even if it supports all")]
     Install(InstallArgs),
-    /// List installed operators with their versions and how they are doing
+    /// List installed operators with their versions and states
     ///
-    /// One line for each Subscription, and for each ClusterServiceVersion without one (copies in other namespaces left out):
-    /// the package and channel, the version that is installed, the version it is on the way to, and its state: Ready,
-    /// Installing, Upgrading, RequiresApproval (see approve), Pending (OLM has not got to it), Unresolved (see explain) or
-    /// Failed. `-o wide` adds catalog, approval, ClusterServiceVersion and what it waits for; `-o json` has all of it.
+    /// The list has a line for each Subscription, and for each ClusterServiceVersion without a Subscription; copies are omitted.
+    /// INSTALLED is the last version that succeeded, and CURRENT the version that OLM is installing or has installed. STATE is
+    /// Ready, Installing, Upgrading, RequiresApproval (see approve), Pending (OLM has not processed it), Unresolved (see explain)
+    /// or Failed. -o wide adds the catalog, the approval, the ClusterServiceVersion and the cause of the state; -o json has all
+    /// fields.
     ///
-    /// Exit codes: 0 for a list, also an empty one, 1 if it cannot be had.
+    /// Exit codes: 0 if the list is printed, even if it is empty, 1 on an error.
     #[command(
         visible_alias = "ls",
         after_help = "Examples:\n  \
-        kubectl operator list                    # of the current namespace\n  \
-        kubectl operator list -A -o wide         # of all, with what each waits for\n  \
+        kubectl operator list                    # list the current namespace\n  \
+        kubectl operator list -A -o wide         # list all namespaces, with causes\n  \
         kubectl operator list -A -o json | jq -r '.operators[] | select(.state != \"Ready\") | .name'"
     )]
     List(ListArgs),
-    /// List operands of an installed operator: the custom resources of the kinds that it owns
+    /// List the operands of an installed operator: the custom resources of the kinds that it owns
     ///
-    /// Those of the namespaces that its OperatorGroup targets, and those without a namespace. The name is that of the package or of its Subscription.
+    /// The list has the operands in the namespaces that its OperatorGroup selects, and those without a namespace. NAME is the
+    /// package or its Subscription.
     ///
-    /// Exit codes: 0 for a list, also an empty one, 1 if it cannot be had or there is no such operator.
+    /// Exit codes: 0 if the list is printed, even if it is empty, 1 on an error or if there is no such operator.
     #[command(after_help = "Examples:\n  \
         kubectl operator list-operands etcd -n shop\n  \
         kubectl operator list-operands etcd -n shop -o json | jq -r '.items[].metadata.name'")]
     ListOperands(OperandsArgs),
-    /// List packages that can be installed, or the channels and versions of one
+    /// List packages that can be installed, or the channels and versions of one package
     ///
-    /// They are read from OLM's package-server (packages.operators.coreos.com/v1), of the catalogs that the namespace can use.
+    /// The command reads OLM's package-server (packages.operators.coreos.com/v1), which lists the catalogs that the namespace can
+    /// use.
     ///
-    /// Exit codes: 0 for a list, also an empty one, 1 if it cannot be had or there is no such package.
+    /// Exit codes: 0 if the list is printed, even if it is empty, 1 on an error or if there is no such package.
     #[command(
         visible_alias = "available",
         after_help = "Examples:\n  \
-        kubectl operator list-available                  # packages with their default channels\n  \
-        kubectl operator list-available etcd -o wide     # channels and versions of one\n  \
+        kubectl operator list-available                  # list packages and their default channels\n  \
+        kubectl operator list-available etcd -o wide     # list channels and versions of one package\n  \
         kubectl operator list-available --catalog olm/community -o json | jq -r '.packages[].name'"
     )]
     ListAvailable(AvailableArgs),
-    /// Tell what OLM will install and upgrade, step by step to the heads of the channels
+    /// Show what OLM will install and upgrade, step by step to the channel heads
     ///
-    /// Exit codes: 0 for a plan of everything asked for, 2 for one without what cannot be resolved, 1 if no plan can be
-    /// made.
+    /// Exit codes: 0 if everything resolves, 2 if something cannot be resolved, 1 on an error.
     #[command(after_help = "Examples:\n  \
-        kubectl operator plan -n shop                          # the cluster as it is\n  \
-        kubectl operator plan -n shop -f new.yaml              # as if the file were applied\n  \
-        kubectl operator plan -n shop --target 1.2.0           # how to get to a version\n  \
-        kubectl operator plan --catalog ./catalog -f all.yaml  # without a cluster")]
+        kubectl operator plan -n shop                          # plan for the cluster as it is\n  \
+        kubectl operator plan -n shop -f new.yaml              # plan as if the file were applied\n  \
+        kubectl operator plan -n shop --target 1.2.0           # plan the way to a version\n  \
+        kubectl operator plan --catalog ./catalog -f all.yaml  # plan without a cluster")]
     Plan(PlanArgs),
     /// Show an operator as a tree, from its Subscription to its pods, with what each object waits for
     ///
-    /// With --watch the tree is drawn again when something changes; elsewhere than on a terminal each change is a line. That ends
-    /// when everything is ready, when nothing but an approval is waited for, when an InstallPlan has failed, or when --timeout is over.
-    /// Deployments and pods that you may not read are shown as Unknown and hold nothing up. Of one operator that is not watched its channel is shown with
-    /// the version that is installed in brackets. A plan that waits shows the beginning of what it changes, as a diff; approve shows all of it.
+    /// With --watch the command draws the tree again after each change; without a terminal it prints each change as a line. It
+    /// stops when everything is ready, when only an approval is missing, when an InstallPlan has failed, or after --timeout.
+    /// Deployments and pods that you may not read are shown as Unknown and do not block. For a single operator without --watch,
+    /// the command also shows the channel, with the installed version in brackets. A plan that requires approval shows the first
+    /// of its changes as a diff; approve shows all of them.
     ///
-    /// Exit codes: 0 if everything is ready, 2 if something is not (with --watch: not in time), 1 if there is no answer.
+    /// Exit codes: 0 if everything is ready, 2 if something is not ready (with --watch: not in time), 1 on an error.
     #[command(after_help = "Examples:\n  \
-        kubectl operator status                          # all operators of the namespace\n  \
-        kubectl operator status db -n shop --watch       # until it is ready, for 10 minutes at most\n  \
+        kubectl operator status                          # show all operators of the namespace\n  \
+        kubectl operator status db -n shop --watch       # wait until it is ready, for at most 10 minutes\n  \
         kubectl operator status db --watch --timeout 2m || kubectl operator explain db\n  \
         kubectl operator status db -o json")]
     Status(StatusArgs),
-    /// Collect what a maintainer needs to see into one file
+    /// Collect diagnostic data for maintainers in one file
     ///
-    /// The file has objects of OLM, Deployments, pods, Jobs and events of operators, the output of doctor and status, versions, and a list of
-    /// what could not be read. --logs adds the last 2 MiB of each log of OLM's own pods.
+    /// The file contains OLM's objects, the Deployments, pods, Jobs and events of operators, the output of doctor and status,
+    /// versions, and a list of everything that could not be read. --logs adds the last 2 MiB of each log of OLM's own pods.
     ///
-    /// Secrets are not read at all. Values below data, stringData, binaryData, env, httpHeaders, args and command are removed, also in the manifests
-    /// of InstallPlans. Nothing else is removed: messages, events, annotations and logs may contain a secret, so look through the file before you share
-    /// it. Only its owner may read the file, and no file is overwritten without --force.
+    /// Secrets are not read at all. Values below data, stringData, binaryData, env, httpHeaders, args and command are removed,
+    /// also from the manifests in InstallPlans. Nothing else is removed: messages, events, annotations and logs may contain a
+    /// secret, so review the file before you share it. Only its owner can read the file. An existing file is not overwritten
+    /// without --force.
     ///
-    /// Exit codes: 0 for a file with everything, 2 for one that lacks what could not be read, 1 if there is none.
+    /// Exit codes: 0 if the file is complete, 2 if something could not be read, 1 on an error.
     #[command(after_help = "Examples:\n  \
-        kubectl operator support-bundle -n shop                         # olm-support-bundle.tar.gz\n  \
+        kubectl operator support-bundle -n shop                         # write olm-support-bundle.tar.gz\n  \
         kubectl operator support-bundle -A --logs --output case-17.tar.gz\n  \
-        tar -xzOf case-17.tar.gz olm-support-bundle/manifest.json       # what is in it, and what is not")]
+        tar -xzOf case-17.tar.gz olm-support-bundle/manifest.json       # show what it contains and what is missing")]
     SupportBundle(SupportBundleArgs),
-    /// Serve pages on which operators, plans and catalogs can be looked at, and plans be approved
+    /// Serve web pages to view operators, plans and catalogs, and to approve plans
     ///
-    /// They are served on 127.0.0.1 only, with your kubeconfig and rights; nothing runs in the cluster. The link that is printed lets in once: whoever
-    /// opens it can do on these pages what you can. No browser is opened, as its arguments would show the link to other users of the machine.
+    /// The pages are served on 127.0.0.1 only, with your kubeconfig and your permissions; nothing runs in the cluster. The
+    /// printed link works once, and grants everything on these pages that your permissions allow. No browser is started, because
+    /// its arguments would show the link to other users of the machine.
     ///
-    /// They are served until Ctrl-C, or until nobody has looked for 8 hours. A second Ctrl-C ends it at once. Over ssh use -t: without a
-    /// terminal Ctrl-C does not get there.
+    /// The command stops on Ctrl-C, or after 8 hours without a request. A second Ctrl-C stops it immediately. Over ssh use -t,
+    /// because without a terminal Ctrl-C does not reach the command.
     ///
     /// Exit codes: 0 after Ctrl-C or 8 hours, 1 if the pages cannot be served, 130 after a second Ctrl-C.
     #[command(after_help = "Examples:\n  \
-        kubectl operator ui                              # then open the link\n  \
-        kubectl operator ui -A --port 8001               # all namespaces, on a port of your choice\n  \
-        ssh -t -L 8001:127.0.0.1:8001 host kubectl operator ui --port 8001   # for a browser elsewhere")]
+        kubectl operator ui                              # open the printed link\n  \
+        kubectl operator ui -A --port 8001               # start with all namespaces, on a fixed port\n  \
+        ssh -t -L 8001:127.0.0.1:8001 host kubectl operator ui --port 8001   # for a browser on another machine")]
     Ui(UiArgs),
-    /// Uninstall an operator: its Subscription and ClusterServiceVersion, after showing what is left or lost
+    /// Uninstall an operator: delete its Subscription and ClusterServiceVersion, after showing what is deleted and kept
     ///
-    /// The name is that of the package, or of its Subscription. Nothing is deleted where the operator has operands (list-operands), unless
-    /// --operand-strategy says that they stay (ignore) or go while the operator still runs (delete); a terminal is asked whether they may stay.
-    /// CustomResourceDefinitions stay, unless they are named with --delete-crd, or --delete-operator is given: then all objects of that kind are
-    /// lost, in all namespaces. One that another operator owns or needs is never deleted. An InstallPlan that is not over goes, too, where it is for
-    /// this operator alone; one on its way that is for others, too, is to be waited for. Dependencies stay.
+    /// NAME is the package or its Subscription. If the operator has operands (see list-operands), nothing is deleted unless
+    /// --operand-strategy keeps them (ignore) or deletes them while the operator still runs (delete); on a terminal the command
+    /// asks whether to keep them. CustomResourceDefinitions are kept, unless --delete-crd names them or --delete-operator is set:
+    /// then all objects of that kind are deleted, in all namespaces. A definition that another operator owns or needs is never
+    /// deleted. Incomplete InstallPlans for this operator alone are deleted too. If a plan in progress is also for other
+    /// operators, the command stops with an error. Dependencies are kept.
     ///
-    /// Exit codes: 0 if it is uninstalled, 1 if it cannot be, has operands, or is not gone in time, 2 if the answer was no or something of it came
-    /// meanwhile.
+    /// Exit codes: 0 if the operator is uninstalled, 1 on an error, if it has operands, or if it is not deleted in time, 2 if you
+    /// decline or if a part of it was created meanwhile.
     #[command(after_help = "Examples:\n  \
         kubectl operator uninstall etcd -n shop                      # show, ask, uninstall\n  \
         kubectl operator uninstall etcd -n shop --dry-run            # show only\n  \
-        kubectl operator uninstall etcd -n shop -s ignore --yes      # operands stay\n  \
-        kubectl operator uninstall etcd -n shop -X                   # with operands, definitions and OperatorGroup\n  \
+        kubectl operator uninstall etcd -n shop -s ignore --yes      # keep operands\n  \
+        kubectl operator uninstall etcd -n shop -X                   # delete operands, definitions and OperatorGroups too\n  \
         kubectl operator uninstall etcd -n shop --delete-crd etcds.example.com --yes")]
     Uninstall(UninstallArgs),
-    /// Approve the upgrade of an operator that waits, and wait until it is carried out
+    /// Approve the pending upgrade of an operator, and wait until it is complete
     ///
-    /// The name is that of the package, of its Subscription, or of an InstallPlan. A terminal sees what the upgrade changes and is asked; elsewhere it
-    /// is approved at once. Where nothing waits for approval the command reports why: there is nothing newer, or it cannot be had.
+    /// NAME is the package, its Subscription, or an InstallPlan. On a terminal the command shows the changes and asks for
+    /// confirmation; otherwise it approves the upgrade at once. If no plan requires approval, it reports the reason: there is no
+    /// newer version, or it cannot be installed.
     ///
-    /// The command waits until the plan is carried out, for 1m or --timeout; with --wait until the operator is ready, for 10m.
+    /// The command waits until the plan is complete, for 1m or --timeout. With --wait it waits until the operator is ready, for
+    /// 10m or --timeout.
     ///
-    /// Exit codes: 0 if it was upgraded, 1 if it was not, for example because it has the latest version, 2 if the answer was no, or with --wait it does not get
-    /// ready.
+    /// Exit codes: 0 if the operator is upgraded, 1 on an error, for example if it already has the latest version, 2 if you
+    /// decline or, with --wait, if the operator does not become ready.
     #[command(after_help = "Examples:\n  \
         kubectl operator upgrade db -n shop               # show, ask, approve, wait for the plan\n  \
         kubectl operator upgrade db -n shop --dry-run     # show only\n  \
@@ -280,19 +297,19 @@ pub(crate) enum Command {
 /// Where the cluster is, and the namespace.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub(crate) struct ConnectionArgs {
-    /// Namespace to look at [default: that of the kubeconfig's context]
+    /// Namespace to use [default: the namespace of the kubeconfig context]
     #[arg(short, long, global = true)]
     pub namespace: Option<String>,
-    /// Context of the kubeconfig to use
+    /// Name of the kubeconfig context to use
     #[arg(long, global = true)]
     pub context: Option<String>,
-    /// Kubeconfig file [default: KUBECONFIG, then ~/.kube/config]
+    /// Path to the kubeconfig file [default: $KUBECONFIG, else ~/.kube/config]
     #[arg(long, global = true, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// User to act as, such as system:serviceaccount:shop:installer
+    /// User to impersonate, such as system:serviceaccount:shop:installer
     #[arg(long = "as", global = true, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
     pub as_user: Option<String>,
-    /// Group to act as; may be repeated
+    /// Group to impersonate; may be repeated
     #[arg(long, global = true, value_name = "GROUP", requires = "as_user", value_parser = NonEmptyStringValueParser::new())]
     pub as_group: Vec<String>,
 }
@@ -302,10 +319,10 @@ pub(crate) struct ConnectionArgs {
 pub(crate) struct ClusterArgs {
     #[command(flatten)]
     pub connection: ConnectionArgs,
-    /// Namespace whose catalogs every namespace may use [default: that of OLM's own catalogs, else olm]
+    /// Namespace of the global catalogs, which all namespaces may use [default: detected, else olm]
     #[arg(long, value_name = "NAMESPACE")]
     pub global_catalog_namespace: Option<String>,
-    /// Copy of the file that RUNTIME_CONSTRAINTS of catalog-operator names, if it does: what every bundle has to meet
+    /// File with constraints that every bundle must meet, a copy of the file in RUNTIME_CONSTRAINTS of catalog-operator
     #[arg(long, value_name = "FILE")]
     pub runtime_constraints: Option<PathBuf>,
 }
@@ -324,13 +341,13 @@ impl ClusterArgs {
 /// `approve`
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ApproveArgs {
-    /// Subscription whose plan waits, or InstallPlan; installplan/NAME where a Subscription has the same name
+    /// Subscription with a pending plan, or InstallPlan; use installplan/NAME if a Subscription has the same name
     #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub name: String,
     /// Approve without asking
     #[arg(short, long)]
     pub yes: bool,
-    /// How to print what the plan changes
+    /// Output format of the changes
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
     #[command(flatten)]
@@ -340,9 +357,9 @@ pub(crate) struct ApproveArgs {
 /// `explain`
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ExplainArgs {
-    /// Subscription to explain; all of the namespace if left out
+    /// Subscription to explain [default: all Subscriptions of the namespace]
     pub subscription: Option<String>,
-    /// How to print the explanation
+    /// Output format of the explanation
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
     #[command(flatten)]
@@ -352,40 +369,45 @@ pub(crate) struct ExplainArgs {
 /// `plan`
 #[derive(Debug, ClapArgs)]
 pub(crate) struct PlanArgs {
-    /// File with objects to plan for as if they were applied: Subscriptions, ClusterServiceVersions, OperatorGroups and
-    /// CatalogSources; - is stdin
+    /// File with Subscriptions, ClusterServiceVersions, OperatorGroups and CatalogSources to plan for as if they were applied; use
+    /// - for stdin; may be repeated
     #[arg(short, long, value_name = "FILE")]
     pub filename: Vec<PathBuf>,
-    /// Catalog directory to use for every catalog the objects name; with --filename no cluster is asked
+    /// Directory to use as the content of every catalog that the objects name; plans without a cluster
     #[arg(long, value_name = "DIRECTORY", requires = "filename", value_hint = ValueHint::DirPath)]
     pub catalog: Option<PathBuf>,
-    /// How to get to this version (or ClusterServiceVersion) instead of where the channel leads
+    /// Version or ClusterServiceVersion to reach [default: the channel head]
     #[arg(long, value_name = "VERSION", value_parser = NonEmptyStringValueParser::new())]
     pub target: Option<String>,
-    /// Subscription that --target is about; may be left out when only one package has that version
+    /// Subscription to move to --target [default: the only one whose package has that version]
     #[arg(long, value_name = "NAME", requires = "target")]
     pub subscription: Option<String>,
-    /// Look ahead no further than so many steps; 1 is what the next resolution does
-    #[arg(long, value_name = "NUMBER", conflicts_with = "target", value_parser = clap::value_parser!(u16).range(1..))]
+    /// Maximum number of steps to plan; 1 is the next resolution only
+    #[arg(long, value_name = "NUMBER", conflicts_with = "target", value_parser = steps)]
     pub steps: Option<u16>,
-    /// Version of Kubernetes to plan for, such as 1.34.1, to tell what needs a newer one [default: the cluster's]
+    /// Kubernetes version to check the bundles against, such as 1.34.1 [default: the cluster's version]
     #[arg(long, value_name = "VERSION")]
     pub kube_version: Option<KubernetesVersion>,
-    /// How to print the plan
+    /// Output format of the plan
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
 
+/// Parses `--steps`.
+fn steps(text: &str) -> Result<u16, String> {
+    whole::<NonZeroU16>(text, "a number from 1 to 65535").map(NonZeroU16::get)
+}
+
 /// How a plan or an explanation is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
-    /// Line by line, for people
+    /// Text
     Text,
-    /// One JSON document, described by docs/reference/plan.schema.json and explain.schema.json
+    /// JSON; docs/reference/plan.schema.json and explain.schema.json describe it
     Json,
-    /// The same as YAML
+    /// YAML, with the same fields as JSON
     Yaml,
 }
 

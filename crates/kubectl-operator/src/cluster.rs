@@ -1,5 +1,6 @@
 //! The connection to a cluster, and the objects of a namespace.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::ffi::OsStr;
 use std::fmt;
@@ -14,12 +15,13 @@ use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription};
 use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::objects::Document;
+use serde_json::json;
 use tower::BoxError;
 use tower::util::MapErrLayer;
 
 use crate::args::ConnectionArgs;
 use crate::command_line::CommandLine;
-use crate::reader::{answer, list_readable};
+use crate::reader::{answer, is_forbidden, list_readable};
 use crate::terminal::first_line;
 use crate::{printer, proxy};
 
@@ -122,6 +124,22 @@ fn act_as(account: &mut AuthInfo, args: &ConnectionArgs) {
     }
 }
 
+/// Returns CatalogSources for the catalogs of a namespace that Subscriptions name. Reading their content reports why it fails.
+fn named_catalogs(objects: &[Document], namespace: &str) -> Vec<Document> {
+    let specs = objects
+        .iter()
+        .filter(|document| document.object["kind"] == "Subscription")
+        .map(|document| &document.object["spec"]);
+    let named = specs.filter(|spec| spec["sourceNamespace"] == namespace);
+    let names: BTreeSet<&str> = named.filter_map(|spec| spec["source"].as_str()).collect();
+    let documents = names.into_iter().map(|name| Document {
+        object: json!({"apiVersion": CatalogSource::api_version(&()), "kind": CatalogSource::kind(&()),
+            "metadata": {"namespace": namespace, "name": name}, "spec": {"sourceType": "grpc"}}),
+        origin: "the Subscriptions from the API server".to_owned(),
+    });
+    documents.collect()
+}
+
 impl Cluster {
     /// Connects to the cluster that kubectl would use.
     ///
@@ -182,21 +200,56 @@ impl Cluster {
     }
 
     /// Returns the Subscriptions, ClusterServiceVersions and OperatorGroups of the namespace, and the CatalogSources that it may
-    /// use. The notes name objects that are excluded because they cannot be read.
+    /// use. The notes name objects that are excluded because they cannot be read. If the global CatalogSources may not be listed,
+    /// the result has those that Subscriptions name, without their fields.
     ///
     /// # Errors
-    /// A list request fails.
+    /// A list request fails for another reason.
     pub(crate) async fn objects(&self, global: &str) -> anyhow::Result<(Vec<Document>, Vec<String>)> {
         let namespace = self.namespace.as_str();
         let (mut objects, mut notes) = (Vec::new(), Vec::new());
-        objects.extend(self.list::<Subscription>(namespace, &mut notes).await?);
-        objects.extend(self.list::<ClusterServiceVersion>(namespace, &mut notes).await?);
-        objects.extend(self.list::<OperatorGroup>(namespace, &mut notes).await?);
-        objects.extend(self.list::<CatalogSource>(namespace, &mut notes).await?);
+        let told = |error: anyhow::Error| self.told(&error);
+        objects.extend(
+            self.list::<Subscription>(namespace, &mut notes)
+                .await
+                .map_err(told)?,
+        );
+        objects.extend(
+            self.list::<ClusterServiceVersion>(namespace, &mut notes)
+                .await
+                .map_err(told)?,
+        );
+        objects.extend(
+            self.list::<OperatorGroup>(namespace, &mut notes)
+                .await
+                .map_err(told)?,
+        );
+        objects.extend(
+            self.list::<CatalogSource>(namespace, &mut notes)
+                .await
+                .map_err(told)?,
+        );
         if global != namespace {
-            objects.extend(self.list::<CatalogSource>(global, &mut notes).await?);
+            match self.list::<CatalogSource>(global, &mut notes).await {
+                Ok(catalogs) => objects.extend(catalogs),
+                Err(error) if is_forbidden(&error) => {
+                    notes.push(format!(
+                        "{error:#}; only catalogs that Subscriptions name are known"
+                    ));
+                    objects.extend(named_catalogs(&objects, global));
+                }
+                Err(error) => return Err(self.told(&error)),
+            }
         }
         Ok((objects, notes))
+    }
+
+    /// Adds the cluster to an error that does not name it.
+    fn told(&self, error: &anyhow::Error) -> anyhow::Error {
+        match format!("{error:#}") {
+            told if told.contains(&self.server) => anyhow!(told),
+            told => anyhow!("{told} (cluster {})", self.server),
+        }
     }
 
     /// Returns the version of Kubernetes. Only notes depend on it, so a failure is a warning and the result `None`.
@@ -226,11 +279,7 @@ impl Cluster {
             + k8s_openapi::serde::Serialize,
     {
         let (kind, version) = (K::kind(&()), K::api_version(&()));
-        let found = list_readable::<K>(&self.client, Some(namespace), "").await;
-        let (found, unreadable) = found.map_err(|error| match format!("{error:#}") {
-            told if told.contains(&self.server) => anyhow!(told),
-            told => anyhow!("{told} (cluster {})", self.server),
-        })?;
+        let (found, unreadable) = list_readable::<K>(&self.client, Some(namespace), "").await?;
         let left_out = unreadable
             .iter()
             .map(|object| format!("{}; skipped", object.text));
@@ -253,7 +302,12 @@ impl Cluster {
 
 #[cfg(test)]
 mod tests {
+    use olm_resolver::objects::Objects;
+    use olm_testing::cluster::{FakeCluster, Fault, Refusal};
+
     use super::*;
+    use crate::catalogs;
+    use crate::operators::tests::subscription;
 
     const ONE: &str = "apiVersion: v1\nkind: Config\ncurrent-context: one\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n\
         contexts: [{name: one, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {as: bob, as-groups: [x]}}]\n";
@@ -297,6 +351,37 @@ mod tests {
         act_as(&mut account, &args);
         assert_eq!(account.impersonate.as_deref(), Some("eve"));
         assert_eq!(account.impersonate_groups, Some(Vec::new()));
+    }
+
+    /// Tenants often have no permissions in OLM's namespace.
+    #[tokio::test(start_paused = true)]
+    async fn global_catalogs_that_may_not_be_listed_are_those_that_subscriptions_name() {
+        for (code, is_answer) in [(403, true), (500, false)] {
+            let cluster = FakeCluster::new();
+            cluster.put(subscription("db", &json!({})));
+            cluster.on_request(move |request| {
+                let is_global = request.kind.kind == "CatalogSource" && request.namespace == "olm";
+                is_global.then(|| Fault::Refuse(Refusal::new(code, "Forbidden", "it is forbidden")))
+            });
+            let (client, _link) = cluster.connect();
+            let read = Cluster::of(client.clone(), "shop").objects("olm").await;
+            assert_eq!(read.is_ok(), is_answer, "{code}");
+            let Ok((objects, notes)) = read else {
+                continue;
+            };
+            assert_eq!(notes.len(), 1, "{notes:?}");
+            assert!(
+                notes[0].starts_with("cannot list catalogsources in namespace olm: it is forbidden"),
+                "{notes:?}"
+            );
+            let keys = Objects::of(objects).unwrap().catalog_keys("shop");
+            let content = catalogs::read(&client, &keys).await.contents;
+            assert_eq!(content.len(), 1);
+            for (key, content) in content {
+                assert_eq!(key.to_string(), "olm/cat");
+                assert!(content.is_err_and(|cause| cause.contains("it is forbidden")));
+            }
+        }
     }
 
     #[tokio::test]

@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::core::Selector;
 use kube::{Client, ResourceExt as _};
 use olm_api::labels;
-use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase, SubscriptionState};
+use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase};
 
-use crate::operators::{Gathered, Key, Operator, Workload, deployments, plan_name};
+use crate::operators::{Gathered, Key, Operator, Workload, deployments, open_plan, plan_name};
 use crate::reader::{get, is_forbidden, list, list_readable};
 use crate::turns::keys_in_turn;
 
@@ -34,12 +34,7 @@ pub(crate) async fn operators(client: &Client, namespace: Option<&str>) -> anyho
     gathered.csvs = originals
         .map(|csv| ((csv.namespace().unwrap_or_default(), csv.name_any()), csv))
         .collect();
-    let waiting = gathered.subscriptions.iter().filter_map(|subscription| {
-        let status = subscription.status.as_ref()?;
-        let name = plan_name(status).filter(|_| status.state != SubscriptionState::AtLatestKnown)?;
-        Some((subscription.namespace()?, name.to_owned()))
-    });
-    let waiting = waiting.collect();
+    let waiting = gathered.subscriptions.iter().filter_map(open_plan).collect();
     plans(client, &mut gathered, waiting).await?;
     Ok(gathered)
 }

@@ -12,7 +12,11 @@ use anyhow::bail;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use olm_api::v1alpha1::{Approval, ClusterServiceVersion, InstallPlan, Subscription, SubscriptionStatus};
+use olm_api::condition::subscription as condition;
+use olm_api::v1alpha1::{
+    Approval, ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, Subscription,
+    SubscriptionState, SubscriptionStatus,
+};
 use serde::Serialize;
 
 use crate::command_line::CommandLine;
@@ -189,6 +193,20 @@ pub(crate) fn operators<'a>(
     operators
 }
 
+/// Returns the InstallPlan of a Subscription if it may be incomplete.
+pub(crate) fn open_plan(subscription: &Subscription) -> Option<Key> {
+    let status = subscription.status.as_ref()?;
+    let name = plan_name(status)?;
+    // A plan may still retry a step after its ClusterServiceVersion is installed.
+    let is_open = status.state != SubscriptionState::AtLatestKnown
+        || told(subscription, condition::INSTALL_PLAN_PENDING).is_some()
+        || told(subscription, condition::INSTALL_PLAN_FAILED).is_some();
+    match is_open {
+        true => Some((subscription.namespace()?, name.to_owned())),
+        false => None,
+    }
+}
+
 /// Returns the name of the InstallPlan that a Subscription refers to.
 pub(crate) fn plan_name(status: &SubscriptionStatus) -> Option<&str> {
     status.install_plan_ref.as_ref()?.name.as_deref()
@@ -212,9 +230,9 @@ pub(crate) struct Row {
     pub catalog: String,
     /// Automatic or Manual.
     pub approval: String,
-    /// Installed version.
+    /// Last version that succeeded.
     pub installed_version: String,
-    /// ClusterServiceVersion of the installed version.
+    /// Its ClusterServiceVersion.
     #[serde(rename = "installedCSV")]
     pub installed_csv: String,
     /// Version that is being installed or is installed.
@@ -262,20 +280,35 @@ impl Operator<'_> {
         self.installed.filter(|csv| !is_current(csv)).or(self.replaced)
     }
 
+    /// Returns the last version that succeeded. OLM reports a version as installed as soon as it is created.
+    fn last_succeeded(&self, state: State) -> Option<&ClusterServiceVersion> {
+        let has_succeeded = |csv: &&ClusterServiceVersion| *csv.phase() == Phase::Succeeded;
+        let succeeded = self.installed.filter(has_succeeded);
+        match state {
+            State::Installing => succeeded,
+            _ => succeeded.or_else(|| self.former()).or(self.installed),
+        }
+    }
+
     /// Returns the row of a table.
     pub(crate) fn row(&self) -> Row {
         let spec = self.subscription.map(|subscription| &subscription.spec);
         let status = self
             .subscription
             .and_then(|subscription| subscription.status.as_ref());
-        let name_of = |told: Option<&Option<String>>, found: Option<&ClusterServiceVersion>| {
-            let told = told.and_then(Clone::clone);
-            told.or_else(|| found.map(|csv| csv.name_any()))
-                .unwrap_or_default()
+        let Verdict { state, message } = self.verdict();
+        let installed = self.last_succeeded(state);
+        let installed_csv = match (installed, state) {
+            (Some(csv), _) => csv.name_any(),
+            (None, State::Installing) => String::new(),
+            (None, _) => status
+                .and_then(|status| status.installed_csv.clone())
+                .unwrap_or_default(),
         };
-        let installed_csv = name_of(status.map(|status| &status.installed_csv), self.installed);
-        let current_csv = name_of(status.map(|status| &status.current_csv), self.current);
-        let Verdict { state, message, .. } = self.verdict();
+        let current_csv = status.and_then(|status| status.current_csv.clone());
+        let current_csv = current_csv
+            .or_else(|| self.current.map(|csv| csv.name_any()))
+            .unwrap_or_default();
         let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
         Row {
             namespace: self.namespace(),
@@ -290,7 +323,7 @@ impl Operator<'_> {
                 true => Approval::Manual.to_string(),
                 false => Approval::Automatic.to_string(),
             }),
-            installed_version: version(self.installed, &installed_csv),
+            installed_version: version(installed, &installed_csv),
             installed_csv,
             current_version: version(self.current, &current_csv),
             current_csv,

@@ -11,6 +11,7 @@ use olm_api::labels::package_manifest;
 use olm_api::names::is_dns1123_subdomain;
 use olm_api::packages::{Deprecation, PackageManifest};
 use olm_api::v1alpha1::Subscription;
+use olm_fbc::did_you_mean::did_you_mean;
 use serde::Serialize;
 
 use crate::command_line::CommandLine;
@@ -361,6 +362,10 @@ pub(crate) fn named(
         })
         .map(|package| package.name.clone())
         .collect();
+    if like.is_empty() {
+        let names = others.iter().map(|package| package.name.as_str());
+        like.extend(did_you_mean(name, names).map(str::to_owned));
+    }
     like.dedup();
     like.truncate(MAX_NAMED);
     let way_out = match (like.is_empty(), others.len()) {

@@ -8,17 +8,18 @@ use olm_api::v1alpha1::SecurityContextConfig;
 
 use super::ConnectionArgs;
 use super::look::ListArgs;
-use super::shared::{Format, WaitArgs, duration};
+use super::shared::{Format, WaitArgs, duration, duration_text, whole};
 
 /// `catalog`
 #[derive(Debug, Subcommand)]
 pub(crate) enum CatalogCommand {
-    /// Add a catalog image, and wait until it is served
+    /// Add a catalog from an image, and wait until it is ready
     ///
-    /// Creates a CatalogSource and shows what it waits for until its state is READY. If that takes longer than --timeout (1m), the CatalogSource is
-    /// deleted again; with --keep it stays. Catalogs of the global namespace (mostly olm) can be used in every namespace, others in their own.
+    /// The command creates a CatalogSource and shows what it waits for until its state is READY. If that takes longer than
+    /// --timeout, the CatalogSource is deleted again, unless --keep is set. All namespaces can use the catalogs of the global
+    /// namespace (usually olm); other catalogs serve their own namespace only.
     ///
-    /// Exit codes: 0 if the catalog is READY, 1 if it cannot be added or is not READY in time.
+    /// Exit codes: 0 if the catalog is READY, 1 on an error or if it is not READY in time.
     #[command(after_help = "Examples:\n  \
         kubectl operator catalog add mine registry.example/catalog:v1 -n olm\n  \
         kubectl operator catalog add mine registry.example/catalog:v1 --poll-interval 30m --secret pull-secret\n  \
@@ -26,7 +27,7 @@ pub(crate) enum CatalogCommand {
     Add(AddArgs),
     /// List catalogs with their images and states
     ///
-    /// Exit codes: 0 for a list, also an empty one, 1 if it cannot be had.
+    /// Exit codes: 0 if the list is printed, even if it is empty, 1 on an error.
     #[command(
         visible_alias = "ls",
         after_help = "Examples:\n  \
@@ -34,23 +35,24 @@ pub(crate) enum CatalogCommand {
         kubectl operator catalog list -n olm -o wide"
     )]
     List(ListArgs),
-    /// Remove a catalog, after naming the Subscriptions that use it
+    /// Remove a catalog, after listing the Subscriptions that use it
     ///
-    /// What is installed stays as it is, but gets no newer versions. A terminal is asked; elsewhere it is removed at once. The command waits until it
-    /// is gone.
+    /// Installed operators are kept but get no newer versions. On a terminal the command asks for confirmation; otherwise it
+    /// removes the catalog at once. It waits until the CatalogSource is deleted.
     ///
-    /// Exit codes: 0 if it is removed, 2 if the answer was no, 1 if it cannot be, or is not gone in time.
+    /// Exit codes: 0 if the catalog is removed, 2 if you decline, 1 on an error or if it is not deleted in time.
     #[command(
         visible_alias = "rm",
         after_help = "Examples:\n  \
-        kubectl operator catalog remove mine -n olm                 # name its users, ask, remove\n  \
-        kubectl operator catalog remove mine -n olm --dry-run      # name its users only"
+        kubectl operator catalog remove mine -n olm                 # list its users, ask, remove\n  \
+        kubectl operator catalog remove mine -n olm --dry-run      # only list its users"
     )]
     Remove(RemoveArgs),
 }
 
 /// `catalog add`
 #[derive(Debug, ClapArgs)]
+#[command(mut_arg("timeout", |arg| arg.help("Maximum time to wait until the catalog is READY, such as 90s or 5m; 0 means no limit [default: 1m]")))]
 pub(crate) struct AddArgs {
     /// Name of the CatalogSource
     #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
@@ -58,33 +60,34 @@ pub(crate) struct AddArgs {
     /// Image of the catalog
     #[arg(value_name = "IMAGE", value_parser = NonEmptyStringValueParser::new())]
     pub image: String,
-    /// Name for people
+    /// Display name
     #[arg(short, long, value_name = "TEXT")]
     pub display_name: Option<String>,
-    /// Who publishes it
+    /// Publisher
     #[arg(short, long, value_name = "TEXT")]
     pub publisher: Option<String>,
-    /// Of catalogs that offer the same the one with the highest priority is taken
-    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    /// Priority; if several catalogs offer a package, the one with the highest priority is used [default: 0]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true,
+        value_parser = |text: &str| whole::<i64>(text, "a whole number, such as -100 or 10"))]
     pub priority: Option<i64>,
-    /// How often to look for a newer image behind the tag, such as 30m
-    #[arg(long, value_name = "DURATION", value_parser = NonEmptyStringValueParser::new())]
+    /// Interval to check the tag for a newer image, such as 30m [default: never]
+    #[arg(long, value_name = "DURATION", value_parser = duration_text)]
     pub poll_interval: Option<String>,
-    /// Pull secret of the namespace; may be repeated
+    /// Name of a pull secret in the namespace; may be repeated
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub secret: Vec<String>,
-    /// How the catalog's pod is confined; legacy is for images that restricted does not run [default: OLM's]
+    /// Security context of the catalog's pod; use legacy for images that do not run as restricted [default: chosen by OLM]
     #[arg(long, value_enum)]
     pub security_context: Option<Confinement>,
-    /// Keep the CatalogSource if it does not get READY in time
+    /// Keep the CatalogSource if it is not READY in time
     #[arg(long)]
     pub keep: bool,
-    /// How long deleting it again may take, where it does not get READY in time
+    /// Maximum time to delete the CatalogSource if it is not READY in time
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
     pub cleanup_timeout: Duration,
     #[command(flatten)]
     pub wait: WaitArgs,
-    /// How to print the catalog when it is READY [default: not at all]
+    /// Output format of the catalog [default: only a confirmation]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     pub output: Option<Format>,
     #[command(flatten)]
@@ -94,9 +97,9 @@ pub(crate) struct AddArgs {
 /// How a pod is confined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Confinement {
-    /// As Kubernetes' Pod Security Standard of that name wants
+    /// Meets the Pod Security Standard of that name
     Restricted,
-    /// Without a security context
+    /// No security context
     Legacy,
 }
 
@@ -111,11 +114,12 @@ impl From<Confinement> for SecurityContextConfig {
 
 /// `catalog remove`
 #[derive(Debug, ClapArgs)]
+#[command(mut_arg("timeout", |arg| arg.help("Maximum time to wait for the deletion, such as 90s or 5m; 0 means no limit [default: 1m]")))]
 pub(crate) struct RemoveArgs {
     /// Name of the CatalogSource
     #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub name: String,
-    /// Show who uses it, and change nothing
+    /// Only list the Subscriptions that use it; change nothing
     #[arg(long)]
     pub dry_run: bool,
     /// Do not ask for confirmation

@@ -11,48 +11,50 @@ use super::{ApproveArgs, ConnectionArgs};
 
 /// `install`
 #[derive(Debug, ClapArgs)]
+#[command(mut_arg("timeout", |arg| arg.help("Maximum time to wait, such as 90s or 5m; 0 means no limit [default: 1m for the plan, 10m with --wait]")))]
 pub(crate) struct InstallArgs {
     /// Package to install
     #[arg(value_name = "PACKAGE", value_parser = NonEmptyStringValueParser::new())]
     pub package: String,
-    /// Name of the Subscription [default: that of the package]
+    /// Name of the Subscription [default: the name of the package]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub name: Option<String>,
-    /// CatalogSource to take it from, as NAME or NAMESPACE/NAME [default: the one that package-server prefers]
+    /// CatalogSource to install from, as NAME or NAMESPACE/NAME [default: the one that package-server prefers]
     #[arg(long, value_name = "CATALOG", value_parser = NonEmptyStringValueParser::new())]
     pub catalog: Option<String>,
-    /// Channel to follow [default: the package's default channel, also when that becomes another]
+    /// Channel to subscribe to [default: the default channel of the package, even if it changes]
     #[arg(short, long, value_name = "CHANNEL")]
     pub channel: Option<String>,
-    /// Version to begin with, or the name of its ClusterServiceVersion [default: the head of the channel]
+    /// Version to install first, or the name of its ClusterServiceVersion [default: the channel head]
     #[arg(short, long, value_name = "VERSION")]
     pub version: Option<String>,
-    /// Who approves the plans of later versions; the first one is approved by this command
+    /// Approval of later versions; this command approves the first plan
     #[arg(short, long, value_enum, value_name = "APPROVAL", default_value_t = WhoApproves::Manual, ignore_case = true)]
     pub approval: WhoApproves,
-    /// Create the namespace if it is not there
+    /// Create the namespace if it does not exist
     #[arg(long)]
     pub create_namespace: bool,
-    /// Create an OperatorGroup if the namespace has none: for --watch, or all namespaces, or its own, whichever the package supports first
+    /// Create an OperatorGroup if the namespace has none; it selects the namespaces of --watch
     #[arg(short = 'C', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value = "false", hide_default_value = true, value_parser = boolean, action = ArgAction::Set)]
     pub create_operator_group: bool,
-    /// Namespaces that the operator is to watch, with commas between them; may be repeated [default: all, or its own]
+    /// Comma-separated namespaces for the operator to watch; may be repeated [default: all namespaces if the package supports it,
+    /// else its own]
     #[arg(short, long, value_name = "NAMESPACES", alias = "target-namespace")]
     pub watch: Vec<String>,
-    /// Namespace whose catalogs every namespace may use [default: that of OLM's own catalogs, else olm]
+    /// Namespace of the global catalogs, which all namespaces may use [default: detected, else olm]
     #[arg(long, value_name = "NAMESPACE")]
     pub global_catalog_namespace: Option<String>,
     /// Do not ask for confirmation
     #[arg(short, long)]
     pub yes: bool,
-    /// Wait until the operator is ready, not only until its plan is carried out; show what it waits for
+    /// Wait until the operator is ready, and show what it waits for [default: wait until its plan is complete]
     #[arg(id = "wait", long = "wait", conflicts_with = "no_wait")]
     pub until_ready: bool,
-    /// Create the Subscription and return; the first plan is left to `approve` unless --approval is Automatic
+    /// Do not wait, and do not approve the first plan; use `approve` unless --approval is Automatic
     #[arg(long)]
     pub no_wait: bool,
-    /// Accepted as upstream's plugin does, and without a meaning there, too
+    /// Has no effect; accepted for compatibility with upstream's plugin
     #[arg(long, value_name = "DURATION", value_parser = duration, hide = true)]
     pub cleanup_timeout: Option<Duration>,
     #[command(flatten)]
@@ -71,10 +73,10 @@ impl InstallArgs {
 /// Who approves plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WhoApproves {
-    /// OLM, at once
+    /// OLM approves each plan at once
     #[value(name = "Automatic")]
     Automatic,
-    /// Somebody, see approve
+    /// A user approves each plan, see approve
     #[value(name = "Manual")]
     Manual,
 }
@@ -90,16 +92,18 @@ impl From<WhoApproves> for Approval {
 
 /// `upgrade`
 #[derive(Debug, ClapArgs)]
+#[command(mut_arg("name", |arg| arg.help("Package, Subscription or InstallPlan to upgrade")))]
+#[command(mut_arg("timeout", |arg| arg.help("Maximum time to wait, such as 90s or 5m; 0 means no limit [default: 1m for the plan, 10m with --wait]")))]
 pub(crate) struct UpgradeArgs {
     #[command(flatten)]
     pub approve: ApproveArgs,
-    /// Accepted as upstream's plugin does, and without an effect there, too: the channel is that of the Subscription
+    /// Has no effect; accepted for compatibility with upstream's plugin. The Subscription selects the channel
     #[arg(short, long, value_name = "CHANNEL")]
     pub channel: Option<String>,
-    /// Show what would be approved, and change nothing
+    /// Only show what would be approved; change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Wait until the operator is ready, not only until its plan is carried out; show what it waits for
+    /// Wait until the operator is ready, and show what it waits for [default: wait until its plan is complete]
     #[arg(
         id = "wait",
         short = 'w',
@@ -108,7 +112,7 @@ pub(crate) struct UpgradeArgs {
         conflicts_with = "no_wait"
     )]
     pub until_ready: bool,
-    /// Return once the plan is approved
+    /// Return as soon as the plan is approved
     #[arg(long)]
     pub no_wait: bool,
     #[command(flatten)]
@@ -117,32 +121,33 @@ pub(crate) struct UpgradeArgs {
 
 /// `uninstall`
 #[derive(Debug, ClapArgs)]
+#[command(mut_arg("timeout", |arg| arg.help("Maximum time to wait for each deletion, such as 90s or 5m; 0 means no limit [default: 1m]")))]
 pub(crate) struct UninstallArgs {
-    /// Package or Subscription to delete with what it installed, or a ClusterServiceVersion without one
+    /// Package or Subscription to uninstall, or a ClusterServiceVersion without a Subscription
     #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub name: String,
-    /// What happens to operands, the custom resources of the operator [default: abort; a terminal is asked whether they may stay]
+    /// Handling of operands, the custom resources of the operator [default: abort, or ask on a terminal]
     #[arg(short = 's', long, value_enum, value_name = "STRATEGY")]
     pub operand_strategy: Option<OperandStrategy>,
-    /// Delete everything that its Operator object lists, CustomResourceDefinitions included; implies --operand-strategy=delete
+    /// Delete everything that its Operator object lists, including CustomResourceDefinitions; implies --operand-strategy=delete
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
         hide_default_value = true, value_name = "BOOL", value_parser = boolean, action = ArgAction::Set)]
     pub delete_operator: bool,
-    /// Delete the OperatorGroups of the namespace if no Subscription is left there
+    /// Delete the OperatorGroups of the namespace if no Subscription is left in it
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
         hide_default_value = true, value_name = "BOOL", value_parser = boolean, action = ArgAction::Set)]
     pub delete_operator_groups: bool,
-    /// Only OperatorGroups of these names, with commas between them (with --delete-operator-groups)
+    /// Comma-separated names of the OperatorGroups to delete; requires --delete-operator-groups [default: all of the namespace]
     #[arg(long, value_name = "NAMES")]
     pub delete_operator_group_names: Vec<String>,
-    /// The same as --delete-operator --delete-operator-groups
+    /// Same as --delete-operator --delete-operator-groups
     #[arg(short = 'X', long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
         hide_default_value = true, value_name = "BOOL", value_parser = boolean, action = ArgAction::Set)]
     pub delete_all: bool,
-    /// CustomResourceDefinition of the operator to delete, too, with all its objects in all namespaces; may be repeated
+    /// CustomResourceDefinition of the operator to delete, with all its objects in all namespaces; may be repeated
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub delete_crd: Vec<String>,
-    /// Show what would go and what would stay, and change nothing
+    /// Only show what would be deleted and kept; change nothing
     #[arg(long)]
     pub dry_run: bool,
     /// Do not ask for confirmation
@@ -157,11 +162,11 @@ pub(crate) struct UninstallArgs {
 /// What happens to operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OperandStrategy {
-    /// Nothing is deleted at all where there are some
+    /// Delete nothing if there are operands
     Abort,
-    /// They stay
+    /// Keep operands
     Ignore,
-    /// They are deleted while the operator still runs
+    /// Delete operands while the operator still runs
     Delete,
 }
 

@@ -11,17 +11,17 @@ use crate::global::Found;
 /// `doctor`
 #[derive(Debug, ClapArgs)]
 pub(crate) struct DoctorArgs {
-    /// Look at all namespaces
+    /// Check all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
-    /// Ask instead whether this OLM can take the place of upstream's, which runs here, and what would change
+    /// Check instead whether this OLM can replace upstream's OLM in the cluster, and what would change
     ///
-    /// Looks at all namespaces: whose OLM runs and by which flags, ClusterServiceVersions and InstallPlans that are on their way, catalogs,
-    /// versions in which objects are stored, Deployments that somebody edited, certificates that end. The last line is the verdict:
-    /// with errors it is "not yet". Nothing is written. How to move: docs/guides/move-from-upstream.md
+    /// Checks all namespaces: the OLM that runs and its flags, ClusterServiceVersions and InstallPlans in progress, catalogs,
+    /// versions in which objects are stored, edited Deployments, and certificates that expire. The last line is the verdict; with
+    /// errors OLM cannot be replaced yet. The command only reads. See docs/guides/move-from-upstream.md for the migration
     #[arg(long, conflicts_with = "namespace")]
     pub migration: bool,
-    /// How to print what was found; wide names what is fine, too [default: for people]
+    /// Output format; wide also lists the checks that found nothing [default: text]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     pub output: Option<Format>,
     #[command(flatten)]
@@ -57,13 +57,13 @@ impl ReadArgs {
 /// What commands that read a whole cluster take.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ReadArgs {
-    /// Namespace whose catalogs every namespace may use [default: that of OLM's own catalogs, else olm]
+    /// Namespace of the global catalogs, which all namespaces may use [default: detected, else olm]
     #[arg(long, value_name = "NAMESPACE")]
     pub global_catalog_namespace: Option<String>,
-    /// Namespace in which OLM itself runs [default: that of catalog-operator]
+    /// Namespace in which OLM runs [default: the namespace of catalog-operator]
     #[arg(long, value_name = "NAMESPACE")]
     pub olm_namespace: Option<String>,
-    /// How long all reads may take, such as 90s or 5m; 0 waits forever. What was not read by then is told as not checked
+    /// Maximum time for all reads, such as 90s or 5m; 0 means no limit. The rest is reported as not checked
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
     pub timeout: Duration,
 }

@@ -8,19 +8,19 @@ use super::ConnectionArgs;
 /// `graph`
 #[derive(Debug, ClapArgs)]
 pub(crate) struct GraphArgs {
-    /// Package whose upgrades to draw
+    /// Package to draw the upgrade graph of
     #[arg(value_name = "PACKAGE", value_parser = NonEmptyStringValueParser::new())]
     pub package: String,
-    /// CatalogSource that offers it, NAME or NAMESPACE/NAME [default: that of the Subscription, or the only one that offers it]
+    /// CatalogSource of the package, as NAME or NAMESPACE/NAME [default: the Subscription's, or the only one with the package]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub catalog: Option<String>,
-    /// Only this channel
+    /// Draw only this channel
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub channel: Option<String>,
-    /// How to draw it
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = Drawing::Text)]
     pub output: Drawing,
-    /// Namespace whose catalogs every namespace may use [default: that of OLM's own catalogs, else olm]
+    /// Namespace of the global catalogs, which all namespaces may use [default: detected, else olm]
     #[arg(long, value_name = "NAMESPACE")]
     pub global_catalog_namespace: Option<String>,
     #[command(flatten)]
@@ -30,10 +30,10 @@ pub(crate) struct GraphArgs {
 /// How a graph is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Drawing {
-    /// Line by line, for people
+    /// Text
     Text,
-    /// A picture that needs no other file
+    /// Self-contained image
     Svg,
-    /// One JSON document with everything
+    /// JSON with all data
     Json,
 }

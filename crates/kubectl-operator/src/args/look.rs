@@ -9,11 +9,11 @@ use super::shared::{Document, Format, WaitArgs, boolean};
 /// `list` and `catalog list`
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ListArgs {
-    /// Of all namespaces
+    /// List all namespaces
     #[arg(short = 'A', long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
         hide_default_value = true, value_name = "BOOL", value_parser = boolean, action = ArgAction::Set)]
     pub all_namespaces: bool,
-    /// How to print them [default: a table]
+    /// Output format [default: a table]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     pub output: Option<Format>,
     #[command(flatten)]
@@ -22,19 +22,20 @@ pub(crate) struct ListArgs {
 
 /// `status`
 #[derive(Debug, ClapArgs)]
+#[command(mut_arg("timeout", |arg| arg.help("Maximum time to wait with --watch, such as 90s or 5m; 0 means no limit [default: 10m]")))]
 pub(crate) struct StatusArgs {
-    /// Subscription to look at, or a ClusterServiceVersion without one; all of the namespace if left out
+    /// Subscription, or a ClusterServiceVersion without one [default: all operators of the namespace]
     #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub name: Option<String>,
-    /// Operators of all namespaces
+    /// Show the operators of all namespaces
     #[arg(short = 'A', long, conflicts_with_all = ["namespace", "name"])]
     pub all_namespaces: bool,
-    /// Look again until everything is ready, or --timeout is over
+    /// Wait until everything is ready, for at most --timeout
     #[arg(short, long)]
     pub watch: bool,
     #[command(flatten)]
     pub wait: WaitArgs,
-    /// How to print the state [default: a tree]
+    /// Output format [default: a tree]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     pub output: Option<Document>,
     #[command(flatten)]
@@ -44,10 +45,10 @@ pub(crate) struct StatusArgs {
 /// `list-operands`
 #[derive(Debug, ClapArgs)]
 pub(crate) struct OperandsArgs {
-    /// Package, or its Subscription
+    /// Package or its Subscription
     #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub name: String,
-    /// How to print them [default: a table]
+    /// Output format [default: a table]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     pub output: Option<Document>,
     #[command(flatten)]

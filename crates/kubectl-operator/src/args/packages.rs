@@ -9,16 +9,16 @@ use super::shared::{Document, Format, boolean};
 /// `list-available`
 #[derive(Debug, ClapArgs)]
 pub(crate) struct AvailableArgs {
-    /// Package whose channels and versions to list; all packages if left out
+    /// Package to list the channels and versions of [default: list all packages]
     #[arg(value_name = "PACKAGE", value_parser = NonEmptyStringValueParser::new())]
     pub package: Option<String>,
-    /// The same as PACKAGE
+    /// Same as PACKAGE
     #[arg(long = "package", value_name = "PACKAGE", conflicts_with = "package", value_parser = NonEmptyStringValueParser::new())]
     pub named: Option<String>,
-    /// Only of this CatalogSource, as NAME or NAMESPACE/NAME
+    /// List only this CatalogSource, as NAME or NAMESPACE/NAME
     #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub catalog: Option<String>,
-    /// How to print them [default: a table]
+    /// Output format [default: a table]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     pub output: Option<Format>,
     #[command(flatten)]
@@ -38,17 +38,17 @@ pub(crate) struct DescribeArgs {
     /// Package to describe
     #[arg(value_name = "PACKAGE", value_parser = NonEmptyStringValueParser::new())]
     pub package: String,
-    /// Only of this CatalogSource, as NAME or NAMESPACE/NAME
+    /// Use only this CatalogSource, as NAME or NAMESPACE/NAME
     #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub catalog: Option<String>,
-    /// Channel to describe [default: the package's default channel]
+    /// Channel to describe [default: the default channel of the package]
     #[arg(short = 'C', long, value_name = "NAME")]
     pub channel: Option<String>,
-    /// All of the description, not only its beginning
+    /// Print the whole description, not only its beginning
     #[arg(short = 'L', long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
         hide_default_value = true, value_name = "BOOL", value_parser = boolean, action = ArgAction::Set)]
     pub with_long_description: bool,
-    /// How to print it [default: for people]
+    /// Output format [default: text]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     pub output: Option<Document>,
     #[command(flatten)]

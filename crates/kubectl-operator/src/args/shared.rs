@@ -1,5 +1,6 @@
 //! Flags shared by several commands.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, ValueEnum};
@@ -7,11 +8,11 @@ use clap::{Args as ClapArgs, ValueEnum};
 /// How a list is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// A table with more columns
+    /// Table with more columns
     Wide,
-    /// One JSON document
+    /// JSON
     Json,
-    /// The same as YAML
+    /// YAML, with the same fields as JSON
     Yaml,
 }
 
@@ -29,9 +30,9 @@ impl Format {
 /// How something is printed for programs, where people get no table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Document {
-    /// One JSON document
+    /// JSON
     Json,
-    /// The same as YAML
+    /// YAML, with the same fields as JSON
     Yaml,
 }
 
@@ -43,7 +44,7 @@ pub(crate) const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long something is waited for.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub(crate) struct WaitArgs {
-    /// How long to wait, such as 90s, 5m or 1h30m; 0 waits forever [default: 1m, or 10m until something is ready]
+    /// Maximum time to wait, such as 90s, 5m or 1h30m; 0 means no limit
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
 }
@@ -97,6 +98,16 @@ pub(crate) fn quoted(word: &str) -> String {
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     go_compat::duration::parse(text)
         .map_err(|_| format!("invalid duration {text:?}: expected for example 90s, 5m or 1h30m"))
+}
+
+/// Checks a duration, and returns it as it was written.
+pub(super) fn duration_text(text: &str) -> Result<String, String> {
+    duration(text).map(|_| text.to_owned())
+}
+
+/// Parses a whole number. The error names what is expected.
+pub(super) fn whole<T: FromStr>(text: &str, expected: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("expected {expected}"))
 }
 
 #[cfg(test)]

@@ -10,16 +10,16 @@ use super::doctor::ReadArgs;
 /// `support-bundle`
 #[derive(Debug, ClapArgs)]
 pub(crate) struct SupportBundleArgs {
-    /// Of all namespaces
+    /// Collect data of all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
-    /// File to write, a gzipped tar
+    /// File to write, in gzipped tar format
     #[arg(short, long, value_name = "FILE", default_value = "olm-support-bundle.tar.gz", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
-    /// Write over a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     pub force: bool,
-    /// Add the logs of OLM's own pods, as they are: nothing is removed from them
+    /// Add the logs of OLM's own pods; nothing is removed from them
     #[arg(long)]
     pub logs: bool,
     #[command(flatten)]

@@ -229,3 +229,57 @@ fn switches_take_values_and_the_last_of_two_flags_counts() {
     assert_eq!(args.channel.as_deref(), Some("b"));
     assert_eq!(args.connection.namespace.as_deref(), Some("two"));
 }
+
+#[test]
+fn a_wrong_value_is_refused_with_its_flag_and_what_is_expected() {
+    for (line, flag, expected) in [
+        (
+            "catalog add cat image --priority abc",
+            "'--priority <NUMBER>'",
+            "expected a whole number, such as -100 or 10",
+        ),
+        (
+            "catalog add cat image --poll-interval 5",
+            "'--poll-interval <DURATION>'",
+            "expected for example 90s, 5m or 1h30m",
+        ),
+        (
+            "plan --steps 0",
+            "'--steps <NUMBER>'",
+            "expected a number from 1 to 65535",
+        ),
+        (
+            "ui --port 65536",
+            "'--port <PORT>'",
+            "expected a port from 0 to 65535",
+        ),
+    ] {
+        let words = std::iter::once("kubectl-operator").chain(line.split_whitespace());
+        let text = Args::try_parse_from(words).unwrap_err().to_string();
+        assert!(text.contains(flag) && text.contains(expected), "{line}: {text}");
+    }
+}
+
+/// Commands share the flag but wait for different events.
+#[test]
+fn help_names_the_default_timeout_of_each_command() {
+    for (line, expected) in [
+        ("install", "[default: 1m for the plan, 10m with --wait]"),
+        ("upgrade", "[default: 1m for the plan, 10m with --wait]"),
+        ("uninstall", "[default: 1m]"),
+        ("status", "[default: 10m]"),
+        ("catalog add", "[default: 1m]"),
+        ("catalog remove", "[default: 1m]"),
+        ("doctor", "[default: 5m]"),
+        ("list", "[default: no limit]"),
+    ] {
+        let words = std::iter::once("kubectl-operator").chain(line.split_whitespace());
+        let help = Args::try_parse_from(words.chain(["--help"]))
+            .unwrap_err()
+            .to_string();
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (_, flag) = help.split_once("--timeout <DURATION>").unwrap();
+        let end = flag.find(']').unwrap();
+        assert!(flag[..=end].ends_with(expected), "{line}: {flag}");
+    }
+}

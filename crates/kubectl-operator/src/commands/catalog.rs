@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use olm_api::condition::catalog_source as condition;
 use olm_api::labels;
+use olm_api::names::MAX_SERVICE_NAME;
 use olm_api::v1alpha1::{
     CatalogSource, CatalogSourceSpec, GrpcPodConfig, RegistryPoll, SourceType, Subscription, UpdateStrategy,
 };
@@ -46,6 +47,7 @@ pub(crate) async fn run(command: &CatalogCommand) -> anyhow::Result<Verdict> {
 // === add ===
 
 async fn add(args: &AddArgs) -> anyhow::Result<Verdict> {
+    check_name(&args.name)?;
     let cluster = Cluster::connect(&args.connection).await?;
     let source = source(args, &cluster.namespace);
     create(&cluster, &source).await?;
@@ -98,6 +100,18 @@ async fn not_ready(cluster: &Cluster, args: &AddArgs, wait: &WaitArgs, waits: &s
         Ok(Err(error)) => anyhow!("{told}; cannot delete it, remove it with `{remove}`: {error:#}"),
         Err(_) => anyhow!("{told}; deleting it timed out, remove it with `{remove}`"),
     }
+}
+
+/// The API server accepts longer names, but OLM cannot serve such a catalog.
+fn check_name(name: &str) -> anyhow::Result<()> {
+    if name.len() > MAX_SERVICE_NAME {
+        bail!(
+            "cannot add CatalogSource {name}: its name is used as a label value and as the name of a Service, which are limited to \
+             {MAX_SERVICE_NAME} characters, but has {}; choose a shorter name",
+            name.len()
+        );
+    }
+    Ok(())
 }
 
 /// Builds the CatalogSource from the flags.
@@ -238,11 +252,6 @@ fn row(source: &CatalogSource) -> Row {
     let (spec, status) = (&source.spec, source.status.as_ref());
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let connection = status.and_then(|status| status.connection_state.as_ref());
-    let mut messages: Vec<String> = status.map(|status| text(&status.message)).into_iter().collect();
-    let conditions = status.into_iter().flat_map(|status| status.conditions.iter());
-    let broken = conditions.filter(|found| found.status == olm_api::condition::FALSE);
-    messages.extend(broken.map(|found| found.message.clone()));
-    messages.retain(|message| !message.is_empty());
     Row {
         namespace: source.namespace().unwrap_or_default(),
         name: source.name_any(),
@@ -259,8 +268,19 @@ fn row(source: &CatalogSource) -> Row {
         state: connection
             .map(|state| state.last_observed_state.clone())
             .unwrap_or_default(),
-        message: told_once(&messages).join("; "),
+        message: message(source),
     }
+}
+
+/// Returns the problems that a catalog reports in its status; empty if there are none. A catalog may be READY all the same.
+pub(crate) fn message(source: &CatalogSource) -> String {
+    let status = source.status.as_ref();
+    let own = status.and_then(|status| status.message.clone());
+    let conditions = status.into_iter().flat_map(|status| status.conditions.iter());
+    let broken = conditions.filter(|found| found.status == olm_api::condition::FALSE);
+    let all = own.into_iter().chain(broken.map(|found| found.message.clone()));
+    let messages: Vec<String> = all.filter(|message| !message.is_empty()).collect();
+    told_once(&messages).join("; ")
 }
 
 /// Returns the messages that no other message contains or repeats.

@@ -27,7 +27,7 @@ pub(crate) use self::read::{PROGRAMS, Reader, observe};
 use crate::args::doctor::DoctorArgs;
 use crate::args::shared::Format;
 use crate::cluster::Cluster;
-use crate::reader::place;
+use crate::reader::{has_namespace, place};
 use crate::terminal::Colours;
 use crate::{Verdict, global, printer};
 
@@ -101,9 +101,20 @@ pub(crate) async fn run(args: &DoctorArgs) -> anyhow::Result<Verdict> {
     let observed = Box::pin(observe(&reader, namespace, reads.namespaces(&found))).await;
     let diagnosis = diagnose(&observed);
     if observed.has_no_operators() && diagnosis.no_answer().is_none() {
+        if let Some(name) = namespace
+            && is_missing(&reader, name).await
+        {
+            bail!("namespace {name} does not exist");
+        }
         printer::progress(&format!("No operators found in {}.", place(namespace)));
     }
     told(&diagnosis, args, &cluster, None)
+}
+
+/// Returns true if the namespace does not exist, and false for users who may not read it.
+async fn is_missing(reader: &Reader<'_>, namespace: &str) -> bool {
+    let found = reader.within(has_namespace(reader.client(), namespace)).await;
+    found == Ok(false)
 }
 
 /// Prints a diagnosis, followed by the verdict if there is one.
@@ -125,7 +136,7 @@ fn told(
                 text.push_str(&format!("{verdict}\n"));
             }
             printer::painted(text.lines())?;
-            if let Some(note) = cluster.commands.note(&text) {
+            if let Some(note) = cluster.commands.note(&diagnosis.remedies()) {
                 printer::progress(&note);
             }
         }

@@ -62,7 +62,7 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
         unless_refused(&format!("Install {}?", args.package), args.yes)
     };
     let limit = args.wait.or(UPSTREAM_TIMEOUT);
-    let Some(csv) = Box::pin(rollout::first_plan(
+    let Some(done) = Box::pin(rollout::first_plan(
         &cluster,
         &wanted.subscription,
         &limit,
@@ -79,12 +79,15 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
     };
     printer::data(&format!(
         "operator {:?} installed; installed csv is {:?}\n",
-        args.package, csv
+        args.package, done.csv
     ))?;
-    match args.until_ready {
-        true => status::follow(&cluster, &name, &args.wait).await,
-        false => Ok(Verdict::Fine),
+    if args.until_ready {
+        return status::follow(&cluster, &name, &args.wait).await;
     }
+    if let Some(warning) = done.warning(&cluster, &name) {
+        printer::warning(&warning);
+    }
+    Ok(Verdict::Fine)
 }
 
 /// Returns the objects to write.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use kube::ResourceExt as _;
+use olm_api::condition::subscription as condition;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
 use tokio::time::Instant;
 
@@ -12,24 +13,45 @@ use super::approve::{self, PLAN_PREFIX, Shown};
 use super::status::gathered;
 use crate::args::shared::WaitArgs;
 use crate::cluster::Cluster;
-use crate::operators::{Node, flat, lines};
+use crate::operators::{Node, flat, lines, told};
 use crate::reader::get;
 use crate::watch::{Look, Outcome, Screen, until};
+
+/// A plan that completed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CarriedOut {
+    /// The ClusterServiceVersion that it installed for the Subscription.
+    pub csv: String,
+    /// What the operator still waits for; `None` if it is ready.
+    pub waits: Option<String>,
+}
+
+impl CarriedOut {
+    /// Returns a warning if the operator was not ready when its plan completed.
+    pub(super) fn warning(&self, cluster: &Cluster, subscription: &str) -> Option<String> {
+        let namespace = Some(cluster.namespace.as_str());
+        let watch = cluster
+            .commands
+            .told("status {} --watch", &[subscription], namespace);
+        let waits = self.waits.as_ref()?;
+        Some(format!("{subscription} is not ready yet: {waits}; see `{watch}`"))
+    }
+}
 
 /// Asks the user to approve a plan.
 pub(super) type Ask<'a> = dyn FnMut(&Shown) -> anyhow::Result<bool> + Send + 'a;
 
 /// Waits for the first plan of a Subscription, approves it if required and if `ask` returns true, and waits until it completes.
-/// Returns the name of the ClusterServiceVersion; `None` if the user did not approve.
+/// Returns `None` if the user did not approve.
 ///
 /// # Errors
-/// The plan is not created or does not complete in time, or it fails.
+/// The plan is not created or does not complete in time, or it fails, or OLM reports BundleUnpackFailed.
 pub(super) async fn first_plan(
     cluster: &Cluster,
     subscription: &Subscription,
     wait: &WaitArgs,
     ask: &mut Ask<'_>,
-) -> anyhow::Result<Option<String>> {
+) -> anyhow::Result<Option<CarriedOut>> {
     let mut screen = Screen::stderr();
     let name = subscription.name_any();
     let start = Instant::now();
@@ -42,18 +64,13 @@ pub(super) async fn first_plan(
         }
     }
     // The user's answer may have taken long.
-    let left = WaitArgs {
-        timeout: Some(match wait.limit() {
-            Some(limit) => limit.saturating_sub(used).max(Duration::from_millis(1)),
-            None => Duration::ZERO,
-        }),
-    };
-    carried_out_on(cluster, &name, &plan.name_any(), &left, &mut screen)
+    let left = wait.limit().map(|limit| limit.saturating_sub(used));
+    carried_out_on(cluster, &name, &plan.name_any(), wait, left, &mut screen)
         .await
         .map(Some)
 }
 
-/// Waits until a plan completes. Returns the name of the ClusterServiceVersion that it installed for a Subscription.
+/// Waits until a plan completes.
 ///
 /// # Errors
 /// The plan does not complete in time, fails, or is deleted.
@@ -62,8 +79,9 @@ pub(super) async fn carried_out(
     subscription: &str,
     plan: &str,
     wait: &WaitArgs,
-) -> anyhow::Result<String> {
-    carried_out_on::<Stderr>(cluster, subscription, plan, wait, &mut Screen::stderr()).await
+) -> anyhow::Result<CarriedOut> {
+    let mut screen = Screen::stderr();
+    carried_out_on::<Stderr>(cluster, subscription, plan, wait, wait.limit(), &mut screen).await
 }
 
 /// Waits until a Subscription has a plan with steps.
@@ -74,7 +92,7 @@ async fn made<W: Write>(
     screen: &mut Screen<W>,
 ) -> anyhow::Result<InstallPlan> {
     let namespace = cluster.namespace.as_str();
-    let mut plan = None;
+    let (mut plan, mut failure): (Option<InstallPlan>, Option<String>) = (None, None);
     let mut waits = String::new();
     let colours = screen.colours();
     let outcome = until(screen, wait.limit(), async || {
@@ -86,9 +104,15 @@ async fn made<W: Write>(
         plan = operator.plan.filter(is_made).cloned();
         let node = gathered.tree(&operator, &cluster.commands);
         waits = node.waits_for();
-        let outcome = match plan.is_some() {
-            true => Outcome::Done,
-            false => Outcome::Waits,
+        // As after a failed plan, waiting longer does not help.
+        failure = operator
+            .subscription
+            .and_then(|found| told(found, condition::BUNDLE_UNPACK_FAILED))
+            .map(str::to_owned);
+        let outcome = match (plan.is_some(), failure.is_some()) {
+            (true, _) => Outcome::Done,
+            (false, true) => Outcome::Over,
+            (false, false) => Outcome::Waits,
         };
         Ok(look_at(std::slice::from_ref(&node), colours, outcome))
     });
@@ -97,25 +121,33 @@ async fn made<W: Write>(
         let explain = cluster
             .commands
             .told("explain {}", &[subscription], Some(namespace));
-        anyhow!(
-            "no InstallPlan within {} s: {waits}; OLM continues in the background, see `{explain}`",
-            wait.timeout().as_secs()
-        )
+        match failure {
+            Some(cause) => anyhow!(
+                "stopped waiting: OLM reports {}: {cause}; see `{explain}`",
+                condition::BUNDLE_UNPACK_FAILED
+            ),
+            None => anyhow!(
+                "no InstallPlan within {} s: {waits}; OLM continues in the background, see `{explain}`",
+                wait.timeout().as_secs()
+            ),
+        }
     })
 }
 
+/// Waits until a plan completes, for at most `left`. Messages name the time of `wait`, which the user set.
 async fn carried_out_on<W: Write>(
     cluster: &Cluster,
     subscription: &str,
     plan: &str,
     wait: &WaitArgs,
+    left: Option<Duration>,
     screen: &mut Screen<W>,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<CarriedOut> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let mut last: Option<InstallPlan> = None;
-    let mut waits = String::new();
+    let mut node: Option<Node> = None;
     let colours = screen.colours();
-    let outcome = until(screen, wait.limit(), async || {
+    let outcome = until(screen, left, async || {
         let found = get::<InstallPlan>(client, namespace, plan).await?;
         let found =
             found.ok_or_else(|| anyhow!("InstallPlan {plan} no longer exists in namespace {namespace}"))?;
@@ -126,27 +158,30 @@ async fn carried_out_on<W: Write>(
         };
         last = Some(found);
         let gathered = gathered(client, Some(namespace), Some(subscription)).await?;
-        let nodes: Vec<Node> = match gathered.find(namespace, subscription, &cluster.commands) {
-            Ok(operator) => vec![gathered.tree(&operator, &cluster.commands)],
-            // A plan also completes without its Subscription.
-            Err(_) => Vec::new(),
-        };
-        waits = nodes.first().map(Node::waits_for).unwrap_or_default();
-        Ok(look_at(&nodes, colours, outcome))
+        // A plan also completes without its Subscription.
+        let operator = gathered.find(namespace, subscription, &cluster.commands).ok();
+        node = operator.map(|operator| gathered.tree(&operator, &cluster.commands));
+        Ok(look_at(node.as_slice(), colours, outcome))
     });
     let outcome = outcome.await?;
     let Some(last) = last else {
         bail!("no answer from the cluster within {} s", wait.timeout().as_secs());
     };
     match outcome {
-        Outcome::Done => Ok(installed(cluster, subscription, &last).await),
+        Outcome::Done => Ok(CarriedOut {
+            csv: installed(cluster, subscription, &last).await,
+            waits: node
+                .filter(|node| !node.is_fine_for_now())
+                .map(|node| node.waits_for()),
+        }),
         Outcome::Over => {
             let message = last.status.and_then(|status| status.message).unwrap_or_default();
             bail!("InstallPlan {plan} failed: {message}")
         }
         Outcome::Waits => bail!(
-            "InstallPlan {plan} did not complete within {} s: {waits}; OLM continues in the background, see `{}`",
+            "InstallPlan {plan} did not complete within {} s: {}; OLM continues in the background, see `{}`",
             wait.timeout().as_secs(),
+            node.as_ref().map(Node::waits_for).unwrap_or_default(),
             cluster
                 .commands
                 .told("status {} --watch", &[subscription], Some(namespace))

@@ -37,6 +37,9 @@ const MAX_OBJECTS: u32 = 500;
 /// There is no such operator, or it has operands without a strategy for them. A request to the API server fails, or the deletion
 /// does not complete in time.
 pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
+    if let Some(text) = without_effect(args) {
+        printer::warning(text);
+    }
     let cluster = Cluster::connect(&args.connection).await?;
     let removal = Box::pin(look(&cluster, args)).await?;
     printer::data(&removal.to_string())?;
@@ -59,6 +62,12 @@ pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
     let wait = args.wait.or(UPSTREAM_TIMEOUT);
     let is_gone = remove(client, &removal, &wait, &mut screen, &mut tell).await?;
     Ok(Verdict::when(is_gone))
+}
+
+/// Returns a warning about a flag that has no effect.
+fn without_effect(args: &UninstallArgs) -> Option<&'static str> {
+    let is_alone = !slice(&args.delete_operator_group_names).is_empty() && !args.deletes_groups();
+    is_alone.then_some("--delete-operator-group-names has no effect without --delete-operator-groups")
 }
 
 /// Returns the question to the user.

@@ -64,13 +64,16 @@ pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
         return follow(&cluster, &subscriptions, args).await;
     }
     let limit = args.wait.or(UPSTREAM_TIMEOUT);
-    let csv = Box::pin(rollout::carried_out(&cluster, &name, &plan, &limit)).await?;
+    let done = Box::pin(rollout::carried_out(&cluster, &name, &plan, &limit)).await?;
     // With JSON or YAML, stdout contains only the document.
     if args.approve.output.document().is_none() {
         printer::data(&format!(
             "operator {:?} upgraded; installed csv is {:?}\n",
-            args.approve.name, csv
+            args.approve.name, done.csv
         ))?;
+    }
+    if let Some(warning) = done.warning(&cluster, &name) {
+        printer::warning(&warning);
     }
     Ok(Verdict::Fine)
 }

@@ -10,9 +10,15 @@ pub(super) fn true_conditions(subscription: &Subscription) -> impl Iterator<Item
     conditions.filter(|found| found.status == condition::TRUE)
 }
 
-/// Returns the message of a condition that is true.
+/// Returns the message of a condition that is true; its reason or type if it has none.
 pub(crate) fn told<'a>(subscription: &'a Subscription, type_: &str) -> Option<&'a str> {
     let found = true_conditions(subscription).find(|found| found.type_ == type_)?;
-    let text = found.message.as_deref().or(found.reason.as_deref());
+    let text = message(subscription, type_).or(found.reason.as_deref());
     Some(text.unwrap_or(&found.type_))
+}
+
+/// Returns the message of a condition that is true; `None` if it is empty.
+pub(super) fn message<'a>(subscription: &'a Subscription, type_: &str) -> Option<&'a str> {
+    let found = true_conditions(subscription).find(|found| found.type_ == type_)?;
+    found.message.as_deref().filter(|message| !message.is_empty())
 }

@@ -3,12 +3,13 @@
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt as _;
 use olm_api::condition::subscription as condition;
+use olm_api::labels;
 use olm_api::v1alpha1::{
     ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase, Subscription,
 };
 use serde::Serialize;
 
-use super::conditions::{told, true_conditions};
+use super::conditions::{message, told, true_conditions};
 use super::{Operator, plan_name};
 use crate::terminal::Mark;
 
@@ -81,7 +82,10 @@ impl Operator<'_> {
         };
         if let Some(subscription) = self.subscription {
             let of_subscription = failure(subscription, self.current)
-                .or_else(|| self.plan.and_then(|plan| of_plan(plan, on_its_way)))
+                .or_else(|| {
+                    let pending = message(subscription, condition::INSTALL_PLAN_PENDING);
+                    self.plan.and_then(|plan| of_plan(plan, pending, on_its_way))
+                })
                 .or_else(|| waiting(subscription, self.current, on_its_way));
             if let Some(verdict) = of_subscription {
                 return verdict;
@@ -181,27 +185,52 @@ fn failure(subscription: &Subscription, current: Option<&ClusterServiceVersion>)
     None
 }
 
-/// Returns the state of an InstallPlan; `None` if it is complete.
-fn of_plan(plan: &InstallPlan, on_its_way: State) -> Option<Verdict> {
+/// Returns the message of an InstallPlan's status; `None` if it is empty.
+pub(super) fn own_message(plan: &InstallPlan) -> Option<&str> {
+    let message = plan.status.as_ref()?.message.as_deref();
+    message.filter(|message| !message.is_empty())
+}
+
+/// Returns the upgrade policy that delays an InstallPlan.
+pub(super) fn policy(plan: &InstallPlan) -> Option<&str> {
+    let text = plan.annotations().get(labels::UPGRADE_WAITS)?;
+    plan.waits_for_approval().then_some(text.as_str())
+}
+
+/// Returns the reason why an InstallPlan waits: its message and its policy. Without them it is `pending`, the message of the
+/// Subscription's condition.
+pub(super) fn cause(plan: &InstallPlan, pending: Option<&str>) -> Option<String> {
+    let texts: Vec<&str> = own_message(plan).into_iter().chain(policy(plan)).collect();
+    match texts.is_empty() {
+        true => pending.map(str::to_owned),
+        false => Some(texts.join("; ")),
+    }
+}
+
+/// Returns the state of an InstallPlan; `None` if it is complete. `pending` is the message of the Subscription's condition.
+fn of_plan(plan: &InstallPlan, pending: Option<&str>, on_its_way: State) -> Option<Verdict> {
     let name = plan.name_any();
-    let message = plan.status.as_ref().and_then(|status| status.message.as_deref());
     match plan.phase() {
         InstallPlanPhase::Complete => None,
         InstallPlanPhase::Failed => {
-            let message = message.unwrap_or("no reason given");
+            let message = own_message(plan).unwrap_or("no reason given");
             Some(Verdict::new(
                 State::Failed,
                 format!("InstallPlan {name}: {message}"),
             ))
         }
-        InstallPlanPhase::RequiresApproval if !plan.spec.approved => Some(Verdict::new(
-            State::RequiresApproval,
-            format!("waiting for approval of InstallPlan {name}"),
-        )),
+        InstallPlanPhase::RequiresApproval if !plan.spec.approved => {
+            let text = match (policy(plan), cause(plan, pending)) {
+                (Some(_), Some(cause)) => format!("InstallPlan {name}: {cause}"),
+                (None, Some(cause)) => format!("waiting for approval of InstallPlan {name}: {cause}"),
+                (_, None) => format!("waiting for approval of InstallPlan {name}"),
+            };
+            Some(Verdict::new(State::RequiresApproval, text))
+        }
         _ => {
-            let text = message.map_or_else(
+            let text = cause(plan, pending).map_or_else(
                 || format!("waiting for InstallPlan {name} to complete"),
-                |message| format!("InstallPlan {name}: {message}"),
+                |cause| format!("InstallPlan {name}: {cause}"),
             );
             Some(Verdict::new(on_its_way, text))
         }

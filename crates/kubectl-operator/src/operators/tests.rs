@@ -361,3 +361,135 @@ fn a_plan_that_waits_shows_what_it_changes_and_no_other() {
     "#);
     assert!(tree(true).objects[0].notes.is_empty());
 }
+
+#[test]
+fn a_plan_waits_for_its_own_cause_or_for_that_of_the_subscription() {
+    let policy = "waiting by policy: the maintenance window opens at 2026-01-03T02:00:00+00:00";
+    let both = format!("no group; {policy}");
+    let approve = "see kubectl operator approve install-1 -n shop";
+    let held = "RequiresApproval";
+    for (phase, own, annotation, pending, of_subscription, of_plan) in [
+        (
+            held,
+            "",
+            "",
+            "",
+            "waiting for approval of InstallPlan install-1".to_owned(),
+            format!("RequiresApproval, waiting for approval, {approve}"),
+        ),
+        (
+            held,
+            "",
+            "",
+            "no group",
+            "waiting for approval of InstallPlan install-1: no group".to_owned(),
+            format!("RequiresApproval, no group; waiting for approval, {approve}"),
+        ),
+        (
+            held,
+            "",
+            policy,
+            policy,
+            format!("InstallPlan install-1: {policy}"),
+            format!("RequiresApproval, {policy}; to approve it now, {approve}"),
+        ),
+        (
+            held,
+            "no group",
+            policy,
+            both.as_str(),
+            format!("InstallPlan install-1: {both}"),
+            format!("RequiresApproval, {both}; to approve it now, {approve}"),
+        ),
+        (
+            "Installing",
+            "",
+            "",
+            "unpacking a.",
+            "InstallPlan install-1: unpacking a.".to_owned(),
+            "Installing, unpacking a.".to_owned(),
+        ),
+        (
+            "Installing",
+            "retrying",
+            "",
+            "former",
+            "InstallPlan install-1: retrying".to_owned(),
+            "Installing, retrying".to_owned(),
+        ),
+        (
+            "Installing",
+            "",
+            "",
+            "",
+            "waiting for InstallPlan install-1 to complete".to_owned(),
+            "Installing, waiting for OLM to create its objects".to_owned(),
+        ),
+    ] {
+        let conditions = json!([{"type": "InstallPlanPending", "status": "True", "message": pending}]);
+        let status = json!({"installPlanRef": {"name": "install-1"}, "conditions": conditions});
+        let mut waits = plan("install-1", phase, phase != held);
+        waits["status"]["message"] = json!(own);
+        if !annotation.is_empty() {
+            waits["metadata"]["annotations"] = json!({olm_api::labels::UPGRADE_WAITS: annotation});
+        }
+        let (verdict, text) = one([subscription("db", &status), waits]);
+        assert_eq!(verdict.message, of_subscription);
+        assert!(
+            text.ends_with(&format!("InstallPlan install-1: {of_plan}")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn list_and_status_agree_on_what_is_installed() {
+    let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"});
+    for (phase, is_upgrade, installed) in [
+        ("Installing", true, "1.0.0"),
+        ("Failed", true, "1.0.0"),
+        ("Succeeded", true, "2.0.0"),
+        ("Installing", false, ""),
+        ("Succeeded", false, "2.0.0"),
+    ] {
+        let mut objects = vec![subscription("db", &status), csv("2.0.0", phase, "")];
+        if is_upgrade {
+            objects[1]["spec"]["replaces"] = json!("etcd.v1.0.0");
+            objects.push(csv("1.0.0", "Replacing", ""));
+        }
+        let gathered = gathered_of(objects);
+        let operators = gathered.operators();
+        let row = operators[0].row();
+        assert_eq!(row.installed_version, installed, "{phase} {is_upgrade}");
+        assert_eq!(row.current_version, "2.0.0");
+        let tree = gathered.tree(&operators[0], &CommandLine::default());
+        let line = lines(&[tree], Colours(false)).swap_remove(0);
+        let told = line
+            .split_once(" (")
+            .and_then(|(_, rest)| rest.split_once(" installed)"));
+        assert_eq!(
+            told.map_or("", |(version, _)| version),
+            installed,
+            "{phase} {is_upgrade}: {line}"
+        );
+    }
+}
+
+#[test]
+fn what_a_failed_version_did_not_create_does_not_hide_its_cause() {
+    let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0"});
+    let mut gathered = gathered_of([subscription("db", &status), csv("1.0.0", "Failed", "no group")]);
+    gathered
+        .workloads
+        .insert(("shop".to_owned(), "etcd".to_owned()), Workload::default());
+    let tree = gathered.tree(&gathered.operators()[0], &CommandLine::default());
+    assert_eq!(
+        tree.waits_for(),
+        "ClusterServiceVersion etcd.v1.0.0: Failed, no group"
+    );
+    let text = lines(&[tree], Colours(false)).join("\n");
+    assert!(
+        text.ends_with("Deployment etcd: Missing, ClusterServiceVersion etcd.v1.0.0 failed"),
+        "{text}"
+    );
+}

@@ -12,8 +12,9 @@ use olm_api::v1alpha1::{
 };
 use serde::Serialize;
 
-use super::conditions::true_conditions;
-use super::{Gathered, Operator, State, Workload, plan_name, version};
+use super::conditions::{message, true_conditions};
+use super::state::{cause, own_message, policy};
+use super::{Gathered, Operator, State, Workload, plan_name};
 use crate::command_line::CommandLine;
 use crate::preview::diff;
 use crate::terminal::{Colours, Mark, below_first, plain};
@@ -22,6 +23,8 @@ use crate::terminal::{Colours, Mark, below_first, plain};
 const MAX_PODS: usize = 10;
 /// Maximum number of requirements named per ClusterServiceVersion.
 const MAX_REQUIREMENTS: usize = 5;
+/// State of an object that does not exist.
+const MISSING: &str = "Missing";
 
 /// An object and its state.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -91,13 +94,20 @@ impl Node {
             || self.needs_somebody() && self.objects.iter().any(runs) && !self.objects.iter().any(has_failed)
     }
 
-    /// Returns what it waits for, as the line of the deepest object that is not ready.
+    /// Returns what it waits for, as the line of the deepest object that is not ready. Objects that only wait for a failed one
+    /// do not hide its cause.
     pub(crate) fn waits_for(&self) -> String {
-        let below = self.objects.iter().find(|object| !object.is_fine());
-        match below {
+        let has_failed = self.has_failed();
+        let mut below = self.objects.iter();
+        match below.find(|object| !object.is_fine() && object.has_failed() == has_failed) {
             Some(object) => object.waits_for(),
             None => self.line(),
         }
+    }
+
+    /// Returns true if the object or one below it failed.
+    fn has_failed(&self) -> bool {
+        self.mark == Mark::Bad || self.objects.iter().any(Self::has_failed)
     }
 
     fn full_name(&self) -> String {
@@ -185,18 +195,12 @@ impl Gathered {
                     node.namespace = operator.namespace();
                     node
                 }
-                None => Node::new(OWNER_KIND_CSV, &operator.name(), Mark::Waits, "Missing"),
+                None => Node::new(OWNER_KIND_CSV, &operator.name(), Mark::Waits, MISSING),
             };
         };
         let verdict = operator.verdict();
         let verdict_state = verdict.state;
-        let installed = match (verdict_state, operator.former()) {
-            (State::Upgrading, Some(former)) => version(Some(former), &former.name_any()),
-            // The version reported as installed is still being installed.
-            (State::Installing, _) => String::new(),
-            _ => operator.row().installed_version,
-        };
-        let state = match (verdict_state.as_str(), installed.as_str()) {
+        let state = match (verdict_state.as_str(), operator.row().installed_version.as_str()) {
             (state, "") => state.to_owned(),
             (state, installed) => format!("{state} ({installed} installed)"),
         };
@@ -205,12 +209,13 @@ impl Gathered {
         node.namespace = operator.namespace();
         node.more = (verdict_state == State::Unresolved)
             .then(|| commands.told("explain {}", &[&node.name], Some(&node.namespace)));
+        let pending = message(subscription, condition::subscription::INSTALL_PLAN_PENDING);
         let way = self.ways.get(&(node.namespace.clone(), node.name.clone()));
         node.notes.extend(way.cloned());
         let status = subscription.status.as_ref();
         if let Some(name) = status.and_then(plan_name) {
             node.objects.push(match operator.plan {
-                Some(plan) => plan_node(plan, &operator.namespace(), commands),
+                Some(plan) => plan_node(plan, pending, &operator.namespace(), commands),
                 None if self.unasked.contains(&(operator.namespace(), name.to_owned())) => {
                     Node::new("InstallPlan", name, Mark::Waits, "Unknown")
                         .with("skipped because there are too many")
@@ -224,7 +229,7 @@ impl Gathered {
             let reference = &catalog.catalog_source_ref;
             let text = |text: &Option<String>| text.clone().unwrap_or_default();
             let (name, namespace) = (text(&reference.name), text(&reference.namespace));
-            let see = commands.told("catalog list", &[], Some(&namespace));
+            let see = commands.told("catalog list -o wide", &[], Some(&namespace));
             let (mark, why) = match verdict_state {
                 // The operator runs despite it.
                 State::Ready => (Mark::Fine, "so there are no upgrades"),
@@ -286,7 +291,11 @@ impl Gathered {
         let namespace = csv.namespace().unwrap_or_default();
         for name in deployments(csv) {
             if let Some(workload) = self.workloads.get(&(namespace.clone(), name.to_owned())) {
-                node.objects.push(workload_node(name, workload));
+                let mut deployment = workload_node(name, workload);
+                if *phase == Phase::Failed && deployment.state == MISSING {
+                    deployment.message = format!("ClusterServiceVersion {} failed", csv.name_any());
+                }
+                node.objects.push(deployment);
             }
         }
         node
@@ -331,7 +340,8 @@ fn unmet(csv: &ClusterServiceVersion) -> Option<String> {
     }
 }
 
-fn plan_node(plan: &InstallPlan, namespace: &str, commands: &CommandLine) -> Node {
+/// Returns the node of an InstallPlan. `pending` is the message of the Subscription's condition.
+fn plan_node(plan: &InstallPlan, pending: Option<&str>, namespace: &str, commands: &CommandLine) -> Node {
     let phase = plan.phase();
     let status = plan.status.as_ref();
     let mark = match phase {
@@ -359,14 +369,21 @@ fn plan_node(plan: &InstallPlan, namespace: &str, commands: &CommandLine) -> Nod
         Mark::Fine => String::new(),
         _ if waits_for_somebody => {
             let approve = commands.told("approve {}", &[&plan.name_any()], Some(namespace));
-            format!("waiting for approval, see {approve}")
+            match (policy(plan), cause(plan, pending)) {
+                (Some(_), Some(cause)) => format!("{cause}; to approve it now, see {approve}"),
+                (None, Some(cause)) => format!("{cause}; waiting for approval, see {approve}"),
+                (_, None) => format!("waiting for approval, see {approve}"),
+            }
         }
         _ => {
-            let told = status.and_then(|status| status.message.clone());
-            let told = told.into_iter().chain(unpacking).collect::<Vec<_>>();
-            match told.is_empty() {
-                true => "waiting for its steps".to_owned(),
-                false => told.join("; "),
+            let own = own_message(plan).map(str::to_owned);
+            let told: Vec<String> = own.into_iter().chain(unpacking).collect();
+            match (told.is_empty(), mark) {
+                (false, _) => told.join("; "),
+                (true, Mark::Bad) => "no reason given".to_owned(),
+                (true, _) => pending
+                    .unwrap_or("waiting for OLM to create its objects")
+                    .to_owned(),
             }
         }
     };
@@ -383,7 +400,7 @@ fn workload_node(name: &str, workload: &Workload) -> Node {
     let mut node = match (&workload.deployment, &workload.unread) {
         (Some(deployment), _) => deployment_node(name, deployment),
         (None, None) => {
-            Node::new("Deployment", name, Mark::Waits, "Missing").with("waiting for OLM to create it")
+            Node::new("Deployment", name, Mark::Waits, MISSING).with("waiting for OLM to create it")
         }
         // A Deployment that may not be read does not block.
         (None, Some(_)) => Node::new("Deployment", name, Mark::Fine, "Unknown"),

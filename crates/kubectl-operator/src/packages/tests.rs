@@ -138,6 +138,11 @@ fn a_package_that_is_not_there_is_told_with_those_like_it() {
             "no catalog for this namespace has a package ETC; did you mean etcd?",
         ),
         (
+            "vualt",
+            None,
+            "no catalog for this namespace has a package vualt; did you mean vault?",
+        ),
+        (
             "nope",
             None,
             "no catalog for this namespace has a package nope; list all 3 packages with `kubectl operator list-available -n shop`",

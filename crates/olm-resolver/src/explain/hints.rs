@@ -113,6 +113,9 @@ impl Hints {
 
     /// Describes the catalogs that offer a package, or else all catalogs.
     fn offers(&self, package: &str) -> String {
+        if package.is_empty() {
+            return "the subscription names no package: set spec.name".to_owned();
+        }
         let keys = |has_it: bool| -> Vec<String> {
             self.readable()
                 .filter(|(_, snapshot)| !has_it || snapshot.has_package(package))

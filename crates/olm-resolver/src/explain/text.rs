@@ -91,8 +91,10 @@ fn root_cause(reason: &Reason) -> String {
     }
 }
 
+/// Returns the names of bundles with their origins: two catalogs may have the same bundle.
 fn names(members: &[BundleId]) -> String {
-    list(members.iter().map(BundleId::csv))
+    let names: Vec<String> = members.iter().map(BundleId::plain).collect();
+    list(names.iter().map(String::as_str))
 }
 
 /// Shortens to at most one character less than [`FIRST_LINE`]. The end is kept, and the number of cut
@@ -154,4 +156,30 @@ pub fn cut(text: &str, limit: usize) -> String {
         end -= 1;
     }
     format!("{}{ELLIPSIS}", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::CatalogKey;
+
+    #[test]
+    fn rivals_are_named_with_their_origins() {
+        let catalog = CatalogKey {
+            name: "cat".to_owned(),
+            namespace: "olm".to_owned(),
+        };
+        let members = vec![
+            BundleId::of_installed("ns", "etcd.v1"),
+            BundleId::of_catalog(&catalog, "stable", "etcd.v1"),
+        ];
+        let reason = Reason::OneProvider {
+            api: "Etcd (example.com/v1)".to_owned(),
+            members,
+        };
+        assert_eq!(
+            root_cause(&reason),
+            "only one of etcd.v1 (installed), etcd.v1 (channel stable of catalog olm/cat) may provide API Etcd (example.com/v1)"
+        );
+    }
 }

@@ -137,6 +137,18 @@ subscriptions:
 }
 
 #[test]
+fn a_subscription_without_a_package_is_told_what_to_set() {
+    let (_, text) = told(&question(
+        "subscriptions:\n- {name: s, package: '', channel: stable}",
+        &[],
+    ));
+    assert!(
+        text.contains("the subscription names no package: set spec.name"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_misspelt_name_is_recognised_and_its_correction_tried() {
     let objects = |spec: &str| format!("subscriptions:\n- {{name: s, {spec}}}");
     for (spec, hint, fix) in [

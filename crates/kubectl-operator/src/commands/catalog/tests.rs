@@ -91,6 +91,16 @@ fn a_catalog_is_made_of_what_was_said_of_it() {
     );
 }
 
+#[test]
+fn a_name_that_olm_cannot_serve_is_refused() {
+    check_name(&"c".repeat(63)).unwrap();
+    let error = check_name(&"c".repeat(64)).unwrap_err().to_string();
+    assert!(
+        error.contains("limited to 63 characters, but has 64; choose a shorter name"),
+        "{error}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn adding_ends_when_the_catalog_is_ready_and_shows_what_it_waits_for() {
     let cluster = cluster();

@@ -71,6 +71,16 @@ impl Diagnosis {
         (self.fine.is_empty() && self.findings.iter().all(unknown)).then_some(&first.cause)
     }
 
+    /// Returns the remedies that the text contains.
+    pub(super) fn remedies(&self) -> String {
+        let known = self
+            .findings
+            .iter()
+            .filter(|finding| finding.severity != Severity::NotChecked);
+        let remedies: Vec<&str> = known.map(|finding| finding.remedy.as_str()).collect();
+        remedies.join("\n")
+    }
+
     /// Returns the text: each finding with its remedy, then the counts.
     pub(crate) fn text(&self, is_wide: bool, colours: Colours) -> String {
         let mut text = String::new();

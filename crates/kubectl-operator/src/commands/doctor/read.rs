@@ -20,7 +20,7 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use olm_api::labels;
 use olm_api::v1::OperatorGroup;
-use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription, SubscriptionState};
+use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription};
 use tokio::time::Instant;
 
 use super::catalogs::is_ready;
@@ -28,7 +28,7 @@ use super::finding::is_name;
 use super::observed::{Bound, Copied, Observed, Owned, Read};
 use crate::args::doctor::OlmNamespaces;
 use crate::gather::originals;
-use crate::operators::{Key, plan_name};
+use crate::operators::{Key, open_plan};
 use crate::reader::{Unreadable, answer, api, get, has_namespace, list_readable, place};
 use crate::turns::{in_turn, keys_in_turn};
 
@@ -419,11 +419,7 @@ impl Reader<'_> {
     ) -> BTreeMap<Key, Read<Option<olm_api::v1alpha1::InstallPlan>>> {
         let open: BTreeSet<Key> = subscriptions
             .iter()
-            .filter_map(|subscription| {
-                let status = subscription.status.as_ref()?;
-                let name = plan_name(status).filter(|_| status.state != SubscriptionState::AtLatestKnown)?;
-                Some((subscription.namespace()?, name.to_owned()))
-            })
+            .filter_map(open_plan)
             .filter(|key| is_name(&key.1))
             .collect();
         let mut found = BTreeMap::new();

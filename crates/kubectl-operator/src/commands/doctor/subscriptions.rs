@@ -43,17 +43,23 @@ pub(super) fn catalogs(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
                 ));
             }
             Some(Ok(None)) | None => {
-                let cause = match is_unnamed {
-                    true => "it names no catalog (spec.source, spec.sourceNamespace)".to_owned(),
-                    false => format!("its catalog {}/{} does not exist", plain(&key.0), plain(&key.1)),
+                let named = named(subscription);
+                let (cause, remedy) = match is_unnamed {
+                    true => (
+                        "it names no catalog (spec.source, spec.sourceNamespace)".to_owned(),
+                        format!(
+                            "kubectl patch subscription {named} --type merge -p \
+                             '{{\"spec\":{{\"source\":\"CATALOG\",\"sourceNamespace\":\"{}\"}}}}'; list all with \
+                             kubectl operator catalog list -A",
+                            word(&observed.global)
+                        ),
+                    ),
+                    // It names the catalogs that have the package.
+                    false => (
+                        format!("its catalog {}/{} does not exist", plain(&key.0), plain(&key.1)),
+                        format!("kubectl operator explain {named}"),
+                    ),
                 };
-                let remedy = format!(
-                    "kubectl patch subscription {} --type merge -p \
-                     '{{\"spec\":{{\"source\":\"CATALOG\",\"sourceNamespace\":\"{}\"}}}}'; list all with \
-                     kubectl operator catalog list -A",
-                    named(subscription),
-                    word(&observed.global)
-                );
                 findings.push(Finding::error(about(subscription), cause, remedy));
             }
         }

@@ -1,5 +1,6 @@
 mod advice;
 mod calls;
+mod namespaces;
 
 use std::time::Duration;
 
@@ -354,7 +355,25 @@ async fn what_failed_or_waits_is_told_with_its_cause() {
         let found = found_after(kind, object, &json!({"status": status})).await;
         assert_eq!(found, [expected]);
     }
-    let rows: [Row; 2] = [
+    let rows: [Row; 3] = [
+        // The version is installed, and a later step of its plan fails.
+        (
+            |cluster| {
+                let retries = "retrying execution due to error: no";
+                let pending = json!([{"type": "InstallPlanPending", "status": "True", "message": retries}]);
+                was(cluster.edit(
+                    "Subscription",
+                    "shop",
+                    "db",
+                    &json!({"status": {"installPlanRef": {"name": "install-1"}, "conditions": pending}}),
+                ));
+                let mut retried = plan("install-1", "Installing", true);
+                retried["spec"]["clusterServiceVersionNames"] = json!(["etcd.v1.0.0"]);
+                retried["status"]["message"] = json!(retries);
+                cluster.put(retried);
+            },
+            "warning: Subscription shop/db: Installing: InstallPlan install-1: retrying execution due to error: no",
+        ),
         (
             |cluster| {
                 cluster.edit(
@@ -420,6 +439,8 @@ async fn what_may_not_be_read_is_not_fine() {
             "{kind}"
         );
         assert_eq!(diagnosis.no_answer(), None);
+        // There is no command to add flags to.
+        assert_eq!(diagnosis.remedies(), "");
     }
 }
 
@@ -459,17 +480,6 @@ async fn no_command_is_written_by_who_made_the_object() {
     for finding in &diagnosis.findings {
         assert!(!finding.remedy.contains("reboot"), "{finding:?}");
         assert!(!finding.remedy.contains("list-available -x"), "{finding:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_namespace_without_operators_is_told_so() {
-    let cluster = cluster();
-    let (client, _link) = cluster.connect();
-    let reader = Reader::new(&client, Duration::from_secs(60));
-    for (namespace, expected) in [(Some("shop"), false), (Some("typo"), true), (None, false)] {
-        let observed = Box::pin(observe(&reader, namespace, OLM)).await;
-        assert_eq!(observed.has_no_operators(), expected, "{namespace:?}");
     }
 }
 
@@ -562,28 +572,4 @@ fn the_worst_comes_first() {
     let mut all = [Severity::NotChecked, Severity::Warning, Severity::Error];
     all.sort();
     assert_eq!(all, [Severity::Error, Severity::Warning, Severity::NotChecked]);
-}
-
-/// Programs are in `system`, global catalogs in `olm`. Neither is searched for in the other namespace.
-#[tokio::test(start_paused = true)]
-async fn olm_may_run_elsewhere_than_where_the_global_catalogs_are() {
-    let cluster = cluster();
-    for name in ["catalog-operator", "olm-operator"] {
-        was(cluster.delete("Deployment", "olm", name));
-        cluster.put(program("system", name));
-    }
-    // This program in `olm` must not replace the search in other namespaces.
-    cluster.put(program("olm", "packageserver"));
-    for namespace in [None, Some("shop")] {
-        let found = diagnosed_in(&cluster, namespace).await;
-        let text = found.text(false, Colours(false));
-        assert!(text.contains("label in namespace olm"), "{text}");
-        assert!(text.contains("--olm-namespace"), "{text}");
-        let own = OlmNamespaces {
-            olm: "system",
-            catalogs: "olm",
-        };
-        let found = diagnosed_with(&cluster, namespace, own).await;
-        assert!(found.healthy, "{}", found.text(true, Colours(false)));
-    }
 }

@@ -20,8 +20,10 @@ use crate::reader::Unreadable;
 use crate::terminal::plain;
 use crate::writer::subject;
 
-/// Suffix for another operator that owns a kind.
-const OWNS_TOO: &str = "also owns it";
+/// Prefix of the operators that also own a kind.
+const OWNED_TOO: &str = "also owned by ";
+/// Prefix of the operators that require a kind.
+const NEEDED: &str = "needed by ";
 /// Maximum number of operands listed.
 const MAX_OPERANDS: usize = 50;
 /// Maximum number of objects listed per kind.
@@ -251,13 +253,13 @@ fn definitions(
         let is_deleted = is_named || (args.deletes_operator() && is_free);
         if args.deletes_operator() && !is_deleted {
             let why = doubt.map_or_else(
-                || others.join(", "),
+                || obstacle(&others),
                 |doubt| format!("cannot check who needs it: {doubt}"),
             );
             notes.push(format!("CustomResourceDefinition {crd} is kept: {why}"));
         }
         if is_deleted && !others.is_empty() {
-            let text = others.join(", ");
+            let text = obstacle(&others);
             bail!("cannot delete CustomResourceDefinition {crd}: {text}");
         }
         if is_deleted && let Some(doubt) = doubt {
@@ -276,25 +278,40 @@ fn definitions(
     Ok(definitions)
 }
 
-/// Returns the remaining operators that own or require a kind.
+/// Describes why a kind cannot be deleted, and what to do about it.
+fn obstacle(others: &[String]) -> String {
+    let text = others.join("; ");
+    let is_known = |other: &String| other.starts_with(OWNED_TOO) || other.starts_with(NEEDED);
+    match others.iter().any(is_known) {
+        true => format!("{text}; uninstall these first"),
+        false => text,
+    }
+}
+
+/// Returns the remaining operators that own or require a kind, as texts.
 fn others(gathered: &Gathered, namespace: &str, going: &[ClusterServiceVersion], crd: &str) -> Vec<String> {
-    let mut others = Vec::new();
+    let (mut owners, mut users) = (Vec::new(), Vec::new());
     for ((of, name), csv) in &gathered.csvs {
         if of == namespace && going.iter().any(|csv| csv.name_any() == *name) {
             continue;
         }
         let (of, name) = (plain(of), plain(name));
         if csv.spec.owned_crds().iter().any(|owned| owned.name == crd) {
-            others.push(format!("{of}/{name} {OWNS_TOO}"));
+            owners.push(format!("{of}/{name}"));
         } else if csv
             .spec
             .required_crds()
             .iter()
             .any(|required| required.name == crd)
         {
-            others.push(format!("{of}/{name} needs it"));
+            users.push(format!("{of}/{name}"));
         }
     }
+    let all = [(OWNED_TOO, owners), (NEEDED, users)].into_iter();
+    let all = all.filter(|(_, names)| !names.is_empty());
+    let mut others: Vec<String> = all
+        .map(|(prefix, names)| format!("{prefix}{}", names.join(", ")))
+        .collect();
     // An object that cannot be read may also own or require it.
     let is_told = |object: &Unreadable| mentions(&object.object["spec"]["customresourcedefinitions"], crd);
     for object in gathered.unreadable.iter().filter(|object| is_told(object)) {
@@ -395,7 +412,7 @@ impl fmt::Display for Removal {
 impl Definition {
     /// Returns true if another operator also owns it.
     fn is_owned(&self) -> bool {
-        self.others.iter().any(|other| other.ends_with(OWNS_TOO))
+        self.others.iter().any(|other| other.starts_with(OWNED_TOO))
     }
 }
 
@@ -413,7 +430,7 @@ impl fmt::Display for Definition {
         };
         let others = match self.others.is_empty() {
             true => String::new(),
-            false => format!("; {}", self.others.join(", ")),
+            false => format!("; {}", self.others.join("; ")),
         };
         match &self.objects {
             Objects::NoDefinition => writeln!(

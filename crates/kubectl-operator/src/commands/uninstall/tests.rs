@@ -93,6 +93,20 @@ async fn try_removed(cluster: &FakeCluster, removal: &Removal) -> (anyhow::Resul
     (result, told)
 }
 
+#[test]
+fn names_of_groups_without_the_flag_that_deletes_them_are_warned_of() {
+    let names = ["--delete-operator-group-names", "og"];
+    for (flag, is_warned) in [
+        ("--yes", true),
+        ("--delete-operator-groups", false),
+        ("-X", false),
+    ] {
+        let args = uninstall_args("db", &[&names[..], &[flag]].concat());
+        assert_eq!(without_effect(&args).is_some(), is_warned, "{flag}");
+    }
+    assert_eq!(without_effect(&uninstall_args("db", &[])), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_left_is_shown_and_left() {
     let cluster = cluster();
@@ -171,8 +185,8 @@ async fn the_operator_stays_while_its_objects_end() {
 #[tokio::test(start_paused = true)]
 async fn a_definition_that_others_need_does_not_go() {
     for (field, text) in [
-        ("owned", "other/etcd.v2.0.0 also owns it"),
-        ("required", "other/etcd.v2.0.0 needs it"),
+        ("owned", "also owned by other/etcd.v2.0.0"),
+        ("required", "needed by other/etcd.v2.0.0"),
     ] {
         let cluster = cluster();
         let mut other = csv("2.0.0", "Succeeded", "");
@@ -183,7 +197,10 @@ async fn a_definition_that_others_need_does_not_go() {
         let told = looked(&cluster, &[]).await.unwrap().to_string();
         assert!(told.contains(text), "{told}");
         let error = looked(&cluster, &[CRD]).await.unwrap_err().to_string();
-        assert!(error.contains(text), "{error}");
+        assert_eq!(
+            error,
+            format!("cannot delete CustomResourceDefinition {CRD}: {text}; uninstall these first")
+        );
     }
 }
 
@@ -463,6 +480,6 @@ async fn what_others_own_is_not_said_to_be_left_to_nobody() {
     other["metadata"]["namespace"] = json!("other");
     cluster.put(other);
     let text = looked(&cluster, &[]).await.unwrap().to_string();
-    assert!(text.contains("other/etcd.v9.0.0 also owns it"), "{text}");
+    assert!(text.contains("also owned by other/etcd.v9.0.0"), "{text}");
     assert!(!text.contains("no operator manages"), "{text}");
 }

@@ -96,6 +96,62 @@ async fn a_subscription_whose_version_is_gone_for_good_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_catalog_is_corrected_where_its_content_comes_from() {
+    let pods = "its pods: kubectl get pods -n olm -l olm.catalogSource=cat";
+    let edit = "kubectl edit catalogsource cat -n olm";
+    for (spec, expected) in [
+        (
+            json!({}),
+            format!("correct spec.image or spec.secrets: {edit}; {pods}"),
+        ),
+        (
+            json!({"image": null, "address": "catalog:50051"}),
+            format!("correct spec.address: {edit}"),
+        ),
+        (
+            json!({"sourceType": "configmap", "image": null, "configMap": "content"}),
+            format!(
+                "correct its ConfigMap: kubectl edit configmap content -n olm; or spec.configMap: {edit}; {pods}"
+            ),
+        ),
+    ] {
+        let cluster = cluster();
+        let status = json!({"connectionState": {"lastObservedState": "CONNECTING"}});
+        was(cluster.edit(
+            "CatalogSource",
+            "olm",
+            "cat",
+            &json!({"spec": spec, "status": status}),
+        ));
+        let told = told(&cluster).await;
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].ends_with(&format!(" → {expected}")), "{told:?}");
+    }
+    // It serves, but not as it should.
+    let cluster = cluster();
+    let status = json!({"message": "error parsing the interval"});
+    was(cluster.edit("CatalogSource", "olm", "cat", &json!({"status": status})));
+    let findings = diagnosed(&cluster).await.findings;
+    assert_eq!(findings[0].severity, Severity::Warning);
+    assert_eq!(
+        told(&cluster).await,
+        [format!(
+            "CatalogSource olm/cat: it is READY, but reports: error parsing the interval → correct what the message names: {edit}"
+        )]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_catalog_that_is_missing_is_explained_by_those_that_exist() {
+    let cluster = cluster();
+    was(cluster.edit("Subscription", "shop", "db", &json!({"spec": {"source": "no"}})));
+    assert_eq!(
+        told(&cluster).await,
+        ["Subscription shop/db: its catalog olm/no does not exist → kubectl operator explain db -n shop"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_job_has_nothing_deleted_but_what_is_of_unpacking() {
     let job = json!({"apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"namespace": "shop", "name": "app-config", "labels": {labels::BUNDLE_UNPACK_REF: "app-config"}},

@@ -10,6 +10,11 @@ async fn olm(cluster: FakeCluster, phases: &[&str]) {
     let reference = json!({"status": {"state": "UpgradePending", "currentCSV": "etcd.v1.1.0",
         "installPlanRef": {"name": "install-1", "namespace": "shop"}}});
     tokio::time::sleep(Duration::from_secs(5)).await;
+    if phases == ["BundleUnpackFailed"] {
+        let failed = json!({"status": {"conditions": [{"type": phases[0], "status": "True", "message": "no such image"}]}});
+        cluster.edit("Subscription", "shop", "etcd", &failed);
+        return;
+    }
     let made = plan("install-1", phases[0], phases[0] != "RequiresApproval");
     let mut made = made;
     made["spec"]["clusterServiceVersionNames"] = json!(["etcd.v1.1.0"]);
@@ -28,7 +33,10 @@ async fn olm(cluster: FakeCluster, phases: &[&str]) {
     }
 }
 
-async fn rolled_out(phases: &[&str], answer: bool) -> (FakeCluster, anyhow::Result<Option<String>>, usize) {
+async fn rolled_out(
+    phases: &[&str],
+    answer: bool,
+) -> (FakeCluster, anyhow::Result<Option<rollout::CarriedOut>>, usize) {
     let cluster = served();
     cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
     cluster.put(manifest("etcd", "cat"));
@@ -53,24 +61,33 @@ async fn rolled_out(phases: &[&str], answer: bool) -> (FakeCluster, anyhow::Resu
 #[tokio::test(start_paused = true)]
 async fn the_first_plan_is_approved_and_waited_for() {
     let (cluster, result, asked) = rolled_out(&["RequiresApproval", "Complete"], true).await;
-    assert_eq!(result.unwrap().as_deref(), Some("etcd.v1.1.0"));
-    assert_eq!(asked, 1);
+    let done = result.unwrap().unwrap();
+    assert_eq!((done.csv.as_str(), asked), ("etcd.v1.1.0", 1));
+    // The plan is complete, and its ClusterServiceVersion does not exist yet.
+    let (client, _link) = cluster.connect();
+    assert_eq!(
+        done.warning(&Cluster::of(client, "shop"), "etcd").as_deref(),
+        Some(
+            "etcd is not ready yet: Subscription shop/etcd: Installing, waiting for ClusterServiceVersion etcd.v1.1.0 to be created; \
+             see `kubectl operator status etcd --watch -n shop`"
+        )
+    );
     let plan = cluster.get("InstallPlan", "shop", "install-1").unwrap();
     assert_eq!(plan["spec"]["approved"], json!(true));
     // A plan that needs no approval is only awaited.
     let (_, result, asked) = rolled_out(&["Installing", "Complete"], true).await;
-    assert_eq!((result.unwrap().as_deref(), asked), (Some("etcd.v1.1.0"), 0));
+    assert_eq!((result.unwrap().unwrap().csv.as_str(), asked), ("etcd.v1.1.0", 0));
     // A failed plan ends the wait.
     let (_, result, _) = rolled_out(&["RequiresApproval", "Failed"], true).await;
     assert_eq!(
         result.unwrap_err().to_string(),
         "InstallPlan install-1 failed: no room"
     );
-    // The wait has a time limit.
+    // The wait has a time limit: the user's, although a part of it passed before the plan existed.
     let (_, result, _) = rolled_out(&["Installing"], true).await;
     let error = result.unwrap_err().to_string();
     assert!(
-        error.starts_with("InstallPlan install-1 did not complete within "),
+        error.starts_with("InstallPlan install-1 did not complete within 60 s: "),
         "{error}"
     );
     // Without the user's approval the plan keeps waiting.
@@ -78,4 +95,15 @@ async fn the_first_plan_is_approved_and_waited_for() {
     assert_eq!(result.unwrap(), None);
     let plan = cluster.get("InstallPlan", "shop", "install-1").unwrap();
     assert_eq!(plan["spec"]["approved"], json!(false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bundle_that_cannot_be_unpacked_ends_the_wait() {
+    let start = tokio::time::Instant::now();
+    let (_, result, _) = rolled_out(&["BundleUnpackFailed"], true).await;
+    assert_eq!(
+        result.unwrap_err().to_string(),
+        "stopped waiting: OLM reports BundleUnpackFailed: no such image; see `kubectl operator explain etcd -n shop`"
+    );
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
