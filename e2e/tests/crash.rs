@@ -325,13 +325,19 @@ impl Bench {
         }
         let took = began.elapsed();
         let what = format!("garbage of {} to be collected", namespace.name());
-        let (objects, phases) = self.lab.kubectl().wait(&what, PATIENCE, |_| {
-            let (objects, phases) = self.collect(namespace)?;
+        self.lab.kubectl().wait(&what, PATIENCE, |_| {
+            let (objects, _) = self.collect(namespace)?;
             Ok(match orphan(&objects) {
-                None => Ok((objects, phases)),
-                Some(orphan) => Err(format!("{orphan} refers to an owner that is gone")),
+                None => Ok(()),
+                Some(orphan) => {
+                    // The status of its Operator is written after it is gone.
+                    locked(seen).last = Instant::now();
+                    Err(format!("{orphan} refers to an owner that is gone"))
+                }
             })
         })?;
+        self.settle(namespace, kills, seen)?;
+        let (objects, phases) = self.collect(namespace)?;
         let state = normalise(&objects, namespace.name());
         let (writes, written) = {
             let seen = locked(seen);
