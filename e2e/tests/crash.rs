@@ -327,14 +327,12 @@ impl Bench {
         let what = format!("garbage of {} to be collected", namespace.name());
         self.lab.kubectl().wait(&what, PATIENCE, |_| {
             let (objects, _) = self.collect(namespace)?;
-            Ok(match orphan(&objects) {
-                None => Ok(()),
-                Some(orphan) => {
-                    // The status of its Operator is written after it is gone.
-                    locked(seen).last = Instant::now();
-                    Err(format!("{orphan} refers to an owner that is gone"))
-                }
-            })
+            let Some(orphan) = orphan(&objects) else {
+                return Ok(Ok(()));
+            };
+            // The status of its Operator is written after it is gone.
+            locked(seen).last = Instant::now();
+            Ok(Err(format!("{orphan} refers to an owner that is gone")))
         })?;
         self.settle(namespace, kills, seen)?;
         let (objects, phases) = self.collect(namespace)?;
