@@ -371,10 +371,18 @@ fn ended_by_loss(destination: &Destination, leader: &Leader, stopped: f64) -> an
         }
         // The time has whole seconds.
         let ended = ended.filter(|(at, _)| *at >= stopped.floor());
-        Ok(ended
-            .map(|(_, state)| state.clone())
-            .ok_or_else(|| status.to_string()))
+        if let Some((_, state)) = ended {
+            return Ok(Ok(state.clone()));
+        }
+        // kubelet may have removed the ended container, and its record, as soon as the next one ran.
+        let began = text(status, "/state/running/startedAt");
+        let is_new = !began.is_empty() && seconds(began)? >= stopped.floor();
+        Ok(is_new.then_some(Value::Null).ok_or_else(|| status.to_string()))
     })?;
+    if state.is_null() {
+        println!("{}: restarted, without a record of how it ended", leader.pod);
+        return Ok(());
+    }
     let said = text(&state, "/message");
     ensure!(
         state["exitCode"] == 1 && said.contains("lost leader election on lease"),
