@@ -21,7 +21,7 @@ const ROW: usize = 32;
 const LINE: usize = 20;
 const RADIUS: usize = 7;
 /// Left edge of the second column of the legend.
-const SECOND: usize = 360;
+const SECOND: usize = 400;
 
 /// Circles of the legend, by class.
 const CIRCLES: [(&str, &str); 8] = [
@@ -39,7 +39,7 @@ const LINES: [(&str, &str); 4] = [
     ("edge", "replaces"),
     ("edge skips", "skips"),
     ("edge range", "skipRange of a head"),
-    ("way", "path of OLM"),
+    ("way", "upgrade path"),
 ];
 
 /// Returns the graph as an SVG file.

@@ -30,7 +30,7 @@ pub(in super::super) fn graph(
             p.message { "This package is not in the catalog." }
         } @else {
             @if let Some(text) = &graph.deprecated { p.doubts { "deprecated: " (plain(text)) } }
-            @if steps.len() > 1 { p { "Path of OLM: " (steps.join(" → ")) @if more > 0 { " and " (more) " more steps" } } }
+            @if steps.len() > 1 { p { "Upgrade path: " (steps.join(" → ")) @if more > 0 { " and " (more) " more steps" } } }
             (jumps(&lanes))
             div.wide tabindex="0" role="region" aria-label="Drawing" { (PreEscaped(to_svg_element(graph))) }
             (shell("The same in a terminal", command))

@@ -222,7 +222,7 @@ fn a_graph_has_its_command_beside_it_and_says_what_its_stops_mean() {
     let text = text_of(&of("etcd"));
     for part in [
         "The same in a terminal kubectl operator graph etcd --catalog olm/cat -n shop",
-        "Path of OLM: etcd.v1.0.0 → etcd.v1.1.0",
+        "Upgrade path: etcd.v1.0.0 → etcd.v1.1.0",
         "etcd.v1.1.0, head in stable etcd.v1.0.0, installed in stable",
         "1.1.0  etcd.v1.1.0, head, replaces etcd.v1.0.0",
         "1.0.0  etcd.v1.0.0, installed by shop/db",
