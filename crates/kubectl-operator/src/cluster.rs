@@ -206,29 +206,21 @@ impl Cluster {
     /// # Errors
     /// A list request fails for another reason.
     pub(crate) async fn objects(&self, global: &str) -> anyhow::Result<(Vec<Document>, Vec<String>)> {
+        let read = self.listed(global).await;
+        read.map_err(|error| match format!("{error:#}") {
+            text if text.contains(&self.server) => anyhow!(text),
+            text => anyhow!("{text} (cluster {})", self.server),
+        })
+    }
+
+    /// Returns the same, with errors that may not name the cluster.
+    async fn listed(&self, global: &str) -> anyhow::Result<(Vec<Document>, Vec<String>)> {
         let namespace = self.namespace.as_str();
         let (mut objects, mut notes) = (Vec::new(), Vec::new());
-        let told = |error: anyhow::Error| self.told(&error);
-        objects.extend(
-            self.list::<Subscription>(namespace, &mut notes)
-                .await
-                .map_err(told)?,
-        );
-        objects.extend(
-            self.list::<ClusterServiceVersion>(namespace, &mut notes)
-                .await
-                .map_err(told)?,
-        );
-        objects.extend(
-            self.list::<OperatorGroup>(namespace, &mut notes)
-                .await
-                .map_err(told)?,
-        );
-        objects.extend(
-            self.list::<CatalogSource>(namespace, &mut notes)
-                .await
-                .map_err(told)?,
-        );
+        objects.extend(self.list::<Subscription>(namespace, &mut notes).await?);
+        objects.extend(self.list::<ClusterServiceVersion>(namespace, &mut notes).await?);
+        objects.extend(self.list::<OperatorGroup>(namespace, &mut notes).await?);
+        objects.extend(self.list::<CatalogSource>(namespace, &mut notes).await?);
         if global != namespace {
             match self.list::<CatalogSource>(global, &mut notes).await {
                 Ok(catalogs) => objects.extend(catalogs),
@@ -238,18 +230,10 @@ impl Cluster {
                     ));
                     objects.extend(named_catalogs(&objects, global));
                 }
-                Err(error) => return Err(self.told(&error)),
+                Err(error) => return Err(error),
             }
         }
         Ok((objects, notes))
-    }
-
-    /// Adds the cluster to an error that does not name it.
-    fn told(&self, error: &anyhow::Error) -> anyhow::Error {
-        match format!("{error:#}") {
-            told if told.contains(&self.server) => anyhow!(told),
-            told => anyhow!("{told} (cluster {})", self.server),
-        }
     }
 
     /// Returns the version of Kubernetes. Only notes depend on it, so a failure is a warning and the result `None`.

@@ -23,7 +23,7 @@ use crate::command_line::CommandLine;
 use crate::printer;
 use crate::reader::Unreadable;
 
-pub(crate) use self::conditions::told;
+pub(crate) use self::conditions::message_or_reason;
 pub(crate) use self::state::{State, Verdict};
 pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node};
 
@@ -199,8 +199,8 @@ pub(crate) fn open_plan(subscription: &Subscription) -> Option<Key> {
     let name = plan_name(status)?;
     // A plan may still retry a step after its ClusterServiceVersion is installed.
     let is_open = status.state != SubscriptionState::AtLatestKnown
-        || told(subscription, condition::INSTALL_PLAN_PENDING).is_some()
-        || told(subscription, condition::INSTALL_PLAN_FAILED).is_some();
+        || message_or_reason(subscription, condition::INSTALL_PLAN_PENDING).is_some()
+        || message_or_reason(subscription, condition::INSTALL_PLAN_FAILED).is_some();
     match is_open {
         true => Some((subscription.namespace()?, name.to_owned())),
         false => None,

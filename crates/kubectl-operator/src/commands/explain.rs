@@ -3,18 +3,18 @@
 use std::collections::BTreeSet;
 
 use anyhow::{anyhow, bail};
-use kube::ResourceExt as _;
+use kube::{Resource as _, ResourceExt as _};
 use olm_api::condition::subscription as condition;
 use olm_api::v1alpha1::Subscription;
 use olm_resolver::objects::Objects;
 use olm_resolver::plan::{Explained, Question, Unsatisfiable};
 use olm_resolver::{CatalogKey, Problem, ResolveError};
+use serde::Deserialize as _;
 
 use crate::args::{ClusterArgs, ExplainArgs};
 use crate::catalogs::Contents;
 use crate::cluster::Cluster;
-use crate::operators::told;
-use crate::reader::list_readable;
+use crate::operators::message_or_reason;
 use crate::{Verdict, catalogs, global, printer};
 
 /// Prints the explanation.
@@ -23,11 +23,9 @@ use crate::{Verdict, catalogs, global, printer};
 /// The cluster cannot be read, or does not have the Subscription.
 pub(crate) async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.cluster.connection).await?;
-    let question = question(&cluster, &args.cluster).await?;
-    let explained = explain(&question, args.subscription.as_deref())?;
-    let namespace = Some(cluster.namespace.as_str());
-    let (subscriptions, _) = list_readable::<Subscription>(&cluster.client, namespace, "").await?;
-    let (reported, failed) = reported(&subscriptions, args.subscription.as_deref());
+    let read = question(&cluster, &args.cluster).await?;
+    let explained = explain(&read.question, args.subscription.as_deref())?;
+    let (reported, failed) = reported(&read.subscriptions, args.subscription.as_deref());
     match args.output.document() {
         None => {
             let text = format!("{explained}{reported}");
@@ -56,7 +54,7 @@ fn reported(subscriptions: &[Subscription], name: Option<&str>) -> (String, bool
             (condition::INSTALL_PLAN_PENDING, false),
             (condition::INSTALL_PLAN_FAILED, true),
         ] {
-            if let Some(message) = told(subscription, type_) {
+            if let Some(message) = message_or_reason(subscription, type_) {
                 text.push_str(&format!("{subject}: OLM reports {type_}: {message}\n"));
                 failed |= is_failure;
             }
@@ -65,19 +63,29 @@ fn reported(subscriptions: &[Subscription], name: Option<&str>) -> (String, bool
     (text, failed)
 }
 
-/// Returns the state of the namespace and the contents of its catalogs.
+/// What was read of a namespace.
+pub(super) struct Read {
+    /// Its state, and the contents of its catalogs.
+    pub question: Question,
+    /// Its Subscriptions.
+    pub subscriptions: Vec<Subscription>,
+    /// Objects that are excluded, and why.
+    pub notes: Vec<String>,
+}
+
+/// Reads the state of the namespace and the contents of its catalogs, and prints the notes as warnings.
 ///
 /// # Errors
 /// The cluster cannot be read.
-async fn question(cluster: &Cluster, args: &ClusterArgs) -> anyhow::Result<Question> {
+async fn question(cluster: &Cluster, args: &ClusterArgs) -> anyhow::Result<Read> {
     let contents =
         async |keys: &BTreeSet<CatalogKey>| Box::pin(catalogs::read(&cluster.client, keys)).await.contents;
-    let (question, notes) = question_with(cluster, args, contents).await?;
-    notes.iter().for_each(|text| printer::warning(text));
-    Ok(question)
+    let read = question_with(cluster, args, contents).await?;
+    read.notes.iter().for_each(|text| printer::warning(text));
+    Ok(read)
 }
 
-/// Returns the same with given catalog contents, and notes about objects that are excluded.
+/// Does the same with given catalog contents, and prints nothing.
 ///
 /// # Errors
 /// The cluster cannot be read.
@@ -85,11 +93,16 @@ pub(super) async fn question_with(
     cluster: &Cluster,
     args: &ClusterArgs,
     contents: impl AsyncFnOnce(&BTreeSet<CatalogKey>) -> Contents,
-) -> anyhow::Result<(Question, Vec<String>)> {
+) -> anyhow::Result<Read> {
     let given = args.global_catalog_namespace.as_deref();
     let found = global::find(&cluster.client, given, Some(&cluster.namespace)).await;
     let global = found.catalogs.as_str();
     let (objects, notes) = cluster.objects(global).await?;
+    let subscriptions = objects
+        .iter()
+        .filter(|document| document.object["kind"] == Subscription::kind(&()).as_ref())
+        .map(|document| Subscription::deserialize(&document.object))
+        .collect::<Result<_, _>>()?;
     let objects = Objects::of(objects)?;
     let namespace = objects.namespace(Some(&cluster.namespace)).map_err(|error| {
         // The excluded objects may be the cause.
@@ -99,7 +112,11 @@ pub(super) async fn question_with(
     let contents = contents(&objects.catalog_keys(&namespace)).await;
     let mut question = objects.question(&namespace, global, contents);
     question.problem.runtime_constraints = args.runtime_constraints()?;
-    Ok((question, notes))
+    Ok(Read {
+        question,
+        subscriptions,
+        notes,
+    })
 }
 
 /// Explains one Subscription, or all.

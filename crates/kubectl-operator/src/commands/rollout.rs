@@ -13,7 +13,7 @@ use super::approve::{self, PLAN_PREFIX, Shown};
 use super::status::gathered;
 use crate::args::shared::WaitArgs;
 use crate::cluster::Cluster;
-use crate::operators::{Node, flat, lines, told};
+use crate::operators::{Node, flat, lines, message_or_reason};
 use crate::reader::get;
 use crate::watch::{Look, Outcome, Screen, until};
 
@@ -107,7 +107,7 @@ async fn made<W: Write>(
         // As after a failed plan, waiting longer does not help.
         failure = operator
             .subscription
-            .and_then(|found| told(found, condition::BUNDLE_UNPACK_FAILED))
+            .and_then(|found| message_or_reason(found, condition::BUNDLE_UNPACK_FAILED))
             .map(str::to_owned);
         let outcome = match (plan.is_some(), failure.is_some()) {
             (true, _) => Outcome::Done,

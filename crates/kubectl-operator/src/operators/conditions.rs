@@ -11,7 +11,7 @@ pub(super) fn true_conditions(subscription: &Subscription) -> impl Iterator<Item
 }
 
 /// Returns the message of a condition that is true; its reason or type if it has none.
-pub(crate) fn told<'a>(subscription: &'a Subscription, type_: &str) -> Option<&'a str> {
+pub(crate) fn message_or_reason<'a>(subscription: &'a Subscription, type_: &str) -> Option<&'a str> {
     let found = true_conditions(subscription).find(|found| found.type_ == type_)?;
     let text = message(subscription, type_).or(found.reason.as_deref());
     Some(text.unwrap_or(&found.type_))

@@ -9,7 +9,7 @@ use olm_api::v1alpha1::{
 };
 use serde::Serialize;
 
-use super::conditions::{message, told, true_conditions};
+use super::conditions::{message, message_or_reason, true_conditions};
 use super::{Operator, plan_name};
 use crate::terminal::Mark;
 
@@ -128,7 +128,7 @@ impl Operator<'_> {
     pub(crate) fn unhealthy_catalog(&self) -> Option<String> {
         let subscription = self.subscription?;
         let spec = &subscription.spec;
-        if let Some(text) = told(subscription, condition::CATALOG_SOURCES_UNHEALTHY) {
+        if let Some(text) = message_or_reason(subscription, condition::CATALOG_SOURCES_UNHEALTHY) {
             return Some(text.to_owned());
         }
         let health = subscription.status.iter();
@@ -178,7 +178,7 @@ fn failure(subscription: &Subscription, current: Option<&ClusterServiceVersion>)
         if csv_failed && type_ == condition::INSTALL_PLAN_FAILED {
             continue;
         }
-        if let Some(text) = told(subscription, type_) {
+        if let Some(text) = message_or_reason(subscription, type_) {
             return Some(Verdict::new(state, text));
         }
     }
@@ -258,7 +258,7 @@ fn waiting(
         condition::INSTALL_PLAN_PENDING,
     ];
     for type_ in types {
-        if let Some(text) = told(subscription, type_) {
+        if let Some(text) = message_or_reason(subscription, type_) {
             return Some(Verdict::new(State::Pending, text));
         }
     }

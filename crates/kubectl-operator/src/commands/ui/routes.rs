@@ -445,12 +445,12 @@ impl App {
             explain::question_with(&cluster, &app.args, contents).await
         };
         // Resolution takes CPU time, during which other pages must be served.
-        let work = |(question, notes): (Question, Vec<String>)| {
-            let plan = olm_resolver::plan::answer(&question, None, &mut |_| {});
+        let work = |read: explain::Read| {
+            let plan = olm_resolver::plan::answer(&read.question, None, &mut |_| {});
             Ok(Outlook {
                 plan: plan.map_err(|error| error.to_string()),
-                question: Arc::new(question),
-                notes,
+                question: Arc::new(read.question),
+                notes: read.notes,
                 at: Instant::now(),
             })
         };
