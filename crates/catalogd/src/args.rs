@@ -3,10 +3,10 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::{ArgAction, Parser};
+use clap::Parser;
 use olm_runtime::NamespacedName;
 use olm_runtime::admin::{Endpoints, SecureEndpoint};
-use olm_runtime::args::LeaderElection;
+use olm_runtime::args::{Common, LeaderElection};
 use olm_runtime::tls::TlsFiles;
 
 /// Port of metrics if none is named.
@@ -16,9 +16,9 @@ const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPE
 #[derive(Debug, Clone, Parser)]
 #[command(name = "catalogd", disable_version_flag = true, args_override_self = true)]
 pub struct Args {
-    /// Kubeconfig; without it KUBECONFIG, then the ServiceAccount of the pod.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<String>,
+    /// Flags of every program.
+    #[command(flatten)]
+    pub(crate) common: Common,
     /// Address to serve catalogs on; without a host, all addresses.
     #[arg(long, default_value = ":8443", value_name = "ADDRESS", value_parser = parse_address)]
     pub(crate) catalogs_server_addr: SocketAddr,
@@ -52,12 +52,6 @@ pub struct Args {
     global_pull_secret: OptionalSecret,
     #[command(flatten)]
     pub(crate) leader_election: LeaderElection,
-    /// Log each reconcile.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
-    pub debug: bool,
-    /// Print the version and exit.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = go_compat::boolean::parse, action = ArgAction::Set)]
-    pub version: bool,
 }
 
 /// Flags of upstream's program that have no meaning here, and whether each takes a value. Remains are removed at the start and when a
@@ -232,6 +226,6 @@ mod tests {
 
     #[test]
     fn switches_are_those_of_go() {
-        assert_switch_of_go("--debug", |given| parse(&[given]).map(|args| args.debug));
+        assert_switch_of_go("--debug", |given| parse(&[given]).map(|args| args.common.debug));
     }
 }

@@ -17,8 +17,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args = Args::parse_from(given);
     let start = Start {
         program: env!("CARGO_PKG_NAME"),
-        version: args.version,
-        debug: args.debug,
+        version: args.common.version,
+        debug: args.common.debug,
         usage_error: args.usage_error(),
         without_effect: [of_log, obsolete].concat(),
     };

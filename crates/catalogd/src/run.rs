@@ -48,7 +48,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let metrics = Metrics::registered()?;
     let unacknowledged = args.leader_election.unacknowledged();
-    let client = client::connect(args.kubeconfig.as_deref(), unacknowledged, &metrics).await?;
+    let client = client::connect(args.common.kubeconfig.as_deref(), unacknowledged, &metrics).await?;
     let folder = args.cache_dir.join(CONTENTS);
     let contents = ContentStore::open(&folder).with_context(|| format!("cannot use {}", folder.display()))?;
     let address = args.catalogs_server_addr;

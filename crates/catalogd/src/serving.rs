@@ -4,7 +4,7 @@
 //! - A client that opens many connections closes its own.
 //! - Handshakes and heads of requests have deadlines, and a socket that takes nothing for [`STALL_TIME`] is closed. A connection without
 //!   requests is closed after [`HEAD_TIME`], so a new certificate is soon used by all.
-//! - On shutdown, open requests have [`LAST_REQUESTS`] to finish.
+//! - On shutdown, open requests have ten seconds to finish.
 
 #[cfg(test)]
 mod tests;
@@ -19,13 +19,12 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use olm_runtime::connections::OpenConnections;
+use olm_runtime::connections::{OpenConnections, accept_until};
 use olm_runtime::patient_io::PatientIo;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
@@ -43,10 +42,6 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 const HEAD_BYTES: usize = 16 << 10;
 /// Time without progress after which a socket is closed.
 const STALL_TIME: Duration = Duration::from_secs(30);
-/// Time for open requests on shutdown.
-const LAST_REQUESTS: Duration = Duration::from_secs(10);
-/// Pause after a connection could not be accepted, for example without a free file descriptor.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves `api` on `listener` until `stop`, then finishes the open requests. `tls` is the newest configuration; `None` for plain HTTP.
 pub(crate) async fn serve(
@@ -55,35 +50,13 @@ pub(crate) async fn serve(
     api: Api,
     stop: impl Future<Output = ()>,
 ) {
-    let (stopping, stopped) = watch::channel(false);
     let mut open = OpenConnections::new(CONNECTIONS);
-    let mut connections = JoinSet::new();
-    let mut stop = std::pin::pin!(stop);
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            // Ended connections are removed.
-            Some(_) = connections.join_next() => continue,
-            () = &mut stop => break,
-        };
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(%error, "a connection for catalogs could not be accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
+    accept_until(listener, stop, |connections, stream, peer, stopped| {
         let config = tls.as_ref().map(|tls| Arc::clone(&tls.borrow()));
-        let task = connections.spawn(accepted_one(stream, config, api.clone(), stopped.clone()));
-        open.add(0, peer.ip(), task);
-    }
-    drop(listener);
-    stopping.send_replace(true);
-    let finished = async { while connections.join_next().await.is_some() {} };
-    if timeout(LAST_REQUESTS, finished).await.is_err() {
-        tracing::warn!("shutdown grace period exceeded; stopping with requests in progress");
-    }
+        let task = connections.spawn(accepted_one(stream, config, api.clone(), stopped));
+        open.add(0, peer, task);
+    })
+    .await;
 }
 
 async fn accepted_one(

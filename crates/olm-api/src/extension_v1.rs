@@ -4,8 +4,6 @@
 
 mod cluster_catalog;
 
-/// Group of these kinds.
-pub const GROUP: &str = "olm.operatorframework.io";
 /// `apiVersion` of these kinds.
 pub const API_VERSION: &str = "olm.operatorframework.io/v1";
 /// Label of a ClusterCatalog with its own name as the value, so that label selectors can select it by name.

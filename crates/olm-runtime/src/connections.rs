@@ -1,9 +1,53 @@
-//! Limit of open connections, so that no client can block the others.
+//! Connections of a server: accepting them until it stops, and a limit of those that are open, so that no client can block the others.
 
 use std::collections::{HashMap, VecDeque};
+use std::future::Future;
 use std::net::IpAddr;
+use std::pin::pin;
+use std::time::Duration;
 
-use tokio::task::AbortHandle;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+
+/// Pause after a connection could not be accepted, for example without a free file descriptor.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Time for open requests on shutdown.
+pub const LAST_REQUESTS: Duration = Duration::from_secs(10);
+
+/// Accepts connections until `stop`, then waits up to [`LAST_REQUESTS`] for the open ones. `answer` spawns the task of a connection from an
+/// address. The receiver that it gets becomes true when the server stops; the task then finishes its requests.
+pub async fn accept_until(
+    listener: TcpListener,
+    stop: impl Future<Output = ()>,
+    mut answer: impl FnMut(&mut JoinSet<()>, TcpStream, IpAddr, watch::Receiver<bool>),
+) {
+    let (stopping, stopped) = watch::channel(false);
+    let mut connections = JoinSet::new();
+    let mut stop = pin!(stop);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            // Ended connections are removed.
+            Some(_) = connections.join_next() => continue,
+            () = &mut stop => break,
+        };
+        match accepted {
+            Ok((stream, peer)) => answer(&mut connections, stream, peer.ip(), stopped.clone()),
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    stopping.send_replace(true);
+    let finished = async { while connections.join_next().await.is_some() {} };
+    if timeout(LAST_REQUESTS, finished).await.is_err() {
+        tracing::warn!("shutdown grace period exceeded; stopping with requests in progress");
+    }
+}
 
 /// Open connections, oldest first. Beyond the limit, the oldest connection of the address with the most is closed, so a flood closes its
 /// own.

@@ -25,13 +25,13 @@ use hyper::rt::Executor;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use olm_runtime::connections::OpenConnections;
+use olm_runtime::connections::{LAST_REQUESTS, OpenConnections, accept_until};
 use olm_runtime::patient_io::PatientIo;
 use olm_runtime::tls::Subject;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -42,10 +42,6 @@ use crate::limits::{
     REQUEST_TIME, SEND_BYTES, STALL_TIME, STREAMS, TRUSTED_CONNECTIONS, TRUSTED_HEAD_BYTES,
 };
 
-/// Pause after a connection could not be accepted, for example without a free file descriptor.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Time for open requests on shutdown.
-const LAST_REQUESTS: Duration = Duration::from_secs(10);
 /// Interval of liveness checks on HTTP/2 connections.
 const PING_EVERY: Duration = Duration::from_secs(30);
 
@@ -56,42 +52,20 @@ pub async fn serve(
     api: Arc<Api>,
     stop: impl Future<Output = ()>,
 ) {
-    let (stopping, stopped) = watch::channel(false);
     let pools = Arc::<Pools>::default();
-    let mut connections = JoinSet::new();
-    let mut stop = std::pin::pin!(stop);
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            // Ended connections are removed.
-            Some(_) = connections.join_next() => continue,
-            () = &mut stop => break,
-        };
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
+    accept_until(listener, stop, |connections, stream, peer, stopped| {
         let id = pools.next();
         let connection = Connection {
             api: Arc::clone(&api),
             pools: Arc::clone(&pools),
             id,
             config: config.clone(),
-            stopped: stopped.clone(),
+            stopped,
         };
         let task = connections.spawn(connection.run(stream));
-        pools.add(id, peer.ip(), task);
-    }
-    drop(listener);
-    stopping.send_replace(true);
-    let finished = async { while connections.join_next().await.is_some() {} };
-    if timeout(LAST_REQUESTS, finished).await.is_err() {
-        tracing::warn!("shutdown grace period exceeded; stopping with requests in progress");
-    }
+        pools.add(id, peer, task);
+    })
+    .await;
 }
 
 /// The open connections.

@@ -103,6 +103,7 @@ impl PolicyReconciler {
             Some(status) if !policies.is_empty() => component::packages(&status.plan, &status.bundle_lookups),
             _ => return Vec::new(),
         };
+        let stopped = stopped(plan);
         let version = |csv: &str| Version::parse_tolerant(&packages.get(csv)?.version).ok();
         let upgrades = policies.into_iter().map(|(subscription, csv, policy)| {
             let status = subscription.status.as_ref();
@@ -119,7 +120,7 @@ impl PolicyReconciler {
                     csv,
                     version: found.as_ref().and_then(|csv| version_of(csv)),
                 }),
-                after_failure: stopped(plan).contains(policy.subscription())
+                after_failure: stopped.contains(policy.subscription())
                     || found.as_ref().is_some_and(|csv| is_failed(csv))
                     || self.failed_before(plan, subscription),
                 is_unsettled: found.as_ref().is_some_and(|csv| is_unsettled(csv)),
