@@ -310,3 +310,39 @@ pub mod cluster_catalog {
     /// Message of both types while the catalog is switched off.
     pub const SWITCHED_OFF_MESSAGE: &str = "Catalog availability mode is set to Unavailable";
 }
+
+/// Condition types, reasons and messages of a ClusterObjectSet.
+pub mod cluster_object_set {
+    /// Type: whether the objects follow the spec.
+    pub const PROGRESSING: &str = "Progressing";
+    /// Type: whether all objects exist and pass their probes.
+    pub const AVAILABLE: &str = "Available";
+    /// Type: the revision was rolled out once. It stays true even if an object fails later.
+    pub const SUCCEEDED: &str = "Succeeded";
+    /// Reason of [`PROGRESSING`] and [`AVAILABLE`]: objects are being applied.
+    pub const ROLLING_OUT: &str = "RollingOut";
+    /// Reason of [`PROGRESSING`]: nothing is left to do. The same word as the type.
+    pub const REASON_SUCCEEDED: &str = "Succeeded";
+    /// Reason of [`PROGRESSING`]: an attempt failed, and is repeated.
+    pub const RETRYING: &str = "Retrying";
+    /// Reason of [`PROGRESSING`]: the content is not usable, and a repetition cannot help.
+    pub const BLOCKED: &str = "Blocked";
+    /// Reason of [`PROGRESSING`]: the rollout takes longer than its deadline.
+    pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+    /// Reason of [`PROGRESSING`] and [`AVAILABLE`]: the revision is archived.
+    pub const ARCHIVED: &str = "Archived";
+    /// Reason of [`AVAILABLE`]: an object fails a probe.
+    pub const PROBE_FAILURE: &str = "ProbeFailure";
+    /// Reason of [`AVAILABLE`]: all objects pass.
+    pub const PROBES_SUCCEEDED: &str = "ProbesSucceeded";
+    /// Reason of [`AVAILABLE`]: an error prevented a look at the objects.
+    pub const RECONCILING: &str = "Reconciling";
+    /// Message of [`PROBES_SUCCEEDED`].
+    pub const PROBES_SUCCEEDED_MESSAGE: &str = "Objects are available and pass all probes.";
+    /// Message of [`SUCCEEDED`].
+    pub const SUCCEEDED_MESSAGE: &str = "Revision succeeded rolling out.";
+    /// Message of [`ARCHIVED`].
+    pub const ARCHIVED_MESSAGE: &str = "revision is archived";
+    /// Message of [`RETRYING`] while an archived revision still has objects.
+    pub const TEARDOWN_MESSAGE: &str = "removing revision resources that are not owned by another revision";
+}

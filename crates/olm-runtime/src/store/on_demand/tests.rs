@@ -132,6 +132,7 @@ fn scope(namespace: &str) -> Scope {
         api: ApiResource::erase::<ConfigMap>(&()),
         namespace: Some(namespace.to_owned()),
         name: None,
+        label: None,
     }
 }
 
@@ -197,10 +198,12 @@ async fn a_scope_is_a_namespace_or_one_object() {
     let one = Scope {
         name: Some("a".to_owned()),
         ..scope("ns")
+        label: None,
     };
     let all = Scope {
         namespace: None,
         ..scope("")
+        label: None,
     };
     let users = [&scope("ns"), &one, &all].map(|scope| bench.watches.user(scope));
     for user in &users {
@@ -222,6 +225,7 @@ async fn our_own_writes_are_in_at_once_where_they_belong() {
     let one = Scope {
         name: Some("a".to_owned()),
         ..scope("ns")
+        label: None,
     };
     let [namespace, one, other] =
         [&scope("ns"), &one, &scope("other")].map(|scope| bench.watches.user(scope));
@@ -284,6 +288,7 @@ async fn why_a_watch_does_not_begin_is_told_until_it_does() {
         api,
         namespace: Some("ns".to_owned()),
         name: None,
+        label: None,
     });
     assert_eq!(user.interruption(), None);
     tokio::time::sleep(Duration::from_secs(10)).await;

@@ -1,0 +1,222 @@
+//! Objects of the ClusterObjectSets as they are in the cluster: watched by kind, as long as a set has objects of the kind.
+//!
+//! Only objects with the label of the extension are watched. An object that bears no such label yet is read live.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::core::{ApiResource, DynamicObject};
+use kube::{Api, Client};
+use olm_api::labels;
+use olm_runtime::NamespacedName;
+use olm_runtime::discovery::deadline;
+use olm_runtime::error::ObserveError;
+use olm_runtime::store::{OnDemand, Projected, Projection, Scope, StoreSet, WatchUser};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::object::owners;
+
+/// Kind of the owners that are woken.
+const OWNER: &str = "ClusterObjectSet";
+
+/// An object of any kind, without what is large and not read.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ManagedObject {
+    /// The object without `managedFields`, the data of Secrets and ConfigMaps, and the spec of CustomResourceDefinitions. Lists of the API
+    /// server leave the kind out.
+    pub(super) object: Value,
+    /// Digest of the whole object except its kind, its status and the fields that every write changes.
+    pub(super) fingerprint: [u8; 32],
+}
+
+impl ManagedObject {
+    /// Returns the part that is kept of an object.
+    pub(super) fn of_value(mut object: Value) -> Self {
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+        let fingerprint = fingerprint(&object);
+        let is_definition = object["spec"]["versions"].is_array() && object["spec"]["names"].is_object();
+        if let Some(fields) = object.as_object_mut() {
+            fields.retain(|field, _| match field.as_str() {
+                "data" | "binaryData" => false,
+                "spec" => !is_definition,
+                _ => true,
+            });
+        }
+        Self { object, fingerprint }
+    }
+}
+
+fn fingerprint(object: &Value) -> [u8; 32] {
+    let mut object = object.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.retain(|field, _| !matches!(field.as_str(), "apiVersion" | "kind" | "status"));
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("resourceVersion");
+    }
+    Sha256::digest(object.to_string()).into()
+}
+
+impl Projection for ManagedObject {
+    type Object = DynamicObject;
+
+    fn of(object: DynamicObject) -> Self {
+        // An object that was decoded can be encoded.
+        Self::of_value(serde_json::to_value(object).unwrap_or_default())
+    }
+}
+
+/// Watches of managed objects. Clones share the same watches.
+#[derive(Clone)]
+pub struct ManagedObjects {
+    client: Client,
+    watches: OnDemand<ManagedObject>,
+    users: Arc<Mutex<BTreeMap<NamespacedName, Watched>>>,
+}
+
+/// Watches that a set uses.
+type Watched = HashMap<Scope, WatchUser<ManagedObject>>;
+
+impl ManagedObjects {
+    /// Creates it without any watch.
+    pub fn new(set: &StoreSet, client: &Client) -> Self {
+        Self {
+            client: client.clone(),
+            watches: set.on_demand(client),
+            users: Arc::default(),
+        }
+    }
+
+    /// Calls `listener` with the name of each ClusterObjectSet that owns an object that changed, or that waits for it.
+    pub fn on_change(&self, listener: impl Fn(&NamespacedName) + Send + Sync + 'static) {
+        let users = Arc::clone(&self.users);
+        self.watches.on_change(move |scope, change| {
+            let mut woken = BTreeSet::new();
+            for object in change.versions() {
+                let owners = owners(&object.object).into_iter();
+                let sets = owners.filter(|owner| owner.kind == OWNER);
+                woken.extend(sets.map(|owner| NamespacedName::cluster(owner.name)));
+            }
+            // A Secret that is waited for has no owner yet.
+            if scope.name.is_some() {
+                let users = lock(&users);
+                let waiting = users.iter().filter(|(_, watched)| watched.contains_key(scope));
+                woken.extend(waiting.map(|(set, _)| set.clone()));
+            }
+            woken.iter().for_each(&listener);
+        });
+    }
+
+    /// Watches exactly these kinds and Secrets for a set.
+    pub(super) fn watch(&self, set: &NamespacedName, kinds: &[ApiResource], secrets: &[NamespacedName]) {
+        let of_kind = kinds.iter().map(scope_of_kind);
+        let of_secret = secrets.iter().map(|secret| Scope {
+            api: ApiResource::erase::<Secret>(&()),
+            namespace: Some(secret.namespace.clone()),
+            name: Some(secret.name.clone()),
+            label: None,
+        });
+        let scopes: BTreeMap<String, Scope> = of_kind
+            .chain(of_secret)
+            .map(|scope| (format!("{scope:?}"), scope))
+            .collect();
+        let mut users = lock(&self.users);
+        let watched = users.entry(set.clone()).or_default();
+        watched.retain(|scope, _| scopes.values().any(|wanted| wanted == scope));
+        for scope in scopes.into_values() {
+            if !watched.contains_key(&scope) {
+                let user = self.watches.user(&scope);
+                watched.insert(scope, user);
+            }
+        }
+    }
+
+    /// Ends the watches of a set, unless other sets use them.
+    pub(super) fn forget(&self, set: &NamespacedName) {
+        lock(&self.users).remove(set);
+    }
+
+    /// Returns an object; `None` if it does not exist. An object that the watch does not have is read live, because it may exist without
+    /// the label. The object may be older than the watch, but never older than our own last write.
+    pub(super) async fn find(
+        &self,
+        set: &NamespacedName,
+        api: &ApiResource,
+        key: &NamespacedName,
+    ) -> Result<Option<Arc<Projected<ManagedObject>>>, ObserveError> {
+        if let Some(found) = self.watched(set, api, key) {
+            return Ok(Some(found));
+        }
+        let objects: Api<DynamicObject> = if key.namespace.is_empty() {
+            Api::all_with(self.client.clone(), api)
+        } else {
+            Api::namespaced_with(self.client.clone(), &key.namespace, api)
+        };
+        let what = format!("{} {key}", api.kind);
+        let found = deadline(&what, objects.get_opt(&key.name)).await?;
+        Ok(found.map(|object| Arc::new(Projected::from_object(object))))
+    }
+
+    fn watched(
+        &self,
+        set: &NamespacedName,
+        api: &ApiResource,
+        key: &NamespacedName,
+    ) -> Option<Arc<Projected<ManagedObject>>> {
+        let users = lock(&self.users);
+        let user = users.get(set)?.get(&scope_of_kind(api))?;
+        user.store().get_key(key)
+    }
+}
+
+fn scope_of_kind(api: &ApiResource) -> Scope {
+    Scope {
+        api: api.clone(),
+        namespace: None,
+        name: None,
+        label: Some(labels::EXTENSION_OWNER_NAME.to_owned()),
+    }
+}
+
+fn lock(
+    users: &Mutex<BTreeMap<NamespacedName, Watched>>,
+) -> MutexGuard<'_, BTreeMap<NamespacedName, Watched>> {
+    users.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_ignores_the_status_and_the_version_and_nothing_else() {
+        let object = json!({
+            "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "1", "managedFields": []},
+            "data": {"a": "1"}, "status": {"a": 1},
+        });
+        let first = ManagedObject::of_value(object.clone());
+        assert_eq!(
+            first.object,
+            json!({"kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "1"}, "status": {"a": 1}})
+        );
+        for (pointer, value, is_same) in [
+            ("/metadata/resourceVersion", json!("2"), true),
+            ("/metadata/managedFields", json!([{}]), true),
+            ("/status/a", json!(2), true),
+            ("/kind", json!(null), true),
+            ("/data/a", json!("2"), false),
+            ("/metadata/name", json!("b"), false),
+        ] {
+            let mut other = object.clone();
+            *other.pointer_mut(pointer).unwrap() = value;
+            let other = ManagedObject::of_value(other);
+            assert_eq!(other.fingerprint == first.fingerprint, is_same, "{pointer}");
+        }
+    }
+}
