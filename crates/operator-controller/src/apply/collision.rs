@@ -89,8 +89,14 @@ pub(super) fn protection_of(
     phase: &ObjectSetPhase,
     object: &ObjectSetObject,
 ) -> CollisionProtection {
-    let own = object.collision_protection.as_ref().filter(|word| !word.is_unset());
-    let of_phase = phase.collision_protection.as_ref().filter(|word| !word.is_unset());
+    let own = object
+        .collision_protection
+        .as_ref()
+        .filter(|word| !word.is_unset());
+    let of_phase = phase
+        .collision_protection
+        .as_ref()
+        .filter(|word| !word.is_unset());
     own.or(of_phase).unwrap_or(&spec.collision_protection).clone()
 }
 
@@ -138,7 +144,11 @@ mod tests {
             ("sibling", "1", ["adopt", "adopt", "adopt"]),
             ("sibling", "", ["adopt", "adopt", "adopt"]),
             ("sibling", "3", ["leave", "leave", "leave"]),
-            ("sibling", "2", ["refuse sibling", "refuse sibling", "refuse sibling"]),
+            (
+                "sibling",
+                "2",
+                ["refuse sibling", "refuse sibling", "refuse sibling"],
+            ),
             ("other", "", ["refuse other", "refuse other", "adopt"]),
             ("", "", ["refuse", "adopt", "adopt"]),
             ("", "1", ["refuse", "refuse", "refuse"]),
@@ -160,15 +170,16 @@ mod tests {
             if !revision.is_empty() {
                 object["metadata"]["annotations"] = json!({labels::REVISION: revision});
             }
-            let texts = protections
-                .each_ref()
-                .map(|protection| match treatment(&claimant, protection, &object) {
-                    Treatment::Keep => "keep".to_owned(),
-                    Treatment::Adopt => "adopt".to_owned(),
-                    Treatment::Leave => "leave".to_owned(),
-                    Treatment::Refuse(None) => "refuse".to_owned(),
-                    Treatment::Refuse(Some(owner)) => format!("refuse {}", owner.uid),
-                });
+            let texts =
+                protections
+                    .each_ref()
+                    .map(|protection| match treatment(&claimant, protection, &object) {
+                        Treatment::Keep => "keep".to_owned(),
+                        Treatment::Adopt => "adopt".to_owned(),
+                        Treatment::Leave => "leave".to_owned(),
+                        Treatment::Refuse(None) => "refuse".to_owned(),
+                        Treatment::Refuse(Some(owner)) => format!("refuse {}", owner.uid),
+                    });
             assert_eq!(texts, expected, "{controller} {revision}");
         }
     }

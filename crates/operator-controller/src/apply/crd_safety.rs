@@ -147,13 +147,19 @@ fn served_violations(old: &Value, new: &Value) -> Vec<String> {
 
 /// Returns the changes from each served version to each later one, with the names of both.
 fn served_changes(crd: &Value) -> Vec<(String, Change)> {
-    let mut served: Vec<&Value> = versions(crd).filter(|version| version["served"] == true).collect();
+    let mut served: Vec<&Value> = versions(crd)
+        .filter(|version| version["served"] == true)
+        .collect();
     served.sort_by(|one, other| kube_version::compare(name_of(one), name_of(other)));
     let mut found = Vec::new();
     for (index, early) in served.iter().enumerate() {
         for late in served.iter().skip(index + 1) {
             let pair = format!("{} -> {}", name_of(early), name_of(late));
-            found.extend(changes(early, late).into_iter().map(|change| (pair.clone(), change)));
+            found.extend(
+                changes(early, late)
+                    .into_iter()
+                    .map(|change| (pair.clone(), change)),
+            );
         }
     }
     found

@@ -18,16 +18,17 @@ use sha2::{Digest as _, Sha256};
 
 use super::object::owners;
 
+/// Fields that a revision does not set as a whole.
+pub(super) const OTHERS: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
 /// Kind of the owners that are woken.
 const OWNER: &str = "ClusterObjectSet";
 
-/// An object of any kind, without what is large and not read.
+/// An object of any kind.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ManagedObject {
-    /// The object without `managedFields`, the data of Secrets and ConfigMaps, and the spec of CustomResourceDefinitions. Lists of the API
-    /// server leave the kind out.
+    /// The object without `managedFields`. Lists of the API server leave the kind out.
     pub(super) object: Value,
-    /// Digest of the whole object except its kind, its status and the fields that every write changes.
+    /// Digest of the fields besides metadata and status.
     pub(super) fingerprint: [u8; 32],
 }
 
@@ -37,28 +38,22 @@ impl ManagedObject {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
         }
-        let fingerprint = fingerprint(&object);
-        let is_definition = object["spec"]["versions"].is_array() && object["spec"]["names"].is_object();
-        if let Some(fields) = object.as_object_mut() {
-            fields.retain(|field, _| match field.as_str() {
-                "data" | "binaryData" => false,
-                "spec" => !is_definition,
-                _ => true,
-            });
+        Self {
+            fingerprint: fingerprint(&object),
+            object,
         }
-        Self { object, fingerprint }
     }
 }
 
 fn fingerprint(object: &Value) -> [u8; 32] {
-    let mut object = object.clone();
-    if let Some(fields) = object.as_object_mut() {
-        fields.retain(|field, _| !matches!(field.as_str(), "apiVersion" | "kind" | "status"));
+    let mut hasher = Sha256::new();
+    for (field, value) in object.as_object().into_iter().flatten() {
+        if !OTHERS.contains(&field.as_str()) {
+            hasher.update(field);
+            hasher.update(value.to_string());
+        }
     }
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("resourceVersion");
-    }
-    Sha256::digest(object.to_string()).into()
+    hasher.finalize().into()
 }
 
 impl Projection for ManagedObject {
@@ -195,23 +190,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fingerprint_ignores_the_status_and_the_version_and_nothing_else() {
+    fn a_fingerprint_is_about_neither_metadata_nor_status() {
         let object = json!({
-            "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "1", "managedFields": []},
-            "data": {"a": "1"}, "status": {"a": 1},
+            "kind": "ConfigMap", "metadata": {"name": "a", "managedFields": []}, "data": {"a": "1"}, "status": {"a": 1},
         });
         let first = ManagedObject::of_value(object.clone());
-        assert_eq!(
-            first.object,
-            json!({"kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "1"}, "status": {"a": 1}})
-        );
+        assert_eq!(first.object["metadata"], json!({"name": "a"}));
         for (pointer, value, is_same) in [
-            ("/metadata/resourceVersion", json!("2"), true),
-            ("/metadata/managedFields", json!([{}]), true),
+            ("/metadata/name", json!("b"), true),
             ("/status/a", json!(2), true),
             ("/kind", json!(null), true),
             ("/data/a", json!("2"), false),
-            ("/metadata/name", json!("b"), false),
+            ("/data", json!({"a": "1", "b": "1"}), false),
         ] {
             let mut other = object.clone();
             *other.pointer_mut(pointer).unwrap() = value;

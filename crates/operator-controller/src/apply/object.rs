@@ -78,11 +78,49 @@ pub(super) fn is_deleting(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }
 
+/// True if an object that was applied as `wanted` may look like `live`. The API server sets defaults, so that `live` may have more
+/// fields, but not more items in a list.
+pub(super) fn contains(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (_, Value::Null) => true,
+        (Value::Object(live), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(field, wanted)| contains(live.get(field).unwrap_or(&Value::Null), wanted)),
+        (Value::Array(live), Value::Array(wanted)) => {
+            let mut pairs = live.iter().zip(wanted);
+            live.len() == wanted.len() && pairs.all(|(live, wanted)| contains(live, wanted))
+        }
+        // The API server drops empty values.
+        (Value::Null, Value::Object(wanted)) => wanted.is_empty(),
+        (Value::Null, Value::Array(wanted)) => wanted.is_empty(),
+        (live, wanted) => live == wanted,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn defaults_are_no_difference_and_other_values_are() {
+        let rows = [
+            (json!({"a": 1, "b": 2}), json!({"a": 1}), true),
+            (
+                json!({"a": 1}),
+                json!({"a": 1, "b": null, "c": {}, "d": []}),
+                true,
+            ),
+            (json!({"a": 1}), json!({"a": 1, "b": 2}), false),
+            (json!([{"a": 1, "b": 2}]), json!([{"a": 1}]), true),
+            (json!([{"a": 1}, {"a": 2}]), json!([{"a": 1}]), false),
+            (json!("1"), json!(1), false),
+        ];
+        for (live, wanted, expected) in rows {
+            assert_eq!(contains(&live, &wanted), expected, "{live} {wanted}");
+        }
+    }
 
     #[test]
     fn objects_are_named_as_upstream_does() {

@@ -7,13 +7,14 @@
 //! # Guarantees
 //! - A phase is applied after all probes of the phase before have passed.
 //! - An object that another client controls is never changed, unless the collision protection allows it.
-//! - An object is applied again after each change of it that is not a change of its status. So a change by another client is reverted,
-//!   and fields that only other managers have set stay.
+//! - An object is applied again after another client has changed it, except for its status and for metadata that the revision does not
+//!   set. So the change is reverted, and fields that only other managers have set stay.
 //! - Objects of an archived revision are deleted from the last phase to the first, except those that another revision controls.
 //!
 //! # Memory
 //! Whether an object still is what was applied cannot be seen in it: the API server sets defaults and normalizes values. So the driver
-//! keeps a fingerprint of each object. After a restart of the process each object is applied once more, which changes nothing.
+//! keeps a fingerprint of each object. After a restart of the process the fields of the manifest are compared instead. A value that the
+//! API server has normalized is then applied once more, which changes nothing.
 
 mod decide;
 mod observe;
@@ -38,9 +39,9 @@ use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
 use olm_runtime::outcome::Outcomes;
-use olm_runtime::plan::{Plan, Target};
+use olm_runtime::plan::{Action, Plan, Target};
 use olm_runtime::store::{Projected, Store};
-use olm_runtime::{NamespacedName, Timestamp};
+use olm_runtime::{NamespacedName, Timestamp, clock};
 use serde_json::Value;
 
 use super::managed::{ManagedObject, ManagedObjects};
@@ -109,8 +110,11 @@ struct ReadObject {
 /// What is known of an object since it was applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Known {
-    /// It was applied, and had this `resourceVersion` then.
-    Applied(Option<String>),
+    /// It was applied, and had this `resourceVersion` and generation then. Not every kind has generations.
+    Applied {
+        version: Option<String>,
+        generation: Option<i64>,
+    },
     /// It was seen unchanged since, with this fingerprint.
     Seen([u8; 32]),
 }
@@ -137,7 +141,10 @@ enum Conclusion {
     /// The revision is archived. True if none of its objects is left.
     Archived { is_done: bool },
     /// The revision is rolled out: the states of the objects of each phase that was reached.
-    Rollout { phases: Vec<Vec<State>>, is_complete: bool },
+    Rollout {
+        phases: Vec<Vec<State>>,
+        is_complete: bool,
+    },
 }
 
 /// State of an object of a phase.
@@ -178,11 +185,20 @@ impl Reconciler for ClusterObjectSets {
         } else {
             Box::pin(self.read(key, &set)).await?
         };
-        Ok(Some(Observed { set, siblings, content }))
+        Ok(Some(Observed {
+            set,
+            siblings,
+            content,
+        }))
     }
 
-    fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (Plan, Verdict) {
-        decide::decide(observed, memory, now)
+    fn unobserved(&self, key: &NamespacedName, error: &ObserveError) -> Option<Action> {
+        let set = self.sets.get_key(key)?;
+        status::unobserved(&set, &error.to_string(), clock::now())
+    }
+
+    fn decide(observed: &Observed, memory: Option<&Memory>, _now: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed, memory)
     }
 
     fn status(

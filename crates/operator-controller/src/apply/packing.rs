@@ -93,7 +93,10 @@ pub fn pack(revision: &str, namespace: &str, phases: &[Phase]) -> Result<Packed,
         .collect();
     let reference = |(secret, key): (usize, String)| ObjectSetObject {
         reference: Some(ObjectSourceReference {
-            name: secrets.get(secret).map(|secret| secret.name.clone()).unwrap_or_default(),
+            name: secrets
+                .get(secret)
+                .map(|secret| secret.name.clone())
+                .unwrap_or_default(),
             namespace: Some(namespace.to_owned()),
             key,
             ..ObjectSourceReference::default()
@@ -156,7 +159,7 @@ pub(super) fn unpack(data: &[u8], key: &str, secret: &str) -> Result<Value, Stri
     } else {
         data
     };
-    let object: serde_json::Map<String, Value> = serde_json::from_slice(data)
-        .map_err(|error| format!("unmarshaling object from {place}: {error}"))?;
+    let object: serde_json::Map<String, Value> =
+        serde_json::from_slice(data).map_err(|error| format!("unmarshaling object from {place}: {error}"))?;
     Ok(Value::Object(object))
 }

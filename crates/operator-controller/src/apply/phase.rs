@@ -151,7 +151,11 @@ mod tests {
     #[test]
     fn every_kind_has_its_phase_and_others_are_deployed() {
         let objects = vec![
-            object("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "a"),
+            object(
+                "admissionregistration.k8s.io/v1",
+                "MutatingWebhookConfiguration",
+                "a",
+            ),
             object("example.com/v1", "Demo", "a"),
             object("apps/v1", "Deployment", "b"),
             object("apps/v1", "Deployment", "a"),
@@ -199,7 +203,11 @@ mod tests {
             .collect();
         assert_eq!(
             sizes,
-            [("configuration", 50), ("configuration-2", 50), ("configuration-3", 1)]
+            [
+                ("configuration", 50),
+                ("configuration-2", 50),
+                ("configuration-3", 1)
+            ]
         );
     }
 }

@@ -174,8 +174,14 @@ fn expression_matches(expression: &LabelSelectorRequirement, labels: &Value) -> 
 
 fn assert(assertion: &Assertion, object: &Value) -> ProbeResult {
     let result = match assertion.type_ {
-        AssertionType::ConditionEqual => assertion.condition_equal.as_ref().map(|wanted| condition(wanted, object)),
-        AssertionType::FieldsEqual => assertion.fields_equal.as_ref().map(|wanted| fields(wanted, object)),
+        AssertionType::ConditionEqual => assertion
+            .condition_equal
+            .as_ref()
+            .map(|wanted| condition(wanted, object)),
+        AssertionType::FieldsEqual => assertion
+            .fields_equal
+            .as_ref()
+            .map(|wanted| fields(wanted, object)),
         AssertionType::FieldValue => assertion.field_value.as_ref().map(|wanted| field(wanted, object)),
         AssertionType::Other(_) => None,
     };
@@ -190,7 +196,9 @@ fn condition(wanted: &ConditionEqual, object: &Value) -> ProbeResult {
         Some(Value::Array(conditions)) if conditions.iter().all(Value::is_object) => conditions,
         Some(_) => return unknown("malformed .status.conditions".to_owned()),
     };
-    let mut of_type = conditions.iter().filter(|condition| condition["type"] == type_.as_str());
+    let mut of_type = conditions
+        .iter()
+        .filter(|condition| condition["type"] == type_.as_str());
     let Some(found) = of_type.next() else {
         return unknown(format!("missing .status.condition[\"{type_}\"]"));
     };
@@ -245,7 +253,10 @@ fn field(wanted: &FieldValue, object: &Value) -> ProbeResult {
         return ProbeResult::of(ProbeStatus::Passed, format!("value at key {path} == {value}"));
     }
     let expected = json(&Value::from(wanted.value.as_str()));
-    let message = format!("value at key {path} != {value}; expected: {expected} got: {}", json(found));
+    let message = format!(
+        "value at key {path} != {value}; expected: {expected} got: {}",
+        json(found)
+    );
     ProbeResult::of(ProbeStatus::Failed, message)
 }
 
@@ -317,9 +328,7 @@ mod tests {
     #[test]
     fn default_probes_report_upstreams_messages() {
         use ProbeStatus::{Failed, Passed, Unknown};
-        let deployment = |status: Value| {
-            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"generation": 2}, "status": status})
-        };
+        let deployment = |status: Value| json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"generation": 2}, "status": status});
         let with_condition = |condition: Value| {
             deployment(json!({"replicas": 1, "updatedReplicas": 1, "conditions": [condition]}))
         };
@@ -385,10 +394,17 @@ mod tests {
         let probes = default_probes();
         for (object, status, messages) in rows {
             let result = probe(&probes, &ObjectId::of(&object), &object);
-            assert_eq!((result.status, result.messages.join(" and ").as_str()), (status, messages), "{object}");
+            assert_eq!(
+                (result.status, result.messages.join(" and ").as_str()),
+                (status, messages),
+                "{object}"
+            );
         }
         let outdated = deployment(json!({"observedGeneration": 1}));
-        assert_eq!(probe(&probes, &ObjectId::of(&outdated), &outdated).messages, [".status outdated"; 7]);
+        assert_eq!(
+            probe(&probes, &ObjectId::of(&outdated), &outdated).messages,
+            [".status outdated"; 7]
+        );
         assert_eq!(check_probes(&probes), Ok(()));
     }
 

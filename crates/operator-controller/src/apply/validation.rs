@@ -44,7 +44,10 @@ pub(super) fn revision_error(name: &str, number: i64, phases: &[Phase]) -> Optio
 
 /// Returns the error of a phase with these errors of its name and of its objects.
 pub(super) fn phase_error(name: &str, own: Option<&str>, objects: &[String]) -> Option<String> {
-    let errors: Vec<&str> = own.into_iter().chain(objects.iter().map(String::as_str)).collect();
+    let errors: Vec<&str> = own
+        .into_iter()
+        .chain(objects.iter().map(String::as_str))
+        .collect();
     (!errors.is_empty()).then(|| format!("phase {}: {}", quote(name), errors.join(", ")))
 }
 
@@ -59,7 +62,10 @@ fn object_error(object: &Value) -> Option<String> {
     }
     let is_map = |value: &Value| value.is_null() || value.is_object();
     let metadata = &object["metadata"];
-    if ![metadata, &metadata["labels"], &metadata["annotations"]].into_iter().all(is_map) {
+    if ![metadata, &metadata["labels"], &metadata["annotations"]]
+        .into_iter()
+        .all(is_map)
+    {
         errors.push("metadata: Invalid value: must be an object with labels and annotations".to_owned());
     }
     let is_set = |field: &str| match &metadata[field] {
@@ -98,9 +104,9 @@ fn duplicates(phases: &[Phase]) -> BTreeMap<ObjectId, BTreeSet<&str>> {
 fn name_error(name: &str) -> Option<&'static str> {
     let is_label = name.starts_with(|first: char| first.is_ascii_lowercase())
         && name.ends_with(|last: char| last.is_ascii_lowercase() || last.is_ascii_digit())
-        && name
-            .chars()
-            .all(|character| character.is_ascii_lowercase() || character.is_ascii_digit() || character == '-');
+        && name.chars().all(|character| {
+            character.is_ascii_lowercase() || character.is_ascii_digit() || character == '-'
+        });
     (!is_label).then_some(
         "phase name invalid: a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
          alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
@@ -123,7 +129,8 @@ mod tests {
 
     #[test]
     fn every_error_of_a_revision_is_named() {
-        let good = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "a"}});
+        let good =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "a"}});
         let bad = json!({"kind": "ConfigMap", "metadata": {"name": "b", "uid": "1", "finalizers": [], "generation": 2}});
         let rows = [
             (vec![phase("a", &[good.clone()])], None),
@@ -137,7 +144,9 @@ mod tests {
             (
                 vec![phase(
                     "a",
-                    &[json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b", "labels": 1}})],
+                    &[
+                        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b", "labels": 1}}),
+                    ],
                 )],
                 Some(
                     "phase \"a\": /v1, Kind=ConfigMap /b: metadata: Invalid value: must be an object with labels and annotations",

@@ -198,12 +198,10 @@ async fn a_scope_is_a_namespace_or_one_object() {
     let one = Scope {
         name: Some("a".to_owned()),
         ..scope("ns")
-        label: None,
     };
     let all = Scope {
         namespace: None,
         ..scope("")
-        label: None,
     };
     let users = [&scope("ns"), &one, &all].map(|scope| bench.watches.user(scope));
     for user in &users {
@@ -225,7 +223,6 @@ async fn our_own_writes_are_in_at_once_where_they_belong() {
     let one = Scope {
         name: Some("a".to_owned()),
         ..scope("ns")
-        label: None,
     };
     let [namespace, one, other] =
         [&scope("ns"), &one, &scope("other")].map(|scope| bench.watches.user(scope));

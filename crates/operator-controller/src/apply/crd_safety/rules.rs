@@ -33,8 +33,16 @@ pub(super) fn compare(path: &str, old: &Schema, new: &Schema) -> Vec<Change> {
     let mut found: Vec<(&'static str, String)> = Vec::new();
     found.extend(default(old, new).map(|text| ("default", text)));
     found.extend(enumeration(old, new).map(|text| ("enum", text)));
-    found.extend(MAXIMA.iter().filter_map(|rule| Some((*rule, maximum(rule, old, new)?))));
-    found.extend(MINIMA.iter().filter_map(|rule| Some((*rule, minimum(rule, old, new)?))));
+    found.extend(
+        MAXIMA
+            .iter()
+            .filter_map(|rule| Some((*rule, maximum(rule, old, new)?))),
+    );
+    found.extend(
+        MINIMA
+            .iter()
+            .filter_map(|rule| Some((*rule, minimum(rule, old, new)?))),
+    );
     found.extend(required(old, new).map(|text| ("required", text)));
     found.extend(type_(old, new).map(|text| ("type", text)));
     found.extend(pattern(old, new).map(|text| ("pattern", text)));
@@ -71,9 +79,11 @@ fn default(old: &Schema, new: &Schema) -> Option<String> {
             quoted(new)
         )),
         (Some(old), None) => Some(format!("default value removed : {}", quoted(old))),
-        (Some(old), Some(new)) if old != new => {
-            Some(format!("default value changed : {} -> {}", quoted(old), quoted(new)))
-        }
+        (Some(old), Some(new)) if old != new => Some(format!(
+            "default value changed : {} -> {}",
+            quoted(old),
+            quoted(new)
+        )),
         _ => None,
     }
 }
@@ -214,7 +224,11 @@ const UNHANDLED: [(&str, &str, GoType); 26] = [
         "XPreserveUnknownFields",
         GoType::Pointer,
     ),
-    ("x-kubernetes-embedded-resource", "XEmbeddedResource", GoType::Bool),
+    (
+        "x-kubernetes-embedded-resource",
+        "XEmbeddedResource",
+        GoType::Bool,
+    ),
     ("x-kubernetes-int-or-string", "XIntOrString", GoType::Bool),
     ("x-kubernetes-list-map-keys", "XListMapKeys", GoType::Complex),
     ("x-kubernetes-list-type", "XListType", GoType::TextPointer),

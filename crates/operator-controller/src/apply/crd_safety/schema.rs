@@ -124,7 +124,11 @@ fn normal_field(key: &str, value: &Value) -> Option<Value> {
         }
         (map, Value::Object(schemas)) if MAPS.contains(&map) => (!schemas.is_empty()).then(|| {
             let schemas = schemas.iter();
-            Value::Object(schemas.map(|(name, value)| (name.clone(), schema(value))).collect())
+            Value::Object(
+                schemas
+                    .map(|(name, value)| (name.clone(), schema(value)))
+                    .collect(),
+            )
         }),
         // The only boolean whose absence differs from false.
         ("x-kubernetes-preserve-unknown-fields", value) => Some(value.clone()),

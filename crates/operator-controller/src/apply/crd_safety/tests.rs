@@ -8,9 +8,7 @@ fn crd(x: &Value) -> Value {
 }
 
 fn crd_of(versions: &[(&str, Value)]) -> Value {
-    let version = |(name, schema): &(&str, Value)| {
-        json!({"name": name, "served": true, "storage": false, "schema": {"openAPIV3Schema": schema}})
-    };
+    let version = |(name, schema): &(&str, Value)| json!({"name": name, "served": true, "storage": false, "schema": {"openAPIV3Schema": schema}});
     let versions: Vec<Value> = versions.iter().map(version).collect();
     json!({
         "kind": "CustomResourceDefinition", "metadata": {"name": "demos.example.com"},
@@ -22,9 +20,21 @@ fn crd_of(versions: &[(&str, Value)]) -> Value {
 #[test]
 fn each_rule_names_the_property_and_the_change() {
     let rows = [
-        (json!({}), json!({"default": 1}), r#"default: default added when there was none previously : "1""#),
-        (json!({"default": "a"}), json!({}), r#"default: default value removed : "\"a\"""#),
-        (json!({"default": 1}), json!({"default": 2}), r#"default: default value changed : "1" -> "2""#),
+        (
+            json!({}),
+            json!({"default": 1}),
+            r#"default: default added when there was none previously : "1""#,
+        ),
+        (
+            json!({"default": "a"}),
+            json!({}),
+            r#"default: default value removed : "\"a\"""#,
+        ),
+        (
+            json!({"default": 1}),
+            json!({"default": 2}),
+            r#"default: default value changed : "1" -> "2""#,
+        ),
         (
             json!({}),
             json!({"enum": ["b", "a"]}),
@@ -35,15 +45,31 @@ fn each_rule_names_the_property_and_the_change() {
             json!({"enum": ["b", "d"]}),
             r#"enum: allowed enum values removed : ["a" "c"]"#,
         ),
-        (json!({"enum": ["a"]}), json!({}), r#"enum: allowed enum values removed : ["a"]"#),
+        (
+            json!({"enum": ["a"]}),
+            json!({}),
+            r#"enum: allowed enum values removed : ["a"]"#,
+        ),
         (
             json!({}),
             json!({"maximum": 2.5}),
             "maximum: maximum constraint added when there was none previously : 2.5",
         ),
-        (json!({"maximum": 3}), json!({"maximum": 2}), "maximum: maximum decreased : 3 -> 2"),
-        (json!({"maxItems": 3}), json!({"maxItems": 2}), "maxItems: maximum decreased : 3 -> 2"),
-        (json!({"maxLength": 3}), json!({"maxLength": 2}), "maxLength: maximum decreased : 3 -> 2"),
+        (
+            json!({"maximum": 3}),
+            json!({"maximum": 2}),
+            "maximum: maximum decreased : 3 -> 2",
+        ),
+        (
+            json!({"maxItems": 3}),
+            json!({"maxItems": 2}),
+            "maxItems: maximum decreased : 3 -> 2",
+        ),
+        (
+            json!({"maxLength": 3}),
+            json!({"maxLength": 2}),
+            "maxLength: maximum decreased : 3 -> 2",
+        ),
         (
             json!({"maxProperties": 3}),
             json!({"maxProperties": 2}),
@@ -54,25 +80,61 @@ fn each_rule_names_the_property_and_the_change() {
             json!({"minimum": 0}),
             "minimum: minimum constraint added when there was none previously : 0",
         ),
-        (json!({"minimum": 2}), json!({"minimum": 3}), "minimum: minimum increased : 2 -> 3"),
-        (json!({"minItems": 2}), json!({"minItems": 3}), "minItems: minimum increased : 2 -> 3"),
-        (json!({"minLength": 2}), json!({"minLength": 3}), "minLength: minimum increased : 2 -> 3"),
+        (
+            json!({"minimum": 2}),
+            json!({"minimum": 3}),
+            "minimum: minimum increased : 2 -> 3",
+        ),
+        (
+            json!({"minItems": 2}),
+            json!({"minItems": 3}),
+            "minItems: minimum increased : 2 -> 3",
+        ),
+        (
+            json!({"minLength": 2}),
+            json!({"minLength": 3}),
+            "minLength: minimum increased : 2 -> 3",
+        ),
         (
             json!({"minProperties": 2}),
             json!({"minProperties": 3}),
             "minProperties: minimum increased : 2 -> 3",
         ),
-        (json!({"required": ["a"]}), json!({"required": ["b", "a"]}), "required: new required fields: [b]"),
+        (
+            json!({"required": ["a"]}),
+            json!({"required": ["b", "a"]}),
+            "required: new required fields: [b]",
+        ),
         (
             json!({"type": "string"}),
             json!({"type": "integer"}),
             r#"type: type changed : "string" -> "integer""#,
         ),
-        (json!({}), json!({"pattern": "^a$"}), r#"pattern: pattern added : "" -> "^a$""#),
-        (json!({"pattern": "a"}), json!({}), r#"pattern: pattern removed : "a" -> """#),
-        (json!({"pattern": "a"}), json!({"pattern": "b"}), r#"pattern: pattern changed : "a" -> "b""#),
-        (json!({}), json!({"nullable": true}), "nullable: nullable added : false -> true"),
-        (json!({"nullable": true}), json!({}), "nullable: nullable removed : true -> false"),
+        (
+            json!({}),
+            json!({"pattern": "^a$"}),
+            r#"pattern: pattern added : "" -> "^a$""#,
+        ),
+        (
+            json!({"pattern": "a"}),
+            json!({}),
+            r#"pattern: pattern removed : "a" -> """#,
+        ),
+        (
+            json!({"pattern": "a"}),
+            json!({"pattern": "b"}),
+            r#"pattern: pattern changed : "a" -> "b""#,
+        ),
+        (
+            json!({}),
+            json!({"nullable": true}),
+            "nullable: nullable added : false -> true",
+        ),
+        (
+            json!({"nullable": true}),
+            json!({}),
+            "nullable: nullable removed : true -> false",
+        ),
         (
             json!({"format": "int32"}),
             json!({"format": "int64"}),
@@ -109,15 +171,28 @@ fn harmless_changes_are_accepted() {
         (json!({}), json!({"description": "text"})),
         (json!({}), json!({"nullable": false, "enum": [], "format": ""})),
         (json!({"enum": ["a"]}), json!({"enum": ["a", "b"]})),
-        (json!({"maximum": 2, "minimum": 2}), json!({"maximum": 3, "minimum": 1})),
+        (
+            json!({"maximum": 2, "minimum": 2}),
+            json!({"maximum": 3, "minimum": 1}),
+        ),
         (json!({"maxLength": 2, "minLength": 2}), json!({})),
         (json!({"required": ["a"]}), json!({})),
-        (json!({}), json!({"properties": {"new": {"type": "string", "maxLength": 3}}})),
-        (json!({"additionalProperties": {}}), json!({"additionalProperties": {"description": "text"}})),
+        (
+            json!({}),
+            json!({"properties": {"new": {"type": "string", "maxLength": 3}}}),
+        ),
+        (
+            json!({"additionalProperties": {}}),
+            json!({"additionalProperties": {"description": "text"}}),
+        ),
         (json!({}), json!({"unknown": 1})),
     ];
     for (old, new) in rows {
-        assert_eq!(violations(&crd(&old), &crd(&new)), Vec::<String>::new(), "{old} {new}");
+        assert_eq!(
+            violations(&crd(&old), &crd(&new)),
+            Vec::<String>::new(),
+            "{old} {new}"
+        );
     }
 }
 
@@ -125,9 +200,21 @@ fn harmless_changes_are_accepted() {
 fn one_of_is_compared_as_a_set() {
     let (a, b) = (json!({"minimum": 1}), json!({"minimum": 2}));
     let rows = [
-        (json!({}), json!({"oneOf": [a]}), "oneOf constraint added when there was none previously"),
-        (json!({"oneOf": [a]}), json!({"oneOf": [a, b]}), "allowed oneOf schemas added"),
-        (json!({"oneOf": [a, b]}), json!({"oneOf": [a]}), "allowed oneOf schemas removed"),
+        (
+            json!({}),
+            json!({"oneOf": [a]}),
+            "oneOf constraint added when there was none previously",
+        ),
+        (
+            json!({"oneOf": [a]}),
+            json!({"oneOf": [a, b]}),
+            "allowed oneOf schemas added",
+        ),
+        (
+            json!({"oneOf": [a, b]}),
+            json!({"oneOf": [a]}),
+            "allowed oneOf schemas removed",
+        ),
     ];
     for (old, new, text) in rows {
         let lines = violations(&crd(&old), &crd(&new));
@@ -139,7 +226,9 @@ fn one_of_is_compared_as_a_set() {
 
 #[test]
 fn a_removed_field_is_named_with_its_version() {
-    let old = crd(&json!({"type": "array", "items": {"type": "object", "properties": {"a.b": {"type": "string"}}}}));
+    let old = crd(
+        &json!({"type": "array", "items": {"type": "object", "properties": {"a.b": {"type": "string"}}}}),
+    );
     let new = crd(&json!({"type": "array", "items": {"type": "object"}}));
     assert_eq!(
         violations(&old, &new),

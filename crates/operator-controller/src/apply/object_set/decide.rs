@@ -2,7 +2,6 @@
 
 use olm_api::extension_v1::{ClusterObjectSet, LifecycleState};
 use olm_api::labels;
-use olm_runtime::Timestamp;
 use olm_runtime::plan::{Action, Guard, Identity, Plan, SecretData, Target};
 use serde_json::{Value, json};
 
@@ -11,13 +10,14 @@ use super::{
 };
 use crate::apply::collision::{Claimant, Treatment, treatment};
 use crate::apply::digest::check_digests;
-use crate::apply::object::{is_deleting, metadata_text, owners};
+use crate::apply::managed::OTHERS;
+use crate::apply::object::{contains, is_deleting, metadata_text, owners};
 use crate::apply::phase::Phase;
 use crate::apply::probe::{is_probed, probe};
 use crate::apply::validation::revision_error;
 
 /// Returns the writes of a reconcile, and what its status is about.
-pub(super) fn decide(observed: &Observed, memory: Option<&Memory>, _now: Timestamp) -> (Plan, Verdict) {
+pub(super) fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Verdict) {
     let memory = memory.cloned().unwrap_or_default();
     let mut plan = Plan::default();
     let conclusion = match &observed.content {
@@ -166,7 +166,7 @@ fn state(
     match treatment(claimant, &object.protection, live) {
         Treatment::Refuse(_) => (State::Collision, None),
         Treatment::Leave => (State::Settled, None),
-        Treatment::Keep if is_deleting(live) || is_known(memory, object) => (State::Settled, None),
+        Treatment::Keep if is_deleting(live) || is_known(set, memory, object) => (State::Settled, None),
         Treatment::Keep => {
             let mut wanted = wanted(set, object, None);
             wanted["metadata"]["uid"] = json!(metadata_text(live, "uid"));
@@ -183,15 +183,27 @@ fn state(
     }
 }
 
-/// True if an object is as it was applied.
-pub(super) fn is_known(memory: &Memory, object: &ReadObject) -> bool {
+/// True if an object is as it was applied. Without memory, defaults and normalized values cannot be told apart from changes; then only
+/// the fields of the manifest are compared.
+pub(super) fn is_known(set: &ClusterObjectSet, memory: &Memory, object: &ReadObject) -> bool {
     let Some(current) = &object.current else {
         return false;
     };
+    let live = &current.object;
+    if !contains(&live["metadata"], &wanted_metadata(set, object)) {
+        return false;
+    }
     match memory.0.get(&object.id) {
         Some(Known::Seen(fingerprint)) => *fingerprint == current.fingerprint,
-        Some(Known::Applied(version)) => *version == metadata_text(&current.object, "resourceVersion"),
-        None => false,
+        Some(Known::Applied { version, generation }) => {
+            let is_same_generation =
+                generation.is_some() && *generation == live["metadata"]["generation"].as_i64();
+            is_same_generation || *version == metadata_text(live, "resourceVersion")
+        }
+        None => {
+            let mut fields = object.manifest.as_object().into_iter().flatten();
+            fields.all(|(field, value)| OTHERS.contains(&field.as_str()) || contains(&live[field], value))
+        }
     }
 }
 
@@ -201,13 +213,6 @@ fn wanted(set: &ClusterObjectSet, object: &ReadObject, adopted: Option<&Value>) 
     if let Some(fields) = wanted.as_object_mut() {
         fields.remove("status");
     }
-    let extension = set.metadata.labels.as_ref();
-    let extension = extension.and_then(|found| found.get(labels::EXTENSION_OWNER_NAME));
-    let metadata = &mut wanted["metadata"];
-    // The label is there even if its value is empty: the watches select by it.
-    metadata["labels"][labels::EXTENSION_OWNER_NAME] = json!(extension.map(String::as_str).unwrap_or_default());
-    metadata["labels"][labels::MANAGED_BY] = json!(labels::EXTENSION_MANAGER);
-    metadata["annotations"][labels::REVISION] = json!(set.spec.revision.to_string());
     let own = json!({
         "apiVersion": olm_api::extension_v1::API_VERSION,
         "kind": "ClusterObjectSet",
@@ -221,8 +226,23 @@ fn wanted(set: &ClusterObjectSet, object: &ReadObject, adopted: Option<&Value>) 
         owner.controller = Some(false);
         json!(owner)
     });
+    let mut metadata = wanted_metadata(set, object);
     metadata["ownerReferences"] = others.chain([own]).collect();
+    wanted["metadata"] = metadata;
     wanted
+}
+
+/// Returns the metadata to apply, without owners.
+fn wanted_metadata(set: &ClusterObjectSet, object: &ReadObject) -> Value {
+    let extension = set.metadata.labels.as_ref();
+    let extension = extension.and_then(|found| found.get(labels::EXTENSION_OWNER_NAME));
+    let mut metadata = object.manifest["metadata"].clone();
+    // The label is there even if its value is empty: the watches select by it.
+    metadata["labels"][labels::EXTENSION_OWNER_NAME] =
+        json!(extension.map(String::as_str).unwrap_or_default());
+    metadata["labels"][labels::MANAGED_BY] = json!(labels::EXTENSION_MANAGER);
+    metadata["annotations"][labels::REVISION] = json!(set.spec.revision.to_string());
+    metadata
 }
 
 /// Returns the action that applies an object. The data of a Secret is kept out of the texts of plans.
@@ -259,7 +279,10 @@ fn secret_data(object: &Value) -> Option<SecretData> {
 /// Returns the patches that archive older revisions, which this one has replaced.
 fn archive_older(observed: &Observed) -> impl Iterator<Item = Action> + '_ {
     let number = observed.set.spec.revision;
-    let older = observed.siblings.iter().filter(move |sibling| sibling.spec.revision < number);
+    let older = observed
+        .siblings
+        .iter()
+        .filter(move |sibling| sibling.spec.revision < number);
     older.map(|sibling| {
         let guard = Guard {
             uid: sibling.metadata.uid.clone(),

@@ -124,7 +124,10 @@ fn target(served: &ServedKind, id: &ObjectId) -> Target {
 }
 
 fn secret_key(reference: &ObjectSourceReference, system_namespace: &str) -> NamespacedName {
-    let namespace = reference.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+    let namespace = reference
+        .namespace
+        .as_deref()
+        .filter(|namespace| !namespace.is_empty());
     NamespacedName::new(namespace.unwrap_or(system_namespace), reference.name.as_str())
 }
 
@@ -154,11 +157,10 @@ pub(super) fn resolve(
         let objects = phase.objects.iter();
         objects
             .map(|object| manifest(phase, object, secrets, system_namespace))
-            .collect()
+            .collect::<Result<Vec<Value>, String>>()
     });
-    phases
-        .collect::<Result<Vec<Vec<Value>>, String>>()
-        .map_err(Content::Unreadable)
+    let phases: Result<Vec<_>, String> = phases.collect();
+    phases.map_err(Content::Unreadable)
 }
 
 fn manifest(

@@ -11,7 +11,8 @@ use olm_runtime::Timestamp;
 use olm_runtime::condition::{set_condition, stored_time};
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
-use olm_runtime::plan::{Requeue, Target, status_patch};
+use olm_runtime::plan::{Action, Requeue, Target, status_patch};
+use serde_json::Value;
 
 use super::decide::is_known;
 use super::{Conclusion, Content, Known, Memory, Observed, ReadObject, State, Verdict, has_succeeded};
@@ -39,19 +40,16 @@ pub(super) fn status(
     now: Timestamp,
 ) -> StatusUpdate<Memory> {
     let set = &observed.set;
-    let old = set.status.clone().unwrap_or_default();
-    let mut report = Report {
-        set,
-        status: old.clone(),
-        remaining: seconds_left(set, now),
-        now,
-    };
+    let mut report = Report::new(set, now);
     if let Content::Read(phases) = &observed.content
         && report.status.observed_phases.is_empty()
     {
         report.status.observed_phases = phases.iter().map(|phase| phase.observed.clone()).collect();
     }
-    let Verdict { conclusion, mut memory } = verdict;
+    let Verdict {
+        conclusion,
+        mut memory,
+    } = verdict;
     let requeue = match conclusion {
         Conclusion::Nothing => return StatusUpdate::default(),
         Conclusion::Blocked(message) => {
@@ -68,14 +66,19 @@ pub(super) fn status(
             rollout(&mut report, observed, &phases, is_complete, outcomes)
         }
     };
-    let target = Target::cluster::<ClusterObjectSet>(set.metadata.name.as_deref().unwrap_or_default());
-    let patch = status_patch(target, set.metadata.uid.as_deref(), &old, &report.status);
     StatusUpdate {
-        patches: Vec::from_iter(patch),
+        patches: Vec::from_iter(report.patch()),
         requeue: requeue.sooner(report.requeue()),
         memory: Some(memory),
         ..StatusUpdate::default()
     }
+}
+
+/// Returns the patch that reports an error of reading, unless it is reported already.
+pub(super) fn unobserved(set: &ClusterObjectSet, error: &str, now: Timestamp) -> Option<Action> {
+    let mut report = Report::new(set, now);
+    report.retrying(error);
+    report.patch()
 }
 
 fn after(delay: Duration, reason: &'static str) -> Requeue {
@@ -84,7 +87,10 @@ fn after(delay: Duration, reason: &'static str) -> Requeue {
 
 /// Returns the seconds until the progress deadline, not positive if it has passed. `None` if there is none.
 fn seconds_left(set: &ClusterObjectSet, now: Timestamp) -> Option<i64> {
-    let minutes = set.spec.progress_deadline_minutes.filter(|minutes| *minutes > 0)?;
+    let minutes = set
+        .spec
+        .progress_deadline_minutes
+        .filter(|minutes| *minutes > 0)?;
     if has_succeeded(set) || set.spec.lifecycle_state == LifecycleState::Archived {
         return None;
     }
@@ -102,7 +108,23 @@ struct Report<'a> {
     now: Timestamp,
 }
 
-impl Report<'_> {
+impl<'a> Report<'a> {
+    fn new(set: &'a ClusterObjectSet, now: Timestamp) -> Self {
+        Self {
+            set,
+            status: set.status.clone().unwrap_or_default(),
+            remaining: seconds_left(set, now),
+            now,
+        }
+    }
+
+    fn patch(&self) -> Option<Action> {
+        let (set, name) = (self.set, self.set.metadata.name.as_deref());
+        let target = Target::cluster::<ClusterObjectSet>(name.unwrap_or_default());
+        let old = set.status.clone().unwrap_or_default();
+        status_patch(target, set.metadata.uid.as_deref(), &old, &self.status)
+    }
+
     fn set(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
         let condition = Condition {
             type_: type_.to_owned(),
@@ -178,11 +200,14 @@ fn archived(report: &mut Report<'_>, is_done: bool, outcomes: &Outcomes) -> Requ
 fn remember(memory: &mut Memory, observed: &Observed, states: &[Vec<State>], outcomes: &Outcomes) {
     for (object, state) in objects(observed, states).flat_map(|(_, _, pairs)| pairs) {
         let known = match (state, &object.current) {
-            (State::Settled, Some(current)) if is_known(memory, object) => {
+            (State::Settled, Some(current)) if is_known(&observed.set, memory, object) => {
                 Some(Known::Seen(current.fingerprint))
             }
             (State::Applied(index), _) => match outcomes.get(index) {
-                Outcome::Done(applied) => Some(Known::Applied(metadata_text(applied, "resourceVersion"))),
+                Outcome::Done(applied) => Some(Known::Applied {
+                    version: metadata_text(applied, "resourceVersion"),
+                    generation: applied["metadata"]["generation"].as_i64(),
+                }),
                 _ => None,
             },
             _ => None,
@@ -224,7 +249,9 @@ fn rollout(
 ) -> Requeue {
     if let Some((action, failure)) = outcomes.failure() {
         // Without a text the failure is about the revision itself or an older one, and no object failed.
-        if let Some(text) = objects(observed, states).find_map(|phase| failure_text(&phase, action, failure)) {
+        if let Some(text) =
+            objects(observed, states).find_map(|phase| failure_text(report.set, &phase, action, failure))
+        {
             report.retrying(&text);
         }
         return Requeue::AwaitChange;
@@ -250,6 +277,10 @@ fn rollout(
     let unready: Vec<String> = objects(observed, states)
         .filter_map(|(_, _, pairs)| unready(report.set, &pairs, outcomes))
         .collect();
+    if unready.is_empty() && has_succeeded(report.set) {
+        // An object was applied again, and still is ready. The next reconcile reaches the later phases.
+        return after(NEXT_PHASE, "next phase");
+    }
     report.progressing(words::ROLLING_OUT, &message);
     if unready.is_empty() {
         report.set(words::AVAILABLE, FALSE, words::ROLLING_OUT, &message);
@@ -260,7 +291,7 @@ fn rollout(
 }
 
 /// Returns the text about the first object of a phase that does not pass its probes.
-fn unready(set: &ClusterObjectSet, pairs: &Pairs<'_>, outcomes: &Outcomes) -> Option<String> {
+fn unready(set: &ClusterObjectSet, pairs: &[(&ReadObject, State)], outcomes: &Outcomes) -> Option<String> {
     pairs.iter().find_map(|(object, state)| {
         let result = match state {
             State::Applied(index) => match outcomes.get(*index) {
@@ -281,6 +312,7 @@ fn probed(set: &ClusterObjectSet, object: &ReadObject) -> Option<ProbeResult> {
 
 /// Returns the text about a failed write, if it is of an object of this phase.
 fn failure_text(
+    set: &ClusterObjectSet,
     (index, name, pairs): &(usize, &str, Pairs<'_>),
     action: usize,
     failure: &Failure,
@@ -292,7 +324,7 @@ fn failure_text(
     if is_transient {
         let what = match &object.current {
             None => "creating resource",
-            Some(current) if controller(&current.object).is_some() => "patching (modified)",
+            Some(current) if is_controlled(set, &current.object) => "patching (modified)",
             Some(_) => "patching (owner change)",
         };
         return Some(format!(
@@ -303,11 +335,13 @@ fn failure_text(
     Some(format!("phase {index} validation error: {error}"))
 }
 
+fn is_controlled(set: &ClusterObjectSet, object: &Value) -> bool {
+    let uid = set.metadata.uid.as_ref();
+    controller(object).is_some_and(|owner| Some(&owner.uid) == uid)
+}
+
 /// Returns the text about the objects of a phase that were not applied: kinds that are not served, or else collisions.
-fn refusal_text(
-    set: &ClusterObjectSet,
-    (index, name, pairs): &(usize, &str, Pairs<'_>),
-) -> Option<String> {
+fn refusal_text(set: &ClusterObjectSet, (index, name, pairs): &(usize, &str, Pairs<'_>)) -> Option<String> {
     let of_state = |wanted: State| pairs.iter().filter(move |(_, state)| *state == wanted);
     let unserved: Vec<String> = of_state(State::Unserved)
         .map(|(object, _)| {
@@ -327,7 +361,10 @@ fn refusal_text(
     let collisions: Vec<String> = of_state(State::Collision)
         .map(|(object, _)| {
             let lines = probed(set, object).map(|result| result.lines());
-            let owner = object.current.as_ref().and_then(|current| controller(&current.object));
+            let owner = object
+                .current
+                .as_ref()
+                .and_then(|current| controller(&current.object));
             collision_text(&object.id, &lines.unwrap_or_default(), owner.as_ref())
         })
         .collect();

@@ -19,7 +19,12 @@ fn unpacked(packed: &Packed) -> Vec<Vec<Value>> {
         let reference = object.reference.as_ref().unwrap();
         assert_eq!(reference.namespace.as_deref(), Some("olm"));
         let secret = packed.secrets.iter().find(|secret| secret.name == reference.name);
-        unpack(&secret.unwrap().data[&reference.key], &reference.key, &reference.name).unwrap()
+        unpack(
+            &secret.unwrap().data[&reference.key],
+            &reference.key,
+            &reference.name,
+        )
+        .unwrap()
     };
     let phases = packed.phases.iter();
     phases
@@ -43,8 +48,18 @@ fn noise(bytes: usize) -> String {
 fn objects_come_back_as_they_were() {
     let large = noise(1_000_000);
     let phases = [
-        phase("a", vec![config_map("a", "<1>"), config_map("b", &noise(600_000))]),
-        phase("b", vec![config_map("c", &noise(600_000)), config_map("d", &large), config_map("a", "<1>")]),
+        phase(
+            "a",
+            vec![config_map("a", "<1>"), config_map("b", &noise(600_000))],
+        ),
+        phase(
+            "b",
+            vec![
+                config_map("c", &noise(600_000)),
+                config_map("d", &large),
+                config_map("a", "<1>"),
+            ],
+        ),
     ];
     let packed = pack("e-1", "olm", &phases).unwrap();
     let expected: Vec<Vec<Value>> = phases.iter().map(|phase| phase.objects.clone()).collect();
@@ -53,9 +68,17 @@ fn objects_come_back_as_they_were() {
     for secret in &packed.secrets {
         let size: usize = secret.data.values().map(Vec::len).sum();
         assert!(size <= MAX_BYTES, "{size}");
-        assert!(secret.name.starts_with("e-1-") && secret.name.len() == 20, "{}", secret.name);
+        assert!(
+            secret.name.starts_with("e-1-") && secret.name.len() == 20,
+            "{}",
+            secret.name
+        );
     }
-    assert_eq!(pack("e-1", "olm", &phases).unwrap(), packed, "the same content has the same names");
+    assert_eq!(
+        pack("e-1", "olm", &phases).unwrap(),
+        packed,
+        "the same content has the same names"
+    );
 }
 
 #[test]
