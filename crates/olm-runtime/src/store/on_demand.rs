@@ -2,7 +2,8 @@
 //!
 //! Some objects matter only while something refers to them: a ConfigMap that a catalog is built from, or Roles whose permissions are
 //! checked. Others are of a kind that only a bundle names. Watching the whole kind would hold far more than is read. A watch here covers
-//! one namespace, one object by name, or the objects with a label. The first user starts it. Some time after the last user is gone it ends and its memory is freed.
+//! one namespace, one object by name, or the objects with a label. The first user starts it. Some time after the last user is gone it
+//! ends and its memory is freed.
 
 #[cfg(test)]
 mod tests;

@@ -135,8 +135,8 @@ impl ManagedObjects {
         lock(&self.users).remove(set);
     }
 
-    /// Returns an object; `None` if it does not exist. An object that the watch does not have is read live, because it may exist without
-    /// the label. The object may be older than the watch, but never older than our own last write.
+    /// Returns an object; `None` if it does not exist. An object that the watch of `set` does not have is read live, because it may exist
+    /// without the label.
     pub(super) async fn find(
         &self,
         set: &NamespacedName,

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{Client, ResourceExt as _};
+use kube::ResourceExt as _;
 use olm_api::condition::{TRUE, cluster_object_set as words};
 use olm_api::extension_v1::{ClusterObjectSet, CollisionProtection, LifecycleState, ObservedPhase};
 use olm_api::labels;
@@ -58,8 +58,6 @@ pub struct ClusterObjectSets {
     pub managed: ManagedObjects,
     /// Kinds that the cluster serves.
     pub discovery: Discovery,
-    /// Client for live reads.
-    pub client: Client,
     /// Namespace of Secrets that are referred to without one.
     pub system_namespace: Arc<str>,
 }

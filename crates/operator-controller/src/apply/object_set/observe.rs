@@ -1,29 +1,33 @@
 //! Reads the objects of a revision, from its spec and its Secrets, and those in the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
 use kube::core::ApiResource;
 use olm_api::extension_v1::{
     ClusterObjectSet, ClusterObjectSetSpec, ObjectSetObject, ObjectSetPhase, ObjectSourceReference,
     ObservedPhase,
 };
 use olm_runtime::NamespacedName;
-use olm_runtime::discovery::{ServedKind, deadline};
+use olm_runtime::discovery::ServedKind;
 use olm_runtime::error::ObserveError;
 use olm_runtime::plan::Target;
+use olm_runtime::store::Projected;
 use serde_json::Value;
 
 use super::{ClusterObjectSets, Content, ReadObject, ReadPhase};
 use crate::apply::collision::protection_of;
 use crate::apply::digest::phase_digest;
+use crate::apply::managed::ManagedObject;
 use crate::apply::object::ObjectId;
 use crate::apply::packing::unpack;
 use crate::apply::probe::check_probes;
 
 /// Secrets that a revision refers to; `None` for those that do not exist.
-type Secrets = BTreeMap<NamespacedName, Option<Secret>>;
+type Secrets = BTreeMap<NamespacedName, Option<Arc<Projected<ManagedObject>>>>;
 /// Kinds of objects by group, version and kind; `None` for those that the cluster does not serve.
 type Kinds = BTreeMap<(String, String, String), Option<ServedKind>>;
 
@@ -34,7 +38,7 @@ impl ClusterObjectSets {
         key: &NamespacedName,
         set: &ClusterObjectSet,
     ) -> Result<Content, ObserveError> {
-        let secrets = self.secrets(&set.spec).await?;
+        let secrets = self.secrets(key, &set.spec).await?;
         let content = resolve(&set.spec, &secrets, &self.system_namespace);
         let manifests = match content {
             Ok(manifests) => manifests,
@@ -84,17 +88,21 @@ impl ClusterObjectSets {
         Ok(Content::Read(phases))
     }
 
-    /// Reads the Secrets live: whether they may be used depends on their exact content.
-    async fn secrets(&self, spec: &ClusterObjectSetSpec) -> Result<Secrets, ObserveError> {
+    /// Reads the Secrets that a revision refers to.
+    async fn secrets(
+        &self,
+        set: &NamespacedName,
+        spec: &ClusterObjectSetSpec,
+    ) -> Result<Secrets, ObserveError> {
         let objects = spec.phases.iter().flat_map(|phase| &phase.objects);
         let references = objects.filter_map(|object| object.reference.as_ref());
         let keys: BTreeSet<NamespacedName> = references
             .map(|reference| secret_key(reference, &self.system_namespace))
             .collect();
+        let api = ApiResource::erase::<Secret>(&());
         let mut secrets = Secrets::new();
         for key in keys {
-            let api: Api<Secret> = Api::namespaced(self.client.clone(), &key.namespace);
-            let secret = deadline(&format!("Secret {key}"), api.get_opt(&key.name)).await?;
+            let secret = self.managed.find(set, &api, &key).await?;
             secrets.insert(key, secret);
         }
         Ok(secrets)
@@ -140,7 +148,7 @@ pub(super) fn resolve(
     secrets: &Secrets,
     system_namespace: &str,
 ) -> Result<Vec<Vec<Value>>, Content> {
-    let is_mutable = |secret: &Secret| secret.immutable != Some(true);
+    let is_mutable = |secret: &Arc<Projected<ManagedObject>>| secret.object["immutable"] != true;
     let mutable: Vec<String> = secrets
         .iter()
         .filter(|(_, secret)| secret.as_ref().is_some_and(is_mutable))
@@ -188,10 +196,13 @@ fn from_secret(
         let name = go_compat::quote(&key.name);
         return Err(format!("getting Secret {key}: Secret {name} not found"));
     };
-    let data = secret.data.as_ref().and_then(|data| data.get(&reference.key));
-    let Some(data) = data else {
-        let name = go_compat::quote(&reference.key);
+    let name = go_compat::quote(&reference.key);
+    let Some(data) = secret.object["data"][&reference.key].as_str() else {
         return Err(format!("key {name} not found in Secret {key}"));
     };
-    unpack(&data.0, &reference.key, &key.to_string())
+    // The API server accepts only base64.
+    let data = STANDARD
+        .decode(data)
+        .map_err(|error| format!("decoding key {name} in Secret {key}: {error}"))?;
+    unpack(&data, &reference.key, &key.to_string())
 }

@@ -68,3 +68,91 @@ fn removal(uid: &str, object: &ReadObject) -> Removal {
     let patch = json!({"metadata": {"ownerReferences": owners}});
     Removal::Release(Action::patch(target.clone(), patch, guard))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::core::DynamicObject;
+    use olm_api::extension_v1::{API_VERSION, CollisionProtection, ObservedPhase};
+    use olm_runtime::plan::Target;
+    use olm_runtime::store::Projected;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::apply::object::ObjectId;
+
+    /// A ConfigMap with these owners, each with uid and whether it is the controller.
+    fn object(name: &str, owners: &[(&str, bool)], is_deleting: bool) -> ReadObject {
+        let owner = |(uid, controller): &(&str, bool)| json!({"apiVersion": API_VERSION, "kind": "ClusterObjectSet", "name": "e", "uid": uid, "controller": controller});
+        let owners: Vec<Value> = owners.iter().map(owner).collect();
+        let mut live = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"namespace": "ns", "name": name, "uid": "u", "resourceVersion": "7", "ownerReferences": owners},
+        });
+        if is_deleting {
+            live["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        let id = ObjectId::of(&live);
+        let live: DynamicObject = serde_json::from_value(live).unwrap();
+        ReadObject {
+            id,
+            manifest: json!({}),
+            protection: CollisionProtection::Prevent,
+            target: Some(Target::of::<ConfigMap>("ns", name)),
+            current: Some(Arc::new(Projected::from_object(live))),
+        }
+    }
+
+    fn phase(name: &str, objects: Vec<ReadObject>) -> ReadPhase {
+        ReadPhase {
+            observed: ObservedPhase {
+                name: name.to_owned(),
+                ..ObservedPhase::default()
+            },
+            objects,
+        }
+    }
+
+    /// One row per situation: the owners, and the start of the write.
+    #[test]
+    fn only_what_the_revision_controls_is_deleted() {
+        let set: ClusterObjectSet = serde_json::from_value(json!({
+            "apiVersion": API_VERSION, "kind": "ClusterObjectSet", "metadata": {"name": "e-1", "uid": "own"}, "spec": {},
+        }))
+        .unwrap();
+        let rows: [(&[(&str, bool)], bool, &str, bool); 5] = [
+            (&[("own", true)], false, "delete ConfigMap ns/a", false),
+            (&[("own", true)], true, "", false),
+            (
+                &[("own", false), ("next", true)],
+                false,
+                "patch ConfigMap ns/a {\"metadata\"",
+                true,
+            ),
+            (&[("next", true)], false, "", true),
+            (&[], false, "", true),
+        ];
+        for (owners, is_deleting, write, is_gone) in rows {
+            let phases = [phase("a", vec![object("a", owners, is_deleting)])];
+            let (actions, is_done) = actions(&set, &phases);
+            let text = actions.first().map(Action::to_string).unwrap_or_default();
+            assert!(
+                text.starts_with(write) && text.is_empty() == write.is_empty(),
+                "{text}"
+            );
+            assert_eq!((actions.len() < 2, is_done), (true, is_gone), "{owners:?}");
+        }
+        let mut absent = object("a", &[("own", true)], false);
+        absent.current = None;
+        let own = || object("a", &[("own", true)], false);
+        let phases = [
+            phase("a", vec![own()]),
+            phase("b", vec![own()]),
+            phase("c", vec![absent]),
+        ];
+        let (actions, is_done) = actions(&set, &phases);
+        assert_eq!((actions.len(), is_done), (1, false), "the phase a waits for b");
+    }
+}

@@ -34,7 +34,6 @@ pub fn register(
         sets: sets.clone(),
         managed,
         discovery: Discovery::new(client.clone()),
-        client: client.clone(),
         system_namespace: Arc::from(system_namespace),
     };
     move |runner: &Runner, tasks: &mut JoinSet<()>| {
