@@ -12,6 +12,7 @@ use olm_api::labels;
 use olm_runtime::NamespacedName;
 use olm_runtime::discovery::deadline;
 use olm_runtime::error::ObserveError;
+use olm_runtime::key::is_path_segment;
 use olm_runtime::store::{OnDemand, Projected, Projection, Scope, StoreSet, WatchUser};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -28,8 +29,17 @@ const OWNER: &str = "ClusterObjectSet";
 pub(super) struct ManagedObject {
     /// The object without `managedFields`. Lists of the API server leave the kind out.
     pub(super) object: Value,
+    /// Digests of its content.
+    pub(super) fingerprint: Fingerprint,
+}
+
+/// Digests of an object, which differ after a change by any client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fingerprint {
     /// Digest of the fields besides metadata and status.
-    pub(super) fingerprint: [u8; 32],
+    pub(super) fields: [u8; 32],
+    /// Digest of the metadata besides versions.
+    pub(super) metadata: [u8; 32],
 }
 
 impl ManagedObject {
@@ -38,17 +48,19 @@ impl ManagedObject {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
         }
-        Self {
-            fingerprint: fingerprint(&object),
-            object,
-        }
+        let fingerprint = Fingerprint {
+            fields: digest(&object, &OTHERS),
+            metadata: digest(&object["metadata"], &["resourceVersion", "generation"]),
+        };
+        Self { object, fingerprint }
     }
 }
 
-fn fingerprint(object: &Value) -> [u8; 32] {
+/// Returns a digest of the fields of an object except some.
+fn digest(object: &Value, except: &[&str]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for (field, value) in object.as_object().into_iter().flatten() {
-        if !OTHERS.contains(&field.as_str()) {
+        if !except.contains(&field.as_str()) {
             hasher.update(field);
             hasher.update(value.to_string());
         }
@@ -146,6 +158,12 @@ impl ManagedObjects {
         if let Some(found) = self.watched(set, api, key) {
             return Ok(Some(found));
         }
+        let is_valid =
+            is_path_segment(&key.name) && (key.namespace.is_empty() || is_path_segment(&key.namespace));
+        if !is_valid {
+            // Such an object cannot exist. The API server says so when it is applied.
+            return Ok(None);
+        }
         let objects: Api<DynamicObject> = if key.namespace.is_empty() {
             Api::all_with(self.client.clone(), api)
         } else {
@@ -190,23 +208,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fingerprint_is_about_neither_metadata_nor_status() {
+    fn a_fingerprint_differs_after_each_change_but_of_status_and_version() {
         let object = json!({
-            "kind": "ConfigMap", "metadata": {"name": "a", "managedFields": []}, "data": {"a": "1"}, "status": {"a": 1},
+            "kind": "ConfigMap", "data": {"a": "1"}, "status": {"a": 1},
+            "metadata": {"name": "a", "resourceVersion": "1", "managedFields": []},
         });
         let first = ManagedObject::of_value(object.clone());
-        assert_eq!(first.object["metadata"], json!({"name": "a"}));
-        for (pointer, value, is_same) in [
-            ("/metadata/name", json!("b"), true),
-            ("/status/a", json!(2), true),
-            ("/kind", json!(null), true),
-            ("/data/a", json!("2"), false),
-            ("/data", json!({"a": "1", "b": "1"}), false),
+        assert_eq!(
+            first.object["metadata"],
+            json!({"name": "a", "resourceVersion": "1"})
+        );
+        for (pointer, value, has_fields, has_metadata) in [
+            ("/metadata/name", json!("b"), true, false),
+            ("/metadata/resourceVersion", json!("2"), true, true),
+            ("/metadata/managedFields", json!([{}]), true, true),
+            ("/status/a", json!(2), true, true),
+            ("/kind", json!(null), true, true),
+            ("/data/a", json!("2"), false, true),
+            ("/data", json!({"a": "1", "b": "1"}), false, true),
         ] {
             let mut other = object.clone();
             *other.pointer_mut(pointer).unwrap() = value;
-            let other = ManagedObject::of_value(other);
-            assert_eq!(other.fingerprint == first.fingerprint, is_same, "{pointer}");
+            let other = ManagedObject::of_value(other).fingerprint;
+            let same = (
+                other.fields == first.fingerprint.fields,
+                other.metadata == first.fingerprint.metadata,
+            );
+            assert_eq!(same, (has_fields, has_metadata), "{pointer}");
         }
     }
 }

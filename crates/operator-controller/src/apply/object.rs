@@ -24,7 +24,7 @@ impl ObjectId {
     pub fn of(object: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let api_version = text(&object["apiVersion"]);
-        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version.as_str()));
         Self {
             group: group.to_owned(),
             version: version.to_owned(),

@@ -44,7 +44,7 @@ use olm_runtime::store::{Projected, Store};
 use olm_runtime::{NamespacedName, Timestamp, clock};
 use serde_json::Value;
 
-use super::managed::{ManagedObject, ManagedObjects};
+use super::managed::{Fingerprint, ManagedObject, ManagedObjects};
 use super::object::ObjectId;
 
 /// Finalizer of revisions that are active.
@@ -114,7 +114,7 @@ enum Known {
         generation: Option<i64>,
     },
     /// It was seen unchanged since, with this fingerprint.
-    Seen([u8; 32]),
+    Seen(Fingerprint),
 }
 
 /// Objects that were applied.

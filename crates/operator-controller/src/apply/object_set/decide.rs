@@ -190,19 +190,23 @@ pub(super) fn is_known(set: &ClusterObjectSet, memory: &Memory, object: &ReadObj
         return false;
     };
     let live = &current.object;
-    if !contains(&live["metadata"], &wanted_metadata(set, object)) {
-        return false;
-    }
+    // Others may add labels and annotations. They may also drop ours at once, as policies do; then a repetition does not help.
+    let has_metadata = || contains(&live["metadata"], &wanted_metadata(set, object));
     match memory.0.get(&object.id) {
-        Some(Known::Seen(fingerprint)) => *fingerprint == current.fingerprint,
+        Some(Known::Seen(seen)) => {
+            let now = &current.fingerprint;
+            seen.fields == now.fields && (seen.metadata == now.metadata || has_metadata())
+        }
         Some(Known::Applied { version, generation }) => {
             let is_same_generation =
                 generation.is_some() && *generation == live["metadata"]["generation"].as_i64();
-            is_same_generation || *version == metadata_text(live, "resourceVersion")
+            *version == metadata_text(live, "resourceVersion") || (is_same_generation && has_metadata())
         }
         None => {
             let mut fields = object.manifest.as_object().into_iter().flatten();
-            fields.all(|(field, value)| OTHERS.contains(&field.as_str()) || contains(&live[field], value))
+            has_metadata()
+                && fields
+                    .all(|(field, value)| OTHERS.contains(&field.as_str()) || contains(&live[field], value))
         }
     }
 }

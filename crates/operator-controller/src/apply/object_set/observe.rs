@@ -128,6 +128,8 @@ fn kind_key(id: &ObjectId) -> (String, String, String) {
 
 fn target(served: &ServedKind, id: &ObjectId) -> Target {
     let namespace = served.namespaced.then_some(id.namespace.as_str());
+    // The API server refuses a namespaced object without a namespace.
+    let namespace = namespace.filter(|namespace| !namespace.is_empty());
     Target::dynamic(served.api.clone(), namespace, &id.name)
 }
 

@@ -201,7 +201,7 @@ fn remember(memory: &mut Memory, observed: &Observed, states: &[Vec<State>], out
     for (object, state) in objects(observed, states).flat_map(|(_, _, pairs)| pairs) {
         let known = match (state, &object.current) {
             (State::Settled, Some(current)) if is_known(&observed.set, memory, object) => {
-                Some(Known::Seen(current.fingerprint))
+                Some(Known::Seen(current.fingerprint.clone()))
             }
             (State::Applied(index), _) => match outcomes.get(index) {
                 Outcome::Done(applied) => Some(Known::Applied {

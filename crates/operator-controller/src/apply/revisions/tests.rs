@@ -205,5 +205,5 @@ fn secrets_get_their_revision_as_the_owner_once() {
     let owners = &patch["metadata"]["ownerReferences"];
     assert_eq!(owners[0]["uid"], "s");
     secret.owner_references = serde_json::from_value(owners.clone()).unwrap();
-    assert_eq!(own_secrets(&set, &[secret]), []);
+    assert!(own_secrets(&set, &[secret]).is_empty());
 }
