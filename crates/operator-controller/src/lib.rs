@@ -1,0 +1,8 @@
+//! Controller of ClusterExtension: from the catalogs to the objects of a bundle in the cluster.
+//!
+//! # Data flow
+//! `resolve` chooses a bundle among those the ClusterCatalogs offer.
+
+#![cfg_attr(not(test), warn(unreachable_pub))]
+
+pub mod resolve;
