@@ -363,7 +363,10 @@ impl<'a> Scanner<'a> {
 
     /// Takes characters as long as they match; `None` if the first does not.
     fn take(&mut self, matches: fn(char) -> bool) -> Option<&'a str> {
-        let end = self.rest.find(|char| !matches(char)).unwrap_or(self.rest.len());
+        let end = self
+            .rest
+            .find(|char: char| !matches(char))
+            .unwrap_or(self.rest.len());
         let (taken, rest) = self.rest.split_at(end);
         self.rest = rest;
         (!taken.is_empty()).then_some(taken)

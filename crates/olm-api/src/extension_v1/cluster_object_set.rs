@@ -1,6 +1,6 @@
 //! ClusterObjectSet: the objects of one revision of a ClusterExtension. Called ClusterExtensionRevision in older versions of OLM v1.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube_derive::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -336,19 +336,15 @@ pub struct ClusterObjectSetStatus {
 /// Digest of a phase as it was first applied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = observed_phase_rules()))]
 pub struct ObservedPhase {
     /// Name of the phase.
     #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("minLength" = 1, "maxLength" = 63, "x-kubernetes-validations" = observed_name_rules()))]
+    #[schemars(extend("minLength" = 1, "maxLength" = 63, "x-kubernetes-validations" = phase_name_rules()))]
     pub name: String,
     /// Digest of the objects, for example `sha256:` and hex digits.
     #[serde(deserialize_with = "or_default")]
     #[schemars(extend("minLength" = 1, "maxLength" = 256, "x-kubernetes-validations" = digest_rules()))]
     pub digest: String,
-    /// When all probes of the phase first passed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at: Option<Time>,
     /// Fields this version of the API does not know.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -389,16 +385,12 @@ fn collision_rules() -> Value {
     json!([rule("self == oldSelf", "collisionProtection is immutable")])
 }
 
-fn phase_name_rule() -> Value {
-    rule(
+fn phase_name_rules() -> Value {
+    json!([rule(
         "!format.dns1123Label().validate(self).hasValue()",
         "the value must consist of only lowercase alphanumeric characters and hyphens, and must start and end with an \
          alphanumeric character.",
-    )
-}
-
-fn phase_name_rules() -> Value {
-    json!([phase_name_rule()])
+    )])
 }
 
 fn object_rules() -> Value {
@@ -455,30 +447,16 @@ fn path_rules() -> Value {
 
 fn observed_phases_rules() -> Value {
     json!([rule(
-        "oldSelf.size() == 0 || (self.size() == oldSelf.size() && oldSelf.all(o, self.exists(n, n.name == o.name)))",
-        "observedPhases: phases cannot be added or removed once set",
+        "self == oldSelf || oldSelf.size() == 0",
+        "observedPhases is immutable",
     )])
-}
-
-fn observed_phase_rules() -> Value {
-    json!([rule(
-        "!has(oldSelf.completedAt) || (has(self.completedAt) && self.completedAt == oldSelf.completedAt)",
-        "completedAt is immutable once set",
-    )])
-}
-
-fn observed_name_rules() -> Value {
-    json!([phase_name_rule(), rule("self == oldSelf", "name is immutable")])
 }
 
 fn digest_rules() -> Value {
-    json!([
-        rule(
-            "self.matches('^[a-z0-9]+:[a-f0-9]+$')",
-            "digest must be in the format '<algorithm>:<hex>'",
-        ),
-        rule("self == oldSelf", "digest is immutable"),
-    ])
+    json!([rule(
+        "self.matches('^[a-z0-9]+:[a-f0-9]+$')",
+        "digest must be in the format '<algorithm>:<hex>'",
+    )])
 }
 
 #[cfg(test)]
@@ -513,7 +491,7 @@ mod tests {
             },
             "status": {
                 "conditions": [], "l": 1,
-                "observedPhases": [{"name": "deploy", "digest": "sha256:00", "completedAt": "2026-01-01T00:00:00Z", "m": 1}],
+                "observedPhases": [{"name": "deploy", "digest": "sha256:00", "m": 1}],
             },
         });
         let set: ClusterObjectSet = serde_json::from_value(object.clone()).unwrap();

@@ -41,7 +41,7 @@ pub fn deprecation_conditions(
     let bundle = messages(&|entry| {
         entry.reference.schema == schemas::BUNDLE && installed == Some(entry.reference.name.as_str())
     });
-    let all = [package.as_slice(), &channel, &bundle].concat();
+    let all = [&package[..], &channel[..], &bundle[..]].concat();
     let is_known = deprecations.is_some();
     let of = |type_, messages: &[&str], otherwise| condition(type_, is_known, messages, otherwise);
     [
