@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn v1_the_fields_of_the_documentation_are_read() {
+    fn v1_001_to_v1_006_the_fields_of_the_documentation_are_read() {
         let spec = json!({
             "namespace": "shop",
             "serviceAccount": {"name": "installer"},
@@ -367,6 +367,22 @@ mod tests {
             Some(UpgradeConstraintPolicy::SelfCertified)
         );
         assert_eq!(read.service_account.unwrap().name.as_deref(), Some("installer"));
+    }
+
+    /// An extension is cluster-scoped, whatever its namespace; the policy has a default.
+    #[test]
+    fn v1_001_and_v1_006_the_definition_has_scope_and_default() {
+        let definitions = crate::crd::v1_definitions().unwrap();
+        let mut of_extensions = definitions
+            .iter()
+            .filter(|definition| definition.name == "clusterextensions");
+        let spec = &of_extensions.next().unwrap().manifest["spec"];
+        assert_eq!(spec["scope"], "Cluster");
+        let fields = &spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+        let catalog = &fields["source"]["properties"]["catalog"];
+        assert_eq!(catalog["required"], json!(["packageName"]));
+        let policy = &catalog["properties"]["upgradeConstraintPolicy"];
+        assert_eq!(policy["default"], "CatalogProvided");
     }
 
     #[test]
