@@ -264,8 +264,7 @@ fn rollout(
     let version = version.and_then(|annotations| annotations.get(labels::EXTENSION_BUNDLE_VERSION));
     let version = version.map(String::as_str).unwrap_or_default();
     if is_complete {
-        let message = format!("Revision {version} has rolled out.");
-        report.progressing(words::REASON_SUCCEEDED, &message);
+        report.progressing(words::REASON_SUCCEEDED, &words::rolled_out_message(version));
         let message = words::PROBES_SUCCEEDED_MESSAGE;
         report.set(words::AVAILABLE, TRUE, words::PROBES_SUCCEEDED, message);
         let message = words::SUCCEEDED_MESSAGE;
@@ -273,7 +272,7 @@ fn rollout(
         report.remaining = None;
         return Requeue::AwaitChange;
     }
-    let message = format!("Revision {version} is rolling out.");
+    let message = words::rolling_out_message(version);
     let unready: Vec<String> = objects(observed, states)
         .filter_map(|(_, _, pairs)| unready(report.set, &pairs, outcomes))
         .collect();
