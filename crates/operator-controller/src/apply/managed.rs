@@ -127,14 +127,11 @@ impl ManagedObjects {
             name: Some(secret.name.clone()),
             label: None,
         });
-        let scopes: BTreeMap<String, Scope> = of_kind
-            .chain(of_secret)
-            .map(|scope| (format!("{scope:?}"), scope))
-            .collect();
+        let scopes: Vec<Scope> = of_kind.chain(of_secret).collect();
         let mut users = lock(&self.users);
         let watched = users.entry(set.clone()).or_default();
-        watched.retain(|scope, _| scopes.values().any(|wanted| wanted == scope));
-        for scope in scopes.into_values() {
+        watched.retain(|scope, _| scopes.contains(scope));
+        for scope in scopes {
             if !watched.contains_key(&scope) {
                 let user = self.watches.user(&scope);
                 watched.insert(scope, user);

@@ -1,8 +1,8 @@
 //! The ClusterObjectSet controller: applies the objects of a revision phase by phase, and keeps them.
 //!
 //! # Expected flow
-//! `observe` reads the objects of the revision, and those in the cluster. [`decide`](decide::decide) applies what is missing or differs,
-//! up to the first phase whose probes do not pass yet. [`status`](status::status) probes the objects as the API server returned them.
+//! `observe` reads the objects of the revision, and those in the cluster. `decide` applies what is missing or differs,
+//! up to the first phase whose probes do not pass yet. `status` probes the objects as the API server returned them.
 //!
 //! # Guarantees
 //! - A phase is applied after all probes of the phase before have passed.

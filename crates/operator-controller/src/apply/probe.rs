@@ -196,10 +196,10 @@ fn condition(wanted: &ConditionEqual, object: &Value) -> ProbeResult {
         Some(Value::Array(conditions)) if conditions.iter().all(Value::is_object) => conditions,
         Some(_) => return unknown("malformed .status.conditions".to_owned()),
     };
-    let mut of_type = conditions
+    let found = conditions
         .iter()
-        .filter(|condition| condition["type"] == type_.as_str());
-    let Some(found) = of_type.next() else {
+        .find(|condition| condition["type"] == type_.as_str());
+    let Some(found) = found else {
         return unknown(format!("missing .status.condition[\"{type_}\"]"));
     };
     let observed = found["observedGeneration"].as_i64();
