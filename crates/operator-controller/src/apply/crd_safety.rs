@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use self::rules::Change;
 use self::schema::flatten;
+use super::phase::Phase;
 
 /// A definition that exists in the cluster, and its new form.
 #[derive(Debug, Clone, Copy)]
@@ -163,4 +164,12 @@ fn served_changes(crd: &Value) -> Vec<(String, Change)> {
         }
     }
     found
+}
+
+/// Returns the CustomResourceDefinitions of a revision, which are to be checked against those in the cluster.
+pub fn definitions(phases: &[Phase]) -> impl Iterator<Item = &Value> {
+    let objects = phases.iter().flat_map(|phase| &phase.objects);
+    objects.filter(|object| {
+        object["apiVersion"] == "apiextensions.k8s.io/v1" && object["kind"] == "CustomResourceDefinition"
+    })
 }

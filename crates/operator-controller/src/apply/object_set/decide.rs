@@ -296,3 +296,108 @@ fn archive_older(observed: &Observed) -> impl Iterator<Item = Action> + '_ {
         Action::patch(target_of(sibling), patch, guard)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::core::DynamicObject;
+    use olm_api::extension_v1::{API_VERSION, CollisionProtection};
+    use olm_runtime::store::Projected;
+
+    use super::*;
+    use crate::apply::managed::Fingerprint;
+    use crate::apply::object::ObjectId;
+
+    fn set() -> ClusterObjectSet {
+        serde_json::from_value(json!({
+            "apiVersion": API_VERSION, "kind": "ClusterObjectSet",
+            "metadata": {"name": "e-1", "uid": "own", "labels": {labels::EXTENSION_OWNER_NAME: "e"}},
+            "spec": {"revision": 1},
+        }))
+        .unwrap()
+    }
+
+    /// A ConfigMap that was applied, after a merge patch of it.
+    fn after(patch: &Value) -> ReadObject {
+        let manifest = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "a"}, "data": {"a": "1"},
+        });
+        let mut object = ReadObject {
+            id: ObjectId::of(&manifest),
+            manifest,
+            protection: CollisionProtection::Prevent,
+            target: Some(Target::of::<ConfigMap>("ns", "a")),
+            current: None,
+        };
+        let mut live = wanted(&set(), &object, None);
+        live["metadata"]["resourceVersion"] = json!("7");
+        olm_testing::patch::merge(&mut live, patch);
+        let live: DynamicObject = serde_json::from_value(live).unwrap();
+        object.current = Some(Arc::new(Projected::from_object(live)));
+        object
+    }
+
+    fn fingerprint(patch: &Value) -> Fingerprint {
+        after(patch).current.unwrap().fingerprint.clone()
+    }
+
+    /// One row per change: the patch, and whether the object is as applied if it was seen before, if it was just applied, and after a
+    /// restart.
+    #[test]
+    fn only_changes_that_matter_are_noticed() {
+        let label = |label: &str, value: Value| json!({"metadata": {"labels": {label: value}}});
+        let rows = [
+            (json!({}), [true, true, true]),
+            (json!({"metadata": {"resourceVersion": "8"}}), [true, false, true]),
+            (
+                json!({"status": {"a": 1}, "metadata": {"resourceVersion": "8"}}),
+                [true, false, true],
+            ),
+            (label("mine", json!("1")), [true, true, true]),
+            (label(labels::MANAGED_BY, Value::Null), [false, true, false]),
+            (
+                json!({"data": {"a": "2"}, "metadata": {"resourceVersion": "8"}}),
+                [false, false, false],
+            ),
+            // Fields of others survive an apply, so that it does no harm.
+            (
+                json!({"data": {"b": "2"}, "metadata": {"resourceVersion": "8"}}),
+                [false, false, true],
+            ),
+        ];
+        for (patch, expected) in rows {
+            let object = after(&patch);
+            let known = |known: Known| Memory([(object.id.clone(), known)].into());
+            let applied = Known::Applied {
+                version: Some("7".to_owned()),
+                generation: None,
+            };
+            let memories = [
+                known(Known::Seen(fingerprint(&json!({})))),
+                known(applied),
+                Memory::default(),
+            ];
+            let found = memories.map(|memory| is_known(&set(), &memory, &object));
+            assert_eq!(found, expected, "{patch}");
+        }
+    }
+
+    /// A policy may drop the labels of everything that is applied.
+    #[test]
+    fn metadata_that_is_dropped_at_once_is_accepted() {
+        let dropped = json!({"metadata": {"labels": {labels::MANAGED_BY: null}}});
+        let object = after(&dropped);
+        let memory = Memory([(object.id.clone(), Known::Seen(fingerprint(&dropped)))].into());
+        assert!(is_known(&set(), &memory, &object));
+    }
+
+    #[test]
+    fn the_data_of_a_secret_is_in_no_text_of_a_plan() {
+        let target = Target::of::<k8s_openapi::api::core::v1::Secret>("ns", "s");
+        let action = apply(&target, json!({"kind": "Secret", "data": {"k": "c2VjcmV0"}}));
+        assert_eq!(action.to_string(), "apply Secret ns/s");
+        assert!(!format!("{action:?}").contains("c2VjcmV0"), "{action:?}");
+    }
+}
