@@ -8,6 +8,7 @@ pub mod boolean;
 pub mod duration;
 pub mod image_ref;
 pub mod json;
+pub mod masterminds;
 pub mod platform;
 pub mod semver;
 

@@ -310,3 +310,113 @@ pub mod cluster_catalog {
     /// Message of both types while the catalog is switched off.
     pub const SWITCHED_OFF_MESSAGE: &str = "Catalog availability mode is set to Unavailable";
 }
+
+/// Conditions of a ClusterExtension, their reasons and messages.
+pub mod cluster_extension {
+    /// Type: whether a bundle is installed.
+    pub const INSTALLED: &str = "Installed";
+    /// Type: whether the cluster follows the spec.
+    pub const PROGRESSING: &str = "Progressing";
+    /// Type: whether the package, a wanted channel or the installed bundle is deprecated.
+    pub const DEPRECATED: &str = "Deprecated";
+    /// Type: whether the package is deprecated.
+    pub const PACKAGE_DEPRECATED: &str = "PackageDeprecated";
+    /// Type: whether a wanted channel is deprecated.
+    pub const CHANNEL_DEPRECATED: &str = "ChannelDeprecated";
+    /// Type: whether the installed bundle is deprecated.
+    pub const BUNDLE_DEPRECATED: &str = "BundleDeprecated";
+
+    /// Reason of [`INSTALLED`] and [`PROGRESSING`]: as wanted.
+    pub const SUCCEEDED: &str = "Succeeded";
+    /// Reason of [`INSTALLED`]: no bundle is installed, or the installed one is unknown.
+    pub const FAILED: &str = "Failed";
+    /// Reason of [`INSTALLED`] and [`BUNDLE_DEPRECATED`]: no bundle is installed yet.
+    pub const ABSENT: &str = "Absent";
+    /// Reason of [`PROGRESSING`]: a revision is being rolled out.
+    pub const ROLLING_OUT: &str = "RollingOut";
+    /// Reason of [`PROGRESSING`]: an attempt failed, and is repeated.
+    pub const RETRYING: &str = "Retrying";
+    /// Reason of [`PROGRESSING`]: an attempt failed, and a repetition cannot help.
+    pub const BLOCKED: &str = "Blocked";
+    /// Reason of [`PROGRESSING`]: the configuration does not fit the bundle.
+    pub const INVALID_CONFIGURATION: &str = "InvalidConfiguration";
+    /// Reason of [`PROGRESSING`]: the rollout takes longer than it may.
+    pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+    /// Reason of the conditions about deprecations that are true.
+    pub const REASON_DEPRECATED: &str = "Deprecated";
+    /// Reason of the conditions about deprecations that are false.
+    pub const NOT_DEPRECATED: &str = "NotDeprecated";
+    /// Reason of the conditions about deprecations while no catalog can be read.
+    pub const DEPRECATION_STATUS_UNKNOWN: &str = "DeprecationStatusUnknown";
+
+    /// Message of [`PROGRESSING`] with [`SUCCEEDED`].
+    pub const SUCCEEDED_MESSAGE: &str = "Desired state reached";
+    /// Message of [`INSTALLED`] without a bundle.
+    pub const NOT_INSTALLED_MESSAGE: &str = "No bundle installed";
+    /// Message of [`DEPRECATED`] with [`NOT_DEPRECATED`].
+    pub const NOT_DEPRECATED_MESSAGE: &str = "not deprecated";
+    /// Message of [`PACKAGE_DEPRECATED`] with [`NOT_DEPRECATED`].
+    pub const PACKAGE_NOT_DEPRECATED_MESSAGE: &str = "package not deprecated";
+    /// Message of [`CHANNEL_DEPRECATED`] with [`NOT_DEPRECATED`].
+    pub const CHANNEL_NOT_DEPRECATED_MESSAGE: &str = "channel not deprecated";
+    /// Message of [`BUNDLE_DEPRECATED`] with [`NOT_DEPRECATED`].
+    pub const BUNDLE_NOT_DEPRECATED_MESSAGE: &str = "bundle not deprecated";
+    /// Message of [`DEPRECATION_STATUS_UNKNOWN`].
+    pub const DEPRECATION_STATUS_UNKNOWN_MESSAGE: &str =
+        "deprecation status unknown: catalog data unavailable";
+    /// Message of [`BUNDLE_DEPRECATED`] with [`ABSENT`].
+    pub const NO_BUNDLE_YET_MESSAGE: &str = "no bundle installed yet";
+
+    /// Returns the message of [`INSTALLED`] with a bundle, of which `image` is the reference.
+    pub fn installed_message(image: &str) -> String {
+        format!("Installed bundle {image} successfully")
+    }
+}
+
+/// Conditions of a ClusterObjectSet, their reasons and messages.
+pub mod cluster_object_set {
+    /// Type: whether the revision is being rolled out.
+    pub const PROGRESSING: &str = "Progressing";
+    /// Type: whether the objects pass their probes.
+    pub const AVAILABLE: &str = "Available";
+    /// Type: whether the rollout was complete once. It stays true.
+    pub const SUCCEEDED: &str = "Succeeded";
+
+    /// Reason of [`PROGRESSING`] and [`AVAILABLE`]: the rollout is not complete.
+    pub const ROLLING_OUT: &str = "RollingOut";
+    /// Reason of [`PROGRESSING`] and [`SUCCEEDED`]: the rollout is complete.
+    pub const REASON_SUCCEEDED: &str = "Succeeded";
+    /// Reason of [`PROGRESSING`]: an attempt failed, and is repeated.
+    pub const RETRYING: &str = "Retrying";
+    /// Reason of [`PROGRESSING`]: only a user can help.
+    pub const BLOCKED: &str = "Blocked";
+    /// Reason of [`PROGRESSING`]: the rollout takes longer than it may.
+    pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+    /// Reason of [`PROGRESSING`] and [`AVAILABLE`]: the revision is archived.
+    pub const ARCHIVED: &str = "Archived";
+    /// Reason of [`AVAILABLE`]: all probes pass.
+    pub const PROBES_SUCCEEDED: &str = "ProbesSucceeded";
+    /// Reason of [`AVAILABLE`]: a probe fails.
+    pub const PROBE_FAILURE: &str = "ProbeFailure";
+    /// Reason of [`AVAILABLE`]: an error kept the probes from being evaluated.
+    pub const RECONCILING: &str = "Reconciling";
+
+    /// Message of [`AVAILABLE`] with [`PROBES_SUCCEEDED`].
+    pub const PROBES_SUCCEEDED_MESSAGE: &str = "Objects are available and pass all probes.";
+    /// Message of [`SUCCEEDED`].
+    pub const SUCCEEDED_MESSAGE: &str = "Revision succeeded rolling out.";
+    /// Message of [`ARCHIVED`].
+    pub const ARCHIVED_MESSAGE: &str = "revision is archived";
+    /// Message of [`RETRYING`] while an archived revision still has objects.
+    pub const TEARDOWN_MESSAGE: &str = "removing revision resources that are not owned by another revision";
+
+    /// Returns the message of [`ROLLING_OUT`].
+    pub fn rolling_out_message(version: &str) -> String {
+        format!("Revision {version} is rolling out.")
+    }
+
+    /// Returns the message of [`PROGRESSING`] with [`REASON_SUCCEEDED`].
+    pub fn rolled_out_message(version: &str) -> String {
+        format!("Revision {version} has rolled out.")
+    }
+}

@@ -49,7 +49,7 @@ enum Root {
     MetadataAndSpec,
     /// Only `metadata`.
     Metadata,
-    /// No field, for a kind that only the lifecycle manager writes.
+    /// No field.
     Free,
 }
 
@@ -106,10 +106,22 @@ pub fn definitions() -> Result<Vec<Definition>, serde_json::Error> {
 /// # Errors
 /// As for [`definitions`].
 pub fn v1_definitions() -> Result<Vec<Definition>, serde_json::Error> {
-    Ok(vec![definition(vec![version::<extension_v1::ClusterCatalog>(
-        Root::MetadataAndSpec,
-        "A file-based catalog in an image, whose content is served in the cluster.",
-    )?])])
+    use Root::{Free, MetadataAndSpec};
+    use extension_v1::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
+    Ok(vec![
+        definition(vec![version::<ClusterCatalog>(
+            MetadataAndSpec,
+            "A file-based catalog in an image, whose content is served in the cluster.",
+        )?]),
+        definition(vec![version::<ClusterExtension>(
+            Free,
+            "A package of a catalog, installed in the cluster and kept up to date.",
+        )?]),
+        definition(vec![version::<ClusterObjectSet>(
+            Free,
+            "The objects of one revision of a ClusterExtension, applied phase by phase.",
+        )?]),
+    ])
 }
 
 /// Returns the schema of a PackageManifest, which has no CustomResourceDefinition because it is not stored.

@@ -277,6 +277,33 @@ pub fn operator_of_component(label: &str) -> Option<&str> {
         .filter(|name| !name.is_empty())
 }
 
+// OLM v1 ------------------------------------------------------------------------------------------------------------
+
+/// Label of what belongs to a ClusterExtension: kind of the owner, `ClusterExtension`.
+pub const EXTENSION_OWNER_KIND: &str = "olm.operatorframework.io/owner-kind";
+/// Label of what belongs to a ClusterExtension: name of the owner.
+pub const EXTENSION_OWNER_NAME: &str = "olm.operatorframework.io/owner-name";
+/// Annotation of a ClusterObjectSet and its objects: name of the package.
+pub const EXTENSION_PACKAGE_NAME: &str = "olm.operatorframework.io/package-name";
+/// Annotation of a ClusterObjectSet: name of the bundle.
+pub const EXTENSION_BUNDLE_NAME: &str = "olm.operatorframework.io/bundle-name";
+/// Annotation of a ClusterObjectSet and its objects: version of the bundle.
+pub const EXTENSION_BUNDLE_VERSION: &str = "olm.operatorframework.io/bundle-version";
+/// Annotation of a ClusterObjectSet: release of the bundle, if it has one.
+pub const EXTENSION_BUNDLE_RELEASE: &str = "olm.operatorframework.io/bundle-release";
+/// Annotation of a ClusterObjectSet: image of the bundle.
+pub const EXTENSION_BUNDLE_REFERENCE: &str = "olm.operatorframework.io/bundle-reference";
+/// Label of a Secret with objects: name of the ClusterObjectSet.
+pub const REVISION_NAME: &str = "olm.operatorframework.io/revision-name";
+/// Annotation of an object: number of the revision that applied it last.
+pub const REVISION: &str = "olm.operatorframework.io/revision";
+/// Label of an object that a ClusterObjectSet applied, value [`EXTENSION_MANAGER`].
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Value of [`MANAGED_BY`], and field manager of the objects of a ClusterObjectSet.
+pub const EXTENSION_MANAGER: &str = "olm.operatorframework.io";
+/// Type of a Secret with objects of a ClusterObjectSet.
+pub const OBJECT_DATA: &str = "olm.operatorframework.io/object-data";
+
 #[cfg(test)]
 mod tests {
     use super::*;

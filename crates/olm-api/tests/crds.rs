@@ -21,6 +21,9 @@ const UPDATE: &str = "OLM_UPDATE_GENERATED";
 /// Folders of the manifests: of `operators.coreos.com`, and of OLM v1.
 const FOLDERS: [&str; 2] = ["manifests/crds", "manifests/crds-v1"];
 
+/// Definitions that the recorded cluster does not have. Upstream has ClusterObjectSet in its experimental definitions only.
+const NOT_RECORDED: [&str; 1] = ["v1-clusterobjectsets"];
+
 const HEADER: &str = "# Generated from crates/olm-api by `cargo xtask gen`. Do not edit.\n";
 
 /// Maximum size of an annotation in bytes, which also limits the objects that a plain `kubectl apply` can handle.
@@ -178,6 +181,9 @@ fn crds_mean_the_same_as_those_in_clusters() {
     let v1 = v1_definitions().unwrap().into_iter();
     let v1 = v1.map(|it| (format!("v1-{}", it.name), it));
     for (file, Definition { name, manifest }) in classic.chain(v1) {
+        if NOT_RECORDED.contains(&file.as_str()) {
+            continue;
+        }
         let theirs = read_yaml(&golden.join(format!("{file}.yaml"))).remove(0);
         let (ours, theirs) = (comparable(&manifest), comparable(&theirs));
         for (ours, theirs) in ours.iter().zip(&theirs) {

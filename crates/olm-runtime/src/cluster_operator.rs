@@ -186,5 +186,6 @@ fn scope(name: &str) -> Scope {
         api: api(),
         namespace: None,
         name: Some(name.to_owned()),
+        label: None,
     }
 }

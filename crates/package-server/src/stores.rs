@@ -105,6 +105,7 @@ pub(crate) fn front_proxy(
         api: ApiResource::erase::<ConfigMap>(&()),
         namespace: Some(CONFIG_NAMESPACE.to_owned()),
         name: Some(CONFIG_NAME.to_owned()),
+        label: None,
     };
     FrontProxyWatch {
         _user: watches.user(&scope),

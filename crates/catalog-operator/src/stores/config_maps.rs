@@ -211,6 +211,7 @@ fn scope(namespace: &str, name: &str) -> Scope {
         api: ApiResource::erase::<ConfigMap>(&()),
         namespace: Some(namespace.to_owned()),
         name: Some(name.to_owned()),
+        label: None,
     }
 }
 

@@ -84,6 +84,7 @@ fn scopes(namespace: &str) -> [Scope; 5] {
         api,
         namespace: namespace.map(str::to_owned),
         name: None,
+        label: None,
     };
     [
         scope(ApiResource::erase::<Role>(&()), Some(namespace)),

@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::rule;
 use crate::Extra;
 use crate::decode::or_default;
 use crate::open_enum::open_enum;
@@ -181,10 +182,6 @@ pub struct ClusterCatalogUrls {
 
 fn positive_integer(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "integer", "minimum": 1})
-}
-
-fn rule(rule: &str, message: &str) -> Value {
-    json!({"rule": rule, "message": message})
 }
 
 fn source_rules() -> Value {

@@ -159,5 +159,6 @@ fn scope() -> Scope {
         api: ApiResource::from_gvk_with_plural(&kind, plural),
         namespace: None,
         name: Some(proxy::NAME.to_owned()),
+        label: None,
     }
 }

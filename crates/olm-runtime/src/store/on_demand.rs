@@ -2,7 +2,8 @@
 //!
 //! Some objects matter only while something refers to them: a ConfigMap that a catalog is built from, or Roles whose permissions are
 //! checked. Others are of a kind that only a bundle names. Watching the whole kind would hold far more than is read. A watch here covers
-//! one namespace, or one object by name. The first user starts it. Some time after the last user is gone it ends and its memory is freed.
+//! one namespace, one object by name, or the objects with a label. The first user starts it. Some time after the last user is gone it
+//! ends and its memory is freed.
 
 #[cfg(test)]
 mod tests;
@@ -37,13 +38,16 @@ pub struct Scope {
     pub namespace: Option<String>,
     /// Name of the only object; `None` for all.
     pub name: Option<String>,
+    /// Label that the objects have, with any value; `None` for all.
+    pub label: Option<String>,
 }
 
 impl Scope {
     fn requirements(&self) -> Vec<Requirement> {
         let namespace = self.namespace.clone().map(Requirement::Namespace);
         let name = self.name.clone().map(Requirement::Name);
-        namespace.into_iter().chain(name).collect()
+        let label = self.label.clone().map(Requirement::Exists);
+        namespace.into_iter().chain(name).chain(label).collect()
     }
 }
 
@@ -255,6 +259,9 @@ where
         let mut config = watcher::Config::default().page_size(PAGE_SIZE);
         if let Some(name) = &scope.name {
             config = config.fields(&format!("metadata.name={name}"));
+        }
+        if let Some(label) = &scope.label {
+            config = config.labels(label);
         }
         tracing::debug!(
             kind = api.kind,

@@ -132,6 +132,7 @@ fn scope(namespace: &str) -> Scope {
         api: ApiResource::erase::<ConfigMap>(&()),
         namespace: Some(namespace.to_owned()),
         name: None,
+        label: None,
     }
 }
 
@@ -284,6 +285,7 @@ async fn why_a_watch_does_not_begin_is_told_until_it_does() {
         api,
         namespace: Some("ns".to_owned()),
         name: None,
+        label: None,
     });
     assert_eq!(user.interruption(), None);
     tokio::time::sleep(Duration::from_secs(10)).await;

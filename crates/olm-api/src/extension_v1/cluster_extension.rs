@@ -1,0 +1,432 @@
+//! ClusterExtension: a package of a catalog, installed in the cluster.
+//!
+//! The fields are those of upstream's standard definition. Fields of its experimental one are kept in `extra`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use kube_derive::CustomResource;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::rule;
+use crate::Extra;
+use crate::decode::or_default;
+use crate::open_enum::open_enum;
+use crate::sparse::List;
+
+open_enum! {
+    /// Type of an extension's source.
+    pub enum ExtensionSourceType {
+        /// A package of the ClusterCatalogs.
+        Catalog = "Catalog",
+    }
+}
+
+open_enum! {
+    /// Versions that may follow the installed one.
+    pub enum UpgradeConstraintPolicy {
+        /// Only the successors that the catalog names.
+        CatalogProvided = "CatalogProvided",
+        /// Any version: the user answers for the upgrade, downgrade or sidegrade.
+        SelfCertified = "SelfCertified",
+    }
+}
+
+open_enum! {
+    /// Whether a CustomResourceDefinition is checked before it is changed.
+    pub enum CrdUpgradeSafetyEnforcement {
+        /// Every change is applied.
+        None = "None",
+        /// A change that could break stored objects or clients stops the upgrade.
+        Strict = "Strict",
+    }
+}
+
+/// Package to install, where to install it, and how it is checked first.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "olm.operatorframework.io",
+    version = "v1",
+    kind = "ClusterExtension",
+    plural = "clusterextensions",
+    singular = "clusterextension",
+    status = "ClusterExtensionStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    schema = "disabled",
+    doc = "A package of a catalog, installed in the cluster and kept up to date.",
+    crates(kube_core = "kube_core"),
+    printcolumn = r#"{"name":"Installed Bundle","type":"string","jsonPath":".status.install.bundle.name"}"#,
+    printcolumn = r#"{"name":"Version","type":"string","jsonPath":".status.install.bundle.version"}"#,
+    printcolumn = r#"{"name":"Installed","type":"string","jsonPath":".status.conditions[?(@.type=='Installed')].status"}"#,
+    printcolumn = r#"{"name":"Progressing","type":"string","jsonPath":".status.conditions[?(@.type=='Progressing')].status"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterExtensionSpec {
+    /// Namespace that the bundle's namespaced objects are installed in. It must exist.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("maxLength" = 63, "x-kubernetes-validations" = namespace_rules()))]
+    pub namespace: String,
+    /// Deprecated and ignored: the bundle is applied with the rights of the controller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_account: Option<ServiceAccountReference>,
+    /// Source of the bundle.
+    #[serde(deserialize_with = "or_default")]
+    pub source: ClusterExtensionSource,
+    /// How the bundle is installed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub install: Option<ClusterExtensionInstall>,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+impl ClusterExtensionSpec {
+    /// Returns true if CustomResourceDefinitions are checked before they are changed: unless the user has switched that off.
+    pub fn checks_crd_upgrades(&self) -> bool {
+        let preflight = self
+            .install
+            .as_ref()
+            .and_then(|install| install.preflight.as_ref());
+        preflight.is_none_or(|preflight| {
+            preflight.crd_upgrade_safety.enforcement != CrdUpgradeSafetyEnforcement::None
+        })
+    }
+}
+
+/// A ServiceAccount in the namespace of the extension.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("minProperties" = 1))]
+pub struct ServiceAccountReference {
+    /// Name of the ServiceAccount.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend(
+        "minLength" = 1,
+        "maxLength" = 253,
+        "x-kubernetes-validations" = account_name_rules()
+    ))]
+    pub name: Option<String>,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// Source of an extension's bundle.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = source_rules()))]
+pub struct ClusterExtensionSource {
+    /// Type of the source.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("enum" = ["Catalog"]))]
+    pub source_type: ExtensionSourceType,
+    /// Package and the wanted versions of it, for the type Catalog.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub catalog: Option<CatalogFilter>,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// A package of the ClusterCatalogs, and the wanted versions of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CatalogFilter {
+    /// Name of the package.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("maxLength" = 253, "x-kubernetes-validations" = package_name_rules()))]
+    pub package_name: String,
+    /// Wanted version, or a range of versions such as `>=1.11, <1.13`. Without it every version is wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maxLength" = 64, "x-kubernetes-validations" = version_rules()))]
+    pub version: Option<String>,
+    /// Channels whose versions are wanted. Without it versions of every channel are.
+    #[serde(skip_serializing_if = "List::is_absent")]
+    #[schemars(schema_with = "channels")]
+    pub channels: List<String>,
+    /// Selects the ClusterCatalogs by their labels. Without it all are used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<LabelSelector>,
+    /// CatalogProvided allows only the successors that the catalog names. SelfCertified allows every version, also older ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["CatalogProvided", "SelfCertified"], "x-default" = "CatalogProvided"))]
+    pub upgrade_constraint_policy: Option<UpgradeConstraintPolicy>,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// How a bundle is installed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = install_rules()))]
+pub struct ClusterExtensionInstall {
+    /// Checks before anything is applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preflight: Option<Preflight>,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// Checks before anything is applied.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = preflight_rules()))]
+pub struct Preflight {
+    /// Check that a changed CustomResourceDefinition still fits stored objects and clients.
+    #[serde(deserialize_with = "or_default")]
+    pub crd_upgrade_safety: CrdUpgradeSafety,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// Check of changed CustomResourceDefinitions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CrdUpgradeSafety {
+    /// Strict stops an upgrade that is not safe. None leaves out the check.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("enum" = ["None", "Strict"]))]
+    pub enforcement: CrdUpgradeSafetyEnforcement,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// State of the extension.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterExtensionStatus {
+    /// Conditions Installed and Progressing, and four about deprecations.
+    #[serde(skip_serializing_if = "List::is_absent")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: List<Condition>,
+    /// The installed bundle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub install: Option<ClusterExtensionInstallStatus>,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// State of the installation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterExtensionInstallStatus {
+    /// The installed bundle.
+    #[serde(deserialize_with = "or_default")]
+    pub bundle: BundleMetadata,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// Name and version of a bundle.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BundleMetadata {
+    /// Name of the bundle, for example `shop.v1.2.0`.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("x-kubernetes-validations" = bundle_name_rules()))]
+    pub name: String,
+    /// Version of the bundle as its catalog writes it. Build metadata may be the bundle's release.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("x-kubernetes-validations" = bundle_version_rules()))]
+    pub version: String,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+const IS_SUBDOMAIN: &str =
+    r#"self.matches("^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")"#;
+const IS_LABEL: &str = r#"self.matches("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")"#;
+/// Stricter than the parser of ranges, and in other places looser; see `go_compat::masterminds`.
+const IS_VERSION_RANGE: &str = r#"self.matches("^(\\s*(=||!=|>|<|>=|=>|<=|=<|~|~>|\\^)\\s*(v?(0|[1-9]\\d*|[x|X|\\*])(\\.(0|[1-9]\\d*|x|X|\\*]))?(\\.(0|[1-9]\\d*|x|X|\\*))?(-([0-9A-Za-z\\-]+(\\.[0-9A-Za-z\\-]+)*))?(\\+([0-9A-Za-z\\-]+(\\.[0-9A-Za-z\\-]+)*))?)\\s*)((?:\\s+|,\\s*|\\s*\\|\\|\\s*)(=||!=|>|<|>=|=>|<=|=<|~|~>|\\^)\\s*(v?(0|[1-9]\\d*|x|X|\\*])(\\.(0|[1-9]\\d*|x|X|\\*))?(\\.(0|[1-9]\\d*|x|X|\\*]))?(-([0-9A-Za-z\\-]+(\\.[0-9A-Za-z\\-]+)*))?(\\+([0-9A-Za-z\\-]+(\\.[0-9A-Za-z\\-]+)*))?)\\s*)*$")"#;
+const IS_VERSION: &str = r#"self.matches("^([0-9]+)(\\.[0-9]+)?(\\.[0-9]+)?(-([-0-9A-Za-z]+(\\.[-0-9A-Za-z]+)*))?(\\+([-0-9A-Za-z]+(-\\.[-0-9A-Za-z]+)*))?")"#;
+
+/// Returns the message for a name that is no DNS subdomain.
+fn subdomain_message(field: &str) -> String {
+    format!(
+        "{field} must be a valid DNS1123 subdomain. It must contain only lowercase alphanumeric characters, hyphens (-) or periods \
+         (.), start and end with an alphanumeric character, and be no longer than 253 characters"
+    )
+}
+
+fn namespace_rules() -> Value {
+    json!([
+        rule("self == oldSelf", "namespace is immutable"),
+        rule(IS_LABEL, "namespace must be a valid DNS1123 label"),
+    ])
+}
+
+fn account_name_rules() -> Value {
+    json!([
+        rule("self == oldSelf", "name is immutable once set but may be cleared"),
+        rule(IS_SUBDOMAIN, &subdomain_message("name")),
+    ])
+}
+
+fn source_rules() -> Value {
+    json!([rule(
+        "has(self.sourceType) && self.sourceType == 'Catalog' ? has(self.catalog) : !has(self.catalog)",
+        "catalog is required when sourceType is Catalog, and forbidden otherwise",
+    )])
+}
+
+fn package_name_rules() -> Value {
+    json!([
+        rule("self == oldSelf", "packageName is immutable"),
+        rule(IS_SUBDOMAIN, &subdomain_message("packageName")),
+    ])
+}
+
+fn version_rules() -> Value {
+    json!([rule(IS_VERSION_RANGE, "invalid version expression")])
+}
+
+fn channels(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 256,
+        "items": {
+            "type": "string",
+            "maxLength": 253,
+            "x-kubernetes-validations": [rule(IS_SUBDOMAIN, "channels entries must be valid DNS1123 subdomains")],
+        },
+    })
+}
+
+fn install_rules() -> Value {
+    json!([rule(
+        "has(self.preflight)",
+        "at least one of [preflight] are required when install is specified",
+    )])
+}
+
+fn preflight_rules() -> Value {
+    json!([rule(
+        "has(self.crdUpgradeSafety)",
+        "at least one of [crdUpgradeSafety] are required when preflight is specified",
+    )])
+}
+
+/// The message names another field, as upstream's does.
+fn bundle_name_rules() -> Value {
+    json!([rule(IS_SUBDOMAIN, &subdomain_message("packageName"))])
+}
+
+fn bundle_version_rules() -> Value {
+    json!([rule(IS_VERSION, "version must be well-formed semver")])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extension(spec: &Value) -> ClusterExtension {
+        let object = json!({
+            "apiVersion": crate::extension_v1::API_VERSION, "kind": "ClusterExtension", "metadata": {"name": "a"}, "spec": spec,
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn v1_001_to_v1_006_the_fields_of_the_documentation_are_read() {
+        let spec = json!({
+            "namespace": "shop",
+            "serviceAccount": {"name": "installer"},
+            "source": {"sourceType": "Catalog", "catalog": {
+                "packageName": "shop", "channels": ["stable"], "version": ">=1.11, <1.13",
+                "upgradeConstraintPolicy": "SelfCertified", "selector": {"matchLabels": {"a": "b"}},
+            }},
+        });
+        let read = extension(&spec).spec;
+        assert_eq!(read.namespace, "shop");
+        assert_eq!(read.source.source_type, ExtensionSourceType::Catalog);
+        let catalog = read.source.catalog.unwrap();
+        assert_eq!(catalog.package_name, "shop");
+        assert_eq!(*catalog.channels, ["stable".to_owned()]);
+        assert_eq!(catalog.version.as_deref(), Some(">=1.11, <1.13"));
+        assert_eq!(
+            catalog.upgrade_constraint_policy,
+            Some(UpgradeConstraintPolicy::SelfCertified)
+        );
+        assert_eq!(read.service_account.unwrap().name.as_deref(), Some("installer"));
+    }
+
+    /// An extension is cluster-scoped, whatever its namespace; the policy has a default.
+    #[test]
+    fn v1_001_and_v1_006_the_definition_has_scope_and_default() {
+        let definitions = crate::crd::v1_definitions().unwrap();
+        let mut of_extensions = definitions
+            .iter()
+            .filter(|definition| definition.name == "clusterextensions");
+        let spec = &of_extensions.next().unwrap().manifest["spec"];
+        assert_eq!(spec["scope"], "Cluster");
+        let fields = &spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+        let catalog = &fields["source"]["properties"]["catalog"];
+        assert_eq!(catalog["required"], json!(["packageName"]));
+        let policy = &catalog["properties"]["upgradeConstraintPolicy"];
+        assert_eq!(policy["default"], "CatalogProvided");
+    }
+
+    #[test]
+    fn crd_upgrades_are_checked_unless_that_is_switched_off() {
+        for (install, is_checked) in [
+            (Value::Null, true),
+            (json!({}), true),
+            (
+                json!({"preflight": {"crdUpgradeSafety": {"enforcement": "Strict"}}}),
+                true,
+            ),
+            (
+                json!({"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}}),
+                false,
+            ),
+        ] {
+            let spec = json!({"namespace": "a", "source": {"sourceType": "Catalog"}, "install": install});
+            assert_eq!(
+                extension(&spec).spec.checks_crd_upgrades(),
+                is_checked,
+                "{install}"
+            );
+        }
+    }
+
+    #[test]
+    fn unknown_fields_survive() {
+        let object = json!({
+            "apiVersion": crate::extension_v1::API_VERSION, "kind": "ClusterExtension", "metadata": {"name": "a"},
+            "spec": {
+                "namespace": "shop", "serviceAccount": {"a": 1}, "progressDeadlineMinutes": 10,
+                "config": {"configType": "Inline", "inline": {"watchNamespace": "a"}},
+                "source": {"sourceType": "Other", "b": 1, "catalog": {
+                    "packageName": "shop", "channels": [], "upgradeConstraintPolicy": "Sometimes", "c": 1,
+                }},
+                "install": {"d": 1, "preflight": {"e": 1, "crdUpgradeSafety": {"enforcement": "Some", "f": 1}}},
+            },
+            "status": {
+                "activeRevisions": [{"name": "a-1"}],
+                "conditions": [],
+                "install": {"g": 1, "bundle": {"name": "shop.v1", "version": "1.0.0", "release": "2"}},
+            },
+        });
+        let extension: ClusterExtension = serde_json::from_value(object.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&extension).unwrap(), object);
+    }
+}

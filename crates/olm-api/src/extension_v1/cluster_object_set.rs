@@ -1,0 +1,504 @@
+//! ClusterObjectSet: the objects of one revision of a ClusterExtension. Called ClusterExtensionRevision in older versions of OLM v1.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use kube_derive::CustomResource;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::rule;
+use crate::Extra;
+use crate::decode::or_default;
+use crate::open_enum::open_enum;
+use crate::sparse::List;
+
+open_enum! {
+    /// Whether the objects of a revision are kept.
+    pub enum LifecycleState {
+        /// They are applied and kept.
+        Active = "Active",
+        /// Those that no other revision has are deleted. There is no way back.
+        Archived = "Archived",
+    }
+}
+
+open_enum! {
+    /// What happens to an object that exists already.
+    pub enum CollisionProtection {
+        /// Only objects that the revision has created are changed.
+        Prevent = "Prevent",
+        /// Objects without a controller are adopted.
+        IfNoController = "IfNoController",
+        /// Every object is adopted, also from another controller.
+        None = "None",
+    }
+}
+
+open_enum! {
+    /// How a probe selects objects.
+    pub enum ProbeSelectorType {
+        /// By group and kind.
+        GroupKind = "GroupKind",
+        /// By labels.
+        Label = "Label",
+    }
+}
+
+open_enum! {
+    /// What a probe compares.
+    pub enum AssertionType {
+        /// A condition with a status.
+        ConditionEqual = "ConditionEqual",
+        /// Two fields with each other.
+        FieldsEqual = "FieldsEqual",
+        /// A field with a value.
+        FieldValue = "FieldValue",
+    }
+}
+
+/// Objects of a revision, in the order they are applied.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "olm.operatorframework.io",
+    version = "v1",
+    kind = "ClusterObjectSet",
+    plural = "clusterobjectsets",
+    singular = "clusterobjectset",
+    status = "ClusterObjectSetStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    schema = "disabled",
+    doc = "The objects of one revision of a ClusterExtension, applied phase by phase.",
+    crates(kube_core = "kube_core"),
+    printcolumn = r#"{"name":"Available","type":"string","jsonPath":".status.conditions[?(@.type=='Available')].status"}"#,
+    printcolumn = r#"{"name":"Progressing","type":"string","jsonPath":".status.conditions[?(@.type=='Progressing')].status"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterObjectSetSpec {
+    /// Active applies the objects and keeps them. Archived deletes those that no other revision has.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("enum" = ["Active", "Archived"], "x-kubernetes-validations" = lifecycle_rules()))]
+    pub lifecycle_state: LifecycleState,
+    /// Number of the revision, from 1.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("minimum" = 1, "x-kubernetes-validations" = revision_rules()))]
+    pub revision: i64,
+    /// Groups of objects. A phase is applied when all probes of the phase before pass.
+    #[serde(skip_serializing_if = "List::is_absent")]
+    #[schemars(extend(
+        "maxItems" = 20,
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["name"],
+        "x-kubernetes-validations" = phases_rules()
+    ))]
+    pub phases: List<ObjectSetPhase>,
+    /// What happens to objects that exist already; phases and objects may say otherwise.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("enum" = collision_words(), "x-kubernetes-validations" = collision_rules()))]
+    pub collision_protection: CollisionProtection,
+    /// Minutes after which a rollout counts as failed. Without it there is no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 10, "maximum" = 720))]
+    pub progress_deadline_minutes: Option<i32>,
+    /// Checks that objects of a phase must pass before the next phase is applied.
+    #[serde(skip_serializing_if = "List::is_absent")]
+    #[schemars(extend("minItems" = 1, "maxItems" = 20, "x-kubernetes-list-type" = "atomic"))]
+    pub progression_probes: List<ProgressionProbe>,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// Objects that are applied together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectSetPhase {
+    /// Name of the phase, unique in the revision.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("minLength" = 1, "maxLength" = 63, "x-kubernetes-validations" = phase_name_rules()))]
+    pub name: String,
+    /// Objects of the phase.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("maxItems" = 50))]
+    pub objects: Vec<ObjectSetObject>,
+    /// What happens to objects that exist already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = collision_words()))]
+    pub collision_protection: Option<CollisionProtection>,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// An object, written here or in a Secret.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = object_rules()))]
+pub struct ObjectSetObject {
+    /// The object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "embedded_object")]
+    pub object: Option<Value>,
+    /// Place of the object in a Secret.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<ObjectSourceReference>,
+    /// What happens if the object exists already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = collision_words()))]
+    pub collision_protection: Option<CollisionProtection>,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// A key of a Secret whose value is an object as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectSourceReference {
+    /// Name of the Secret.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("minLength" = 1, "maxLength" = 253))]
+    pub name: String,
+    /// Namespace of the Secret; without it that of the controller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maxLength" = 63))]
+    pub namespace: Option<String>,
+    /// Key of the object.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("minLength" = 1, "maxLength" = 253))]
+    pub key: String,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// A check of some objects.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProgressionProbe {
+    /// Objects that are checked.
+    #[serde(deserialize_with = "or_default")]
+    pub selector: ProbeSelector,
+    /// What must hold for each of them.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("minItems" = 1, "maxItems" = 20, "x-kubernetes-list-type" = "atomic"))]
+    pub assertions: Vec<Assertion>,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// Selects the objects of a probe.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = selector_rules()))]
+pub struct ProbeSelector {
+    /// Type of the selector.
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    #[schemars(extend("enum" = ["GroupKind", "Label"]))]
+    pub type_: ProbeSelectorType,
+    /// Group and kind, for the type GroupKind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group_kind: Option<ProbeGroupKind>,
+    /// Labels, for the type Label.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = label_rules()))]
+    pub label: Option<LabelSelector>,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// A kind in any version.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProbeGroupKind {
+    /// Group; empty for the core group.
+    #[serde(deserialize_with = "or_default")]
+    pub group: String,
+    /// Kind.
+    #[serde(deserialize_with = "or_default")]
+    pub kind: String,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// One comparison of a probe.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = assertion_rules()))]
+pub struct Assertion {
+    /// Type of the comparison.
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    #[schemars(extend("enum" = ["ConditionEqual", "FieldsEqual", "FieldValue"]))]
+    pub type_: AssertionType,
+    /// For the type ConditionEqual.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub condition_equal: Option<ConditionEqual>,
+    /// For the type FieldsEqual.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fields_equal: Option<FieldsEqual>,
+    /// For the type FieldValue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field_value: Option<FieldValue>,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// A condition of the object has this status.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConditionEqual {
+    /// Type of the condition.
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    #[schemars(extend("minLength" = 1, "maxLength" = 200))]
+    pub type_: String,
+    /// Expected status.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("enum" = ["True", "False"]))]
+    pub status: String,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// Two fields of the object have the same value.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FieldsEqual {
+    /// Path of one field, for example `spec.replicas`.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("minLength" = 1, "maxLength" = 200, "x-kubernetes-validations" = path_rules()))]
+    pub field_a: String,
+    /// Path of the other field.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("minLength" = 1, "maxLength" = 200, "x-kubernetes-validations" = path_rules()))]
+    pub field_b: String,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// A field of the object has this value.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FieldValue {
+    /// Path of the field, for example `status.phase`.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("minLength" = 1, "maxLength" = 200, "x-kubernetes-validations" = path_rules()))]
+    pub field_path: String,
+    /// Expected value.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("minLength" = 1, "maxLength" = 200))]
+    pub value: String,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// State of the revision.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterObjectSetStatus {
+    /// Conditions Progressing, Available and Succeeded.
+    #[serde(skip_serializing_if = "List::is_absent")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: List<Condition>,
+    /// Digests of the phases as they were first applied, by which a changed Secret is noticed.
+    #[serde(skip_serializing_if = "List::is_absent")]
+    #[schemars(extend(
+        "maxItems" = 20,
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["name"],
+        "x-kubernetes-validations" = observed_phases_rules()
+    ))]
+    pub observed_phases: List<ObservedPhase>,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// Digest of a phase as it was first applied.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObservedPhase {
+    /// Name of the phase.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("minLength" = 1, "maxLength" = 63, "x-kubernetes-validations" = phase_name_rules()))]
+    pub name: String,
+    /// Digest of the objects, for example `sha256:` and hex digits.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("minLength" = 1, "maxLength" = 256, "x-kubernetes-validations" = digest_rules()))]
+    pub digest: String,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+fn embedded_object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "x-kubernetes-embedded-resource": true,
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
+}
+
+fn collision_words() -> Value {
+    json!(["Prevent", "IfNoController", "None"])
+}
+
+fn lifecycle_rules() -> Value {
+    json!([rule(
+        "oldSelf == 'Active' || oldSelf == 'Archived' && oldSelf == self",
+        "cannot un-archive",
+    )])
+}
+
+fn revision_rules() -> Value {
+    json!([rule("self == oldSelf", "revision is immutable")])
+}
+
+fn phases_rules() -> Value {
+    json!([rule(
+        "self == oldSelf || oldSelf.size() == 0",
+        "phases is immutable"
+    )])
+}
+
+fn collision_rules() -> Value {
+    json!([rule("self == oldSelf", "collisionProtection is immutable")])
+}
+
+fn phase_name_rules() -> Value {
+    json!([rule(
+        "!format.dns1123Label().validate(self).hasValue()",
+        "the value must consist of only lowercase alphanumeric characters and hyphens, and must start and end with an \
+         alphanumeric character.",
+    )])
+}
+
+fn object_rules() -> Value {
+    json!([rule(
+        "[has(self.object),has(self.ref)].filter(x,x==true).size() == 1",
+        "exactly one of the fields in [object ref] must be set",
+    )])
+}
+
+fn selector_rules() -> Value {
+    json!([
+        rule(
+            "self.type == 'GroupKind' ?has(self.groupKind) : !has(self.groupKind)",
+            "groupKind is required when type is GroupKind, and forbidden otherwise",
+        ),
+        rule(
+            "self.type == 'Label' ?has(self.label) : !has(self.label)",
+            "label is required when type is Label, and forbidden otherwise",
+        ),
+    ])
+}
+
+fn label_rules() -> Value {
+    json!([rule(
+        "(has(self.matchExpressions) && !has(self.matchLabels)) || (!has(self.matchExpressions) && has(self.matchLabels))",
+        "exactly one of matchLabels or matchExpressions must be set",
+    )])
+}
+
+fn assertion_rules() -> Value {
+    json!([
+        rule(
+            "self.type == 'ConditionEqual' ?has(self.conditionEqual) : !has(self.conditionEqual)",
+            "conditionEqual is required when type is ConditionEqual, and forbidden otherwise",
+        ),
+        rule(
+            "self.type == 'FieldsEqual' ?has(self.fieldsEqual) : !has(self.fieldsEqual)",
+            "fieldsEqual is required when type is FieldsEqual, and forbidden otherwise",
+        ),
+        rule(
+            "self.type == 'FieldValue' ?has(self.fieldValue) : !has(self.fieldValue)",
+            "fieldValue is required when type is FieldValue, and forbidden otherwise",
+        ),
+    ])
+}
+
+fn path_rules() -> Value {
+    json!([rule(
+        r"self.matches('^[a-zA-Z0-9]+(?:\\.[a-zA-Z0-9]+)*$')",
+        "must contain a valid field path. valid fields contain upper or lower-case alphanumeric characters separated by the \".\" \
+         character.",
+    )])
+}
+
+fn observed_phases_rules() -> Value {
+    json!([rule(
+        "self == oldSelf || oldSelf.size() == 0",
+        "observedPhases is immutable",
+    )])
+}
+
+fn digest_rules() -> Value {
+    json!([rule(
+        "self.matches('^[a-z0-9]+:[a-f0-9]+$')",
+        "digest must be in the format '<algorithm>:<hex>'",
+    )])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_is_read_and_written() {
+        let object = json!({
+            "apiVersion": crate::extension_v1::API_VERSION, "kind": "ClusterObjectSet", "metadata": {"name": "a-1"},
+            "spec": {
+                "lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent", "progressDeadlineMinutes": 10, "a": 1,
+                "phases": [{
+                    "name": "deploy", "collisionProtection": "None", "b": 1,
+                    "objects": [
+                        {"object": {"kind": "ConfigMap"}, "collisionProtection": "IfNoController", "c": 1},
+                        {"ref": {"name": "s", "namespace": "olm", "key": "k", "d": 1}},
+                    ],
+                }],
+                "progressionProbes": [
+                    {
+                        "selector": {"type": "GroupKind", "groupKind": {"group": "apps", "kind": "Deployment", "e": 1}, "f": 1},
+                        "assertions": [
+                            {"type": "ConditionEqual", "conditionEqual": {"type": "Available", "status": "True", "g": 1}, "h": 1},
+                            {"type": "FieldsEqual", "fieldsEqual": {"fieldA": "spec.a", "fieldB": "status.a", "i": 1}},
+                            {"type": "FieldValue", "fieldValue": {"fieldPath": "status.phase", "value": "Bound", "j": 1}},
+                        ],
+                        "k": 1,
+                    },
+                    {"selector": {"type": "Label", "label": {"matchLabels": {"a": "b"}}}, "assertions": []},
+                ],
+            },
+            "status": {
+                "conditions": [], "l": 1,
+                "observedPhases": [{"name": "deploy", "digest": "sha256:00", "m": 1}],
+            },
+        });
+        let set: ClusterObjectSet = serde_json::from_value(object.clone()).unwrap();
+        assert_eq!(set.spec.lifecycle_state, LifecycleState::Active);
+        assert_eq!(set.spec.collision_protection, CollisionProtection::Prevent);
+        assert_eq!(set.spec.phases[0].objects.len(), 2);
+        assert_eq!(set.spec.extra.keys().collect::<Vec<_>>(), ["a"]);
+        assert_eq!(serde_json::to_value(&set).unwrap(), object);
+    }
+}

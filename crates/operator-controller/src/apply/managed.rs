@@ -1,0 +1,237 @@
+//! Objects of the ClusterObjectSets as they are in the cluster: watched by kind, as long as a set has objects of the kind.
+//!
+//! Only objects with the label of the extension are watched. An object that bears no such label yet is read live.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::core::{ApiResource, DynamicObject};
+use kube::{Api, Client};
+use olm_api::labels;
+use olm_runtime::NamespacedName;
+use olm_runtime::discovery::deadline;
+use olm_runtime::error::ObserveError;
+use olm_runtime::key::is_path_segment;
+use olm_runtime::store::{OnDemand, Projected, Projection, Scope, StoreSet, WatchUser};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::object::owners;
+
+/// Fields that a revision does not set as a whole.
+pub(super) const OTHERS: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
+/// Kind of the owners that are woken.
+const OWNER: &str = "ClusterObjectSet";
+
+/// An object of any kind.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ManagedObject {
+    /// The object without `managedFields`. Lists of the API server leave the kind out.
+    pub(super) object: Value,
+    /// Digests of its content.
+    pub(super) fingerprint: Fingerprint,
+}
+
+/// Digests of an object, which differ after a change by any client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fingerprint {
+    /// Digest of the fields besides metadata and status.
+    pub(super) fields: [u8; 32],
+    /// Digest of the metadata besides versions.
+    pub(super) metadata: [u8; 32],
+}
+
+impl ManagedObject {
+    /// Returns the part that is kept of an object.
+    pub(super) fn of_value(mut object: Value) -> Self {
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+        let fingerprint = Fingerprint {
+            fields: digest(&object, &OTHERS),
+            metadata: digest(&object["metadata"], &["resourceVersion", "generation"]),
+        };
+        Self { object, fingerprint }
+    }
+}
+
+/// Returns a digest of the fields of an object except some.
+fn digest(object: &Value, except: &[&str]) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    for (field, value) in object.as_object().into_iter().flatten() {
+        if !except.contains(&field.as_str()) {
+            hasher.update(field);
+            hasher.update(value.to_string());
+        }
+    }
+    hasher.finalize().into()
+}
+
+impl Projection for ManagedObject {
+    type Object = DynamicObject;
+
+    fn of(object: DynamicObject) -> Self {
+        // An object that was decoded can be encoded.
+        Self::of_value(serde_json::to_value(object).unwrap_or_default())
+    }
+}
+
+/// Watches of managed objects. Clones share the same watches.
+#[derive(Clone)]
+pub struct ManagedObjects {
+    client: Client,
+    watches: OnDemand<ManagedObject>,
+    users: Arc<Mutex<BTreeMap<NamespacedName, Watched>>>,
+}
+
+/// Watches that a set uses.
+type Watched = HashMap<Scope, WatchUser<ManagedObject>>;
+
+impl ManagedObjects {
+    /// Creates it without any watch.
+    pub fn new(set: &StoreSet, client: &Client) -> Self {
+        Self {
+            client: client.clone(),
+            watches: set.on_demand(client),
+            users: Arc::default(),
+        }
+    }
+
+    /// Calls `listener` with the name of each ClusterObjectSet that owns an object that changed, or that waits for it.
+    pub fn on_change(&self, listener: impl Fn(&NamespacedName) + Send + Sync + 'static) {
+        let users = Arc::clone(&self.users);
+        self.watches.on_change(move |scope, change| {
+            let mut woken = BTreeSet::new();
+            for object in change.versions() {
+                let owners = owners(&object.object).into_iter();
+                let sets = owners.filter(|owner| owner.kind == OWNER);
+                woken.extend(sets.map(|owner| NamespacedName::cluster(owner.name)));
+            }
+            // A Secret that is waited for has no owner yet.
+            if scope.name.is_some() {
+                let users = lock(&users);
+                let waiting = users.iter().filter(|(_, watched)| watched.contains_key(scope));
+                woken.extend(waiting.map(|(set, _)| set.clone()));
+            }
+            woken.iter().for_each(&listener);
+        });
+    }
+
+    /// Watches exactly these kinds and Secrets for a set.
+    pub(super) fn watch(&self, set: &NamespacedName, kinds: &[ApiResource], secrets: &[NamespacedName]) {
+        let of_kind = kinds.iter().map(scope_of_kind);
+        let of_secret = secrets.iter().map(|secret| Scope {
+            api: ApiResource::erase::<Secret>(&()),
+            namespace: Some(secret.namespace.clone()),
+            name: Some(secret.name.clone()),
+            label: None,
+        });
+        let scopes: Vec<Scope> = of_kind.chain(of_secret).collect();
+        let mut users = lock(&self.users);
+        let watched = users.entry(set.clone()).or_default();
+        watched.retain(|scope, _| scopes.contains(scope));
+        for scope in scopes {
+            if !watched.contains_key(&scope) {
+                let user = self.watches.user(&scope);
+                watched.insert(scope, user);
+            }
+        }
+    }
+
+    /// Ends the watches of a set, unless other sets use them.
+    pub(super) fn forget(&self, set: &NamespacedName) {
+        lock(&self.users).remove(set);
+    }
+
+    /// Returns an object; `None` if it does not exist. An object that the watch of `set` does not have is read live, because it may exist
+    /// without the label.
+    pub(super) async fn find(
+        &self,
+        set: &NamespacedName,
+        api: &ApiResource,
+        key: &NamespacedName,
+    ) -> Result<Option<Arc<Projected<ManagedObject>>>, ObserveError> {
+        if let Some(found) = self.watched(set, api, key) {
+            return Ok(Some(found));
+        }
+        let is_valid =
+            is_path_segment(&key.name) && (key.namespace.is_empty() || is_path_segment(&key.namespace));
+        if !is_valid {
+            // Such an object cannot exist. The API server says so when it is applied.
+            return Ok(None);
+        }
+        let objects: Api<DynamicObject> = if key.namespace.is_empty() {
+            Api::all_with(self.client.clone(), api)
+        } else {
+            Api::namespaced_with(self.client.clone(), &key.namespace, api)
+        };
+        let what = format!("{} {key}", api.kind);
+        let found = deadline(&what, objects.get_opt(&key.name)).await?;
+        Ok(found.map(|object| Arc::new(Projected::from_object(object))))
+    }
+
+    fn watched(
+        &self,
+        set: &NamespacedName,
+        api: &ApiResource,
+        key: &NamespacedName,
+    ) -> Option<Arc<Projected<ManagedObject>>> {
+        let users = lock(&self.users);
+        let user = users.get(set)?.get(&scope_of_kind(api))?;
+        user.store().get_key(key)
+    }
+}
+
+fn scope_of_kind(api: &ApiResource) -> Scope {
+    Scope {
+        api: api.clone(),
+        namespace: None,
+        name: None,
+        label: Some(labels::EXTENSION_OWNER_NAME.to_owned()),
+    }
+}
+
+fn lock(
+    users: &Mutex<BTreeMap<NamespacedName, Watched>>,
+) -> MutexGuard<'_, BTreeMap<NamespacedName, Watched>> {
+    users.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_differs_after_each_change_but_of_status_and_version() {
+        let object = json!({
+            "kind": "ConfigMap", "data": {"a": "1"}, "status": {"a": 1},
+            "metadata": {"name": "a", "resourceVersion": "1", "managedFields": []},
+        });
+        let first = ManagedObject::of_value(object.clone());
+        assert_eq!(
+            first.object["metadata"],
+            json!({"name": "a", "resourceVersion": "1"})
+        );
+        for (pointer, value, has_fields, has_metadata) in [
+            ("/metadata/name", json!("b"), true, false),
+            ("/metadata/resourceVersion", json!("2"), true, true),
+            ("/metadata/managedFields", json!([{}]), true, true),
+            ("/status/a", json!(2), true, true),
+            ("/kind", json!(null), true, true),
+            ("/data/a", json!("2"), false, true),
+            ("/data", json!({"a": "1", "b": "1"}), false, true),
+        ] {
+            let mut other = object.clone();
+            *other.pointer_mut(pointer).unwrap() = value;
+            let other = ManagedObject::of_value(other).fingerprint;
+            let same = (
+                other.fields == first.fingerprint.fields,
+                other.metadata == first.fingerprint.metadata,
+            );
+            assert_eq!(same, (has_fields, has_metadata), "{pointer}");
+        }
+    }
+}

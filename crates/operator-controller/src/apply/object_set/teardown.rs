@@ -1,0 +1,158 @@
+//! Decides how the objects of an archived revision go. Pure.
+
+use olm_api::extension_v1::ClusterObjectSet;
+use olm_runtime::plan::{Action, Guard};
+use serde_json::json;
+
+use super::{ReadObject, ReadPhase};
+use crate::apply::collision::controller;
+use crate::apply::object::{is_deleting, metadata_text, owners};
+
+/// Returns the writes, and whether no object is left after them. Phases go from the last to the first, each after the one before is
+/// gone. Objects that another revision or another client controls stay, and lose only their reference to this revision.
+pub(super) fn actions(set: &ClusterObjectSet, phases: &[ReadPhase]) -> (Vec<Action>, bool) {
+    let uid = set.metadata.uid.as_deref().unwrap_or_default();
+    let mut actions = Vec::new();
+    for phase in phases.iter().rev() {
+        let mut is_gone = true;
+        for object in &phase.objects {
+            let removal = removal(uid, object);
+            is_gone &= !matches!(removal, Removal::Delete(_) | Removal::Awaited);
+            match removal {
+                Removal::Delete(action) | Removal::Release(action) => actions.push(action),
+                Removal::Awaited | Removal::Nothing => {}
+            }
+        }
+        if !is_gone {
+            return (actions, false);
+        }
+    }
+    (actions, true)
+}
+
+/// What happens to an object.
+enum Removal {
+    /// It is deleted.
+    Delete(Action),
+    /// It is being deleted.
+    Awaited,
+    /// It loses its reference to the revision.
+    Release(Action),
+    /// It is gone, or has nothing to do with the revision.
+    Nothing,
+}
+
+fn removal(uid: &str, object: &ReadObject) -> Removal {
+    let (Some(target), Some(current)) = (&object.target, &object.current) else {
+        return Removal::Nothing;
+    };
+    let live = &current.object;
+    let (live_uid, version) = (metadata_text(live, "uid"), metadata_text(live, "resourceVersion"));
+    if controller(live).is_some_and(|owner| owner.uid == uid) {
+        if is_deleting(live) {
+            return Removal::Awaited;
+        }
+        // Another revision may adopt it at the same time.
+        return Removal::Delete(Action::delete(target.clone(), live_uid).only_at(version));
+    }
+    let mut owners = owners(live);
+    let before = owners.len();
+    owners.retain(|owner| owner.uid != uid);
+    if owners.len() == before {
+        return Removal::Nothing;
+    }
+    let guard = Guard {
+        uid: live_uid,
+        resource_version: version,
+    };
+    let patch = json!({"metadata": {"ownerReferences": owners}});
+    Removal::Release(Action::patch(target.clone(), patch, guard))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::core::DynamicObject;
+    use olm_api::extension_v1::{API_VERSION, CollisionProtection, ObservedPhase};
+    use olm_runtime::plan::Target;
+    use olm_runtime::store::Projected;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::apply::object::ObjectId;
+
+    /// A ConfigMap with these owners, each with uid and whether it is the controller.
+    fn object(name: &str, owners: &[(&str, bool)], is_deleting: bool) -> ReadObject {
+        let owner = |(uid, controller): &(&str, bool)| json!({"apiVersion": API_VERSION, "kind": "ClusterObjectSet", "name": "e", "uid": uid, "controller": controller});
+        let owners: Vec<Value> = owners.iter().map(owner).collect();
+        let mut live = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"namespace": "ns", "name": name, "uid": "u", "resourceVersion": "7", "ownerReferences": owners},
+        });
+        if is_deleting {
+            live["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        let id = ObjectId::of(&live);
+        let live: DynamicObject = serde_json::from_value(live).unwrap();
+        ReadObject {
+            id,
+            manifest: json!({}),
+            protection: CollisionProtection::Prevent,
+            target: Some(Target::of::<ConfigMap>("ns", name)),
+            current: Some(Arc::new(Projected::from_object(live))),
+        }
+    }
+
+    fn phase(name: &str, objects: Vec<ReadObject>) -> ReadPhase {
+        ReadPhase {
+            observed: ObservedPhase {
+                name: name.to_owned(),
+                ..ObservedPhase::default()
+            },
+            objects,
+        }
+    }
+
+    /// One row per situation: the owners, and the start of the write.
+    #[test]
+    fn only_what_the_revision_controls_is_deleted() {
+        let set: ClusterObjectSet = serde_json::from_value(json!({
+            "apiVersion": API_VERSION, "kind": "ClusterObjectSet", "metadata": {"name": "e-1", "uid": "own"}, "spec": {},
+        }))
+        .unwrap();
+        let rows: [(&[(&str, bool)], bool, &str, bool); 5] = [
+            (&[("own", true)], false, "delete ConfigMap ns/a", false),
+            (&[("own", true)], true, "", false),
+            (
+                &[("own", false), ("next", true)],
+                false,
+                "patch ConfigMap ns/a {\"metadata\"",
+                true,
+            ),
+            (&[("next", true)], false, "", true),
+            (&[], false, "", true),
+        ];
+        for (owners, is_deleting, write, is_gone) in rows {
+            let phases = [phase("a", vec![object("a", owners, is_deleting)])];
+            let (actions, is_done) = actions(&set, &phases);
+            let text = actions.first().map(Action::to_string).unwrap_or_default();
+            assert!(
+                text.starts_with(write) && text.is_empty() == write.is_empty(),
+                "{text}"
+            );
+            assert_eq!((actions.len() < 2, is_done), (true, is_gone), "{owners:?}");
+        }
+        let mut absent = object("a", &[("own", true)], false);
+        absent.current = None;
+        let own = || object("a", &[("own", true)], false);
+        let phases = [
+            phase("a", vec![own()]),
+            phase("b", vec![own()]),
+            phase("c", vec![absent]),
+        ];
+        let (actions, is_done) = actions(&set, &phases);
+        assert_eq!((actions.len(), is_done), (1, false), "the phase a waits for b");
+    }
+}

@@ -1,0 +1,152 @@
+//! What a bundle must meet to be a candidate: channel, range, successor, version of OpenShift.
+
+use std::collections::BTreeSet;
+
+use go_compat::masterminds::Range;
+use go_compat::semver;
+use olm_api::extension_v1::{BundleMetadata, CatalogFilter, UpgradeConstraintPolicy};
+use olm_fbc::release::VersionRelease;
+use olm_fbc::schema::{Channel, ChannelEntry};
+
+use super::openshift::{self, Minor};
+use super::package::parse_version;
+use super::{CatalogBundle, PackageContent, Request, ResolveError, RuledOut};
+
+/// Requirements of a request on the bundles of one catalog.
+pub(super) struct Requirements<'a> {
+    /// Bundles in a wanted channel; `None` if any will do.
+    in_channels: Option<BTreeSet<&'a str>>,
+    range: Option<&'a Range>,
+    installed: Option<Installed<'a>>,
+    openshift: Option<Minor>,
+}
+
+/// The installed bundle.
+struct Installed<'a> {
+    metadata: &'a BundleMetadata,
+    /// `None` if any version may follow.
+    constraint: Option<Successors<'a>>,
+}
+
+/// Bundles that may follow the installed one.
+struct Successors<'a> {
+    installed: VersionRelease,
+    names: BTreeSet<&'a str>,
+}
+
+impl<'a> Requirements<'a> {
+    /// Returns the wanted range; `None` for any version.
+    pub(super) fn range(filter: &CatalogFilter) -> Result<Option<Range>, ResolveError> {
+        let Some(text) = filter.version.as_deref().filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        let range = Range::parse(text).map_err(|reason| ResolveError::Range {
+            range: text.to_owned(),
+            reason,
+        })?;
+        Ok(Some(range))
+    }
+
+    pub(super) fn new(
+        request: &Request<'a>,
+        range: Option<&'a Range>,
+        package: &'a PackageContent,
+    ) -> Result<Self, ResolveError> {
+        let filter = request.filter;
+        let wanted: Vec<&'a Channel> = package
+            .channels
+            .iter()
+            .filter(|channel| filter.channels.is_empty() || filter.channels.contains(&channel.name))
+            .collect();
+        let entries = || wanted.iter().copied().flat_map(|channel| &channel.entries);
+        let is_free = filter.upgrade_constraint_policy == Some(UpgradeConstraintPolicy::SelfCertified);
+        let installed = match request.installed {
+            None => None,
+            Some(metadata) if is_free => Some(Installed {
+                metadata,
+                constraint: None,
+            }),
+            Some(metadata) => {
+                let installed = parse_version(&metadata.version).map_err(ResolveError::InstalledVersion)?;
+                let names = entries()
+                    .filter(|entry| follows(entry, metadata, &installed.version))
+                    .map(|entry| entry.name.as_str())
+                    .collect();
+                Some(Installed {
+                    metadata,
+                    constraint: Some(Successors { installed, names }),
+                })
+            }
+        };
+        Ok(Self {
+            in_channels: (!filter.channels.is_empty())
+                .then(|| entries().map(|entry| entry.name.as_str()).collect()),
+            range,
+            installed,
+            openshift: request.openshift.map(Minor::of),
+        })
+    }
+
+    /// Returns everything that rules the bundle out; empty for a candidate.
+    pub(super) fn unmet_by(&self, bundle: &CatalogBundle) -> Vec<RuledOut> {
+        let unmet = [
+            self.outside_channels(bundle),
+            self.outside_range(bundle),
+            self.not_a_successor(bundle),
+            self.too_old_for_cluster(bundle),
+        ];
+        unmet.into_iter().flatten().collect()
+    }
+
+    fn outside_channels(&self, bundle: &CatalogBundle) -> Option<RuledOut> {
+        let names = self.in_channels.as_ref()?;
+        (!names.contains(bundle.name())).then_some(RuledOut::OtherChannel)
+    }
+
+    /// Only the version counts, not the release.
+    fn outside_range(&self, bundle: &CatalogBundle) -> Option<RuledOut> {
+        let range = self.range?;
+        match &bundle.version {
+            Ok(version) if range.contains(&version.version) => None,
+            Ok(_) => Some(RuledOut::OutsideRange {
+                range: range.as_str().to_owned(),
+            }),
+            Err(reason) => Some(RuledOut::NoVersion(reason.clone())),
+        }
+    }
+
+    fn not_a_successor(&self, bundle: &CatalogBundle) -> Option<RuledOut> {
+        let Successors { installed, names } = self.installed.as_ref()?.constraint.as_ref()?;
+        let version = bundle.version.as_ref().ok();
+        if names.contains(bundle.name()) || version == Some(installed) {
+            return None;
+        }
+        Some(if version.is_some_and(|version| version < installed) {
+            RuledOut::Downgrade
+        } else {
+            RuledOut::NotASuccessor
+        })
+    }
+
+    /// The installed bundle stays a candidate: that it is outdated is no reason to fail.
+    fn too_old_for_cluster(&self, bundle: &CatalogBundle) -> Option<RuledOut> {
+        let cluster = self.openshift?;
+        let is_installed = self
+            .installed
+            .as_ref()
+            .is_some_and(|installed| installed.metadata.name == bundle.name());
+        let last = openshift::last_supported(&bundle.bundle)?;
+        (!is_installed && last < cluster).then(|| RuledOut::OpenShift {
+            last: last.to_string(),
+            cluster: cluster.to_string(),
+        })
+    }
+}
+
+/// Returns true if the entry may follow the installed bundle. Its `skipRange` has the grammar of OLM Classic, and counts as absent if
+/// it is broken.
+fn follows(entry: &ChannelEntry, installed: &BundleMetadata, version: &semver::Version) -> bool {
+    entry.replaces == installed.name
+        || entry.skips.contains(&installed.name)
+        || semver::Range::parse(&entry.skip_range).is_ok_and(|range| range.contains(version))
+}
