@@ -1,0 +1,3 @@
+//! Controller of ClusterExtension.
+
+pub mod render;
