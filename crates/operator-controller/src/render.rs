@@ -10,6 +10,8 @@ pub mod bundle;
 pub mod certificate;
 mod config;
 mod deployment;
+#[cfg(test)]
+mod for_tests;
 mod object;
 mod overrides;
 pub mod phase;
@@ -195,7 +197,9 @@ fn generate(context: &Context<'_>) -> Result<Vec<Value>, RenderError> {
         serving::services(context)?,
         certificates.collect(),
     ]
-    .concat())
+    .into_iter()
+    .flatten()
+    .collect())
 }
 
 fn sort_key(rendered: &Rendered) -> (Phase, (&str, &str), &str, &str, &str) {
@@ -229,8 +233,8 @@ fn check_support(bundle: &Bundle, options: &Options<'_>) -> Result<(), String> {
     if !supports_all && !options.features.single_own_namespace {
         return Err("bundle does not support AllNamespaces install mode".to_owned());
     }
-    let supports_one = bundle.supports(&InstallModeType::SingleNamespace)
-        || bundle.supports(&InstallModeType::OwnNamespace);
+    let supports_one =
+        bundle.supports(&InstallModeType::SingleNamespace) || bundle.supports(&InstallModeType::OwnNamespace);
     if !supports_all && !supports_one {
         return Err(
             "bundle must support at least one of [AllNamespaces SingleNamespace OwnNamespace] install modes"

@@ -86,7 +86,10 @@ impl Bundle {
         let mut objects = Vec::new();
         let mut left_out = Vec::new();
         for (path, bytes) in &files {
-            let Some(name) = path.strip_prefix(MANIFESTS).and_then(|rest| rest.strip_prefix('/')) else {
+            let Some(name) = path
+                .strip_prefix(MANIFESTS)
+                .and_then(|rest| rest.strip_prefix('/'))
+            else {
                 continue;
             };
             if let Some((folder, _)) = name.split_once('/') {
@@ -173,7 +176,10 @@ fn read_manifest(
             return Err(broken(format!("{} has no `apiVersion`", object::kind(&object))));
         }
         if object::name(&object).is_empty() {
-            return Err(broken(format!("{} has no `metadata.name`", object::kind(&object))));
+            return Err(broken(format!(
+                "{} has no `metadata.name`",
+                object::kind(&object)
+            )));
         }
         objects.push(BundleFile {
             name: name.to_owned(),

@@ -245,7 +245,11 @@ fn check_deployment_config(value: &Value) -> Vec<String> {
     for (name, value) in members {
         match properties.get(name) {
             Some(schema) if name != SELECTOR => {
-                found.push(check_schema(schema, value, &format!("{DEPLOYMENT_CONFIG}.{name}")));
+                found.push(check_schema(
+                    schema,
+                    value,
+                    &format!("{DEPLOYMENT_CONFIG}.{name}"),
+                ));
             }
             _ => {
                 stranger.get_or_insert(name);
@@ -263,7 +267,8 @@ fn deployment_config_schema() -> Value {
     let subscriptions = definitions
         .into_iter()
         .find(|definition| definition.name == "subscriptions");
-    let schema = subscriptions.and_then(|mut definition| Some(definition.manifest.pointer_mut(CONFIG)?.take()));
+    let schema =
+        subscriptions.and_then(|mut definition| Some(definition.manifest.pointer_mut(CONFIG)?.take()));
     schema.unwrap_or_default()
 }
 
@@ -299,7 +304,10 @@ fn check_schema(schema: &Value, value: &Value, path: &str) -> Vec<String> {
                 found.push(check_schema(&schema["items"], item, &format!("{path}.{index}")));
             }
         }
-        ("string", Value::String(_)) | ("boolean", Value::Bool(_)) | ("number", Value::Number(_)) | ("", _) => {}
+        ("string", Value::String(_))
+        | ("boolean", Value::Bool(_))
+        | ("number", Value::Number(_))
+        | ("", _) => {}
         ("integer", Value::Number(number)) if number.is_i64() => {}
         _ => return wrong_type(value, path, wanted),
     }
@@ -328,7 +336,10 @@ mod tests {
         bundle
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "values of json! are written in the call")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "values of json! are written in the call"
+    )]
     fn refused(modes: &[InstallModeType], inline: Value) -> String {
         check(&inline, &bundle(modes), "ns", true).unwrap_err()
     }
@@ -451,10 +462,7 @@ mod tests {
                 json!("x"),
                 r#"invalid type for field "deploymentConfig": got string, want object"#,
             ),
-            (
-                Value::Null,
-                r#"required field "deploymentConfig" is missing"#,
-            ),
+            (Value::Null, r#"required field "deploymentConfig" is missing"#),
             (
                 json!({"env": "x"}),
                 r#"invalid type for field "deploymentConfig.env": got string, want array"#,

@@ -124,7 +124,10 @@ fn annotate_pods(
 /// or paths.
 fn mount_certificate(pod: &mut PodSpec, endpoint: &Endpoint) {
     let is_path = |path: &str| VOLUMES.iter().any(|volume| volume.path == path);
-    let mounts = pod.containers.iter().flat_map(|container| &container.volume_mounts);
+    let mounts = pod
+        .containers
+        .iter()
+        .flat_map(|container| &container.volume_mounts);
     let replaced: Vec<String> = mounts
         .flatten()
         .filter(|mount| is_path(&mount.mount_path))

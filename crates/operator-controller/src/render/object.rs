@@ -88,9 +88,7 @@ fn drop_nulls(value: &mut Value) {
 ///
 /// Upstream does not count the hyphen, so its longest names have 64 characters, which no Service may have.
 pub(crate) fn limited_name(base: &str, suffix: &str) -> String {
-    let mut end = base
-        .len()
-        .min(MAX_SERVICE_NAME.saturating_sub(suffix.len() + 1));
+    let mut end = base.len().min(MAX_SERVICE_NAME.saturating_sub(suffix.len() + 1));
     while !base.is_char_boundary(end) {
         end -= 1;
     }
@@ -151,7 +149,10 @@ mod tests {
         assert_eq!(limited_name("a", "service"), "a-service");
         let fits = "b".repeat(55);
         assert_eq!(limited_name(&fits, "service"), format!("{fits}-service"));
-        assert_eq!(limited_name(&"b".repeat(56), "service"), format!("{fits}-service"));
+        assert_eq!(
+            limited_name(&"b".repeat(56), "service"),
+            format!("{fits}-service")
+        );
         assert_eq!(limited_name(&"é".repeat(60), "service").len(), 62);
     }
 

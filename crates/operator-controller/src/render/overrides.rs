@@ -76,11 +76,9 @@ pub(super) fn apply(overrides: &Overrides, pod: &mut PodSpec) {
 fn apply_to_container(overrides: &Overrides, container: &mut Container) {
     replace_by_name(&mut container.env, &overrides.env, |variable| &variable.name);
     append_new(&mut container.env_from, &overrides.env_from);
-    replace_by_name(
-        &mut container.volume_mounts,
-        &overrides.volume_mounts,
-        |mount| &mount.name,
-    );
+    replace_by_name(&mut container.volume_mounts, &overrides.volume_mounts, |mount| {
+        &mount.name
+    });
     if let Some(resources) = &overrides.resources {
         container.resources = Some(resources.clone());
     }

@@ -91,7 +91,9 @@ fn configuration(
     let endpoint = Endpoint::new(deployment_of(webhook), context.namespace);
     let selector = webhook.object_selector.as_ref();
     let selector = selector
-        .map(|selector: &Embedded<LabelSelector>| selector.decode(&format!("webhook `{generated}`, objectSelector")))
+        .map(|selector: &Embedded<LabelSelector>| {
+            selector.decode(&format!("webhook `{generated}`, objectSelector"))
+        })
         .transpose()?;
     // Webhooks are also called for objects without a namespace.
     let namespaces = (!context.watches_all()).then(|| {

@@ -86,8 +86,9 @@ pub(super) fn defects(bundle: &Bundle) -> Result<Vec<String>, DecodeError> {
     let owned: BTreeSet<&str> = owned.iter().map(|crd| crd.name.as_str()).collect();
     let mut found = Vec::new();
     found.extend(
-        repeated(deployments.iter().copied())
-            .map(|name| format!("cluster service version contains duplicate strategy deployment spec '{name}'")),
+        repeated(deployments.iter().copied()).map(|name| {
+            format!("cluster service version contains duplicate strategy deployment spec '{name}'")
+        }),
     );
     let names: BTreeSet<&str> = deployments.iter().copied().collect();
     found.extend(names.iter().filter_map(|name| {
@@ -179,9 +180,13 @@ fn webhooks(bundle: &Bundle, deployments: &BTreeSet<&str>) -> Vec<String> {
         })
         .collect();
     all.sort_unstable();
-    let strays = all.iter().filter(|(deployment, _, _)| !deployments.contains(deployment));
+    let strays = all
+        .iter()
+        .filter(|(deployment, _, _)| !deployments.contains(deployment));
     found.extend(strays.map(|(deployment, kind, name)| {
-        format!("webhook of type '{kind}' with name '{name}' references non-existent deployment '{deployment}'")
+        format!(
+            "webhook of type '{kind}' with name '{name}' references non-existent deployment '{deployment}'"
+        )
     }));
     let mut names: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for (_, kind, name) in all {
@@ -191,7 +196,9 @@ fn webhooks(bundle: &Bundle, deployments: &BTreeSet<&str>) -> Vec<String> {
     found.extend(twice.map(|((kind, name), _)| format!("duplicate webhook '{name}' of type '{kind}'")));
     found.extend(names.keys().filter_map(|(kind, name)| {
         let faults = name_faults(name)?.join(",");
-        Some(format!("webhook of type '{kind}' has invalid name '{name}': {faults}"))
+        Some(format!(
+            "webhook of type '{kind}' has invalid name '{name}': {faults}"
+        ))
     }));
     found
 }
@@ -249,9 +256,8 @@ fn forbidden(name: &str, rule: &RuleWithOperations) -> Vec<String> {
         }
         if group == ADMISSION {
             let resources = rule.resources.iter().flatten();
-            let forbidden = resources.filter(|resource| {
-                CONFIGURATIONS.contains(&resource.to_ascii_lowercase().as_str())
-            });
+            let forbidden =
+                resources.filter(|resource| CONFIGURATIONS.contains(&resource.to_ascii_lowercase().as_str()));
             found.extend(forbidden.map(|resource| {
                 format!(
                     "{start} resource {} for API group {}",
