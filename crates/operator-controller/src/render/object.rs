@@ -144,6 +144,19 @@ mod tests {
         }
     }
 
+    /// Values of upstream's tests.
+    #[test]
+    fn hashes_are_upstreams() {
+        for (value, hash) in [
+            (json!("a"), "1lu1qv1451mq7gv9upu1cx8ffffi07rel5xvbvvc44dh"),
+            (json!("b"), "1ija85ah4gd0beltpfhszipkxfyqqxhp94tf2mjfgq61"),
+            (json!({}), "16jfjhihxbzhfhs1k5mimq740kvioi98pfbea9q6qtf9"),
+            (Value::Null, "2im0kl1kwvzn46sr4cdtkvmdzrlurvj51xdzhwdht8l0"),
+        ] {
+            assert_eq!(hashed_name("x", &value).unwrap(), format!("x-{hash}"));
+        }
+    }
+
     #[test]
     fn names_have_at_most_63_characters() {
         assert_eq!(limited_name("a", "service"), "a-service");

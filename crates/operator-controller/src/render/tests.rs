@@ -389,20 +389,21 @@ fn permissions_are_cluster_roles_that_read_namespaces_if_all_are_watched() {
 }
 
 #[test]
-fn role_names_begin_with_csv_and_account_and_fit() {
+fn role_names_are_upstreams() {
     let objects = rendered(&with_permissions(), None);
-    for role in of_kind(&objects, "ClusterRole") {
-        let name = role["metadata"]["name"].as_str().unwrap();
-        assert!(name.starts_with("demo.v1.0.0-") && name.len() <= 63, "{name}");
-        let is_hash = |hash: &str| {
-            hash.bytes()
-                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
-        };
-        assert!(
-            name.rsplit_once('-').is_some_and(|(_, hash)| is_hash(hash)),
-            "{name}"
-        );
-    }
+    let roles = of_kind(&objects, "ClusterRole");
+    let name = |resource: &str| {
+        let mut roles = roles.iter();
+        let found = roles.find(|role| role["rules"][0]["resources"][0] == resource);
+        found.unwrap()["metadata"]["name"].as_str().unwrap()
+    };
+    // The hash of {"serviceAccountName":"sa","rules":[{"verbs":["get"],"apiGroups":["g"],"resources":["e"]}]} and a newline.
+    assert_eq!(
+        name("e"),
+        "demo.v1.0.0-sa-28yyi0150brhy5rmuw4v6kwlic0d06tunpywfzzjsgve"
+    );
+    let cut = name("d");
+    assert!(cut.starts_with("demo.v1.0.0-defaul") && cut.len() <= 63, "{cut}");
 }
 
 #[test]
