@@ -336,12 +336,8 @@ mod tests {
         bundle
     }
 
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "values of json! are written in the call"
-    )]
-    fn refused(modes: &[InstallModeType], inline: Value) -> String {
-        check(&inline, &bundle(modes), "ns", true).unwrap_err()
+    fn refused(modes: &[InstallModeType], inline: &Value) -> String {
+        check(inline, &bundle(modes), "ns", true).unwrap_err()
     }
 
     fn watched(modes: &[InstallModeType], name: &Value) -> Option<String> {
@@ -375,9 +371,9 @@ mod tests {
     fn without_all_namespaces_one_must_be_named() {
         let missing = r#"required field "watchNamespace" is missing"#;
         for modes in [&[OWN][..], &[SINGLE], &[OWN, SINGLE]] {
-            assert_eq!(refused(modes, json!({})), missing, "{modes:?}");
+            assert_eq!(refused(modes, &json!({})), missing, "{modes:?}");
             let null = json!({"watchNamespace": null});
-            assert_eq!(refused(modes, null), missing, "{modes:?}");
+            assert_eq!(refused(modes, &null), missing, "{modes:?}");
         }
     }
 
@@ -389,7 +385,7 @@ mod tests {
             (&[ALL], json!({"deploymentConfig": {"selector": {}}}), "selector"),
             (&[OWN], json!({"watchNamespace": "ns", "other": 1}), "other"),
         ] {
-            assert_eq!(refused(modes, inline), format!("unknown field \"{field}\""));
+            assert_eq!(refused(modes, &inline), format!("unknown field \"{field}\""));
         }
         let off = json!({"deploymentConfig": {}});
         let error = check(&off, &bundle(&[ALL]), "ns", false).unwrap_err();
@@ -399,11 +395,11 @@ mod tests {
     #[test]
     fn own_and_single_namespace_have_reasons_of_their_own() {
         assert_eq!(
-            refused(&[OWN], json!({"watchNamespace": "it's"})),
+            refused(&[OWN], &json!({"watchNamespace": "it's"})),
             "invalid format for field \"watchNamespace\": 'it\\'s' is not valid ownNamespaceInstallMode: invalid value \"it's\": must be \"ns\" (the namespace where the operator is installed) because this operator only supports OwnNamespace install mode"
         );
         assert_eq!(
-            refused(&[SINGLE], json!({"watchNamespace": "ns"})),
+            refused(&[SINGLE], &json!({"watchNamespace": "ns"})),
             "invalid format for field \"watchNamespace\": 'ns' is not valid singleNamespaceInstallMode: invalid value \"ns\": must be different from \"ns\" (the install namespace) because this operator uses SingleNamespace install mode to watch a different namespace"
         );
     }
@@ -412,34 +408,34 @@ mod tests {
     fn names_are_checked() {
         let pattern = r#"field "watchNamespace" must match pattern "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$""#;
         let both = [OWN, SINGLE];
-        assert_eq!(refused(&both, json!({"watchNamespace": "A"})), pattern);
+        assert_eq!(refused(&both, &json!({"watchNamespace": "A"})), pattern);
         assert_eq!(
-            refused(&both, json!({"watchNamespace": "a".repeat(64)})),
+            refused(&both, &json!({"watchNamespace": "a".repeat(64)})),
             r#"field "watchNamespace" must have maximum length of 63 (len=64)"#
         );
         let length = r#"field "watchNamespace" must have minimum length of 1 (len=0)"#;
         assert_eq!(
-            refused(&both, json!({"watchNamespace": ""})),
+            refused(&both, &json!({"watchNamespace": ""})),
             format!("multiple errors found:\n  - {length}\n  - {pattern}")
         );
         assert_eq!(
-            refused(&both, json!({"watchNamespace": "", "other": 1})),
+            refused(&both, &json!({"watchNamespace": "", "other": 1})),
             format!(
                 "multiple errors found:\n  - {SEVERAL}\n  - {length}\n  - {pattern}\n  - unknown field \"other\""
             )
         );
         assert_eq!(
-            refused(&both, json!({"watchNamespace": 1})),
+            refused(&both, &json!({"watchNamespace": 1})),
             r#"invalid type for field "watchNamespace": got number, want string"#
         );
         assert_eq!(
-            refused(&[ALL, OWN, SINGLE], json!({"watchNamespace": "A"})),
+            refused(&[ALL, OWN, SINGLE], &json!({"watchNamespace": "A"})),
             format!(
                 "multiple errors found:\n  - invalid value for field \"watchNamespace\"\n  - invalid type for field \"watchNamespace\": got string, want null\n  - {pattern}"
             )
         );
         assert_eq!(
-            refused(&[ALL], json!(true)),
+            refused(&[ALL], &json!(true)),
             "invalid type: got boolean, want object"
         );
     }
@@ -484,7 +480,7 @@ mod tests {
                 r#"invalid type for field "deploymentConfig.resources.limits.cpu": got boolean, want string or number"#,
             ),
         ] {
-            assert_eq!(refused(&[ALL], json!({"deploymentConfig": config})), expected);
+            assert_eq!(refused(&[ALL], &json!({"deploymentConfig": config})), expected);
         }
     }
 }

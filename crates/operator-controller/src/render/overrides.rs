@@ -152,16 +152,12 @@ mod tests {
 
     use super::*;
 
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "values of json! are written in the call"
-    )]
     #[track_caller]
     fn check(pod: Value, config: Value, expected: Value) {
         let config: SubscriptionConfig = serde_json::from_value(config).unwrap();
         let mut pod: PodSpec = serde_json::from_value(pod).unwrap();
         apply(&Overrides::decode(&config).unwrap(), &mut pod);
-        assert_eq!(serde_json::to_value(pod).unwrap(), expected);
+        assert_eq!(serde_json::to_value(pod).ok(), Some(expected));
     }
 
     #[test]
