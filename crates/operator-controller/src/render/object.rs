@@ -1,0 +1,188 @@
+//! API objects as JSON, and their names.
+
+use olm_api::names::MAX_SERVICE_NAME;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha224};
+
+/// Returns a text at a JSON pointer; empty if there is none.
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// Returns `kind`.
+pub(crate) fn kind(object: &Value) -> &str {
+    text(object, "/kind")
+}
+
+/// Returns `apiVersion`.
+pub(crate) fn api_version(object: &Value) -> &str {
+    text(object, "/apiVersion")
+}
+
+/// Returns the group (empty for the core group) and the version of an object.
+pub(crate) fn group_version(object: &Value) -> (&str, &str) {
+    let api_version = api_version(object);
+    api_version.split_once('/').unwrap_or(("", api_version))
+}
+
+/// Returns `metadata.name`.
+pub(crate) fn name(object: &Value) -> &str {
+    text(object, "/metadata/name")
+}
+
+/// Returns `metadata.namespace`.
+pub(crate) fn namespace(object: &Value) -> &str {
+    text(object, "/metadata/namespace")
+}
+
+/// Returns the map in a field; another value is replaced by an empty map.
+pub(crate) fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
+    as_map(as_map(object).entry(field).or_insert(Value::Null))
+}
+
+fn as_map(value: &mut Value) -> &mut Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        other => {
+            *other = Value::Object(Map::new());
+            as_map(other)
+        }
+    }
+}
+
+/// Sets an annotation.
+pub(crate) fn annotate(object: &mut Value, key: &str, value: &str) {
+    let metadata = as_map(object).entry("metadata").or_insert(Value::Null);
+    map_mut(metadata, "annotations").insert(key.to_owned(), value.into());
+}
+
+/// Reduces an object to the fields that an extension sets: of the metadata only name, namespace, labels and annotations, no
+/// status, and no member that is `null`.
+pub(crate) fn reduce(object: &mut Value) {
+    const METADATA: [&str; 4] = ["annotations", "labels", "name", "namespace"];
+    drop_nulls(object);
+    let map = as_map(object);
+    map.remove("status");
+    if let Some(Value::Object(metadata)) = map.get_mut("metadata") {
+        metadata.retain(|key, _| METADATA.contains(&key.as_str()));
+    }
+}
+
+/// Removes members that are `null`. Nulls in lists stay: removing one would move its neighbours.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Returns `<base>-<suffix>` with a base cut so that the name has at most 63 characters.
+///
+/// Upstream does not count the hyphen, so its longest names have 64 characters, which no Service may have.
+pub(crate) fn limited_name(base: &str, suffix: &str) -> String {
+    let mut end = base.len().min(MAX_SERVICE_NAME.saturating_sub(suffix.len() + 1));
+    while !base.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}-{suffix}", &base[..end])
+}
+
+/// Returns the name `<base>-<hash of value>`: SHA-224 of the JSON that Go's encoder writes, in base 36.
+///
+/// # Errors
+/// If `value` has no JSON form.
+pub(crate) fn hashed_name<T: Serialize>(base: &str, value: &T) -> Result<String, serde_json::Error> {
+    let json = go_compat::json::encode(value, go_compat::json::Html::Escaped)? + "\n";
+    Ok(limited_name(base, &base36(&Sha224::digest(json.as_bytes()))))
+}
+
+/// Prints bytes, read as one big-endian number, in base 36 without padding.
+fn base36(bytes: &[u8]) -> String {
+    let mut number = bytes.to_vec();
+    let mut digits = Vec::new();
+    while number.iter().any(|byte| *byte != 0) {
+        let mut remainder = 0_u32;
+        for byte in &mut number {
+            let current = (remainder << 8) | u32::from(*byte);
+            // The quotient of a number below 36 * 256 by 36 fits a byte.
+            *byte = u8::try_from(current / 36).unwrap_or(u8::MAX);
+            remainder = current % 36;
+        }
+        digits.push(char::from_digit(remainder, 36).unwrap_or('0'));
+    }
+    if digits.is_empty() {
+        digits.push('0');
+    }
+    digits.iter().rev().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn small_numbers_in_base_36() {
+        for (bytes, expected) in [
+            (&[][..], "0"),
+            (&[0, 0], "0"),
+            (&[35], "z"),
+            (&[36], "10"),
+            (&[1, 0], "74"),
+            (&[255, 255], "1ekf"),
+        ] {
+            assert_eq!(base36(bytes), expected, "{bytes:?}");
+        }
+    }
+
+    /// Values of upstream's tests.
+    #[test]
+    fn hashes_are_upstreams() {
+        for (value, hash) in [
+            (json!("a"), "1lu1qv1451mq7gv9upu1cx8ffffi07rel5xvbvvc44dh"),
+            (json!("b"), "1ija85ah4gd0beltpfhszipkxfyqqxhp94tf2mjfgq61"),
+            (json!({}), "16jfjhihxbzhfhs1k5mimq740kvioi98pfbea9q6qtf9"),
+            (Value::Null, "2im0kl1kwvzn46sr4cdtkvmdzrlurvj51xdzhwdht8l0"),
+        ] {
+            assert_eq!(hashed_name("x", &value).unwrap(), format!("x-{hash}"));
+        }
+    }
+
+    #[test]
+    fn names_have_at_most_63_characters() {
+        assert_eq!(limited_name("a", "service"), "a-service");
+        let fits = "b".repeat(55);
+        assert_eq!(limited_name(&fits, "service"), format!("{fits}-service"));
+        assert_eq!(
+            limited_name(&"b".repeat(56), "service"),
+            format!("{fits}-service")
+        );
+        assert_eq!(limited_name(&"é".repeat(60), "service").len(), 62);
+    }
+
+    #[test]
+    fn what_the_server_fills_in_is_left_out() {
+        let mut object = json!({"kind": "X", "status": {"a": 1}, "spec": {"a": null, "b": [null]},
+            "metadata": {"name": "x", "creationTimestamp": null, "uid": "1", "labels": {"a": "b"}}});
+        reduce(&mut object);
+        let expected =
+            json!({"kind": "X", "spec": {"b": [null]}, "metadata": {"name": "x", "labels": {"a": "b"}}});
+        assert_eq!(object, expected);
+    }
+
+    #[test]
+    fn an_annotation_is_set_where_there_are_none() {
+        let mut object = json!({"metadata": {"annotations": "no map"}});
+        annotate(&mut object, "a", "b");
+        assert_eq!(object, json!({"metadata": {"annotations": {"a": "b"}}}));
+    }
+}

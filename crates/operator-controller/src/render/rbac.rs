@@ -1,0 +1,109 @@
+//! ServiceAccounts, Roles and bindings of an install strategy.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use olm_api::permission::{self, Permission};
+use olm_api::v1alpha1::StrategyDeploymentPermissions;
+use serde_json::{Value, json};
+
+use super::object::{self, hashed_name};
+use super::{Context, RenderError};
+
+/// Account of permissions that name none. Every namespace has it.
+const DEFAULT_ACCOUNT: &str = "default";
+
+/// Returns the ServiceAccounts that permissions name and that the bundle does not contain itself, sorted.
+pub(super) fn service_accounts(context: &Context<'_>) -> Vec<Value> {
+    let install = &context.bundle.csv.spec.install;
+    let all = install.permissions().iter().chain(install.cluster_permissions());
+    let mut names: BTreeSet<&str> = all.map(account).collect();
+    names.remove(DEFAULT_ACCOUNT);
+    let others = context.bundle.others.iter().map(|file| &file.object);
+    for other in others.filter(|other| object::kind(other) == "ServiceAccount") {
+        names.remove(object::name(other));
+    }
+    let object = |name: &str| {
+        json!({"apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"name": name, "namespace": context.namespace}})
+    };
+    names.into_iter().map(object).collect()
+}
+
+/// Returns the Roles and RoleBindings of every target namespace; none if the operator watches all namespaces.
+///
+/// # Errors
+/// A rule does not decode.
+pub(super) fn roles(context: &Context<'_>) -> Result<Vec<Value>, RenderError> {
+    let mut objects = Vec::new();
+    if context.watches_all() {
+        return Ok(objects);
+    }
+    for target in context.targets {
+        for entry in context.bundle.csv.spec.install.permissions() {
+            let rules = entry.decode_rules()?;
+            objects.extend(role_and_binding(context, Some(target), entry, &rules)?);
+        }
+    }
+    Ok(objects)
+}
+
+/// Returns the ClusterRoles and ClusterRoleBindings. If the operator watches all namespaces, the namespaced permissions are among
+/// them, and may also read namespaces.
+///
+/// # Errors
+/// A rule does not decode.
+pub(super) fn cluster_roles(context: &Context<'_>) -> Result<Vec<Value>, RenderError> {
+    let install = &context.bundle.csv.spec.install;
+    let mut objects = Vec::new();
+    for entry in install.cluster_permissions() {
+        let rules = entry.decode_rules()?;
+        objects.extend(role_and_binding(context, None, entry, &rules)?);
+    }
+    let promoted = install.permissions().iter().filter(|_| context.watches_all());
+    for entry in promoted {
+        let mut rules = entry.decode_rules()?;
+        rules.push(PolicyRule {
+            verbs: ["get", "list", "watch"].map(str::to_owned).to_vec(),
+            api_groups: Some(vec![String::new()]),
+            resources: Some(vec!["namespaces".to_owned()]),
+            ..PolicyRule::default()
+        });
+        objects.extend(role_and_binding(context, None, entry, &rules)?);
+    }
+    Ok(objects)
+}
+
+fn account(entry: &StrategyDeploymentPermissions) -> &str {
+    match entry.service_account_name.as_str() {
+        "" => DEFAULT_ACCOUNT,
+        name => name,
+    }
+}
+
+/// Returns the Role of a permission in `target`, or its ClusterRole, and the binding of the same name.
+fn role_and_binding(
+    context: &Context<'_>,
+    target: Option<&String>,
+    entry: &StrategyDeploymentPermissions,
+    rules: &[PolicyRule],
+) -> Result<[Value; 2], RenderError> {
+    let account = account(entry);
+    let (role, binding) = match target {
+        Some(_) => ("Role", "RoleBinding"),
+        None => ("ClusterRole", "ClusterRoleBinding"),
+    };
+    let base = format!("{}-{account}", context.bundle.csv_name());
+    let hashed = Permission::new(&entry.service_account_name, rules);
+    let name = hashed_name(&base, &hashed)?;
+    let api_version = format!("{}/v1", permission::API_GROUP);
+    let metadata = json!({"name": name, "namespace": target});
+    Ok([
+        json!({"apiVersion": api_version, "kind": role, "metadata": metadata, "rules": rules}),
+        json!({
+            "apiVersion": api_version, "kind": binding, "metadata": metadata,
+            "subjects": [permission::service_account_subject(context.namespace, account)],
+            "roleRef": permission::role_ref(role, &name),
+        }),
+    ])
+}
