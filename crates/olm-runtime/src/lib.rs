@@ -12,6 +12,7 @@ pub mod admin;
 pub mod apply;
 pub mod args;
 pub mod brake;
+pub mod certificate;
 pub mod change;
 pub mod client;
 pub mod clock;

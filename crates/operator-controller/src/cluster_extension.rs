@@ -10,6 +10,7 @@
 //! - A revision that is being rolled out is finished before the next one, unless it is stuck or its version is no longer wanted.
 //! - Nothing is written if a definition of the bundle would break stored objects, unless the extension allows it.
 
+mod certificates;
 mod choose;
 mod observe;
 mod revision;

@@ -4,7 +4,6 @@
 
 pub(crate) mod api_service;
 pub(crate) mod bundle;
-pub(crate) mod certificate;
 pub(crate) mod component;
 pub(crate) mod conversion;
 pub(crate) mod delegation;
@@ -14,3 +13,5 @@ pub(crate) mod objects;
 pub(crate) mod pod;
 pub(crate) mod rules;
 pub(crate) mod webhook;
+
+pub(crate) use olm_runtime::certificate;

@@ -8,10 +8,10 @@ use kube::{Api, ResourceExt as _};
 use olm_api::condition::{TRUE, cluster_catalog as of_catalog};
 use olm_api::extension_v1::{CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use olm_api::labels;
-use olm_runtime::NamespacedName;
 use olm_runtime::discovery::deadline;
 use olm_runtime::error::ObserveError;
 use olm_runtime::key::is_path_segment;
+use olm_runtime::{NamespacedName, clock};
 use serde_json::Value;
 
 use super::choose::{Chosen, active};
@@ -20,7 +20,6 @@ use super::{ClusterExtensions, Observed, Refusal, Step};
 use crate::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions, lookup_error};
 use crate::apply::phase::Phase;
 use crate::apply::revisions::RevisionDecision;
-use crate::render::CertificateProvider;
 use crate::resolve::{Catalog, PackageResult, selects};
 
 impl Refusal {
@@ -158,7 +157,7 @@ impl ClusterExtensions {
         installed: Option<&Chosen>,
     ) -> Result<Step, ObserveError> {
         let unchanged = Step::Revision(RevisionDecision::Unchanged { actions: Vec::new() });
-        if is_current(revisions, &made_from(extension, &chosen)) {
+        if is_current(revisions, &made_from(extension, &chosen), clock::now()) {
             self.bundles.retain(|image| *image != chosen.image);
             return Ok(unchanged);
         }
@@ -173,9 +172,9 @@ impl ClusterExtensions {
             }
             Some(Err(error)) => return Ok(Step::Refused(chosen, Refusal::repeated(error))),
         };
-        let needs_certificates = !bundle.csv.spec.webhook_definitions.is_empty();
-        let certificates = if needs_certificates {
-            self.certificates().await?
+        let has_webhooks = !bundle.csv.spec.webhook_definitions.is_empty();
+        let certificates = if has_webhooks {
+            Some(self.certificates(&bundle, &extension.spec.namespace).await?)
         } else {
             None
         };
@@ -194,8 +193,7 @@ impl ClusterExtensions {
                 let refusal = Refusal {
                     text: error.to_string(),
                     is_configuration: matches!(&error, RevisionError::Render(error) if error.is_configuration()),
-                    // An issuer of certificates may come.
-                    is_repeated: needs_certificates && certificates.is_none(),
+                    is_repeated: false,
                 };
                 return Ok(Step::Refused(chosen, refusal));
             }
@@ -232,29 +230,6 @@ impl ClusterExtensions {
         }
         let upgrades: Vec<CrdUpgrade<'_>> = found.iter().map(|(old, new)| CrdUpgrade { old, new }).collect();
         check_upgrades(None, &upgrades)
-    }
-
-    /// Returns the issuer of certificates for webhooks. cert-manager is preferred, as by upstream.
-    async fn certificates(&self) -> Result<Option<CertificateProvider>, ObserveError> {
-        for (group, version, kind, provider) in [
-            (
-                "cert-manager.io",
-                "v1",
-                "Certificate",
-                CertificateProvider::CertManager,
-            ),
-            (
-                "config.openshift.io",
-                "v1",
-                "ClusterVersion",
-                CertificateProvider::OpenshiftServiceCa,
-            ),
-        ] {
-            if self.discovery.find_kind(group, version, kind).await?.is_some() {
-                return Ok(Some(provider));
-            }
-        }
-        Ok(None)
     }
 }
 

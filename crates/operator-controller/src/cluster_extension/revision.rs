@@ -8,12 +8,14 @@ use olm_api::extension_v1::{
     ClusterExtension, ClusterObjectSet, CollisionProtection, ExtensionConfigType, LifecycleState,
 };
 use olm_api::labels;
+use olm_runtime::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::certificates::Certificates;
 use super::choose::Chosen;
 use crate::apply::revisions::{DesiredRevision, RevisionDecision, decide_revision};
-use crate::render::{Bundle, CertificateProvider, Features, Options, RenderError, render};
+use crate::render::{Bundle, Features, Options, RenderError, render};
 
 /// Annotation of a ClusterServiceVersion with the properties of its bundle.
 const PROPERTIES: &str = "olm.properties";
@@ -42,18 +44,26 @@ pub(super) fn made_from(extension: &ClusterExtension, chosen: &Chosen) -> String
     hex::encode(Sha256::digest(inputs.to_string()))
 }
 
-/// Returns true if the newest revision was made from this.
-pub(super) fn is_current(revisions: &[Arc<ClusterObjectSet>], made_from: &str) -> bool {
-    let newest = revisions.iter().max_by_key(|revision| revision.spec.revision);
-    newest.is_some_and(|revision| {
+/// Returns true if the newest revision was made from this, and its certificates are not due.
+pub(super) fn is_current(revisions: &[Arc<ClusterObjectSet>], made_from: &str, now: Timestamp) -> bool {
+    newest(revisions).is_some_and(|revision| {
+        let annotation = |key: &str| revision.annotations().get(key).map(String::as_str);
         revision.spec.lifecycle_state != LifecycleState::Archived
             && revision.metadata.deletion_timestamp.is_none()
-            && revision
-                .annotations()
-                .get(labels::REVISION_MADE_FROM)
-                .map(String::as_str)
-                == Some(made_from)
+            && annotation(labels::REVISION_MADE_FROM) == Some(made_from)
+            && renewed_at(revision).is_none_or(|at| now < at)
     })
+}
+
+/// Returns the newest revision.
+pub(super) fn newest(revisions: &[Arc<ClusterObjectSet>]) -> Option<&Arc<ClusterObjectSet>> {
+    revisions.iter().max_by_key(|revision| revision.spec.revision)
+}
+
+/// Returns when the certificates of a revision are renewed; `None` if OLM did not issue any.
+pub(super) fn renewed_at(revision: &ClusterObjectSet) -> Option<Timestamp> {
+    let text = revision.annotations().get(labels::REVISION_RENEWED_AT)?;
+    text.parse().ok()
 }
 
 /// Error: there is no revision of a bundle.
@@ -76,14 +86,14 @@ pub(super) fn compare(
     revisions: &[Arc<ClusterObjectSet>],
     chosen: &Chosen,
     bundle: &Bundle,
-    certificates: Option<&CertificateProvider>,
+    certificates: Option<&Certificates>,
     system_namespace: &str,
 ) -> Result<RevisionDecision, RevisionError> {
     let spec = &extension.spec;
     let options = Options {
         namespace: &spec.namespace,
         config: inline_config(extension),
-        certificates,
+        certificates: certificates.map(|certificates| &certificates.provider),
         features: Features::ALL,
     };
     let rendered = render(bundle, &options)?;
@@ -106,6 +116,9 @@ pub(super) fn compare(
     ]);
     if let Some(properties) = bundle.csv.annotations().get(PROPERTIES) {
         annotations.insert(PROPERTIES.to_owned(), properties.clone());
+    }
+    if let Some(at) = certificates.and_then(|certificates| certificates.renewed_at) {
+        annotations.insert(labels::REVISION_RENEWED_AT.to_owned(), at.to_string());
     }
     let desired = DesiredRevision {
         extension: &name,

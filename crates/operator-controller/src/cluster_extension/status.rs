@@ -16,6 +16,7 @@ use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::{Action, Requeue, Target, status_patch};
 
 use super::choose::{Active, Chosen, active};
+use super::revision::{newest, renewed_at};
 use super::{Failures, Observed, Refusal, Step, Verdict};
 use crate::condition::shortened;
 use crate::reads::FAILURE_LASTS;
@@ -71,7 +72,10 @@ pub(super) fn status(
         .map(|refusal| failures_with(failures, refusal.text));
     StatusUpdate {
         patches: Vec::from_iter(report.patch()),
-        requeue: failures.as_ref().map_or(Requeue::AwaitChange, requeue),
+        requeue: failures
+            .as_ref()
+            .map_or(Requeue::AwaitChange, requeue)
+            .sooner(renewal(observed, now)),
         memory: failures,
         ..StatusUpdate::default()
     }
@@ -104,6 +108,19 @@ fn requeue(failures: &Failures) -> Requeue {
     Requeue::After {
         delay: delay.min(LONGEST_BACKOFF),
         reason: "retry",
+    }
+}
+
+/// Returns the requeue at which certificates of the newest revision are due.
+fn renewal(observed: &Observed, now: Timestamp) -> Requeue {
+    let Some(at) = newest(&observed.revisions).and_then(|revision| renewed_at(revision)) else {
+        return Requeue::AwaitChange;
+    };
+    let seconds = at.as_second().saturating_sub(now.as_second());
+    Requeue::After {
+        // At least a second, so that a renewal that fails is not repeated without a pause.
+        delay: Duration::from_secs(u64::try_from(seconds).unwrap_or_default().max(1)),
+        reason: "certificates are due",
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::ByteString;
+use olm_runtime::plan::SecretData;
 use serde_json::{Value, json};
 
 use super::RenderError;
@@ -34,13 +35,15 @@ pub enum CertificateProvider {
     /// The service-ca operator of OpenShift.
     OpenshiftServiceCa,
     /// OLM issues them, as for ClusterServiceVersions. For each Deployment that serves webhooks ([`endpoints`]) the caller has
-    /// issued a certificate, and writes its Secret.
+    /// issued a certificate, whose Secret becomes an object of the bundle.
     Own(BTreeMap<String, OwnCertificate>),
 }
 
-/// A certificate that OLM has issued; its private key is only in its Secret.
+/// A certificate that OLM has issued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnCertificate {
+    /// Data of its Secret, with the private key.
+    pub data: SecretData,
     /// The CAs that clients of the server trust, as PEM.
     pub ca_bundle: String,
     /// Hash of the CA that signed the certificate. Pods restart when it changes.
@@ -132,10 +135,19 @@ impl CertificateProvider {
         }
     }
 
-    /// Returns the objects that make the provider issue a certificate.
+    /// Returns the objects that make the provider issue a certificate, or the Secret with it.
     pub(super) fn objects(&self, endpoint: &Endpoint) -> Vec<Value> {
-        if *self != Self::CertManager {
-            return Vec::new();
+        match self {
+            Self::CertManager => {}
+            Self::OpenshiftServiceCa => return Vec::new(),
+            Self::Own(issued) => {
+                let secret = json!({
+                    "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+                    "metadata": {"name": endpoint.secret, "namespace": endpoint.namespace},
+                });
+                let certificate = issued.get(&endpoint.deployment);
+                return Vec::from_iter(certificate.map(|certificate| certificate.data.within(&secret)));
+            }
         }
         let api_version = format!("{CERT_MANAGER}/v1");
         let issuer = limited_name(&endpoint.secret, "selfsigned-issuer");

@@ -1,11 +1,14 @@
 //! Webhooks and their certificates.
 
+use olm_runtime::plan::SecretData;
+
 use super::*;
 
 fn own_certificates() -> CertificateProvider {
     let certificate = OwnCertificate {
         ca_bundle: "PEM".to_owned(),
         ca_hash: "hash".to_owned(),
+        data: SecretData::new([("tls.crt", "PEM")]),
     };
     CertificateProvider::Own(BTreeMap::from([("demo.manager".to_owned(), certificate)]))
 }

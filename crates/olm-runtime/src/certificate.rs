@@ -1,19 +1,20 @@
-//! Serving certificates: their contents, the stored parts, and the time of renewal.
+//! Serving certificates that OLM issues: their contents, the stored parts, and the time of renewal.
 //!
 //! Each pair has its own CA, whose key is dropped after signing. Only [`SecretData`] contains a private key,
 //! and it cannot be printed.
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use olm_api::labels;
-use olm_runtime::plan::SecretData;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose,
 };
 use sha2::{Digest, Sha256};
 use x509_parser::{certificate::X509Certificate, extensions::GeneralName, pem::Pem};
+
+use crate::plan::SecretData;
 
 /// Validity period of CA and certificate, as upstream's.
 const LIFETIME: Duration = Duration::from_secs(730 * 24 * 60 * 60);
@@ -25,29 +26,31 @@ const ROTATION: Duration = Duration::from_secs(24 * 60 * 60);
 const BACKDATED: Duration = Duration::from_secs(60 * 60);
 
 /// Data key of the certificate in a Secret of type `kubernetes.io/tls`.
-pub(crate) const SECRET_KEY_CERTIFICATE: &str = "tls.crt";
+pub const SECRET_KEY_CERTIFICATE: &str = "tls.crt";
 /// Data key of the private key in a Secret of type `kubernetes.io/tls`.
-pub(crate) const SECRET_KEY_PRIVATE_KEY: &str = "tls.key";
+pub const SECRET_KEY_PRIVATE_KEY: &str = "tls.key";
 
 /// A new pair that is about to be written into its Secret.
 #[derive(Debug, Clone)]
-pub(crate) struct Issued {
+pub struct Issued {
     /// Certificate of the CA, as PEM.
-    pub(crate) ca: String,
+    pub ca: String,
+    /// Time of the renewal.
+    pub rotate_at: Timestamp,
     /// All data of the Secret, including the private key.
-    pub(crate) data: SecretData,
+    pub data: SecretData,
 }
 
 /// Issues pairs of keys and certificates.
 #[derive(Debug, Default)]
-pub(crate) struct CertificateMaker;
+pub struct CertificateMaker;
 
 impl CertificateMaker {
     /// Issues a CA and a certificate for a server with these names, both valid from shortly before `now`.
     ///
     /// # Errors
     /// When a name is no DNS name, or the system has no source of randomness.
-    pub(crate) fn issue(&self, hosts: &[String], now: Timestamp) -> Result<Issued, rcgen::Error> {
+    pub fn issue(&self, hosts: &[String], now: Timestamp) -> Result<Issued, rcgen::Error> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
         valid_from(&mut params, now);
@@ -73,7 +76,12 @@ impl CertificateMaker {
             (SECRET_KEY_PRIVATE_KEY, key.serialize_pem()),
             (labels::SECRET_KEY_CA, ca.clone()),
         ]);
-        Ok(Issued { ca, data })
+        let end = now.checked_add(SignedDuration::try_from(LIFETIME - ROTATION).unwrap_or_default());
+        Ok(Issued {
+            ca,
+            data,
+            rotate_at: end.unwrap_or(now),
+        })
     }
 }
 
@@ -85,7 +93,7 @@ fn valid_from(params: &mut CertificateParams, now: Timestamp) {
 }
 
 /// SHA-256 of a CA's PEM, which links Secrets and pods.
-pub(crate) fn ca_hash(ca: &str) -> String {
+pub fn ca_hash(ca: &str) -> String {
     hex(&Sha256::digest(ca))
 }
 
@@ -95,14 +103,16 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Creation time of a valid pair, and the time of its renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Validity {
-    pub(crate) from: Timestamp,
-    pub(crate) rotate_at: Timestamp,
+pub struct Validity {
+    /// Start of the validity of pairs that were issued here.
+    pub from: Timestamp,
+    /// Time of the renewal.
+    pub rotate_at: Timestamp,
 }
 
 /// Reason why a stored pair is not valid, for users.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Unfit {
+pub enum Unfit {
     /// It has expired, or will within a day.
     Due(String),
     /// It was never valid, or its data was changed.
@@ -111,7 +121,7 @@ pub(crate) enum Unfit {
 
 impl Unfit {
     /// Returns the reason, for users.
-    pub(crate) fn reason(&self) -> &str {
+    pub fn reason(&self) -> &str {
         match self {
             Self::Due(text) | Self::Broken(text) => text,
         }
@@ -122,12 +132,7 @@ impl Unfit {
 ///
 /// # Errors
 /// The reason why they are not.
-pub(crate) fn inspect(
-    ca: &str,
-    certificate: &str,
-    hosts: &[String],
-    now: Timestamp,
-) -> Result<Validity, Unfit> {
+pub fn inspect(ca: &str, certificate: &str, hosts: &[String], now: Timestamp) -> Result<Validity, Unfit> {
     let broken = |what: &str| Unfit::Broken(what.to_owned());
     let ca = first_der(ca).ok_or_else(|| broken("its CA is missing or cannot be read"))?;
     let ca = parse(&ca).ok_or_else(|| broken("its CA is missing or cannot be read"))?;
@@ -164,7 +169,7 @@ pub(crate) fn inspect(
 }
 
 /// True for a certificate that can be part of a list of trusted ones.
-pub(crate) fn is_readable(pem: &str) -> bool {
+pub fn is_readable(pem: &str) -> bool {
     first_der(pem).is_some_and(|der| parse(&der).is_some())
 }
 
@@ -193,9 +198,9 @@ fn dns_names<'a>(certificate: &'a X509Certificate<'_>) -> Vec<&'a str> {
 #[cfg(test)]
 mod tests {
     use jiff::ToSpan;
-    use olm_runtime::plan::to_value;
 
     use super::*;
+    use crate::plan::to_value;
 
     const NOW: &str = "2026-01-01T00:00:00Z";
 
