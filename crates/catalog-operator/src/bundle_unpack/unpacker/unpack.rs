@@ -1,21 +1,21 @@
-//! One unpack, from the request until it is forgotten.
+//! One unpack, from the request until the bundle is stored or its failure forgotten.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Weak};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use olm_oci::Reference;
-use olm_runtime::isolation::{Panicked, isolated};
+use olm_runtime::isolation::{Panicked, blocking, isolated};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::super::bundle_store::StoredBundle;
 use super::super::content::UnpackedBundle;
 use super::super::error::{UnpackClass, UnpackError};
 use super::super::job::{JobWish, UnpackJobs, Waiters};
-use super::super::packed::PackedBundle;
-use super::super::reading::pack_beside;
+use super::super::preflight;
 use super::super::retry::{self, Next};
-use super::{Entry, EntryState, Failure, Key, Notified, Shared, Waiter, WaiterRequest, eviction};
+use super::{Entry, EntryState, Failure, Key, Shared, Waiter, WaiterRequest};
 use crate::fair_permits::{FairPermits, Permit, Place, Ticket};
 
 /// Time for which a failure is cached after its retry time.
@@ -96,10 +96,11 @@ impl Unpack {
                 tracing::info!(image = %self.key.image, "bundle request cancelled: no Subscription needs it");
                 return;
             };
-            let error = match result.and_then(|bundle| self.admit(bundle)) {
+            let error = match result {
                 Ok(bundle) => {
                     self.shared.figures.unpacked(elapsed(), true);
-                    return self.finish(bundle).await;
+                    tracing::info!(image = %self.key.image, pinned = %bundle.image(), bundle = %self.key.bundle, "bundle unpacked");
+                    return self.set(EntryState::Ready(bundle));
                 }
                 Err(error) => error.of_bundle(&self.key.bundle),
             };
@@ -195,7 +196,7 @@ impl Unpack {
     }
 
     /// Runs one attempt, `elapsed` after the start of the unpack.
-    async fn attempt(&self, elapsed: Duration) -> Result<PackedBundle, UnpackError> {
+    async fn attempt(&self, elapsed: Duration) -> Result<StoredBundle, UnpackError> {
         let image = &self.key.image;
         let deadline = self.deadline();
         let left = if deadline.is_zero() {
@@ -212,7 +213,7 @@ impl Unpack {
                     ..source.fetch_inline(inline, catalog).await?
                 },
             };
-            self.pack(move || Ok(bundle)).await
+            self.store(self.key.inline.is_none(), move || Ok(bundle)).await
         };
         match tokio::time::timeout(left, isolated(fetch)).await {
             Ok(Ok(result)) => result,
@@ -224,23 +225,32 @@ impl Unpack {
         }
     }
 
-    /// Checks and packs the result of `read` beside the thread of reconciles.
-    async fn pack(
+    /// Checks that the result of `read` is the requested bundle, and stores it. A large one takes seconds, so this
+    /// runs beside the thread of reconciles and watches.
+    pub(super) async fn store(
         &self,
+        is_pulled: bool,
         read: impl FnOnce() -> Result<UnpackedBundle, UnpackError> + Send + 'static,
-    ) -> Result<PackedBundle, UnpackError> {
-        let packed = pack_beside(&self.key.bundle, read).await;
-        packed.unwrap_or_else(|panicked| Err(self.fault(&panicked)))
+    ) -> Result<StoredBundle, UnpackError> {
+        let store = Arc::clone(&self.shared.store);
+        let (expected, namespace) = (self.key.bundle.clone(), self.key.catalog.namespace.clone());
+        let work = move || {
+            let bundle = read()?;
+            preflight::check(&bundle, &expected)?;
+            store.put(&namespace, &bundle, is_pulled)
+        };
+        let stored = blocking(work).await;
+        stored.unwrap_or_else(|panicked| Err(self.fault(&panicked)))
     }
 
     /// Returns the result of the attempt or, if a node may have what this process lacks, of a Job. `None`
     /// when there are no subscribers any more.
     async fn or_by_job(
         &self,
-        attempted: Option<Result<PackedBundle, UnpackError>>,
+        attempted: Option<Result<StoredBundle, UnpackError>>,
         attempt: u32,
         elapsed: Duration,
-    ) -> Option<Result<PackedBundle, UnpackError>> {
+    ) -> Option<Result<StoredBundle, UnpackError>> {
         // An invalid image reference is invalid for a node, too.
         let is_image = || self.key.image.parse::<Reference>().is_ok();
         let refused = match &attempted {
@@ -272,7 +282,7 @@ impl Unpack {
                 let _permit = permit;
                 vouched.read()
             };
-            Some(self.pack(read).await)
+            Some(self.store(false, read).await)
         };
         tokio::select! {
             result = Box::pin(isolated(by_job)) => match result {
@@ -285,7 +295,7 @@ impl Unpack {
     }
 
     /// Retries in this process while a Job runs, until the result differs from the first.
-    async fn try_again(&self) -> Result<PackedBundle, UnpackError> {
+    async fn try_again(&self) -> Result<StoredBundle, UnpackError> {
         loop {
             tokio::time::sleep(retry::AFTER_REFUSAL).await;
             let permit = self.ticket().permit().await;
@@ -306,95 +316,6 @@ impl Unpack {
         tracing::error!(%image, %panicked, "unpacking a bundle panicked");
         let cause = format!("image `{image}`: catalog-operator panicked while reading it; this is a bug");
         UnpackError::new(UnpackClass::InvalidManifest, cause)
-    }
-
-    /// Stores the bundle for its subscribers and triggers them.
-    ///
-    /// # Errors
-    /// There is no memory for it.
-    fn admit(&self, bundle: PackedBundle) -> Result<Weak<PackedBundle>, UnpackError> {
-        let now = Instant::now();
-        let bundle = Arc::new(bundle);
-        let kept = Arc::downgrade(&bundle);
-        let mut entries = self.shared.lock();
-        let Some(entry) = entries.get(&self.key) else {
-            return Ok(kept);
-        };
-        eviction::check(&entries, &bundle, entry.waiters.keys(), &self.key.image, now)?;
-        let pinned = self.pinned(bundle.image());
-        tracing::info!(image = %self.key.image, pinned = %pinned.image, bundle = %self.key.bundle, "bundle unpacked");
-        let namespace = entry.namespace.clone();
-        let told = entry.waiters.iter().map(|(waiter, asked)| {
-            let asked = asked.at;
-            (waiter.clone(), Notified { asked, at: now })
-        });
-        let told: BTreeMap<Waiter, Notified> = told.collect();
-        let waiters = told.keys().cloned().collect();
-        // Plans request by digest what resolution has requested by tag.
-        if pinned != self.key {
-            let twin = || Entry::new(EntryState::Ready(Arc::clone(&bundle)), BTreeMap::new(), namespace);
-            entries.entry(pinned).or_insert_with(twin);
-        }
-        if let Some(entry) = entries.get_mut(&self.key) {
-            entry.state = EntryState::Ready(bundle);
-            entry.last_used = now;
-            entry.waiters.clear();
-            entry.told = told;
-        }
-        eviction::shrink(&mut entries, now);
-        drop(entries);
-        self.shared.tell(&waiters);
-        Ok(kept)
-    }
-
-    fn pinned(&self, image: &str) -> Key {
-        Key {
-            image: image.to_owned(),
-            ..self.key.clone()
-        }
-    }
-
-    async fn finish(self, bundle: Weak<PackedBundle>) {
-        let pinned = bundle.upgrade().map(|bundle| self.pinned(bundle.image()));
-        let of_twin = async {
-            if let Some(pinned) = pinned.filter(|pinned| *pinned != self.key) {
-                self.expire(&pinned, &bundle).await;
-            }
-        };
-        tokio::join!(self.expire(&self.key, &bundle), of_twin);
-    }
-
-    /// Returns once the bundle was neither used nor needed for a while and is forgotten.
-    async fn expire(&self, key: &Key, bundle: &Weak<PackedBundle>) {
-        let mut until = Instant::now() + eviction::KEEP_READY;
-        loop {
-            tokio::time::sleep_until(until).await;
-            let now = Instant::now();
-            let mut entries = self.shared.lock();
-            let waiting = eviction::waiting(&entries, now);
-            let Some(entry) = entries.get_mut(key) else {
-                return;
-            };
-            if !matches!(&entry.state, EntryState::Ready(ready) if std::ptr::eq(Arc::as_ptr(ready), bundle.as_ptr()))
-            {
-                return;
-            }
-            let is_needed = eviction::is_needed(entry, &waiting, now);
-            // A subscriber that waits for nothing has read everything it needs.
-            entry.readers.retain(|reader, _| waiting.contains_key(reader));
-            let unused = now.saturating_duration_since(entry.last_used);
-            match eviction::KEEP_READY
-                .checked_sub(unused)
-                .filter(|left| !left.is_zero())
-            {
-                Some(left) => until = now + left,
-                None if is_needed => until = now + eviction::KEEP_READY,
-                None => {
-                    entries.remove(key);
-                    return;
-                }
-            }
-        }
     }
 
     /// Reports the failure, and triggers each subscriber at its retry time.
@@ -457,6 +378,7 @@ impl Unpack {
         self.shared.tell(&waiters);
     }
 
+    /// Sets the result of the unpack and triggers the subscribers.
     fn set(&self, state: EntryState) {
         let mut entries = self.shared.lock();
         let Some(entry) = entries.get_mut(&self.key) else {
