@@ -103,7 +103,7 @@ spec:
 {{ .Values.certManager.certificate.secretName | default .Values.certManager.certificate.name | default "" }}
 {{- end -}}
 
-{{/* Name of the Secret that a program (root, name: its key among the values) serves with: an operator its metrics, catalogd everything. Empty
+{{/* Name of the Secret that a program (root, name: its key among the values) serves with: catalogd everything, the others their metrics. Empty
      without TLS. */}}
 {{- define "olm.tlsSecret" -}}
 {{- $own := (index .root.Values .name).tlsSecret -}}
@@ -120,7 +120,7 @@ catalogd-service-cert
 
 {{/* Name of the Secret that OpenShift makes for it. */}}
 {{- define "olm.serviceCaSecret" -}}
-{{- $key := eq .name "catalogd" | ternary .name (printf "%sOperator" .name) -}}
+{{- $key := has .name (list "catalogd" "operatorController") | ternary .name (printf "%sOperator" .name) -}}
 {{ (index .root.Values.serviceCa $key).secretName | default "" }}
 {{- end -}}
 
@@ -143,6 +143,8 @@ catalogd-service-cert
 {{- define "olm.ports" -}}
 {{- if eq .name "catalogd" -}}
 {{- dict "plain" 8081 "https" 7443 | toYaml -}}
+{{- else if eq .name "operatorController" -}}
+{{- dict "plain" 8081 "https" 8443 | toYaml -}}
 {{- else -}}
 {{- $service := (index .root.Values .name).service -}}
 {{- $plain := int $service.internalPort -}}
@@ -156,7 +158,7 @@ catalogd-service-cert
 
 {{/* Its arguments that say so, where it has other ports than the program's own. */}}
 {{- define "olm.portArguments" -}}
-{{- if ne .name "catalogd" }}
+{{- if not (has .name (list "catalogd" "operatorController")) }}
 {{- $ports := include "olm.ports" . | fromYaml -}}
 {{- if ne (int $ports.plain) 8080 }}
 - --health-addr=0.0.0.0:{{ int $ports.plain }}
@@ -170,7 +172,7 @@ catalogd-service-cert
 {{/* The port of its Service. */}}
 {{- define "olm.servicePort" -}}
 {{- $ports := include "olm.ports" . | fromYaml -}}
-{{- $external := (index .root.Values .name).service.externalPort | toString -}}
+{{- $external := ((index .root.Values .name).service | default dict).externalPort | default "" | toString -}}
 {{- if include "olm.tlsSecret" . -}}
 {{ int $ports.https }}
 {{- else if regexMatch "^[0-9]{1,5}$" $external -}}
@@ -362,7 +364,7 @@ checksum/collector-ca: {{ sha256sum . }}
 {{- end }}
 {{- end -}}
 
-{{/* The pod of an operator or of catalogd: root, name (its key among the values), app, and what it has of its own: arguments, and for its
+{{/* The pod of an operator, of catalogd or of operator-controller: root, name (its key among the values), app, and what it has of its own: arguments, and for its
      container and pod ports (optional), mounts and volumes, each as list items or empty. */}}
 {{- define "olm.operatorPod" -}}
 {{- $values := .root.Values -}}

@@ -40,6 +40,10 @@
 {{- else if eq $name "catalogd" -}}
 {{- $said = merge $said (dict "tls-cert" "catalogd.tlsSecret" "tls-key" "catalogd.tlsSecret" "pull-cas-dir" "catalog.registryCA") -}}
 {{- $said = merge $said (dict "catalogs-server-addr" "" "health-probe-bind-address" "" "metrics-bind-address" "" "external-address" "" "cache-dir" "") -}}
+{{- else if eq $name "operatorController" -}}
+{{- $tls := "operatorController.tlsSecret" -}}
+{{- $said = merge $said (dict "tls-cert" $tls "tls-key" $tls "pull-cas-dir" "catalog.registryCA" "system-namespace" "namespace") -}}
+{{- $said = merge $said (dict "catalogd-cas-dir" "" "health-probe-bind-address" "" "metrics-bind-address" "" "cache-path" "") -}}
 {{- else -}}
 {{- $tls := printf "%s.tlsSecret" $name -}}
 {{- $said = merge $said (dict "tls-cert" $tls "tls-key" $tls "client-ca" (printf "%s.clientCASecret" $name)) -}}
@@ -91,14 +95,14 @@
 {{- $names = append $names .name -}}
 {{- end -}}
 {{- end -}}
-{{- $ours := list "cache" "registry-config" "srv-cert" "profile-collector-cert" "collector-ca" "apiservice-cert" "webhook-cert" -}}
+{{- $ours := list "cache" "registry-config" "catalogd-ca" "srv-cert" "profile-collector-cert" "collector-ca" "apiservice-cert" "webhook-cert" -}}
 {{- range $own.volumes -}}
 {{- if has .name $ours -}}
 {{- fail (printf "%s.volumes: %s: the chart, or OLM, has a volume of that name; say another" $name .name) -}}
 {{- end -}}
 {{- end -}}
 {{- $places := list "cache" "etc/olm/registries" "etc/olm/collector" "srv-cert" "profile-collector-cert" "apiserver.local.config/certificates" -}}
-{{- $places = concat $places (list "var/cache/catalogd" "etc/olm/registry-ca") -}}
+{{- $places = concat $places (list "var/cache/catalogd" "var/cache/operator-controller" "etc/olm/registry-ca" "etc/olm/catalogd-ca") -}}
 {{- range $own.volumeMounts -}}
 {{- if has (trimAll "/" .mountPath) $places -}}
 {{- fail (printf "%s.volumeMounts: %s: something of the chart, or of OLM, is mounted there; say another path" $name .mountPath) -}}
@@ -120,7 +124,7 @@
 {{- end -}}
 {{- include "olm.validateTracing" .Values.tracing -}}
 {{- include "olm.validateImages" . -}}
-{{- range $name := list "olm" "catalog" "package" "catalogd" -}}
+{{- range $name := list "olm" "catalog" "package" "catalogd" "operatorController" -}}
 {{- include "olm.validateArguments" (dict "root" $ "name" $name) -}}
 {{- include "olm.validatePods" (dict "root" $ "name" $name) -}}
 {{- end -}}
@@ -158,13 +162,18 @@
 {{- if and .Values.v1.enabled .Values.serviceCa.enabled (not (include "olm.tlsSecret" (dict "root" $ "name" "catalogd"))) -}}
 {{- fail "serviceCa.catalogd.secretName: empty: catalogd would have no certificate; set the name of a Secret" -}}
 {{- end -}}
+{{- if and .Values.v1.enabled .Values.serviceCa.enabled (not (include "olm.tlsSecret" (dict "root" $ "name" "operatorController"))) -}}
+{{- fail "serviceCa.operatorController.secretName: empty: metrics would be served without TLS; set the name of a Secret" -}}
+{{- end -}}
 {{- if eq .Values.olm.service.name .Values.catalog.service.name -}}
 {{- fail (printf "olm.service.name, catalog.service.name: %q: two Services cannot have one name" .Values.olm.service.name) -}}
 {{- end -}}
+{{- $owners := dict "packageserver-metrics" "package-server" "packageserver-service" "package-server" -}}
+{{- $owners = merge $owners (dict "catalogd-service" "catalogd" "operator-controller-service" "operator-controller") -}}
 {{- range $name := list "olm" "catalog" -}}
-{{- if has (index $.Values $name).service.name (list "packageserver-metrics" "packageserver-service" "catalogd-service") -}}
 {{- $theirs := (index $.Values $name).service.name -}}
-{{- fail (printf "%s.service.name: %q: %s has a Service of that name; say another" $name $theirs (eq $theirs "catalogd-service" | ternary "catalogd" "package-server")) -}}
+{{- with get $owners $theirs -}}
+{{- fail (printf "%s.service.name: %q: %s has a Service of that name; say another" $name $theirs .) -}}
 {{- end -}}
 {{- end -}}
 {{- $isCsv := and .Values.package.enabled (eq .Values.package.installedAs "ClusterServiceVersion") -}}
@@ -217,7 +226,7 @@
 {{/* Stops at upstream's images: neither has the programs of this chart, and pods of them say so late, or not at all. */}}
 {{- define "olm.validateImages" -}}
 {{- $found := list -}}
-{{- range $name := list "olm" "catalog" "package" "catalogd" -}}
+{{- range $name := list "olm" "catalog" "package" "catalogd" "operatorController" -}}
 {{- $own := (index $.Values $name).image.ref -}}
 {{- $image := include "olm.image" (dict "root" $ "name" "olm" "ref" $own) -}}
 {{- if include "olm.isUpstreams" $image -}}

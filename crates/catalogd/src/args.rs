@@ -4,13 +4,16 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Parser;
+use kube::Client;
 use olm_runtime::NamespacedName;
 use olm_runtime::admin::{Endpoints, SecureEndpoint};
 use olm_runtime::args::{Common, LeaderElection};
 use olm_runtime::tls::TlsFiles;
 
+use crate::registry::{PullSecrets, Registry, own_account};
+
 /// Port of metrics if none is named.
-const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 7443);
+pub(crate) const METRICS: u16 = 7443;
 
 /// Pulls the catalogs that ClusterCatalogs name, and serves their contents over HTTP.
 #[derive(Debug, Clone, Parser)]
@@ -32,26 +35,40 @@ pub struct Args {
     /// Folder for contents. What is in it is used again after a restart.
     #[arg(long, default_value = "/var/cache/catalogd", value_name = "FOLDER")]
     pub(crate) cache_dir: PathBuf,
-    /// Certificate to serve contents and metrics with, as PEM. Read again when it changes, as is the key.
+    #[command(flatten)]
+    pub(crate) serving: Serving,
+    #[command(flatten)]
+    pub(crate) registries: Registries,
+    #[command(flatten)]
+    pub(crate) leader_election: LeaderElection,
+}
+
+/// Where health and metrics are served, and the certificate. Both programs of OLM v1 have these flags.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Serving {
+    /// Certificate to serve with, as PEM. Read again when it changes, as is the key.
     #[arg(long, default_value = "", value_name = "FILE")]
     tls_cert: String,
     /// Key of that certificate.
     #[arg(long, default_value = "", value_name = "FILE")]
     tls_key: String,
-    /// Where /metrics is served over TLS; with --tls-cert. Port 7443 if it is empty.
+    /// Where /metrics is served over TLS; with --tls-cert. If it is empty, the port that upstream's program has.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "ADDRESS", value_parser = parse_optional_address)]
     metrics_bind_address: OptionalAddress,
     /// Where /healthz and /readyz are served.
     #[arg(long, default_value = ":8081", value_name = "ADDRESS", value_parser = parse_address)]
     health_probe_bind_address: SocketAddr,
+}
+
+/// Trust and credentials for registries. Both programs of OLM v1 have these flags.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Registries {
     /// Folder with CA certificates of registries, as PEM.
     #[arg(long, default_value = "", value_name = "FOLDER")]
     pull_cas_dir: String,
-    /// Pull secret for all catalogs, as NAMESPACE/NAME.
+    /// Pull secret for all images, as NAMESPACE/NAME.
     #[arg(long, default_value = "", value_name = "SECRET", value_parser = parse_secret)]
     global_pull_secret: OptionalSecret,
-    #[command(flatten)]
-    pub(crate) leader_election: LeaderElection,
 }
 
 /// Flags of upstream's program that have no meaning here, and whether each takes a value. Remains are removed at the start and when a
@@ -76,17 +93,28 @@ type OptionalSecret = Option<NamespacedName>;
 impl Args {
     /// Returns the error of flags that are each valid but do not fit together.
     pub fn usage_error(&self) -> Option<String> {
+        let error = self.serving.usage_error();
+        error.or_else(|| self.leader_election.usage_error())
+    }
+
+    /// Returns the URL of all catalogs. Clients reach this server over TLS also where something else ends it.
+    pub(crate) fn base_url(&self) -> String {
+        format!("https://{}/catalogs", self.external_address)
+    }
+}
+
+impl Serving {
+    /// Returns the error of flags that are each valid but do not fit together.
+    pub fn usage_error(&self) -> Option<String> {
         if self.tls_cert.is_empty() != self.tls_key.is_empty() {
             return Some("tls-cert and tls-key flags must be used together".to_owned());
         }
-        if self.metrics_bind_address.is_some() && self.tls_cert.is_empty() {
-            return Some("metrics-bind-address requires tls-cert and tls-key flags".to_owned());
-        }
-        self.leader_election.usage_error()
+        let is_plain = self.metrics_bind_address.is_some() && self.tls_cert.is_empty();
+        is_plain.then(|| "metrics-bind-address requires tls-cert and tls-key flags".to_owned())
     }
 
     /// Returns the files to serve with; `None` to serve plain HTTP.
-    pub(crate) fn tls(&self) -> Option<TlsFiles> {
+    pub fn tls(&self) -> Option<TlsFiles> {
         (!self.tls_cert.is_empty()).then(|| TlsFiles {
             certificate: PathBuf::from(&self.tls_cert),
             key: PathBuf::from(&self.tls_key),
@@ -94,30 +122,25 @@ impl Args {
         })
     }
 
-    /// Returns the addresses to serve health and metrics on.
-    pub(crate) fn endpoints(&self) -> Endpoints {
+    /// Returns the addresses to serve health and metrics on; `port` is that of metrics if none is named.
+    pub fn endpoints(&self, port: u16) -> Endpoints {
+        let usual = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
         Endpoints {
             health: self.health_probe_bind_address,
             secure: self.tls().map(|files| SecureEndpoint {
-                address: self.metrics_bind_address.unwrap_or(METRICS),
+                address: self.metrics_bind_address.unwrap_or(usual),
                 files,
             }),
         }
     }
+}
 
-    /// Returns the URL of all catalogs. Clients reach this server over TLS also where something else ends it.
-    pub(crate) fn base_url(&self) -> String {
-        format!("https://{}/catalogs", self.external_address)
-    }
-
-    /// Returns the folder with authorities of registries.
-    pub(crate) fn pull_cas_dir(&self) -> Option<PathBuf> {
-        (!self.pull_cas_dir.is_empty()).then(|| PathBuf::from(&self.pull_cas_dir))
-    }
-
-    /// Returns the pull secret for all catalogs.
-    pub(crate) fn global_pull_secret(&self) -> Option<NamespacedName> {
-        self.global_pull_secret.clone()
+impl Registries {
+    /// Returns the registry as these flags say. Pull secrets are read with `client`.
+    pub fn registry(&self, client: &Client) -> Registry {
+        let folder = (!self.pull_cas_dir.is_empty()).then(|| PathBuf::from(&self.pull_cas_dir));
+        let secrets = PullSecrets::new(client.clone(), self.global_pull_secret.clone(), own_account());
+        Registry::new(secrets, folder)
     }
 }
 
@@ -170,10 +193,14 @@ mod tests {
             "https://catalogd-service.olmv1-system.svc/catalogs"
         );
         assert_eq!(
-            (args.tls(), args.pull_cas_dir(), args.global_pull_secret()),
-            (None, None, None)
+            (
+                args.serving.tls(),
+                args.registries.pull_cas_dir.as_str(),
+                args.registries.global_pull_secret.clone()
+            ),
+            (None, "", None)
         );
-        let endpoints = args.endpoints();
+        let endpoints = args.serving.endpoints(METRICS);
         assert_eq!((endpoints.health.port(), endpoints.secure), (8081, None));
     }
 
@@ -183,7 +210,8 @@ mod tests {
         let of = |flags: &[&str]| {
             parse(&[&tls[..], flags].concat())
                 .unwrap()
-                .endpoints()
+                .serving
+                .endpoints(METRICS)
                 .secure
                 .unwrap()
         };
@@ -220,7 +248,10 @@ mod tests {
         ] {
             assert!(parse(&[flag]).is_err(), "{flag}");
         }
-        let secret = parse(&["--global-pull-secret=a/b"]).unwrap().global_pull_secret();
+        let secret = parse(&["--global-pull-secret=a/b"])
+            .unwrap()
+            .registries
+            .global_pull_secret;
         assert_eq!(secret, Some(NamespacedName::new("a", "b")));
     }
 

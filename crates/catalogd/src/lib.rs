@@ -1,7 +1,7 @@
 //! Controller of ClusterCatalog, and the server of their contents.
 //!
 //! # Data flow
-//! A ClusterCatalog names an image. `unpacking` pulls it, and puts its file-based catalog into `store`. `api` answers requests from
+//! A ClusterCatalog names an image. `unpacking` pulls it from a [`registry`], and puts its file-based catalog into `store`. `api` answers requests from
 //! there, and `serving` accepts their connections. `cluster_catalog` reports in the status.
 //!
 //! Of several processes one leads: it follows the tags of images and writes statuses. The others pull the images that the statuses name,
@@ -16,6 +16,7 @@ pub mod api;
 pub mod args;
 mod cluster_catalog;
 pub mod program;
+pub mod registry;
 pub mod run;
 mod serving;
 pub mod store;

@@ -1,6 +1,5 @@
 //! Opens the store, serves it from the start, and runs the controller. No decisions.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,21 +17,18 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::api::Api;
-use crate::args::Args;
+use crate::args::{Args, METRICS};
 use crate::cluster_catalog::ClusterCatalogs;
 use crate::cluster_catalog::triggers::{Followed, followed};
 use crate::serving;
 use crate::store::ContentStore;
 use crate::unpacking::image_source::RegistryImages;
-use crate::unpacking::pull_secrets::{PullSecrets, account_of};
 use crate::unpacking::{CatalogImages, Unpacking};
 
 /// Name of the Lease, as upstream's.
 const LEASE: &str = "catalogd-operator-lock";
 /// Folder of contents within the folder for contents: upstream's program has others there.
 const CONTENTS: &str = "contents";
-/// Token of the ServiceAccount of a pod.
-const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 /// Reconciles at a time. They wait for nothing but the API server.
 const WORKERS: usize = 2;
 /// Time that readiness waits for the contents that other processes serve already.
@@ -55,7 +51,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let socket = listener::bind(address).await;
     let socket = socket.with_context(|| format!("cannot serve catalogs on {address}"))?;
     let mut keeping = JoinSet::new();
-    let tls = match args.tls() {
+    let tls = match args.serving.tls() {
         Some(files) => {
             let (config, keep) = files.serve(&serving::PROTOCOLS)?;
             keeping.spawn(keep);
@@ -66,12 +62,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             None
         }
     };
-    let secrets = PullSecrets::new(
-        client.clone(),
-        args.global_pull_secret(),
-        own_account(Path::new(TOKEN)),
-    );
-    let images = Arc::new(RegistryImages::new(secrets, args.pull_cas_dir(), folder));
+    let images = Arc::new(RegistryImages::new(args.registries.registry(&client), folder));
     let api = Api::new(contents.clone(), &metrics);
     let (set, start) = controllers(&args.base_url(), &client, contents, images);
     let candidacy = args.leader_election.candidacy(LEASE, client.default_namespace());
@@ -81,17 +72,20 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
     let running = async {
-        let ended = process::run(client, set, args.endpoints(), metrics, candidacy, start).await;
+        let ended = process::run(
+            client,
+            set,
+            args.serving.endpoints(METRICS),
+            metrics,
+            candidacy,
+            start,
+        )
+        .await;
         stopping.send_replace(true);
         ended
     };
     let (ended, ()) = tokio::join!(running, serving::serve(socket, tls, api, stop));
     Ok(ended?)
-}
-
-/// Returns the ServiceAccount of this pod; `None` outside of a cluster.
-fn own_account(token: &Path) -> Option<NamespacedName> {
-    account_of(&std::fs::read_to_string(token).ok()?)
 }
 
 /// Returns the stores, connected to the queue, and the function that starts the controller when this process leads. `base_url` is the URL

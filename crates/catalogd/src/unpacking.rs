@@ -10,7 +10,6 @@
 //! - Once [`Unpacking::remove`] has returned, no task stores a content of this catalog.
 
 pub(crate) mod image_source;
-pub(crate) mod pull_secrets;
 #[cfg(test)]
 mod tests;
 

@@ -252,6 +252,7 @@ impl Comparison {
 }
 
 /// A version of a range as it is written.
+#[derive(Clone, Copy)]
 struct Written<'a> {
     major: &'a str,
     minor: Option<&'a str>,

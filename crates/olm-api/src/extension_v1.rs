@@ -8,6 +8,8 @@ mod cluster_catalog;
 mod cluster_extension;
 mod cluster_object_set;
 
+/// API group of these kinds.
+pub const GROUP: &str = "olm.operatorframework.io";
 /// `apiVersion` of these kinds.
 pub const API_VERSION: &str = "olm.operatorframework.io/v1";
 /// Label of a ClusterCatalog with its own name as the value, so that label selectors can select it by name.

@@ -297,6 +297,8 @@ pub const EXTENSION_BUNDLE_REFERENCE: &str = "olm.operatorframework.io/bundle-re
 pub const REVISION_NAME: &str = "olm.operatorframework.io/revision-name";
 /// Annotation of an object: number of the revision that applied it last.
 pub const REVISION: &str = "olm.operatorframework.io/revision";
+/// Annotation of a revision with a digest of what it was made from: bundle, configuration, and this program's version.
+pub const REVISION_MADE_FROM: &str = "olm.operatorframework.io/made-from";
 /// Label of an object that a ClusterObjectSet applied, value [`EXTENSION_MANAGER`].
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Value of [`MANAGED_BY`], and field manager of the objects of a ClusterObjectSet.

@@ -36,7 +36,7 @@ struct Difference {
     record: &'static str,
 }
 
-const DIFFERENCES: [Difference; 3] = [
+const DIFFERENCES: [Difference; 6] = [
     Difference {
         file: "clusterserviceversions",
         path: ".schema.openAPIV3Schema.properties.spec.properties.install.properties.spec.properties.deployments.items\
@@ -49,6 +49,22 @@ const DIFFERENCES: [Difference; 3] = [
                .properties.spec.properties.template.properties.spec.properties.volumes.items.properties.projected\
                .properties.sources.items.properties.podCertificate.properties.userAnnotations",
         record: "0002-embedded-core-types",
+    },
+    // Fields of upstream's experimental definition.
+    Difference {
+        file: "clusterextensions",
+        path: ".schema.openAPIV3Schema.properties.spec.properties.config",
+        record: "0045-revisions",
+    },
+    Difference {
+        file: "clusterextensions",
+        path: ".schema.openAPIV3Schema.properties.spec.properties.progressDeadlineMinutes",
+        record: "0045-revisions",
+    },
+    Difference {
+        file: "clusterextensions",
+        path: ".schema.openAPIV3Schema.properties.status.properties.activeRevisions",
+        record: "0045-revisions",
     },
     Difference {
         file: "subscriptions",

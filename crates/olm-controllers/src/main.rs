@@ -1,5 +1,5 @@
-//! `catalog-operator`, `olm-operator`, `package-server` and `catalogd` in one program, selected by the name it is called by. They
-//! share most of their code, so an image contains it once. Decision record 0043.
+//! `catalog-operator`, `olm-operator`, `package-server`, `catalogd` and `operator-controller` in one program, selected by the name it
+//! is called by. They share most of their code, so an image contains it once. Decision record 0043.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -18,10 +18,11 @@ Usage: olm-controllers <PROGRAM> [FLAGS]
 or, as in its image, by a link of the program's name: <PROGRAM> [FLAGS]
 
 Programs:
-  catalog-operator  CatalogSource, Subscription and InstallPlan
-  olm-operator      ClusterServiceVersion and OperatorGroup
-  package-server    the API of PackageManifests
-  catalogd          ClusterCatalog, and the server of their contents
+  catalog-operator     CatalogSource, Subscription and InstallPlan
+  olm-operator         ClusterServiceVersion and OperatorGroup
+  package-server       the API of PackageManifests
+  catalogd             ClusterCatalog, and the server of their contents
+  operator-controller  ClusterExtension and ClusterObjectSet
 
 `olm-controllers <PROGRAM> --help` tells the flags of each.";
 
@@ -32,6 +33,7 @@ enum Program {
     OlmOperator,
     PackageServer,
     Catalogd,
+    OperatorController,
 }
 
 impl Program {
@@ -41,6 +43,7 @@ impl Program {
             "olm-operator" => Some(Self::OlmOperator),
             "package-server" => Some(Self::PackageServer),
             "catalogd" => Some(Self::Catalogd),
+            "operator-controller" => Some(Self::OperatorController),
             _ => None,
         }
     }
@@ -51,6 +54,7 @@ impl Program {
             Self::OlmOperator => olm_operator::program::main(arguments),
             Self::PackageServer => package_server::program::main(arguments),
             Self::Catalogd => catalogd::program::main(arguments),
+            Self::OperatorController => operator_controller::program::main(arguments),
         }
     }
 }
@@ -136,6 +140,10 @@ mod tests {
             (
                 "/bin/catalogd --leader-elect",
                 run(Program::Catalogd, "/bin/catalogd --leader-elect"),
+            ),
+            (
+                "operator-controller --debug",
+                run(Program::OperatorController, "operator-controller --debug"),
             ),
             ("olm-controllers --help", Call::Help),
             ("olm-controllers", Call::Unknown(None)),

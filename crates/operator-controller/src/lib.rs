@@ -1,11 +1,20 @@
 //! Controller of ClusterExtension: from the catalogs to the objects of a bundle in the cluster.
 //!
 //! # Data flow
-//! [`resolve`] chooses a bundle among those the ClusterCatalogs offer. [`render`] makes the Kubernetes objects of it. [`apply`] makes a
-//! revision of these objects, and applies them.
+//! [`catalog_content`] reads a package from the server of each ClusterCatalog, and [`resolve`] chooses a bundle. [`bundle_images`] pulls
+//! it, [`render`] makes Kubernetes objects of it, and [`cluster_extension`] makes a revision of them. [`apply`] applies the objects of
+//! each revision.
 
 #![cfg_attr(not(test), warn(unreachable_pub))]
 
 pub mod apply;
+pub mod args;
+pub mod bundle_images;
+pub mod catalog_content;
+pub mod cluster_extension;
+mod condition;
+pub mod program;
+mod reads;
 pub mod render;
 pub mod resolve;
+pub mod run;

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use go_compat::masterminds::Range;
 use go_compat::semver::Version;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_core::SelectorExt as _;
@@ -148,12 +149,16 @@ pub fn keeps_installed(
     installed: &BundleMetadata,
     has_matching_catalog: bool,
 ) -> bool {
-    let fits = || {
-        let range = Requirements::range(filter).ok()?;
-        let version = parse_version(&installed.version).ok()?.version;
-        Some(range.is_none_or(|range| range.contains(&version)))
+    !has_matching_catalog && is_in_range(filter, installed)
+}
+
+/// Returns whether a bundle has a wanted version.
+pub fn is_in_range(filter: &CatalogFilter, bundle: &BundleMetadata) -> bool {
+    let Ok(range) = Requirements::range(filter) else {
+        return false;
     };
-    !has_matching_catalog && fits().unwrap_or(false)
+    let is_in = |range: Range| parse_version(&bundle.version).is_ok_and(|it| range.contains(&it.version));
+    range.is_none_or(is_in)
 }
 
 /// Returns whether a selector matches the labels of a ClusterCatalog; without a selector every catalog matches.

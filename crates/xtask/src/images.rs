@@ -30,8 +30,13 @@ const COPY_BUNDLE: &str = "cpb";
 /// All controllers in one program, because they share most of their code.
 const CONTROLLERS: &str = "olm-controllers";
 /// Names of the controllers, as links to that program.
-pub(crate) const CONTROLLER_LINKS: [&str; 4] =
-    ["catalog-operator", "olm-operator", "package-server", "catalogd"];
+pub(crate) const CONTROLLER_LINKS: [&str; 5] = [
+    "catalog-operator",
+    "olm-operator",
+    "package-server",
+    "catalogd",
+    "operator-controller",
+];
 /// Programs that are static even in builds for tests, because their images contain nothing else.
 const STATIC: [&str; 2] = [STAND_IN, COPY_BUNDLE];
 /// Programs that are part of images.

@@ -1,7 +1,7 @@
 //! ClusterCatalogs with the chart's `v1.enabled`.
 
 use anyhow::ensure;
-use e2e::lab::PATIENCE;
+use e2e::lab::{PATIENCE, condition};
 use serde_json::{Value, json};
 use xtask::cluster::Cluster;
 use xtask::demo::PACKAGE;
@@ -15,8 +15,9 @@ const REGISTRIES: &str = "registries";
 /// Where the API server passes requests on to `catalogd`.
 const SERVICE: &str = "/api/v1/namespaces/olm/services/https:catalogd-service:443/proxy";
 
-/// Creates the configuration of registries that `catalogd` reads, and returns the arguments of helm that install it.
-pub fn with_catalogs(cluster: &Cluster, kubectl: &Destination) -> anyhow::Result<[&'static str; 6]> {
+/// Creates the configuration of registries that `catalogd` and `operator-controller` read, and returns the arguments of helm that
+/// install both.
+pub fn with_v1(cluster: &Cluster, kubectl: &Destination) -> anyhow::Result<[&'static str; 10]> {
     let registries = format!(
         "[[registry]]\nprefix = \"olm.local\"\nlocation = \"{}\"\ninsecure = true\n",
         cluster.registry()
@@ -30,19 +31,26 @@ pub fn with_catalogs(cluster: &Cluster, kubectl: &Destination) -> anyhow::Result
         r#"catalogd.volumes=[{"name": "registries", "configMap": {"name": "registries"}}]"#,
         "--set-json",
         r#"catalogd.volumeMounts=[{"name": "registries", "mountPath": "/etc/containers"}]"#,
+        "--set-json",
+        r#"operatorController.volumes=[{"name": "registries", "configMap": {"name": "registries"}}]"#,
+        "--set-json",
+        r#"operatorController.volumeMounts=[{"name": "registries", "mountPath": "/etc/containers"}]"#,
     ])
+}
+
+/// Returns a ClusterCatalog of an image.
+pub fn cluster_catalog(name: &str, mode: &str, image: &str) -> Value {
+    json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": name},
+        "spec": {"availabilityMode": mode, "source": {"type": "Image", "image": {"ref": image}}}
+    })
 }
 
 /// A ClusterCatalog is pulled and served, switched off and deleted.
 pub fn a_cluster_catalog_is_served(kubectl: &Destination, image: &str) -> anyhow::Result<()> {
-    let with_mode = |mode: &str| {
-        kubectl.apply(&[
-            json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": CATALOG},
-            "spec": {"availabilityMode": mode, "source": {"type": "Image", "image": {"ref": image}}}}),
-        ])
-    };
+    let with_mode = |mode: &str| kubectl.apply(&[cluster_catalog(CATALOG, mode, image)]);
     with_mode("Available")?;
-    let served = serving(kubectl, "True")?;
+    let served = serving(kubectl, CATALOG, "True")?;
     let resolved = served.pointer("/status/resolvedSource/image/ref");
     ensure!(
         resolved
@@ -60,13 +68,13 @@ pub fn a_cluster_catalog_is_served(kubectl: &Destination, image: &str) -> anyhow
     ensure!(all.lines().count() > packages.len(), "{all}");
 
     with_mode("Unavailable")?;
-    serving(kubectl, "False")?;
+    serving(kubectl, CATALOG, "False")?;
     ensure!(
         kubectl.run(&["get", "--raw", &path("all")]).is_err(),
         "it is still served"
     );
     with_mode("Available")?;
-    serving(kubectl, "True")?;
+    serving(kubectl, CATALOG, "True")?;
     let delete = ["delete", "clustercatalog", CATALOG, KUBECTL_TIMEOUT];
     kubectl.run(&delete)?;
     ensure!(
@@ -81,15 +89,15 @@ fn path(what: &str) -> String {
 }
 
 /// Returns the catalog once its condition `Serving` has this status.
-fn serving(kubectl: &Destination, status: &str) -> anyhow::Result<Value> {
+pub fn serving(kubectl: &Destination, catalog: &str, status: &str) -> anyhow::Result<Value> {
     kubectl.wait(&format!("Serving to be {status}"), PATIENCE, |kubectl| {
-        let found = kubectl.get(&["clustercatalog", CATALOG])?.unwrap_or_default();
-        let conditions = found["status"]["conditions"].as_array();
-        let is_so = |condition: &Value| condition["type"] == "Serving" && condition["status"] == status;
-        Ok(if conditions.is_some_and(|all| all.iter().any(is_so)) {
-            Ok(found)
-        } else {
-            Err(found["status"].to_string())
-        })
+        let found = kubectl.get(&["clustercatalog", catalog])?.unwrap_or_default();
+        Ok(
+            if condition(&found, "Serving").is_some_and(|it| it["status"] == status) {
+                Ok(found)
+            } else {
+                Err(found["status"].to_string())
+            },
+        )
     })
 }

@@ -2,6 +2,7 @@
 //! The tests run the commands of `docs/guides/install-olm.md` and `docs/guides/upgrade-olm.md`.
 
 mod catalogs;
+mod extensions;
 mod metrics;
 mod one_file;
 mod openshift;
@@ -24,7 +25,8 @@ use xtask::kubectl::{Destination, text};
 use xtask::progress::Progress;
 use xtask::{chart, deploy, images};
 
-use crate::catalogs::{a_cluster_catalog_is_served, with_catalogs};
+use crate::catalogs::{a_cluster_catalog_is_served, with_v1};
+use crate::extensions::a_cluster_extension_is_installed_and_upgraded;
 use crate::metrics::{METRICS_SECRET, metrics_are_served_to_whom_the_cluster_lets_read_them, metrics_secret};
 use crate::reach::{package_server_serves_as_its_service_monitor_says, the_api_server_is_not_cut_off};
 use crate::removal::{nothing_is_left, of_helm, uninstalled};
@@ -335,11 +337,12 @@ fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_
     // The same command again, with the other kind of package server: OLM manages the operator as before.
     let authority = metrics_secret(kubectl)?;
     let secured = format!("olm.tlsSecret={METRICS_SECRET},catalog.tlsSecret={METRICS_SECRET}");
-    let catalogs = with_catalogs(&scratch, kubectl)?;
+    let v1 = with_v1(&scratch, kubectl)?;
     let as_deployment = ["--set", "package.installedAs=Deployment", "--set", &secured];
-    release.install(&[&as_deployment[..], &catalogs[..]].concat())?;
+    release.install(&[&as_deployment[..], &v1[..]].concat())?;
     metrics_are_served_to_whom_the_cluster_lets_read_them(&release, &authority)?;
     a_cluster_catalog_is_served(kubectl, lab.demo_catalog()?)?;
+    a_cluster_extension_is_installed_and_upgraded(&lab)?;
     kubectl.run(&["delete", "deployment", "demo-operator", "-n", OPERATORS])?;
     kubectl.wait("the Deployment to be back", PATIENCE, |kubectl| {
         let found = kubectl.get(&["deployment", "-n", OPERATORS, "demo-operator"])?;

@@ -1,74 +1,49 @@
 //! Catalogs from image registries.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use olm_api::labels::INDEX_CONFIGS;
-use olm_oci::{ContainerTools, Limits, PullError, PullErrorClass, Puller, Reference, RegistryConfig, Spool};
+use olm_oci::{Credentials, Limits, PullError, Puller, Reference, Spool};
 
-use super::pull_secrets::PullSecrets;
 use super::{CatalogImages, UnpackError};
+use crate::registry::{Registry, pull_error};
 
 /// Bytes of layers on disk during pulls: two of the largest.
 const SPOOL_BYTES: u64 = 2 * Limits::CATALOG.layer;
 
 /// Pulls catalog images.
 pub(crate) struct RegistryImages {
-    secrets: PullSecrets,
-    /// Folder with certificates of authorities, as PEM.
-    authorities: Option<PathBuf>,
+    registry: Registry,
     spool: Spool,
 }
 
 impl RegistryImages {
-    /// Pulls with the credentials in `secrets`. Registries may be signed by the `authorities` in a folder. Large layers are kept in the
-    /// folder `spool` while they are pulled.
-    pub(crate) fn new(secrets: PullSecrets, authorities: Option<PathBuf>, spool: PathBuf) -> Self {
+    /// Pulls from `registry`. Large layers are kept in the folder `spool` while they are pulled.
+    pub(crate) fn new(registry: Registry, spool: PathBuf) -> Self {
         Self {
-            secrets,
-            authorities,
+            registry,
             spool: Spool::new(spool, SPOOL_BYTES),
         }
     }
 
-    /// Returns a puller that trusts the authorities that are in the folder now.
     fn puller(&self) -> Result<Puller, UnpackError> {
-        let mut config = RegistryConfig::default().with_tools(ContainerTools::new(None));
-        for file in certificates(self.authorities.as_deref())? {
-            config = config.with_root_ca(file);
-        }
-        let puller = Puller::new(config).with_limits(Limits::CATALOG);
-        Ok(puller.with_spool(self.spool.clone()))
+        let puller = self.registry.puller().map_err(UnpackError::retried)?;
+        Ok(puller.with_limits(Limits::CATALOG).with_spool(self.spool.clone()))
     }
-}
 
-/// Returns the files of a folder of certificates. Kubernetes keeps the content of mounted volumes in names with two dots.
-fn certificates(folder: Option<&Path>) -> Result<Vec<PathBuf>, UnpackError> {
-    let Some(folder) = folder else {
-        return Ok(Vec::new());
-    };
-    let unread =
-        |error: std::io::Error| UnpackError::retried(format!("cannot read {}: {error}", folder.display()));
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(unread)? {
-        let entry = entry.map_err(unread)?;
-        let path = entry.path();
-        if path.is_file() && !entry.file_name().as_encoded_bytes().starts_with(b"..") {
-            files.push(path);
-        }
+    async fn credentials(&self) -> Result<Credentials, UnpackError> {
+        self.registry.credentials().await.map_err(UnpackError::retried)
     }
-    files.sort();
-    Ok(files)
 }
 
 #[async_trait]
 impl CatalogImages for RegistryImages {
     async fn resolve(&self, image: &Reference) -> Result<Reference, UnpackError> {
-        let credentials = self.secrets.credentials().await.map_err(UnpackError::retried)?;
+        let credentials = self.credentials().await?;
         let resolved = self.puller()?.resolve(image, &credentials).await;
-        resolved.map_err(|error| unresolved(image, &error))
+        resolved.map_err(|error| UnpackError::retried(pull_error(image, &error)))
     }
 
     async fn fetch(
@@ -77,7 +52,7 @@ impl CatalogImages for RegistryImages {
         as_requested: &Reference,
         folder: &Path,
     ) -> Result<(), UnpackError> {
-        let credentials = self.secrets.credentials().await.map_err(UnpackError::retried)?;
+        let credentials = self.credentials().await?;
         let failed = |error: PullError| UnpackError::retried(error.to_string());
         let mut opened = self.puller()?.open(image, &credentials).await.map_err(failed)?;
         let configs = configs(opened.labels(), as_requested)?;
@@ -98,19 +73,6 @@ fn configs(labels: &BTreeMap<String, String>, as_requested: &Reference) -> Resul
         Some(_) => UnpackError::terminal(format!("error applying image: terminal error: {text}")),
         None => UnpackError::retried(format!("error applying image: {text}")),
     })
-}
-
-/// Returns upstream's text for an image that does not exist, and our own otherwise.
-fn unresolved(image: &Reference, error: &PullError) -> UnpackError {
-    if error.class() == PullErrorClass::NotFound {
-        return UnpackError::retried(format!(
-            "error creating image source: reading manifest {} in {}/{}: manifest unknown",
-            image.selector(),
-            image.registry(),
-            image.repository(),
-        ));
-    }
-    UnpackError::retried(error.to_string())
 }
 
 #[cfg(test)]
@@ -137,19 +99,5 @@ mod tests {
         }
         let labels = [(INDEX_CONFIGS.to_owned(), "/configs".to_owned())].into();
         assert_eq!(configs(&labels, &digest.parse().unwrap()).unwrap(), "/configs");
-    }
-
-    #[test]
-    fn authorities_are_the_files_of_their_folder() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path();
-        fs::create_dir(path.join("..data")).unwrap();
-        for name in ["b.pem", "a.crt", "..hidden"] {
-            fs::write(path.join(name), "").unwrap();
-        }
-        let found = certificates(Some(path)).unwrap();
-        assert_eq!(found, [path.join("a.crt"), path.join("b.pem")]);
-        assert_eq!(certificates(None).unwrap(), [""; 0].map(PathBuf::from));
-        assert!(certificates(Some(&path.join("gone"))).is_err());
     }
 }

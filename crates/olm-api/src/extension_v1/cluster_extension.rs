@@ -1,6 +1,7 @@
 //! ClusterExtension: a package of a catalog, installed in the cluster.
 //!
-//! The fields are those of upstream's standard definition. Fields of its experimental one are kept in `extra`.
+//! The fields are those of upstream's standard definition, and `config`, `progressDeadlineMinutes` and `activeRevisions` of its
+//! experimental one. Other fields are kept in `extra`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube_derive::CustomResource;
@@ -29,6 +30,14 @@ open_enum! {
         CatalogProvided = "CatalogProvided",
         /// Any version: the user answers for the upgrade, downgrade or sidegrade.
         SelfCertified = "SelfCertified",
+    }
+}
+
+open_enum! {
+    /// Form of the configuration of a bundle.
+    pub enum ExtensionConfigType {
+        /// It is written in the extension.
+        Inline = "Inline",
     }
 }
 
@@ -77,6 +86,13 @@ pub struct ClusterExtensionSpec {
     /// How the bundle is installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install: Option<ClusterExtensionInstall>,
+    /// Configuration of the bundle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<ClusterExtensionConfig>,
+    /// Minutes after which a rollout counts as failed. Without it there is no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 10, "maximum" = 720))]
+    pub progress_deadline_minutes: Option<i32>,
     /// Fields this version of the API does not know.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -94,6 +110,25 @@ impl ClusterExtensionSpec {
             preflight.crd_upgrade_safety.enforcement != CrdUpgradeSafetyEnforcement::None
         })
     }
+}
+
+/// Configuration of a bundle.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = config_rules()))]
+pub struct ClusterExtensionConfig {
+    /// Form of the configuration.
+    #[serde(deserialize_with = "or_default")]
+    #[schemars(extend("enum" = ["Inline"]))]
+    pub config_type: ExtensionConfigType,
+    /// The configuration, for the type Inline: `watchNamespace` and `deploymentConfig`, as far as the bundle takes them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "inline_config")]
+    pub inline: Option<Value>,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
 }
 
 /// A ServiceAccount in the namespace of the extension.
@@ -208,13 +243,34 @@ pub struct CrdUpgradeSafety {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterExtensionStatus {
-    /// Conditions Installed and Progressing, and four about deprecations.
+    /// Conditions Installed, Progressing and Available, and four about deprecations.
     #[serde(skip_serializing_if = "List::is_absent")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: List<Condition>,
     /// The installed bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install: Option<ClusterExtensionInstallStatus>,
+    /// The installed revision, and those that are being rolled out.
+    #[serde(skip_serializing_if = "List::is_absent")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub active_revisions: List<RevisionStatus>,
+    /// Fields this version of the API does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// A revision that is not archived.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RevisionStatus {
+    /// Name of the ClusterObjectSet.
+    #[serde(deserialize_with = "or_default")]
+    pub name: String,
+    /// Its conditions Available and Progressing while it is being rolled out.
+    #[serde(skip_serializing_if = "List::is_absent")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: List<Condition>,
     /// Fields this version of the API does not know.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -309,6 +365,17 @@ fn channels(_: &mut SchemaGenerator) -> Schema {
             "x-kubernetes-validations": [rule(IS_SUBDOMAIN, "channels entries must be valid DNS1123 subdomains")],
         },
     })
+}
+
+fn config_rules() -> Value {
+    json!([rule(
+        "has(self.configType) && self.configType == 'Inline' ?has(self.inline) : !has(self.inline)",
+        "inline is required when configType is Inline, and forbidden otherwise",
+    )])
+}
+
+fn inline_config(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "object", "minProperties": 1, "x-kubernetes-preserve-unknown-fields": true})
 }
 
 fn install_rules() -> Value {
@@ -414,14 +481,14 @@ mod tests {
             "apiVersion": crate::extension_v1::API_VERSION, "kind": "ClusterExtension", "metadata": {"name": "a"},
             "spec": {
                 "namespace": "shop", "serviceAccount": {"a": 1}, "progressDeadlineMinutes": 10,
-                "config": {"configType": "Inline", "inline": {"watchNamespace": "a"}},
+                "config": {"configType": "Inline", "inline": {"watchNamespace": "a"}, "h": 1},
                 "source": {"sourceType": "Other", "b": 1, "catalog": {
                     "packageName": "shop", "channels": [], "upgradeConstraintPolicy": "Sometimes", "c": 1,
                 }},
                 "install": {"d": 1, "preflight": {"e": 1, "crdUpgradeSafety": {"enforcement": "Some", "f": 1}}},
             },
             "status": {
-                "activeRevisions": [{"name": "a-1"}],
+                "activeRevisions": [{"name": "a-1", "conditions": [], "i": 1}],
                 "conditions": [],
                 "install": {"g": 1, "bundle": {"name": "shop.v1", "version": "1.0.0", "release": "2"}},
             },

@@ -132,10 +132,8 @@ impl ManagedObjects {
         let watched = users.entry(set.clone()).or_default();
         watched.retain(|scope, _| scopes.contains(scope));
         for scope in scopes {
-            if !watched.contains_key(&scope) {
-                let user = self.watches.user(&scope);
-                watched.insert(scope, user);
-            }
+            let user = || self.watches.user(&scope);
+            watched.entry(scope.clone()).or_insert_with(user);
         }
     }
 

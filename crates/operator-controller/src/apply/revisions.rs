@@ -59,8 +59,8 @@ pub struct DesiredRevision<'a> {
 pub enum RevisionDecision {
     /// The newest revision has these objects.
     Unchanged {
-        /// Update of its annotations, probes or deadline, if they differ.
-        update: Option<Action>,
+        /// Update of its annotations, probes or deadline, if they differ; else empty.
+        actions: Vec<Action>,
     },
     /// A new revision is needed. Its definitions are to be checked before anything is written.
     New {
@@ -138,7 +138,8 @@ pub fn decide_revision(
         if is_active && is_same {
             let set = object_set(&name, spec.revision, &packed.phases, desired);
             let update = (!is_up_to_date(newest, &set)).then(|| apply_set(&name, set));
-            return Ok(RevisionDecision::Unchanged { update });
+            let actions = Vec::from_iter(update);
+            return Ok(RevisionDecision::Unchanged { actions });
         }
     }
     let number = revisions

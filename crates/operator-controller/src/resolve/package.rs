@@ -2,11 +2,12 @@
 
 use go_compat::quote;
 use go_compat::semver::{Version, VersionError};
+use olm_api::cluster_operator::MAX_OPENSHIFT_VERSION;
 use olm_fbc::property::{Typed, kinds};
 use olm_fbc::release::{Release, VersionRelease};
 use olm_fbc::schema::{Blob, BlobError, Bundle, Channel, DeprecationEntry, schemas};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Properties of bundles that depend on others. OLM v1 installs one bundle at a time and refuses these.
 const DEPENDENCIES: [&str; 3] = [kinds::PACKAGE_REQUIRED, kinds::GVK_REQUIRED, kinds::CONSTRAINT];
@@ -97,6 +98,21 @@ impl PackageContent {
             }
         }
         (!is_empty).then_some(content)
+    }
+
+    /// Returns the package without the properties that resolution does not read, some of which are large.
+    #[must_use]
+    pub fn without_unused_properties(mut self) -> Self {
+        for bundle in &mut self.bundles {
+            let bundle = &mut bundle.bundle;
+            bundle.properties.retain(|property| {
+                let kind = property.kind.as_str();
+                kind == kinds::PACKAGE || kind == MAX_OPENSHIFT_VERSION || DEPENDENCIES.contains(&kind)
+            });
+            bundle.related_images = Vec::new();
+            bundle.extra = Map::new();
+        }
+        self
     }
 
     /// Returns true if the bundle itself is deprecated. Such a bundle is chosen last.

@@ -8,6 +8,7 @@ use crate::images;
 
 mod catalogd;
 mod monitoring;
+mod operator_controller;
 mod package_server;
 mod refused;
 mod rights;
@@ -75,6 +76,8 @@ const OLM: &str = "Deployment/olm-operator";
 const PACKAGES: &str = "ClusterServiceVersion/packageserver";
 /// Only with `v1.enabled`.
 const CATALOGD: &str = "Deployment/catalogd";
+/// Only with `v1.enabled`.
+const OPERATOR_CONTROLLER: &str = "Deployment/operator-controller";
 
 /// Path of the spec of the CSV's Deployment.
 const IN_CSV: &str = "/spec/install/spec/deployments/0/spec";
@@ -211,6 +214,7 @@ fn settings_of_pods_reach_the_pods_of_their_program_alone() {
         ("catalog", CATALOG),
         ("package", PACKAGES),
         ("catalogd", CATALOGD),
+        ("operatorController", OPERATOR_CONTROLLER),
     ];
     let settings = "nodeSelector: {pool: infra}\n  tolerations: [{key: infra, operator: Exists}]\n  \
                     affinity: {nodeAffinity: {}}\n  topologySpreadConstraints: [{maxSkew: 1}]\n  priorityClassName: high\n  \
@@ -338,7 +342,7 @@ fn pods_keep_to_the_restricted_profile() {
     let Some(objects) = rendered("v1: {enabled: true}") else {
         return;
     };
-    for program in [OLM, CATALOG, PACKAGES, CATALOGD] {
+    for program in [OLM, CATALOG, PACKAGES, CATALOGD, OPERATOR_CONTROLLER] {
         let spec = &pod(&objects, program)["spec"];
         assert_eq!(spec["securityContext"]["runAsNonRoot"], true, "{program}");
         assert_eq!(
@@ -505,8 +509,8 @@ fn leaves(value: &Value, start: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The reference has one row for each value, and no other rows. `olm.x`, `catalog.x`, `package.x` and `catalogd.x` may share the
-/// row `PROGRAM.x`.
+/// The reference has one row for each value, and no other rows. `olm.x`, `catalog.x`, `package.x`, `catalogd.x` and
+/// `operatorController.x` may share the row `PROGRAM.x`.
 #[test]
 fn each_value_stands_in_the_reference() {
     let text = fs::read_to_string(folder().join("values.yaml")).unwrap();
@@ -520,7 +524,7 @@ fn each_value_stands_in_the_reference() {
         for name in cell.split('`').skip(1).step_by(2) {
             match name.strip_prefix("PROGRAM.") {
                 Some(rest) => {
-                    let programs = ["olm", "catalog", "package", "catalogd"];
+                    let programs = ["olm", "catalog", "package", "catalogd", "operatorController"];
                     told.extend(programs.map(|program| format!("{program}.{rest}")));
                 }
                 None => {

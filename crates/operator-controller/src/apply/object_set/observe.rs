@@ -1,5 +1,6 @@
 //! Reads the objects of a revision, from its spec and its Secrets, and those in the cluster.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -112,10 +113,10 @@ impl ClusterObjectSets {
         let mut kinds = Kinds::new();
         for object in phases.iter().flatten() {
             let key = kind_key(&ObjectId::of(object));
-            if !kinds.contains_key(&key) {
-                let (group, version, kind) = &key;
+            if let Entry::Vacant(unknown) = kinds.entry(key) {
+                let (group, version, kind) = unknown.key();
                 let served = self.discovery.find_kind(group, version, kind).await?;
-                kinds.insert(key, served);
+                unknown.insert(served);
             }
         }
         Ok(kinds)

@@ -20,6 +20,7 @@ use crate::apply::collision::{collision_text, controller};
 use crate::apply::object::metadata_text;
 use crate::apply::probe::{ProbeResult, probe};
 use crate::apply::validation::phase_error;
+use crate::condition::shortened;
 
 /// Interval of attempts after a collision or a refused object.
 const RETRY: Duration = Duration::from_secs(10);
@@ -27,11 +28,6 @@ const RETRY: Duration = Duration::from_secs(10);
 const TEARDOWN: Duration = Duration::from_secs(5);
 /// Delay before the next phase, if no change of an object requeues the revision.
 const NEXT_PHASE: Duration = Duration::from_millis(10);
-/// Longest message of a condition, in bytes.
-const LONGEST_MESSAGE: usize = 32_768;
-/// End of a message that was cut.
-const CUT: &str = "\n\n... [message truncated]";
-
 /// Returns the patch of the status if it changes, and what is known of the objects.
 pub(super) fn status(
     observed: &Observed,
@@ -166,15 +162,6 @@ impl<'a> Report<'a> {
             None => Requeue::AwaitChange,
         }
     }
-}
-
-/// Cuts a message to the size of a condition.
-fn shortened(message: &str) -> String {
-    if message.len() <= LONGEST_MESSAGE {
-        return message.to_owned();
-    }
-    let end = message.floor_char_boundary(LONGEST_MESSAGE.saturating_sub(CUT.len()));
-    format!("{}{CUT}", message.get(..end).unwrap_or_default())
 }
 
 fn archived(report: &mut Report<'_>, is_done: bool, outcomes: &Outcomes) -> Requeue {

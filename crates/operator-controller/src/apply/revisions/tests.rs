@@ -42,7 +42,7 @@ fn created(decision: &RevisionDecision) -> Arc<ClusterObjectSet> {
 fn texts(decision: &RevisionDecision) -> Vec<String> {
     match decision {
         RevisionDecision::New { actions, .. } => actions.iter().map(Action::to_string).collect(),
-        RevisionDecision::Unchanged { update } => update.iter().map(Action::to_string).collect(),
+        RevisionDecision::Unchanged { actions } => actions.iter().map(Action::to_string).collect(),
     }
 }
 
@@ -109,7 +109,7 @@ fn the_same_objects_need_no_revision_and_others_need_the_next() {
     let first = created(&decide_revision(&[], &desired("1.0.0", &["a"])).unwrap());
     let revisions = [first];
     let same = decide_revision(&revisions, &desired("1.0.0", &["a"])).unwrap();
-    assert_eq!(same, RevisionDecision::Unchanged { update: None });
+    assert_eq!(same, RevisionDecision::Unchanged { actions: Vec::new() });
     // The version is in an annotation of each object.
     for changed in [desired("1.1.0", &["a"]), desired("1.0.0", &["b"])] {
         let decision = decide_revision(&revisions, &changed).unwrap();

@@ -8,7 +8,14 @@ fn without_olm_v1_nothing_of_it_is_installed() {
     for object in &objects {
         let text = object.to_string();
         assert!(
-            !text.contains("catalogd") && !text.contains("clustercatalog"),
+            ![
+                "catalogd",
+                "clustercatalog",
+                "operator-controller",
+                "clusterextension"
+            ]
+            .iter()
+            .any(|word| text.contains(word)),
             "{}",
             name(object)
         );
@@ -16,7 +23,7 @@ fn without_olm_v1_nothing_of_it_is_installed() {
 }
 
 #[test]
-fn with_olm_v1_there_are_the_definition_and_what_catalogd_needs() {
+fn with_olm_v1_there_are_the_definitions_and_what_its_programs_need() {
     let Some(usual) = rendered("{}") else { return };
     let Some(objects) = rendered("{v1: {enabled: true}, namespace: elsewhere}") else {
         return;
@@ -31,28 +38,38 @@ fn with_olm_v1_there_are_the_definition_and_what_catalogd_needs() {
         [
             "ClusterRole/olm:catalogd",
             "ClusterRole/olm:metrics",
+            "ClusterRole/olm:operator-controller",
             "ClusterRole/operator-lifecycle-manager-metrics-reader",
             "ClusterRoleBinding/olm:catalogd",
             "ClusterRoleBinding/olm:metrics",
+            "ClusterRoleBinding/olm:operator-controller",
+            "ClusterRoleBinding/operator-controller-cluster-admin-rolebinding",
             "CustomResourceDefinition/clustercatalogs.olm.operatorframework.io",
+            "CustomResourceDefinition/clusterextensions.olm.operatorframework.io",
+            "CustomResourceDefinition/clusterobjectsets.olm.operatorframework.io",
             "Deployment/catalogd",
+            "Deployment/operator-controller",
             "Namespace/elsewhere",
             "NetworkPolicy/catalogd",
+            "NetworkPolicy/operator-controller",
             "Role/catalogd",
+            "Role/operator-controller",
             "RoleBinding/catalogd",
+            "RoleBinding/operator-controller",
             "Secret/catalogd-service-cert",
             "Service/catalogd-service",
             "ServiceAccount/catalogd",
+            "ServiceAccount/operator-controller",
         ]
     );
-    let definition = find(
-        &objects,
-        "CustomResourceDefinition/clustercatalogs.olm.operatorframework.io",
-    );
-    assert_eq!(
-        definition["metadata"]["annotations"]["helm.sh/resource-policy"],
-        "keep"
-    );
+    for kind in ["clustercatalogs", "clusterextensions", "clusterobjectsets"] {
+        let wanted = format!("CustomResourceDefinition/{kind}.olm.operatorframework.io");
+        let metadata = &find(&objects, &wanted)["metadata"];
+        assert_eq!(
+            metadata["annotations"]["helm.sh/resource-policy"], "keep",
+            "{wanted}"
+        );
+    }
     let container = &pod(&objects, CATALOGD)["spec"]["containers"][0];
     let arguments = container["args"].as_array().unwrap();
     assert!(

@@ -318,6 +318,39 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "olm: {service: {name: catalogd-service}}",
         "olm.service.name: \"catalogd-service\": catalogd has a Service of that name",
     ),
+    // Of operator-controller.
+    (
+        "operatorController: {service: {name: x}}",
+        "at '/operatorController': additional properties 'service' not allowed",
+    ),
+    (
+        "operatorController: {commandArgs: --tls-cert=/a}",
+        "say operatorController.tlsSecret, which",
+    ),
+    (
+        "operatorController: {commandArgs: --pull-cas-dir=/a}",
+        "say catalog.registryCA, which",
+    ),
+    (
+        "operatorController: {commandArgs: --system-namespace=a}",
+        "operatorController.commandArgs: \"--system-namespace=a\": say namespace, which",
+    ),
+    (
+        "operatorController: {commandArgs: --catalogd-cas-dir=/a}",
+        "operatorController.commandArgs: \"--catalogd-cas-dir=/a\": probes, Services",
+    ),
+    (
+        "operatorController: {volumes: [{name: catalogd-ca, emptyDir: {}}]}",
+        "operatorController.volumes: catalogd-ca: the chart, or OLM, has a volume of that name",
+    ),
+    (
+        "{v1: {enabled: true}, serviceCa: {enabled: true, operatorController: {secretName: ''}}}",
+        "serviceCa.operatorController.secretName: empty",
+    ),
+    (
+        "catalog: {service: {name: operator-controller-service}}",
+        "catalog.service.name: \"operator-controller-service\": operator-controller has a Service of that name",
+    ),
     // Arguments that the chart sets itself, in both forms.
     (
         "olm: {commandArgs: '--health-addr=0.0.0.0:9090'}",

@@ -17,7 +17,7 @@ const MOST_SECRETS: usize = 32;
 
 /// Reads pull secrets, live at each pull: a cache would need a watch for each of them, and pulls are rare.
 #[derive(Clone)]
-pub(crate) struct PullSecrets {
+pub struct PullSecrets {
     client: Client,
     global: Option<NamespacedName>,
     account: Option<NamespacedName>,
@@ -25,11 +25,7 @@ pub(crate) struct PullSecrets {
 
 impl PullSecrets {
     /// Reads the secret `global` and those of `account`.
-    pub(crate) fn new(
-        client: Client,
-        global: Option<NamespacedName>,
-        account: Option<NamespacedName>,
-    ) -> Self {
+    pub fn new(client: Client, global: Option<NamespacedName>, account: Option<NamespacedName>) -> Self {
         Self {
             client,
             global,
@@ -41,7 +37,7 @@ impl PullSecrets {
     ///
     /// # Errors
     /// The API server does not answer, or a secret is malformed; the text names the object.
-    pub(crate) async fn credentials(&self) -> Result<Credentials, String> {
+    pub async fn credentials(&self) -> Result<Credentials, String> {
         let mut credentials = Credentials::anonymous();
         let mut secrets: BTreeSet<NamespacedName> = self.global.iter().cloned().collect();
         if let Some(account) = &self.account {
@@ -82,7 +78,7 @@ fn read_secret(secret: &Secret, origin: &str) -> Result<Credentials, Credentials
 }
 
 /// Returns the ServiceAccount that a token of Kubernetes belongs to. The token is our own, so its signature does not matter.
-pub(crate) fn account_of(token: &str) -> Option<NamespacedName> {
+pub(super) fn account_of(token: &str) -> Option<NamespacedName> {
     let claims = token.split('.').nth(1)?;
     let claims = URL_SAFE_NO_PAD.decode(claims.trim_end_matches('=')).ok()?;
     let claims: Value = serde_json::from_slice(&claims).ok()?;

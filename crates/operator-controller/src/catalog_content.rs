@@ -1,0 +1,116 @@
+//! Reads packages from the server of a ClusterCatalog's content.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use catalogd::registry::certificates;
+use olm_fbc::schema::schemas;
+use olm_oci::install_tls_provider;
+use olm_runtime::error::with_causes;
+use olm_runtime::isolation;
+use reqwest::{Certificate, Client, StatusCode, Url};
+
+use crate::resolve::PackageContent;
+
+/// Time for a connection to the server.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// Time for a whole answer.
+const ANSWER_TIME: Duration = Duration::from_secs(60);
+/// Maximum bytes of an answer. The catalog with the most content that is known has 103 MB.
+const ANSWER_BYTES: usize = 256 << 20;
+
+/// Where the contents of ClusterCatalogs come from.
+#[async_trait]
+pub trait CatalogContents: Send + Sync {
+    /// Returns a package of the catalog whose content is served at `base`; `None` if the catalog does not have it.
+    ///
+    /// # Errors
+    /// The server does not answer, or the content cannot be read.
+    async fn package(&self, base: &str, package: &str) -> Result<Option<PackageContent>, String>;
+}
+
+/// Reads contents over HTTP.
+pub struct ServedContents {
+    /// Folder with certificates of the authorities that sign those of servers.
+    authorities: Option<PathBuf>,
+}
+
+impl ServedContents {
+    /// Trusts the authorities in a folder, besides those of the system.
+    pub fn new(authorities: Option<PathBuf>) -> Self {
+        Self { authorities }
+    }
+
+    /// Returns a client that trusts the authorities that are in the folder now.
+    fn client(&self) -> Result<Client, String> {
+        install_tls_provider();
+        let mut roots = Vec::new();
+        for path in certificates(self.authorities.as_deref())? {
+            let unread = |error: &dyn std::fmt::Display| format!("cannot use {}: {error}", path.display());
+            let pem = std::fs::read(&path).map_err(|error| unread(&error))?;
+            roots.extend(Certificate::from_pem_bundle(&pem).map_err(|error| unread(&error))?);
+        }
+        Client::builder()
+            .connect_timeout(CONNECT_TIME)
+            .timeout(ANSWER_TIME)
+            .tls_certs_merge(roots)
+            .build()
+            .map_err(|error| format!("cannot set up TLS: {}", with_causes(&error)))
+    }
+}
+
+#[async_trait]
+impl CatalogContents for ServedContents {
+    async fn package(&self, base: &str, package: &str) -> Result<Option<PackageContent>, String> {
+        let client = self.client()?;
+        let metas = format!("{base}/api/v1/metas");
+        let of_package = [("schema", schemas::PACKAGE), ("name", package)];
+        let bytes = match get(&client, &metas, &of_package).await? {
+            Some(mut bytes) => {
+                // The other documents name the package in a field of their own.
+                let others = get(&client, &metas, &[("package", package)]).await?;
+                bytes.extend(others.unwrap_or_default());
+                bytes
+            }
+            // Upstream's server has this address only if a feature is on.
+            None => {
+                let all = format!("{base}/api/v1/all");
+                get(&client, &all, &[])
+                    .await?
+                    .ok_or_else(|| format!("GET {all}: 404 Not Found"))?
+            }
+        };
+        let package = package.to_owned();
+        let read = isolation::blocking(move || {
+            let content = PackageContent::read(&bytes, &package).map_err(|error| error.to_string())?;
+            Ok(content.map(PackageContent::without_unused_properties))
+        });
+        read.await.map_err(|panicked| panicked.to_string())?
+    }
+}
+
+/// Returns the body of an answer; `None` if the server does not know the address.
+async fn get(client: &Client, url: &str, query: &[(&str, &str)]) -> Result<Option<Vec<u8>>, String> {
+    let failed =
+        |error: &dyn std::fmt::Display| format!("error fetching catalog contents: GET {url}: {error}");
+    let address = Url::parse_with_params(url, query).map_err(|error| failed(&error))?;
+    let sent = client.get(address).send().await;
+    let mut response = sent.map_err(|error| failed(&with_causes(&error.without_url())))?;
+    match response.status() {
+        StatusCode::OK => {}
+        StatusCode::NOT_FOUND => return Ok(None),
+        status => return Err(failed(&status)),
+    }
+    let mut bytes = Vec::new();
+    loop {
+        let chunk = response.chunk().await;
+        let Some(chunk) = chunk.map_err(|error| failed(&with_causes(&error.without_url())))? else {
+            return Ok(Some(bytes));
+        };
+        bytes.extend_from_slice(&chunk);
+        if bytes.len() > ANSWER_BYTES {
+            return Err(failed(&format!("the answer has more than {ANSWER_BYTES} bytes")));
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The ClusterExtension controller: chooses a bundle, and makes a revision of it where the newest one is of something else.
+//!
+//! # Expected flow
+//! `observe` reads the package from the catalogs, and lets [`choose`] name a bundle. If the newest revision was not made from it, the
+//! bundle is pulled and rendered, and compared with the revision. `decide` creates the next revision, whose objects the ClusterObjectSet
+//! controller applies. `status` reports the revisions.
+//!
+//! # Guarantees
+//! - While the newest revision is of the chosen bundle and configuration, nothing is pulled or rendered.
+//! - A revision that is being rolled out is finished before the next one, unless it is stuck or its version is no longer wanted.
+//! - Nothing is written if a definition of the bundle would break stored objects, unless the extension allows it.
+
+mod choose;
+mod observe;
+mod revision;
+mod status;
+#[cfg(test)]
+mod test_env;
+#[cfg(test)]
+mod tests;
+pub mod triggers;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use go_compat::semver::Version;
+use k8s_openapi::api::core::v1::{ObjectReference, Secret};
+use kube::core::PartialObjectMeta;
+use kube::{Client, ResourceExt as _};
+use olm_api::extension_v1::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
+use olm_fbc::schema::DeprecationEntry;
+use olm_runtime::discovery::Discovery;
+use olm_runtime::driver::{Reconciler, StatusUpdate};
+use olm_runtime::error::ObserveError;
+use olm_runtime::event::regarding;
+use olm_runtime::outcome::Outcomes;
+use olm_runtime::plan::{Action, Guard, Plan, Target};
+use olm_runtime::store::{Index, Store};
+use olm_runtime::{NamespacedName, Timestamp, clock};
+use serde_json::json;
+
+use self::choose::Chosen;
+use crate::apply::revisions::{RevisionDecision, own_secrets};
+use crate::bundle_images::BundleImages;
+use crate::catalog_content::CatalogContents;
+use crate::reads::Reads;
+use crate::render::Bundle;
+use crate::resolve::PackageContent;
+
+/// Finalizers that upstream's program sets. Nothing needs them here: owner references delete the revisions.
+const OBSOLETE_FINALIZERS: [&str; 2] = [
+    "olm.operatorframework.io/cleanup-unpack-cache",
+    "olm.operatorframework.io/cleanup-contentmanager-cache",
+];
+
+/// Name of a ClusterCatalog, and of a package.
+type PackageKey = (String, String);
+
+/// The controller of ClusterExtensions.
+pub struct ClusterExtensions {
+    /// All ClusterExtensions.
+    extensions: Store<ClusterExtension>,
+    /// All ClusterCatalogs.
+    catalogs: Store<ClusterCatalog>,
+    /// All ClusterObjectSets by the extension they belong to.
+    revisions: Index<ClusterObjectSet>,
+    /// Secrets with objects of revisions.
+    secrets: Store<PartialObjectMeta<Secret>>,
+    contents: Arc<dyn CatalogContents>,
+    /// Packages that were read; `None` for those that the catalog does not have.
+    packages: Reads<PackageKey, Option<Arc<PackageContent>>>,
+    images: Arc<dyn BundleImages>,
+    /// Bundles by image, until their revision is made.
+    bundles: Reads<String, Arc<Bundle>>,
+    client: Client,
+    discovery: Discovery,
+    /// Namespace of the Secrets of revisions.
+    system_namespace: Arc<str>,
+    /// Version of OpenShift that the cluster runs.
+    openshift: Option<Version>,
+}
+
+/// An extension, and the input of decisions about it.
+#[derive(Debug, Clone)]
+pub struct Observed {
+    extension: Arc<ClusterExtension>,
+    /// All revisions.
+    revisions: Vec<Arc<ClusterObjectSet>>,
+    /// Secrets with their objects.
+    secrets: Vec<Arc<PartialObjectMeta<Secret>>>,
+    /// Deprecations of the package; `None` if no catalog was read.
+    deprecations: Option<Vec<DeprecationEntry>>,
+    step: Step,
+}
+
+/// How far the extension is.
+#[derive(Debug, Clone)]
+enum Step {
+    /// It is being deleted.
+    Deleted,
+    /// A catalog or a bundle is being read. The extension is reconciled again afterwards.
+    Reading,
+    /// No bundle was chosen.
+    Unresolved(Refusal),
+    /// The newest revision is of the chosen bundle, or it is to be.
+    Revision(RevisionDecision),
+    /// There is no revision of the chosen bundle.
+    Refused(Chosen, Refusal),
+}
+
+/// Why an extension cannot get further.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Refusal {
+    text: String,
+    /// The configuration does not fit the bundle: only a user can help.
+    is_configuration: bool,
+    /// The same attempt may succeed later, and no change wakes the extension.
+    is_repeated: bool,
+}
+
+/// Attempts that failed with the same text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failures {
+    text: String,
+    count: u32,
+}
+
+/// State for `status`: the failures before this reconcile.
+pub struct Verdict(Option<Failures>);
+
+#[async_trait]
+impl Reconciler for ClusterExtensions {
+    type Key = NamespacedName;
+    type Observed = Observed;
+    type Verdict = Verdict;
+    type Memory = Failures;
+
+    const NAME: &'static str = "cluster-extension";
+
+    fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
+        regarding(&self.extensions, key)
+    }
+
+    async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
+        let Some(extension) = self.extensions.get_key(key) else {
+            return Ok(None);
+        };
+        Box::pin(self.read(key, extension)).await.map(Some)
+    }
+
+    fn unobserved(&self, key: &NamespacedName, error: &ObserveError) -> Option<Action> {
+        let extension = self.extensions.get_key(key)?;
+        status::unobserved(&extension, &error.to_string(), clock::now())
+    }
+
+    fn decide(observed: &Observed, memory: Option<&Failures>, _now: Timestamp) -> (Plan, Verdict) {
+        (decide(observed), Verdict(memory.cloned()))
+    }
+
+    fn status(
+        observed: &Observed,
+        verdict: Verdict,
+        outcomes: &Outcomes,
+        now: Timestamp,
+    ) -> StatusUpdate<Failures> {
+        status::status(observed, verdict, outcomes, now)
+    }
+}
+
+/// Returns the writes: of the next revision, and of the owners of its Secrets.
+fn decide(observed: &Observed) -> Plan {
+    let mut plan = Plan::default();
+    match &observed.step {
+        Step::Deleted => {
+            plan.actions
+                .extend(without_obsolete_finalizers(&observed.extension));
+            return plan;
+        }
+        Step::Revision(RevisionDecision::New { actions, .. } | RevisionDecision::Unchanged { actions }) => {
+            plan.actions.clone_from(actions);
+        }
+        Step::Reading | Step::Unresolved(_) | Step::Refused(..) => {}
+    }
+    for revision in &observed.revisions {
+        let name = revision.name_any();
+        let is_of = |secret: &&Arc<PartialObjectMeta<Secret>>| {
+            secret.labels().get(olm_api::labels::REVISION_NAME) == Some(&name)
+        };
+        let secrets = observed.secrets.iter().filter(is_of);
+        let secrets: Vec<_> = secrets.map(|secret| secret.metadata.clone()).collect();
+        plan.actions.extend(own_secrets(revision, &secrets));
+    }
+    plan
+}
+
+/// Returns the patch that removes the finalizers of upstream's program from an extension that is being deleted.
+fn without_obsolete_finalizers(extension: &ClusterExtension) -> Option<Action> {
+    let mut finalizers = extension.metadata.finalizers.clone()?;
+    let before = finalizers.len();
+    finalizers.retain(|finalizer| !OBSOLETE_FINALIZERS.contains(&finalizer.as_str()));
+    if finalizers.len() == before {
+        return None;
+    }
+    // The list is replaced as a whole, so those of others must be known.
+    let guard = Guard {
+        uid: extension.metadata.uid.clone(),
+        resource_version: extension.metadata.resource_version.clone(),
+    };
+    let target = Target::cluster::<ClusterExtension>(&extension.name_any());
+    let patch = json!({"metadata": {"finalizers": finalizers}});
+    Some(Action::patch(target, patch, guard))
+}

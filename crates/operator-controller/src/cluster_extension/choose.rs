@@ -1,0 +1,140 @@
+//! Chooses the bundle of an extension: of the revision that is being rolled out, of the catalogs, or the installed one. Pure.
+
+use std::sync::Arc;
+
+use go_compat::semver::Version;
+use kube::ResourceExt as _;
+use olm_api::extension_v1::{BundleMetadata, CatalogFilter, ClusterObjectSet};
+use olm_api::labels;
+use olm_fbc::schema::DeprecationEntry;
+
+use crate::apply::revisions::{is_stuck, revision_states};
+use crate::resolve::{
+    Catalog, Request, ResolveError, Resolved, is_in_range, keeps_installed, resolve, selects, version_text,
+};
+
+/// A bundle to install or to keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Chosen {
+    pub(super) name: String,
+    /// Version and release.
+    pub(super) version: String,
+    pub(super) image: String,
+    pub(super) package: String,
+}
+
+impl Chosen {
+    /// Returns the bundle of a revision.
+    pub(super) fn of_revision(revision: &ClusterObjectSet) -> Self {
+        let annotation = |key: &str| revision.annotations().get(key).cloned().unwrap_or_default();
+        Self {
+            name: annotation(labels::EXTENSION_BUNDLE_NAME),
+            version: annotation(labels::EXTENSION_BUNDLE_VERSION),
+            image: annotation(labels::EXTENSION_BUNDLE_REFERENCE),
+            package: annotation(labels::EXTENSION_PACKAGE_NAME),
+        }
+    }
+
+    fn of_catalog(resolved: &Resolved, package: &str) -> Self {
+        Self {
+            name: resolved.bundle.name().to_owned(),
+            version: version_text(&resolved.version),
+            image: resolved.bundle.bundle.image.clone(),
+            package: package.to_owned(),
+        }
+    }
+
+    /// Returns name and version, as in the status.
+    pub(super) fn metadata(&self) -> BundleMetadata {
+        BundleMetadata {
+            name: self.name.clone(),
+            version: self.version.clone(),
+            ..BundleMetadata::default()
+        }
+    }
+}
+
+/// The chosen bundle, or the error to report.
+#[derive(Debug)]
+pub(super) struct Choice {
+    pub(super) bundle: Result<Chosen, ResolveError>,
+    /// Deprecations of the package; `None` if no catalog was read.
+    pub(super) deprecations: Option<Vec<DeprecationEntry>>,
+}
+
+/// Revisions of an extension that matter for the choice.
+#[derive(Debug)]
+pub(super) struct Active<'a> {
+    /// Newest revision that was rolled out.
+    pub(super) installed: Option<&'a Arc<ClusterObjectSet>>,
+    /// Newer revisions, oldest first.
+    pub(super) rolling_out: Vec<&'a Arc<ClusterObjectSet>>,
+}
+
+/// Returns the active revisions.
+pub(super) fn active(revisions: &[Arc<ClusterObjectSet>]) -> Active<'_> {
+    let states = revision_states(revisions);
+    let installed = states.installed.map_or(0, |set| set.spec.revision);
+    // Those that are older are about to be archived.
+    let newer = states
+        .rolling_out
+        .into_iter()
+        .filter(|set| set.spec.revision > installed);
+    Active {
+        rolling_out: newer.collect(),
+        installed: states.installed,
+    }
+}
+
+impl Active<'_> {
+    /// Returns the newest revision that is being rolled out, if its version is wanted.
+    fn wanted_rollout(&self, filter: &CatalogFilter) -> Option<&ClusterObjectSet> {
+        let newest = self.rolling_out.last()?;
+        is_in_range(filter, &Chosen::of_revision(newest).metadata()).then_some(newest)
+    }
+
+    /// Returns the bundle of the rollout to finish before anything else; `None` if the catalogs decide.
+    pub(super) fn rollout(&self, filter: &CatalogFilter) -> Option<Choice> {
+        let newest = self.wanted_rollout(filter)?;
+        (!is_stuck(newest)).then(|| Choice {
+            bundle: Ok(Chosen::of_revision(newest)),
+            deprecations: None,
+        })
+    }
+
+    /// Chooses among the bundles of the catalogs. If none fits, the rollout goes on, or the installed bundle is kept without catalogs.
+    pub(super) fn choose(
+        &self,
+        filter: &CatalogFilter,
+        openshift: Option<&Version>,
+        catalogs: &[Catalog],
+    ) -> Choice {
+        let installed = self.installed.map(|set| Chosen::of_revision(set));
+        let metadata = installed.as_ref().map(Chosen::metadata);
+        let request = Request {
+            filter,
+            installed: metadata.as_ref(),
+            openshift,
+        };
+        let resolution = resolve(&request, catalogs);
+        let bundle = match resolution.outcome {
+            Ok(resolved) => Ok(Chosen::of_catalog(&resolved, &filter.package_name)),
+            Err(error) => {
+                let selector = filter.selector.as_ref();
+                let is_selected = |catalog: &Catalog| selects(selector, &catalog.labels).unwrap_or(true);
+                let has_catalog = catalogs.iter().any(is_selected);
+                let rollout = self.wanted_rollout(filter).map(Chosen::of_revision);
+                let kept = installed.filter(|_| {
+                    metadata
+                        .as_ref()
+                        .is_some_and(|it| keeps_installed(filter, it, has_catalog))
+                });
+                rollout.or(kept).ok_or(error)
+            }
+        };
+        Choice {
+            bundle,
+            deprecations: resolution.deprecations,
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Reads what a decision about an extension needs: packages of catalogs, the chosen bundle, and definitions in the cluster.
+
+use std::sync::Arc;
+
+use go_compat::quote;
+use kube::core::{ApiResource, DynamicObject};
+use kube::{Api, ResourceExt as _};
+use olm_api::condition::{TRUE, cluster_catalog as of_catalog};
+use olm_api::extension_v1::{CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet};
+use olm_api::labels;
+use olm_runtime::NamespacedName;
+use olm_runtime::discovery::deadline;
+use olm_runtime::error::ObserveError;
+use olm_runtime::key::is_path_segment;
+use serde_json::Value;
+
+use super::choose::{Chosen, active};
+use super::revision::{RevisionError, compare, is_current, made_from};
+use super::{ClusterExtensions, Observed, Refusal, Step};
+use crate::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions, lookup_error};
+use crate::apply::phase::Phase;
+use crate::apply::revisions::RevisionDecision;
+use crate::render::CertificateProvider;
+use crate::resolve::{Catalog, PackageResult, selects};
+
+impl Refusal {
+    /// Returns the refusal of an attempt that may succeed later.
+    fn repeated(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            is_configuration: false,
+            is_repeated: true,
+        }
+    }
+}
+
+impl ClusterExtensions {
+    /// Reads everything about an extension.
+    pub(super) async fn read(
+        &self,
+        key: &NamespacedName,
+        extension: Arc<ClusterExtension>,
+    ) -> Result<Observed, ObserveError> {
+        let revisions = self.revisions.list(&key.name);
+        let of_extension = |secret: &kube::core::PartialObjectMeta<_>| {
+            secret.labels().get(labels::EXTENSION_OWNER_NAME) == Some(&key.name)
+        };
+        let mut observed = Observed {
+            secrets: self.secrets.list_where(of_extension),
+            extension: Arc::clone(&extension),
+            revisions,
+            deprecations: None,
+            step: Step::Reading,
+        };
+        if extension.metadata.deletion_timestamp.is_some() {
+            observed.step = Step::Deleted;
+            return Ok(observed);
+        }
+        let filter = extension.spec.source.catalog.clone().unwrap_or_default();
+        let active = active(&observed.revisions);
+        let choice = match active.rollout(&filter) {
+            Some(choice) => choice,
+            None => match self.catalogs(key, &filter) {
+                Some(catalogs) => active.choose(&filter, self.openshift.as_ref(), &catalogs),
+                None => return Ok(observed),
+            },
+        };
+        observed.deprecations = choice.deprecations;
+        observed.step = match choice.bundle {
+            Ok(chosen) => {
+                let installed = active.installed.map(|set| Chosen::of_revision(set));
+                Box::pin(self.step(key, &extension, &observed.revisions, chosen, installed.as_ref())).await?
+            }
+            Err(error) => Step::Unresolved(Refusal {
+                text: error.to_string(),
+                is_configuration: false,
+                // Most errors end with a change of a catalog or of the extension.
+                is_repeated: matches!(error, crate::resolve::ResolveError::Catalog { .. }),
+            }),
+        };
+        Ok(observed)
+    }
+
+    /// Returns the catalogs with the wanted package; `None` while one of them is being read.
+    fn catalogs(&self, key: &NamespacedName, filter: &CatalogFilter) -> Option<Vec<Catalog>> {
+        let found = self.catalogs.list();
+        self.packages
+            .retain(|(catalog, _)| found.iter().any(|known| known.name_any() == *catalog));
+        // All are asked for at once, before any answer is there.
+        let read: Vec<Option<Catalog>> = found
+            .iter()
+            .map(|catalog| self.catalog(key, filter, catalog))
+            .collect();
+        read.into_iter().collect()
+    }
+
+    fn catalog(
+        &self,
+        key: &NamespacedName,
+        filter: &CatalogFilter,
+        catalog: &ClusterCatalog,
+    ) -> Option<Catalog> {
+        let name = catalog.name_any();
+        let labels = catalog.labels().clone();
+        let is_switched_off = catalog.spec.is_switched_off();
+        let is_used = !is_switched_off && selects(filter.selector.as_ref(), &labels).unwrap_or(false);
+        let package = if is_used {
+            self.package(key, &name, &filter.package_name, catalog)?
+        } else {
+            PackageResult::Absent
+        };
+        Some(Catalog {
+            name,
+            labels,
+            priority: catalog.spec.priority.unwrap_or_default(),
+            is_switched_off,
+            package,
+        })
+    }
+
+    /// Returns the package as a catalog has it; `None` while it is being read.
+    fn package(
+        &self,
+        key: &NamespacedName,
+        name: &str,
+        package: &str,
+        catalog: &ClusterCatalog,
+    ) -> Option<PackageResult> {
+        let entry = (name.to_owned(), package.to_owned());
+        let Some((base, digest)) = served(catalog) else {
+            let had_none = matches!(self.packages.last(&entry), Some(None)) || never_had_content(catalog);
+            return Some(if had_none {
+                PackageResult::Absent
+            } else {
+                PackageResult::Unreadable(format!("catalog {} is not being served", quote(name)))
+            });
+        };
+        let contents = Arc::clone(&self.contents);
+        let (base, wanted) = (base.to_owned(), package.to_owned());
+        let read = async move {
+            let content = contents.package(&base, &wanted).await?;
+            Ok(content.map(Arc::new))
+        };
+        Some(match self.packages.want(&entry, digest, key, read)? {
+            Ok(Some(content)) => PackageResult::Found(content),
+            Ok(None) => PackageResult::Absent,
+            Err(error) => PackageResult::Unreadable(error),
+        })
+    }
+
+    /// Compares the chosen bundle with the newest revision. `installed` is the bundle that is installed.
+    async fn step(
+        &self,
+        key: &NamespacedName,
+        extension: &ClusterExtension,
+        revisions: &[Arc<ClusterObjectSet>],
+        chosen: Chosen,
+        installed: Option<&Chosen>,
+    ) -> Result<Step, ObserveError> {
+        let unchanged = Step::Revision(RevisionDecision::Unchanged { actions: Vec::new() });
+        if is_current(revisions, &made_from(extension, &chosen)) {
+            self.bundles.retain(|image| *image != chosen.image);
+            return Ok(unchanged);
+        }
+        let (images, image) = (Arc::clone(&self.images), chosen.image.clone());
+        let pull = async move { images.bundle(&image).await.map(Arc::new) };
+        let bundle = match self.bundles.want(&chosen.image, "", key, pull) {
+            None => return Ok(Step::Reading),
+            Some(Ok(bundle)) => bundle,
+            // What is installed stays as it is.
+            Some(Err(_)) if installed.is_some_and(|it| it.metadata() == chosen.metadata()) => {
+                return Ok(unchanged);
+            }
+            Some(Err(error)) => return Ok(Step::Refused(chosen, Refusal::repeated(error))),
+        };
+        let needs_certificates = !bundle.csv.spec.webhook_definitions.is_empty();
+        let certificates = if needs_certificates {
+            self.certificates().await?
+        } else {
+            None
+        };
+        let namespace = &self.system_namespace;
+        let compared = compare(
+            extension,
+            revisions,
+            &chosen,
+            &bundle,
+            certificates.as_ref(),
+            namespace,
+        );
+        let decision = match compared {
+            Ok(decision) => decision,
+            Err(error) => {
+                let refusal = Refusal {
+                    text: error.to_string(),
+                    is_configuration: matches!(&error, RevisionError::Render(error) if error.is_configuration()),
+                    // An issuer of certificates may come.
+                    is_repeated: needs_certificates && certificates.is_none(),
+                };
+                return Ok(Step::Refused(chosen, refusal));
+            }
+        };
+        if let RevisionDecision::New { phases, .. } = &decision
+            && extension.spec.checks_crd_upgrades()
+            && let Err(text) = self.check_definitions(phases).await
+        {
+            return Ok(Step::Refused(chosen, Refusal::repeated(text)));
+        }
+        Ok(Step::Revision(decision))
+    }
+
+    /// Checks the definitions of a revision against those in the cluster.
+    async fn check_definitions(&self, phases: &[Phase]) -> Result<(), String> {
+        let api = ApiResource::erase::<
+            k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+        >(&());
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &api);
+        let mut found: Vec<(Value, &Value)> = Vec::new();
+        for new in definitions(phases) {
+            let name = new["metadata"]["name"].as_str().unwrap_or_default();
+            if !is_path_segment(name) {
+                // Such a definition cannot exist. The API server says so when it is applied.
+                continue;
+            }
+            let what = format!("CustomResourceDefinition {name}");
+            let old = deadline(&what, api.get_opt(name)).await;
+            let old = old.map_err(|error| lookup_error(name, &error.to_string()))?;
+            if let Some(old) = old {
+                // An object that was decoded can be encoded.
+                found.push((serde_json::to_value(old).unwrap_or_default(), new));
+            }
+        }
+        let upgrades: Vec<CrdUpgrade<'_>> = found.iter().map(|(old, new)| CrdUpgrade { old, new }).collect();
+        check_upgrades(None, &upgrades)
+    }
+
+    /// Returns the issuer of certificates for webhooks. cert-manager is preferred, as by upstream.
+    async fn certificates(&self) -> Result<Option<CertificateProvider>, ObserveError> {
+        for (group, version, kind, provider) in [
+            (
+                "cert-manager.io",
+                "v1",
+                "Certificate",
+                CertificateProvider::CertManager,
+            ),
+            (
+                "config.openshift.io",
+                "v1",
+                "ClusterVersion",
+                CertificateProvider::OpenshiftServiceCa,
+            ),
+        ] {
+            if self.discovery.find_kind(group, version, kind).await?.is_some() {
+                return Ok(Some(provider));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Returns the URL of a catalog's content, and its digest; `None` if it is not served.
+fn served(catalog: &ClusterCatalog) -> Option<(&str, &str)> {
+    let status = catalog.status.as_ref()?;
+    let mut conditions = status.conditions.iter();
+    let is_served =
+        conditions.any(|condition| condition.type_ == of_catalog::SERVING && condition.status == TRUE);
+    let base = &status.urls.as_ref()?.base;
+    let digest = &status.resolved_source.as_ref()?.image.reference;
+    is_served.then_some((base.as_str(), digest.as_str()))
+}
+
+/// True if the catalog has failed before it served anything. So it has no package that could be missed.
+fn never_had_content(catalog: &ClusterCatalog) -> bool {
+    let conditions = || catalog.status.iter().flat_map(|status| status.conditions.iter());
+    let has_failed = |reason: &str| [of_catalog::RETRYING, of_catalog::BLOCKED].contains(&reason);
+    !conditions().any(|condition| condition.type_ == of_catalog::SERVING)
+        && conditions()
+            .any(|condition| condition.type_ == of_catalog::PROGRESSING && has_failed(&condition.reason))
+}

@@ -1,0 +1,252 @@
+//! Reports the state of an extension. Pure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt as _;
+use olm_api::condition::{FALSE, TRUE, cluster_extension as words, cluster_object_set as of_set};
+use olm_api::extension_v1::{
+    ClusterExtension, ClusterExtensionInstallStatus, ClusterExtensionStatus, ClusterObjectSet, RevisionStatus,
+};
+use olm_runtime::Timestamp;
+use olm_runtime::condition::{remove_condition, set_condition, stored_time};
+use olm_runtime::driver::StatusUpdate;
+use olm_runtime::outcome::Outcomes;
+use olm_runtime::plan::{Action, Requeue, Target, status_patch};
+
+use super::choose::{Active, Chosen, active};
+use super::{Failures, Observed, Refusal, Step, Verdict};
+use crate::condition::shortened;
+use crate::reads::FAILURE_LASTS;
+use crate::resolve::deprecation_conditions;
+
+/// Longest delay between two attempts.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
+
+/// Returns the patch of the status if it changes, and when to try again.
+pub(super) fn status(
+    observed: &Observed,
+    Verdict(failures): Verdict,
+    outcomes: &Outcomes,
+    now: Timestamp,
+) -> StatusUpdate<Failures> {
+    if matches!(observed.step, Step::Deleted | Step::Reading) {
+        return StatusUpdate {
+            memory: failures,
+            ..StatusUpdate::default()
+        };
+    }
+    let mut report = Report::new(&observed.extension, now);
+    let active = active(&observed.revisions);
+    report.revisions(&active);
+    report.deprecations(observed, &active);
+    let refusal = match &observed.step {
+        Step::Refused(chosen, refusal) => Some(Refusal {
+            text: of_bundle(chosen, &refusal.text),
+            ..refusal.clone()
+        }),
+        Step::Unresolved(refusal) => Some(refusal.clone()),
+        // The driver repeats a write that failed.
+        _ => outcomes.failure().map(|(_, failure)| Refusal {
+            text: format!("{}: {}", failure.action, failure.message),
+            is_configuration: false,
+            is_repeated: false,
+        }),
+    };
+    match &refusal {
+        Some(refusal) if refusal.is_configuration => {
+            report.set(
+                words::PROGRESSING,
+                FALSE,
+                words::INVALID_CONFIGURATION,
+                &refusal.text,
+            );
+        }
+        Some(refusal) => report.set(words::PROGRESSING, TRUE, words::RETRYING, &refusal.text),
+        None => report.progress(&active),
+    }
+    let failures = refusal
+        .filter(|refusal| refusal.is_repeated)
+        .map(|refusal| failures_with(failures, refusal.text));
+    StatusUpdate {
+        patches: Vec::from_iter(report.patch()),
+        requeue: failures.as_ref().map_or(Requeue::AwaitChange, requeue),
+        memory: failures,
+        ..StatusUpdate::default()
+    }
+}
+
+/// Returns the patch that reports an error of reading, unless it is reported already.
+pub(super) fn unobserved(extension: &ClusterExtension, error: &str, now: Timestamp) -> Option<Action> {
+    let mut report = Report::new(extension, now);
+    report.set(words::PROGRESSING, TRUE, words::RETRYING, error);
+    report.patch()
+}
+
+fn of_bundle(chosen: &Chosen, text: &str) -> String {
+    let (name, version) = (go_compat::quote(&chosen.name), go_compat::quote(&chosen.version));
+    format!("error for resolved bundle {name} with version {version}: {text}")
+}
+
+/// Counts another failure with this text.
+fn failures_with(before: Option<Failures>, text: String) -> Failures {
+    let same = before.filter(|failures| failures.text == text);
+    Failures {
+        count: same.map_or(0, |failures| failures.count.saturating_add(1)),
+        text,
+    }
+}
+
+/// The delay doubles with each failure.
+fn requeue(failures: &Failures) -> Requeue {
+    let delay = FAILURE_LASTS.saturating_mul(1 << failures.count.min(16));
+    Requeue::After {
+        delay: delay.min(LONGEST_BACKOFF),
+        reason: "retry",
+    }
+}
+
+/// A status that is being computed.
+struct Report<'a> {
+    extension: &'a ClusterExtension,
+    status: ClusterExtensionStatus,
+    now: Timestamp,
+}
+
+impl<'a> Report<'a> {
+    fn new(extension: &'a ClusterExtension, now: Timestamp) -> Self {
+        Self {
+            extension,
+            status: extension.status.clone().unwrap_or_default(),
+            now,
+        }
+    }
+
+    fn patch(&self) -> Option<Action> {
+        let extension = self.extension;
+        let target = Target::cluster::<ClusterExtension>(&extension.name_any());
+        let old = extension.status.clone().unwrap_or_default();
+        status_patch(target, extension.metadata.uid.as_deref(), &old, &self.status)
+    }
+
+    fn set(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
+        let condition = Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message: shortened(message),
+            last_transition_time: stored_time(self.now),
+            observed_generation: self.extension.metadata.generation,
+        };
+        set_condition(&mut self.status.conditions, condition);
+    }
+
+    /// Reports the installed bundle, and the revisions.
+    fn revisions(&mut self, active: &Active<'_>) {
+        let installed = active.installed.map(|revision| Chosen::of_revision(revision));
+        match &installed {
+            Some(bundle) => {
+                let message = words::installed_message(&bundle.image);
+                self.set(words::INSTALLED, TRUE, words::SUCCEEDED, &message);
+            }
+            None => {
+                let newest = active.rolling_out.last();
+                let progressing = newest.and_then(|revision| condition(revision, of_set::PROGRESSING));
+                let is_retrying = progressing.is_some_and(|found| found.reason == of_set::RETRYING);
+                let reason = if newest.is_some() && !is_retrying {
+                    words::ABSENT
+                } else {
+                    words::FAILED
+                };
+                self.set(words::INSTALLED, FALSE, reason, words::NOT_INSTALLED_MESSAGE);
+            }
+        }
+        match active
+            .installed
+            .and_then(|revision| condition(revision, of_set::AVAILABLE))
+        {
+            Some(available) => self.mirror(available),
+            None => remove_condition(&mut self.status.conditions, of_set::AVAILABLE),
+        }
+        self.status.install = installed.map(|bundle| ClusterExtensionInstallStatus {
+            bundle: bundle.metadata(),
+            ..ClusterExtensionInstallStatus::default()
+        });
+        let installed = active.installed.map(|revision| revision_status(revision, &[]));
+        let types = [of_set::AVAILABLE, of_set::PROGRESSING];
+        let rolling_out = active.rolling_out.iter().map(|revision| {
+            let generation = self.extension.metadata.generation;
+            let mut status = revision_status(revision, &types);
+            for condition in status.conditions.iter_mut() {
+                condition.observed_generation = generation;
+            }
+            status
+        });
+        let all: Vec<RevisionStatus> = installed.into_iter().chain(rolling_out).collect();
+        self.status.active_revisions = all.into();
+    }
+
+    /// Reports the progress of the newest revision.
+    fn progress(&mut self, active: &Active<'_>) {
+        let newest = active.rolling_out.last().or(active.installed.as_ref());
+        let progressing = newest.and_then(|revision| condition(revision, of_set::PROGRESSING));
+        match progressing {
+            Some(found) if found.reason != of_set::REASON_SUCCEEDED => self.mirror(found),
+            Some(_) => self.set(
+                words::PROGRESSING,
+                TRUE,
+                words::SUCCEEDED,
+                words::SUCCEEDED_MESSAGE,
+            ),
+            // The revision was created just now.
+            None => {}
+        }
+    }
+
+    fn mirror(&mut self, condition: &Condition) {
+        let Condition {
+            type_,
+            status,
+            reason,
+            message,
+            ..
+        } = condition;
+        self.set(type_, status, reason, message);
+    }
+
+    fn deprecations(&mut self, observed: &Observed, active: &Active<'_>) {
+        let catalog = observed.extension.spec.source.catalog.as_ref();
+        let channels = catalog
+            .map(|catalog| catalog.channels.as_slice())
+            .unwrap_or_default();
+        let installed = active
+            .installed
+            .map(|revision| Chosen::of_revision(revision).name);
+        let conditions =
+            deprecation_conditions(channels, installed.as_deref(), observed.deprecations.as_deref());
+        for it in conditions {
+            self.set(it.type_, it.status, it.reason, &it.message);
+        }
+    }
+}
+
+fn condition<'a>(revision: &'a Arc<ClusterObjectSet>, type_: &str) -> Option<&'a Condition> {
+    let status = revision.status.as_ref()?;
+    status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == type_)
+}
+
+/// Returns the entry of a revision with its conditions of these types.
+fn revision_status(revision: &Arc<ClusterObjectSet>, types: &[&str]) -> RevisionStatus {
+    let conditions = types
+        .iter()
+        .filter_map(|type_| condition(revision, type_).cloned());
+    RevisionStatus {
+        name: revision.name_any(),
+        conditions: conditions.collect::<Vec<_>>().into(),
+        ..RevisionStatus::default()
+    }
+}

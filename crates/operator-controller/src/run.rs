@@ -1,0 +1,71 @@
+//! Connects both controllers to the cluster, and runs them. No decisions.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use kube::Client;
+use olm_api::extension_v1::ClusterObjectSet;
+use olm_runtime::driver::Runner;
+use olm_runtime::metrics::Metrics;
+use olm_runtime::queue::Queue;
+use olm_runtime::store::{Store, StoreSet, Watch};
+use olm_runtime::{NamespacedName, client, process};
+use tokio::task::JoinSet;
+
+use crate::apply::object_set::triggers as of_sets;
+use crate::args::{Args, METRICS};
+use crate::bundle_images::RegistryBundles;
+use crate::catalog_content::ServedContents;
+use crate::cluster_extension::triggers::{self as of_extensions, Sources};
+
+/// Name of the Lease, as upstream's.
+const LEASE: &str = "9c4404e7.operatorframework.io";
+
+/// Runs until SIGTERM or SIGINT.
+///
+/// # Errors
+/// The API server's client cannot be configured, the folder for layers cannot be used, or an address is not available.
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let metrics = Metrics::registered()?;
+    let unacknowledged = args.leader_election.unacknowledged();
+    let client = client::connect(args.common.kubeconfig.as_deref(), unacknowledged, &metrics).await?;
+    let folder = &args.cache_path;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot use {}", folder.display()))?;
+    let sources = Sources {
+        contents: Arc::new(ServedContents::new(args.catalogd_cas_dir())),
+        images: Arc::new(RegistryBundles::new(
+            args.registries.registry(&client),
+            folder.clone(),
+        )),
+        openshift: args.openshift(),
+    };
+    let own = client.default_namespace().to_owned();
+    let (set, start) = controllers(&client, args.system_namespace(&own), sources);
+    let candidacy = args.leader_election.candidacy(LEASE, &own);
+    let endpoints = args.serving.endpoints(METRICS);
+    Ok(process::run(client, set, endpoints, metrics, candidacy, start).await?)
+}
+
+/// Returns the stores, connected to the queues, and the function that starts the controllers when this process leads. Secrets of
+/// revisions are in `system_namespace`. Must be called within a runtime.
+pub fn controllers(
+    client: &Client,
+    system_namespace: &str,
+    sources: Sources,
+) -> (StoreSet, impl FnOnce(&Runner) -> JoinSet<()> + use<>) {
+    let mut set = StoreSet::new();
+    let revisions: Store<ClusterObjectSet> = set.add(Watch::new(client));
+    let (of_revisions, of_all): (Queue<NamespacedName>, Queue<NamespacedName>) = (Queue::new(), Queue::new());
+    let filled = (of_revisions.clone(), of_all.clone());
+    set.fills(move || filled.0.held() + filled.1.held());
+    let extensions =
+        of_extensions::register(&mut set, client, &revisions, &of_all, system_namespace, sources);
+    let sets = of_sets::register(&set, client, &revisions, &of_revisions, system_namespace);
+    let start = move |runner: &Runner| {
+        let mut workers = JoinSet::new();
+        sets(runner, &mut workers);
+        extensions(runner, &mut workers);
+        workers
+    };
+    (set, start)
+}
