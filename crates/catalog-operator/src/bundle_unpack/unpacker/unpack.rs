@@ -1,4 +1,11 @@
-//! One unpack, from the request until the bundle is stored or its failure forgotten.
+//! One unpack: the task that turns a request into a bundle on disk, or into a failure.
+//!
+//! The task runs attempts until one succeeds, its error is permanent, the deadline of the subscribers has
+//! passed, or there are no subscribers any more. An attempt of this process waits in the queues of all
+//! subscribers' namespaces, then fetches, checks and stores the bundle; if it is slow, it makes room for others.
+//! If only a node may succeed, a Job pulls the image, while this process retries, and the first result counts.
+//! With the result the entry's state changes, and the subscribers are triggered. After a failure the task stays
+//! to trigger each of them at its retry time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -78,22 +85,17 @@ impl Unpack {
         loop {
             let by_jobs_alone = self.shared.jobs.as_ref().is_some_and(UnpackJobs::is_only_way);
             // A Job cannot pull a bundle whose manifests are in the catalog.
-            let result = if by_jobs_alone && self.key.inline.is_none() {
+            let attempted = if by_jobs_alone && self.key.inline.is_none() {
                 None
             } else {
-                // Waiting for other namespaces does not count towards this unpack's deadline.
-                let waits_since = Instant::now();
-                let permit = self.ticket().permit().await;
-                waited = waited.saturating_add(waits_since.elapsed());
                 let elapsed = started.elapsed().saturating_sub(waited);
-                Some(tokio::select! {
-                    result = self.attempt(elapsed) => result,
-                    error = self.make_room(permit) => Err(error),
-                })
+                let (result, wait) = self.attempt_in_turn(elapsed).await;
+                // Waiting for other namespaces does not count towards this unpack's deadline.
+                waited = waited.saturating_add(wait);
+                Some(result)
             };
             let elapsed = || started.elapsed().saturating_sub(waited);
-            let Some(result) = self.or_by_job(result, attempt, elapsed()).await else {
-                tracing::info!(image = %self.key.image, "bundle request cancelled: no Subscription needs it");
+            let Some(result) = self.or_by_job(attempted, attempt, elapsed()).await else {
                 return;
             };
             let error = match result {
@@ -110,7 +112,6 @@ impl Unpack {
                 Next::GoOn(pause) => {
                     self.note_trouble(error);
                     if !self.is_wanted() {
-                        tracing::info!(image = %self.key.image, "bundle request cancelled: no Subscription needs it");
                         return;
                     }
                     tokio::time::sleep(pause).await;
@@ -137,6 +138,7 @@ impl Unpack {
             .retain(|_, asked| asked.reminded.is_none_or(|at| since(at) < ANSWER_WITHIN));
         if entry.waiters.is_empty() {
             entries.remove(&self.key);
+            tracing::info!(image = %self.key.image, "bundle request cancelled: no Subscription needs it");
             return false;
         }
         let mut silent = BTreeSet::new();
@@ -149,11 +151,6 @@ impl Unpack {
         drop(entries);
         self.shared.tell(&silent);
         true
-    }
-
-    /// Returns a slot in the queues for an attempt of this process.
-    fn ticket(&self) -> Ticket {
-        self.line_up(&self.shared.permits, |entry, place| entry.place = Some(place))
     }
 
     /// Returns a slot in the queues of all namespaces that wait for the bundle; later subscribers join it
@@ -171,6 +168,20 @@ impl Unpack {
         let ticket = permits.ticket(namespaces);
         note(entry, ticket.place());
         ticket
+    }
+
+    /// Waits for a permit, then runs one attempt, `elapsed` after the start of the unpack. Returns its result,
+    /// and the time of the wait.
+    async fn attempt_in_turn(&self, elapsed: Duration) -> (Result<StoredBundle, UnpackError>, Duration) {
+        let since = Instant::now();
+        let ticket = self.line_up(&self.shared.permits, |entry, place| entry.place = Some(place));
+        let permit = ticket.permit().await;
+        let waited = since.elapsed();
+        let result = tokio::select! {
+            result = self.attempt(elapsed) => result,
+            error = self.make_room(permit) => Err(error),
+        };
+        (result, waited)
     }
 
     /// Holds the permit of an attempt, and releases it when the attempt is slow and gets a permit for slow
@@ -195,7 +206,7 @@ impl Unpack {
         }
     }
 
-    /// Runs one attempt, `elapsed` after the start of the unpack.
+    /// Fetches, checks and stores the bundle, `elapsed` after the start of the unpack.
     async fn attempt(&self, elapsed: Duration) -> Result<StoredBundle, UnpackError> {
         let image = &self.key.image;
         let deadline = self.deadline();
@@ -225,8 +236,8 @@ impl Unpack {
         }
     }
 
-    /// Checks that the result of `read` is the requested bundle, and stores it. A large one takes seconds, so this
-    /// runs beside the thread of reconciles and watches.
+    /// Checks that the result of `read` is the requested bundle, and stores it. A large one takes seconds, so
+    /// this runs beside the thread of reconciles and watches.
     pub(super) async fn store(
         &self,
         is_pulled: bool,
@@ -276,7 +287,7 @@ impl Unpack {
                 Ok(vouched) => vouched,
                 Err(error) => return Some(Err(error)),
             };
-            let permit = Waiters::ticket(self, &self.shared.readers).permit().await;
+            let permit = self.ticket(&self.shared.readers).permit().await;
             let read = move || {
                 // Held until the end, even without subscribers.
                 let _permit = permit;
@@ -298,14 +309,9 @@ impl Unpack {
     async fn try_again(&self) -> Result<StoredBundle, UnpackError> {
         loop {
             tokio::time::sleep(retry::AFTER_REFUSAL).await;
-            let permit = self.ticket().permit().await;
-            let result = tokio::select! {
-                result = self.attempt(Duration::ZERO) => result,
-                error = self.make_room(permit) => Err(error),
-            };
-            match result {
-                Err(error) if error.class.is_for_nodes() || error.class.is_passing() => {}
-                result => return result,
+            match self.attempt_in_turn(Duration::ZERO).await {
+                (Err(error), _) if error.class.is_for_nodes() || error.class.is_passing() => {}
+                (result, _) => return result,
             }
         }
     }
