@@ -65,7 +65,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = UnpackMode::Auto)]
     pub unpack: UnpackMode,
 
-    /// Folder that keeps what was read of bundle images; without it nothing outlives the process.
+    /// Folder of unpacked bundles; without it a temporary one, which the process removes at its end.
     #[arg(long, value_name = "DIR")]
     pub unpack_cache: Option<PathBuf>,
 

@@ -1,4 +1,4 @@
-//! Bundles: fetched by this process, checked, and kept as long as they are needed.
+//! Bundles: fetched by this process, checked, and kept on disk.
 //!
 //! Upstream starts a Job for each bundle and stores the content in a ConfigMap. Here the image is pulled in
 //! process, so there is no pod to wait for and no size limit (decision record 0003). If only a node can pull
@@ -6,10 +6,10 @@
 //!
 //! # Expected flow
 //! Resolution calls [`Unpacker::request`] for each bundle of a solution and gets a state at once: ready,
-//! unpacking, or failed. When that state changes, the subscriber is triggered. The InstallPlan reconciler
-//! requests the bundle again, by digest, when it executes the plan. By then the content is in memory or in
-//! the cache on disk, or is fetched again. A bundle without an image is fetched once from its catalog in the
-//! same way, because a plan contains its manifests.
+//! unpacking, or failed. When that state changes, the subscriber is triggered. A reconcile reads the content of
+//! an available bundle from disk ([`bundle_store`]). The InstallPlan reconciler requests the bundle again, by
+//! digest, when it executes the plan; if its file is removed by then, it is fetched again. A bundle without an
+//! image is fetched from its catalog in the same way, because a plan contains its manifests.
 //!
 //! # Guarantees
 //! - A tag is resolved once per unpack; all later steps use the digest ([`UnpackedBundle::image`]).
@@ -19,29 +19,26 @@
 //! - A catalog's credentials are only used for images that the catalog names, and access of one catalog
 //!   grants nothing to another. Content on disk is only returned to a catalog after its registry has accepted
 //!   the catalog's own secrets for the image ([`access`]).
-//! - Bundles in memory have a limit in bytes. A bundle that a waiting reconcile needs is kept until the
-//!   reconcile has read it ([`unpacker::eviction`]).
-//! - A bundle that a Job unpacked is only for its catalog, and is not stored on disk.
-//! - Namespaces take turns. None uses more than half of the fetches or displaces another's content on disk.
+//! - Memory contains a bundle only while a reconcile reads it. Bundles on disk have a limit in bytes.
+//! - A bundle that a Job unpacked is only for its catalog.
+//! - Namespaces take turns. None uses more than half of the fetches, or displaces what another uses on disk.
 
 pub(crate) mod access;
-pub(crate) mod bundle_cache;
+pub(crate) mod bundle_store;
 pub(crate) mod config_map;
 pub(crate) mod content;
 pub(crate) mod error;
 pub(crate) mod image_source;
 pub(crate) mod job;
-pub(crate) mod packed;
 pub(crate) mod preflight;
 pub(crate) mod pull_secrets;
-pub(crate) mod reading;
 pub(crate) mod retry;
 pub(crate) mod unpacker;
 
+pub(crate) use bundle_store::{BundleStore, StoredBundle};
 pub(crate) use content::UnpackedBundle;
 pub use error::UnpackError;
 pub(crate) use image_source::ImageBundleSource;
-pub(crate) use packed::PackedBundle;
 pub(crate) use unpacker::{
     BundleSource, InlineBundle, Known, UnpackRequest, UnpackState, Unpacker, UnpackerConfig, Waiter,
 };

@@ -1,54 +1,55 @@
 //! Labels that make what a plan brings a component of its package's Operator (`docs/reference/operators.md`), there from its
 //! creation: written later each would be a request of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::labels;
-use olm_api::v1alpha1::{BundleLookup, InstallPlan, Step};
+use olm_api::v1alpha1::{BundleLookup, InstallPlan, Step, StepResource};
 use olm_fbc::property::{PackageProperty, Property, Typed};
 use serde::Deserialize;
 
 use crate::manifest::Manifest;
 use crate::step_kind::StepKind;
 
-/// The package of each ClusterServiceVersion that these steps bring, by its name, as far as they say it: of a bundle image its lookup
-/// does, of a bundle that the catalog carries itself the step.
-pub(crate) fn packages(steps: &[Step], lookups: &[BundleLookup]) -> BTreeMap<String, PackageProperty> {
-    let of_images = lookups.iter().filter_map(|lookup| {
-        let package = package_among(lookup.properties.as_deref()?)?;
-        Some((lookup.identifier.clone(), package))
-    });
-    let mut packages: BTreeMap<_, _> = of_images.collect();
-    for step in steps {
-        let resource = &step.resource;
-        let is_csv = StepKind::of(&resource.kind) == Some(StepKind::ClusterServiceVersion);
-        if is_csv && !packages.contains_key(&resource.name) {
-            let package = resource.manifest.as_deref().and_then(package_in);
-            packages.extend(package.map(|package| (resource.name.clone(), package)));
-        }
-    }
-    packages
+/// Returns the package of a ClusterServiceVersion that these steps bring. For a bundle image, its lookup has the package; for a bundle
+/// in the catalog itself, the step. `None` if neither has it.
+pub(crate) fn package_of(csv: &str, steps: &[Step], lookups: &[BundleLookup]) -> Option<PackageProperty> {
+    let mut lookups = lookups.iter().filter(|lookup| lookup.identifier == csv);
+    let of_image = lookups.find_map(|lookup| package_among(lookup.properties.as_deref()?));
+    let mut resources = csv_steps(steps).filter(|resource| resource.name == csv);
+    of_image.or_else(|| resources.find_map(|resource| package_in(resource.manifest.as_deref()?)))
 }
 
-/// The label for what these steps bring to `namespace`, by ClusterServiceVersion.
+/// Returns the label for what these steps bring to `namespace`, by ClusterServiceVersion.
 pub(crate) fn labels_of(
     steps: &[Step],
     lookups: &[BundleLookup],
     namespace: &str,
 ) -> BTreeMap<String, String> {
-    let packages = packages(steps, lookups).into_iter();
-    packages
-        .filter_map(|(csv, package)| Some((csv, labels::component_label(&package.package_name, namespace)?)))
-        .collect()
+    let of_images = lookups.iter().map(|lookup| lookup.identifier.as_str());
+    let csvs: BTreeSet<&str> = of_images
+        .chain(csv_steps(steps).map(|resource| resource.name.as_str()))
+        .collect();
+    let labels = csvs.into_iter().filter_map(|csv| {
+        let package = package_of(csv, steps, lookups)?;
+        let label = labels::component_label(&package.package_name, namespace)?;
+        Some((csv.to_owned(), label))
+    });
+    labels.collect()
 }
 
-/// The same of a plan.
+/// The labels for what a plan brings.
 pub(crate) fn labels_of_plan(plan: &InstallPlan) -> BTreeMap<String, String> {
     let namespace = plan.metadata.namespace.as_deref().unwrap_or_default();
     match &plan.status {
         Some(status) => labels_of(&status.plan, &status.bundle_lookups, namespace),
         None => BTreeMap::new(),
     }
+}
+
+fn csv_steps(steps: &[Step]) -> impl Iterator<Item = &StepResource> {
+    let resources = steps.iter().map(|step| &step.resource);
+    resources.filter(|resource| StepKind::of(&resource.kind) == Some(StepKind::ClusterServiceVersion))
 }
 
 fn package_in(manifest: &str) -> Option<PackageProperty> {

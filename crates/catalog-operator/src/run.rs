@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use crate::args::{Args, UnpackMode};
 use crate::bundle_unpack::job::objects::JobSettings;
 use crate::bundle_unpack::job::{JobStores, UnpackJobReconciler, UnpackJobs};
-use crate::bundle_unpack::{BundleSource, ImageBundleSource, Unpacker, UnpackerConfig};
+use crate::bundle_unpack::{BundleSource, BundleStore, ImageBundleSource, Unpacker, UnpackerConfig};
 use crate::catalog_manifests::BundleSources;
 use crate::catalog_source::CatalogSourceReconciler;
 use crate::catalog_source::connection::{Connections, Dial, Tcp};
@@ -233,10 +233,12 @@ fn build_services(
         Arc::new(RegistryTags::new(client.clone(), catalogs, registries))
     });
     let polls = ImagePolls::new(tags, wiring::catalog_polled(queues));
+    let store = Arc::new(BundleStore::new(args.unpack_cache.clone()));
     let bundles = outside.bundles.unwrap_or_else(|| {
-        let cache = args.unpack_cache.clone();
-        let source = ImageBundleSource::new(client.clone(), stores.sources.clone(), registries, cache);
-        Arc::new(source.with_spool(args.unpack_spool.clone()))
+        let spool = args.unpack_spool.clone().or_else(|| args.unpack_cache.clone());
+        let (catalogs, store) = (stores.sources.clone(), Arc::clone(&store));
+        let source = ImageBundleSource::new(client.clone(), catalogs, registries, spool, store);
+        Arc::new(source)
     });
     let config = UnpackerConfig {
         parallel: PARALLEL_UNPACKS,
@@ -247,7 +249,7 @@ fn build_services(
         images: bundles,
         catalogs: snapshots.clone(),
     });
-    let mut unpacker = Unpacker::new(bundles, config, figures.clone(), move |waiter| {
+    let mut unpacker = Unpacker::new(bundles, store, config, figures.clone(), move |waiter| {
         wiring::wake(&woken, waiter);
     });
     let unpack_jobs = build_unpack_jobs(args, client, stores, queues);

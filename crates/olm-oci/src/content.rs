@@ -19,24 +19,15 @@ pub struct ImageContent {
 }
 
 /// The wanted part of an image, decided by its labels.
-///
-/// The name is part of the cache's key, so two views with one name must want the same files.
 #[derive(Debug, Clone, Copy)]
 pub struct View {
-    name: &'static str,
     folders: fn(&BTreeMap<String, String>) -> Vec<String>,
 }
 
 impl View {
-    /// Returns a view called `name` (letters and dashes). `folders` maps labels to the wanted folders, as
-    /// paths from the root.
-    pub const fn new(name: &'static str, folders: fn(&BTreeMap<String, String>) -> Vec<String>) -> Self {
-        Self { name, folders }
-    }
-
-    /// Returns the view's name.
-    pub fn name(&self) -> &'static str {
-        self.name
+    /// Returns a view. `folders` maps labels to the wanted folders, as paths from the root.
+    pub const fn new(folders: fn(&BTreeMap<String, String>) -> Vec<String>) -> Self {
+        Self { folders }
     }
 
     /// Returns the folders wanted from an image with these labels.

@@ -3,7 +3,7 @@
 //! - [`Reference`], [`Digest`]: names.
 //! - [`RegistryConfig`], [`Credentials`]: the hosts of a registry, and the credentials for them.
 //!   [`ContainerTools`] and [`AuthPlaces`] find a user's configuration for podman, skopeo and Docker.
-//! - [`Puller`], [`Image`], [`ImageContent`], [`Limits`], [`Spool`], [`ContentCache`]: reading. [`PullError`]
+//! - [`Puller`], [`Image`], [`ImageContent`], [`Limits`], [`Spool`]: reading. [`PullError`]
 //!   reports the failure, its host, and whether a retry or another way can help.
 //! - [`ImageSpec`], [`ImageArchive`], [`Pusher`]: writing the same image from the same files every time, and
 //!   pushing it.
@@ -13,7 +13,6 @@
 mod archive;
 mod asked;
 mod auth;
-mod cache;
 mod config;
 mod containers;
 mod content;
@@ -37,7 +36,6 @@ mod write;
 
 pub use archive::ImageArchive;
 pub use auth::Credentials;
-pub use cache::ContentCache;
 pub use config::{Empty, ImageConfig, RootFs, RunConfig};
 pub use containers::ContainerTools;
 pub use content::{ImageContent, View};

@@ -18,7 +18,7 @@ const METADATA: &str = "metadata";
 const SPOOL_BYTES: u64 = 2 * Limits::BUNDLE.layer;
 
 /// The files of a bundle image that are read.
-const VIEW: View = View::new("bundle-v1", |labels| folders(labels).map(str::to_owned).to_vec());
+const VIEW: View = View::new(|labels| folders(labels).map(str::to_owned).to_vec());
 
 /// Where bundles come from.
 #[async_trait]

@@ -7,9 +7,9 @@ use flate2::read::GzDecoder;
 use olm_api::labels;
 use serde_json::Value;
 
+use super::bundle_store::BUNDLE_BYTES;
 use super::content::{UnpackedBundle, read_files};
 use super::error::{UnpackClass, UnpackError};
-use super::packed::BUNDLE_BYTES;
 use crate::object;
 
 /// Decodes the bundle in a ConfigMap. Entries that cannot be decoded are skipped, as upstream does. A large

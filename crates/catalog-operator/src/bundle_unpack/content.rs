@@ -24,16 +24,14 @@ const ANNOTATIONS: &str = "annotations.yaml";
 
 /// The files of a bundle image that are read: manifests and metadata. An image without labels is read
 /// completely, because only its `annotations.yaml` names the manifests folder.
-pub(crate) const VIEW: View = View::new("bundle", |image_labels| {
-    match image_labels.get(labels::bundle::MANIFESTS) {
-        Some(manifests) => {
-            let metadata = image_labels
-                .get(labels::bundle::METADATA)
-                .map_or(DEFAULT_METADATA, String::as_str);
-            vec![manifests.clone(), metadata.to_owned()]
-        }
-        None => vec![String::new()],
+pub(crate) const VIEW: View = View::new(|image_labels| match image_labels.get(labels::bundle::MANIFESTS) {
+    Some(manifests) => {
+        let metadata = image_labels
+            .get(labels::bundle::METADATA)
+            .map_or(DEFAULT_METADATA, String::as_str);
+        vec![manifests.clone(), metadata.to_owned()]
     }
+    None => vec![String::new()],
 });
 
 /// The objects of a bundle.

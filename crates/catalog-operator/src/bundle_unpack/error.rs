@@ -21,7 +21,7 @@ pub enum UnpackClass {
     DigestMismatch,
     /// This pod has no storage for a layer during its verification.
     Storage,
-    /// Other bundles use the available memory.
+    /// The unpacked bundle cannot be stored on disk.
     NoRoom,
     /// The bundle exceeds the size limit.
     TooLarge,
@@ -119,7 +119,7 @@ impl UnpackClass {
                 "give the pod of catalog-operator a writable volume with free space, and set a folder in it with --unpack-spool or --unpack-cache"
             }
             Self::NoRoom => {
-                "OLM retries; installing fewer operators at a time, or smaller bundles, needs less memory"
+                "give the pod of catalog-operator a writable volume with free space, and set a folder in it with --unpack-cache"
             }
             Self::TooLarge => "build the bundle image with manifests only",
             Self::Malformed => "build and push the bundle image again",

@@ -1,6 +1,5 @@
 //! The state of every requested bundle.
 
-pub(crate) mod eviction;
 mod unpack;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,13 +14,17 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use self::unpack::Unpack;
+use super::bundle_store::{BundleStore, StoredBundle};
 use super::content::UnpackedBundle;
 use super::error::{UnpackClass, UnpackError};
 use super::job::UnpackJobs;
-use super::packed::PackedBundle;
 use super::retry;
 use crate::fair_permits::{FairPermits, Place};
 use crate::metrics::Figures;
+
+/// Time without requests after which an available bundle is forgotten. The next request checks the catalog's
+/// access again. A reconcile may be delayed by a minute, and repeating a Job takes one.
+const KEEP_READY: Duration = Duration::from_secs(300);
 
 /// Source of bundles.
 #[async_trait]
@@ -101,8 +104,8 @@ pub enum UnpackState {
         /// Error of the last attempt; the unpack continues nevertheless.
         trouble: Option<UnpackError>,
     },
-    /// Available, as text.
-    Ready(Arc<PackedBundle>),
+    /// Available on disk. If it cannot be read, the next request unpacks it again.
+    Ready(StoredBundle),
     /// Not available now. The subscriber is triggered when it is time for another request.
     Failed {
         /// Reason of the failure.
@@ -149,6 +152,7 @@ pub struct Unpacker {
 
 struct Shared {
     source: Arc<dyn BundleSource>,
+    store: Arc<BundleStore>,
     /// Without it, no Jobs are used.
     jobs: Option<UnpackJobs>,
     config: UnpackerConfig,
@@ -190,21 +194,8 @@ struct Entry {
     /// Slot of another wait, such as for its Job.
     job_place: Option<Place>,
     last_used: Instant,
-    /// Namespace of the last request.
-    namespace: String,
-    /// Subscribers that were notified that the bundle is available and have not read it.
-    told: BTreeMap<Waiter, Notified>,
-    /// Subscribers that have read it, with the time.
-    readers: BTreeMap<Waiter, Instant>,
     /// Wakes the task of a failure when another subscriber joins.
     joined: Arc<Notify>,
-}
-
-/// Time of a request for a bundle, and time of the notification that it is available.
-#[derive(Debug, Clone, Copy)]
-struct Notified {
-    asked: Instant,
-    at: Instant,
 }
 
 /// Last request of a subscriber; its settings do not affect the others.
@@ -238,7 +229,7 @@ enum EntryState {
         /// Last failure. Subscribers whose retry time has not come see it until this attempt ends.
         before: Option<Failure>,
     },
-    Ready(Arc<PackedBundle>),
+    Ready(StoredBundle),
     Failed(Failure),
 }
 
@@ -251,10 +242,11 @@ impl fmt::Debug for Unpacker {
 }
 
 impl Unpacker {
-    /// Creates an unpacker that fetches from `source`, counts in `figures` and calls `wake` whenever a
-    /// returned state has changed. `wake` must not block.
+    /// Creates an unpacker that fetches from `source`, stores in `store`, counts in `figures` and calls `wake`
+    /// whenever a returned state has changed. `wake` must not block.
     pub(crate) fn new(
         source: Arc<dyn BundleSource>,
+        store: Arc<BundleStore>,
         config: UnpackerConfig,
         figures: Figures,
         wake: impl Fn(&Waiter) + Send + Sync + 'static,
@@ -263,6 +255,7 @@ impl Unpacker {
         Self {
             shared: Arc::new(Shared {
                 source,
+                store,
                 jobs: None,
                 config,
                 figures,
@@ -296,13 +289,16 @@ impl Unpacker {
             reminded: None,
         };
         let mut entries = self.shared.lock();
+        entries.retain(|_, entry| !entry.is_outdated(now));
+        if let Some(bundle) = entries
+            .iter_mut()
+            .find_map(|(known, entry)| entry.available(known, &key, now))
+        {
+            return UnpackState::Ready(bundle);
+        }
         let (mut waiters, mut before) = (BTreeMap::new(), None);
         if let Some(entry) = entries.get_mut(&key) {
             if let Some(state) = entry.answer(request, asked) {
-                if matches!(state, UnpackState::Ready(_)) {
-                    // Bundles that were needed until now may be evicted.
-                    eviction::shrink(&mut entries, now);
-                }
                 return state;
             }
             waiters = std::mem::take(&mut entry.waiters);
@@ -319,8 +315,7 @@ impl Unpacker {
             trouble: None,
             before,
         };
-        let namespace = request.waiter.namespace().to_owned();
-        entries.insert(key.clone(), Entry::new(state, waiters, namespace));
+        entries.insert(key.clone(), Entry::new(state, waiters));
         drop(entries);
         tokio::spawn(Unpack::new(Arc::clone(&self.shared), key).run());
         UnpackState::Unpacking { since, trouble: None }
@@ -328,8 +323,11 @@ impl Unpacker {
 
     /// Returns the state of a bundle without requesting it.
     pub(crate) fn known(&self, request: &UnpackRequest) -> Known {
+        let now = Instant::now();
         let entries = self.shared.lock();
-        match entries.get(&Key::of(request)).map(|entry| &entry.state) {
+        let entry = entries.get(&Key::of(request));
+        let entry = entry.filter(|entry| !entry.is_outdated(now));
+        match entry.map(|entry| &entry.state) {
             None => Known::Nothing,
             Some(EntryState::Failed(_) | EntryState::Running { before: Some(_), .. }) => Known::Failing,
             Some(EntryState::Running { .. } | EntryState::Ready(_)) => Known::Asked,
@@ -359,35 +357,49 @@ impl Unpacker {
 }
 
 impl Entry {
-    fn new(state: EntryState, waiters: BTreeMap<Waiter, WaiterRequest>, namespace: String) -> Self {
+    fn new(state: EntryState, waiters: BTreeMap<Waiter, WaiterRequest>) -> Self {
         Self {
             state,
             waiters,
             place: None,
             job_place: None,
             last_used: Instant::now(),
-            namespace,
-            told: BTreeMap::new(),
-            readers: BTreeMap::new(),
             joined: Arc::default(),
         }
     }
 
-    /// Returns the response to a request and subscribes it if there is something to wait for. `None` when it
-    /// is time to try again.
+    /// True for an available bundle without recent requests.
+    fn is_outdated(&self, now: Instant) -> bool {
+        let unused = now.saturating_duration_since(self.last_used);
+        matches!(self.state, EntryState::Ready(_)) && unused >= KEEP_READY
+    }
+
+    /// Returns the bundle of this entry, known as `known`, if it is available and the requested one. A plan
+    /// requests by digest what resolution has requested by tag.
+    fn available(&mut self, known: &Key, key: &Key, now: Instant) -> Option<StoredBundle> {
+        let EntryState::Ready(bundle) = &self.state else {
+            return None;
+        };
+        let is_same_image = [known.image.as_str(), bundle.image()].contains(&key.image.as_str());
+        let is_same = is_same_image
+            && (&known.inline, &known.bundle, &known.catalog) == (&key.inline, &key.bundle, &key.catalog);
+        if !is_same || !bundle.touch() {
+            return None;
+        }
+        self.last_used = now;
+        Some(bundle.clone())
+    }
+
+    /// Returns the response to a request for a bundle that is not available, and subscribes it if there is
+    /// something to wait for. `None` when it is time to try again.
     fn answer(&mut self, request: &UnpackRequest, asked: WaiterRequest) -> Option<UnpackState> {
-        self.last_used = asked.at;
-        request.waiter.namespace().clone_into(&mut self.namespace);
         let is_due = |failure: &Failure| asked.retry_at(failure) <= asked.at;
         let failed = |failure: &Failure| UnpackState::Failed {
             error: failure.error.clone(),
         };
         let answer = match &self.state {
-            EntryState::Ready(bundle) => {
-                self.told.remove(&request.waiter);
-                self.readers.insert(request.waiter.clone(), asked.at);
-                return Some(UnpackState::Ready(Arc::clone(bundle)));
-            }
+            // Its file is removed.
+            EntryState::Ready(_) => return None,
             EntryState::Failed(failure) if is_due(failure) => return None,
             EntryState::Failed(failure) => failed(failure),
             EntryState::Running {

@@ -12,6 +12,7 @@ use olm_runtime::NamespacedName;
 use olm_runtime::clock;
 use olm_runtime::discovery::{Discovery, ServedKind, deadline};
 use olm_runtime::error::ObserveError;
+use olm_runtime::isolation;
 use olm_runtime::plan::Target;
 use olm_runtime::store::Store;
 use serde_json::Value;
@@ -92,14 +93,17 @@ impl Reads for ClusterReads {
             waiter: Waiter::InstallPlan(NamespacedName::new(namespace, name)),
         };
         match self.unpacker.request(&request) {
-            UnpackState::Ready(bundle) => match bundle.unpack_beside().await {
-                Ok(bundle) => BundleContent::Ready(bundle),
-                Err(error) => failed(&error.of_bundle(&reference.identifier)),
-            },
-            UnpackState::Unpacking { trouble: None, since } => BundleContent::Fetching {
-                debounce: debounce_left(elapsed_since(since)),
-                message: format!("fetching bundle image {}", reference.image),
-            },
+            UnpackState::Ready(bundle) => {
+                match isolation::blocking_in_round(move || bundle.read()).await {
+                    Some(bundle) => BundleContent::Ready(bundle),
+                    None => {
+                        // Its file is gone, so this unpacks it again.
+                        self.unpacker.request(&request);
+                        fetching(reference, Duration::ZERO)
+                    }
+                }
+            }
+            UnpackState::Unpacking { trouble: None, since } => fetching(reference, elapsed_since(since)),
             UnpackState::Unpacking {
                 trouble: Some(error), ..
             } => BundleContent::Fetching {
@@ -149,6 +153,13 @@ impl Reads for ClusterReads {
 
     fn global_namespace(&self) -> &str {
         &self.global_namespace
+    }
+}
+
+fn fetching(reference: &BundleImageReference, elapsed: Duration) -> BundleContent {
+    BundleContent::Fetching {
+        message: format!("fetching bundle image {}", reference.image),
+        debounce: debounce_left(elapsed),
     }
 }
 

@@ -1,7 +1,6 @@
 //! From the bundles of a component of a solution to the steps that install them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -19,7 +18,7 @@ use super::observed::{Bundles, ComponentProgress, ReadyBundles};
 use super::plan_object::{lookup, properties_text, subscription_step};
 use crate::bundle_unpack::error::UnpackClass;
 use crate::bundle_unpack::{
-    InlineBundle, Known, PackedBundle, UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker,
+    InlineBundle, Known, StoredBundle, UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker,
     Waiter,
 };
 use crate::debounce::{STATUS_DEBOUNCE, debounce_left};
@@ -27,7 +26,7 @@ use crate::install_plan::steps::{Projection, bundle_steps, plan_steps};
 
 /// Asks for the bundles of `component`, and makes its steps once all of them are there. No registry is waited for: the unpacker
 /// wakes the namespace when an answer changes. While one of them cannot be had nothing is fetched for its sake: the others would
-/// be there, and be forgotten, and be fetched again with each try.
+/// be there, and be removed, and be fetched again with each try.
 ///
 /// # Errors
 /// When making the steps panicked.
@@ -71,7 +70,15 @@ pub(crate) async fn progress(
             targets: settings.targets.clone(),
         };
         let namespace = namespace.to_owned();
-        isolation::blocking_in_round(move || read(&component, &ready, &namespace, &cluster)).await
+        let bundles =
+            isolation::blocking_in_round(move || read(&component, &ready, &namespace, &cluster)).await;
+        if matches!(bundles, Bundles::Unpacking { .. }) {
+            // Unpacks those again whose files are gone.
+            for request in requests.iter().flatten() {
+                unpacker.request(request);
+            }
+        }
+        bundles
     } else {
         combine(&component, namespace, missing, Noticed::default())
     };
@@ -88,7 +95,7 @@ fn ask(
     component: &Component,
     requests: &[Option<UnpackRequest>],
     now: Timestamp,
-) -> Vec<Result<Arc<PackedBundle>, BundleResult>> {
+) -> Vec<Result<StoredBundle, BundleResult>> {
     let known = |request: &Option<UnpackRequest>| match request {
         Some(request) => unpacker.known(request),
         None => Known::Failing,
@@ -103,16 +110,13 @@ fn ask(
             Err(failed(&error.of_bundle(&operator.entry.name)))
         }
         // It is not asked for as long as another one fails.
-        Some(_) if one_fails && known == Known::Nothing => Err(BundleResult::Pending {
-            trouble: None,
-            debounce: Some(STATUS_DEBOUNCE),
-        }),
+        Some(_) if one_fails && known == Known::Nothing => Err(NOT_REQUESTED),
         Some(request) => answer(unpacker.request(request), now),
     });
     asked.collect()
 }
 
-fn answer(state: UnpackState, now: Timestamp) -> Result<Arc<PackedBundle>, BundleResult> {
+fn answer(state: UnpackState, now: Timestamp) -> Result<StoredBundle, BundleResult> {
     match state {
         UnpackState::Ready(bundle) => Ok(bundle),
         UnpackState::Unpacking { since, trouble } => {
@@ -138,12 +142,14 @@ fn inline_bundle(operator: &Operator) -> Option<InlineBundle> {
     })
 }
 
-/// The steps of a component whose bundles are all there as text.
-fn read(component: &Component, bundles: &[Arc<PackedBundle>], namespace: &str, cluster: &Cluster) -> Bundles {
+/// Returns the steps of a component whose bundles are all on disk; [`Bundles::Unpacking`] if one no longer is.
+fn read(component: &Component, bundles: &[StoredBundle], namespace: &str, cluster: &Cluster) -> Bundles {
     let mut noticed = Noticed::default();
     let operators = component.operators.iter().zip(bundles);
-    let results =
-        operators.map(|(operator, bundle)| ready_result(operator, bundle, namespace, cluster, &mut noticed));
+    let results = operators.map(|(operator, bundle)| match bundle.read() {
+        Some(bundle) => ready_result(operator, bundle, namespace, cluster, &mut noticed),
+        None => NOT_REQUESTED,
+    });
     let results = results.collect();
     combine(component, namespace, results, noticed)
 }
@@ -167,6 +173,12 @@ enum BundleResult {
         text: String,
     },
 }
+
+/// A bundle that is not being unpacked yet.
+const NOT_REQUESTED: BundleResult = BundleResult::Pending {
+    trouble: None,
+    debounce: Some(STATUS_DEBOUNCE),
+};
 
 /// An object of a bundle: two bundles of one plan may bring the same, and not each another of one name.
 struct Brought {
@@ -203,16 +215,12 @@ fn find_twins(brought: &[Brought]) -> Option<String> {
 
 fn ready_result(
     operator: &Operator,
-    bundle: &PackedBundle,
+    bundle: UnpackedBundle,
     namespace: &str,
     cluster: &Cluster,
     noticed: &mut Noticed,
 ) -> BundleResult {
     let name = &operator.entry.name;
-    let bundle = match bundle.unpack() {
-        Ok(bundle) => bundle,
-        Err(error) => return failed(&error.of_bundle(name)),
-    };
     let obstacles = cluster_fit::obstacles(name, &bundle, namespace, cluster);
     noticed.obstacles.extend(obstacles);
     if !bundle.left_out.is_empty() {

@@ -94,18 +94,17 @@ impl PolicyReconciler {
 
     /// Returns the policies of these Subscriptions, each with the version that the plan brings to it.
     fn upgrades(&self, plan: &InstallPlan, receiving: &[Receiving<'_>]) -> Vec<(UpgradePolicy, Upgrade)> {
-        let policies = receiving.iter().filter_map(|(subscription, csv)| {
-            let policy = UpgradePolicy::read(subscription)?;
-            Some((subscription, *csv, policy))
-        });
-        let policies: Vec<_> = policies.collect();
-        let packages = match &plan.status {
-            Some(status) if !policies.is_empty() => component::packages(&status.plan, &status.bundle_lookups),
-            _ => return Vec::new(),
+        let Some(status) = &plan.status else {
+            return Vec::new();
         };
         let stopped = stopped(plan);
-        let version = |csv: &str| Version::parse_tolerant(&packages.get(csv)?.version).ok();
-        let upgrades = policies.into_iter().map(|(subscription, csv, policy)| {
+        // Manifests may be large, so only those of Subscriptions with a policy are read.
+        let version = |csv: &str| {
+            let package = component::package_of(csv, &status.plan, &status.bundle_lookups)?;
+            Version::parse_tolerant(&package.version).ok()
+        };
+        let upgrades = receiving.iter().filter_map(|(subscription, csv)| {
+            let policy = UpgradePolicy::read(subscription)?;
             let status = subscription.status.as_ref();
             let installed = status.and_then(|status| status.installed_csv.clone());
             let installed = installed.filter(|name| !name.is_empty());
@@ -114,7 +113,7 @@ impl PolicyReconciler {
                 self.stores.csvs.get(&namespace, name)
             });
             let upgrade = Upgrade {
-                csv: csv.to_owned(),
+                csv: (*csv).to_owned(),
                 to: version(csv),
                 from: installed.map(|csv| InstalledVersion {
                     csv,
@@ -125,7 +124,7 @@ impl PolicyReconciler {
                     || self.failed_before(plan, subscription),
                 is_unsettled: found.as_ref().is_some_and(|csv| is_unsettled(csv)),
             };
-            (policy, upgrade)
+            Some((policy, upgrade))
         });
         upgrades.collect()
     }

@@ -68,7 +68,7 @@ struct Rig {
     /// Status code that the registry returns instead; 0 for none.
     refusing: Arc<AtomicU16>,
     pinned: String,
-    _dir: tempfile::TempDir,
+    store: Arc<BundleStore>,
 }
 
 impl Rig {
@@ -94,12 +94,13 @@ impl Rig {
         catalogs.put(catalog("ns", "public", &json!([])));
         catalogs.put(catalog("ns", "by-account", &json!([])));
         catalogs.put(catalog("other", "private", &json!(["pull"])));
-        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(BundleStore::new(None));
         let source = ImageBundleSource::new(
             client(&secret),
             catalogs,
             RegistryConfig::default(),
-            Some(dir.path().into()),
+            None,
+            Arc::clone(&store),
         );
         let pinned = format!("{}/team/a@{}", registry.address, image.digest().as_str());
         Self {
@@ -107,7 +108,7 @@ impl Rig {
             registry,
             refusing,
             pinned,
-            _dir: dir,
+            store,
         }
     }
 
@@ -117,6 +118,9 @@ impl Rig {
         let before = self.registry.seen().len();
         let catalog = NamespacedName::new(namespace, name);
         let fetched = self.source.fetch(&self.pinned, &catalog).await;
+        if let Ok(bundle) = &fetched {
+            self.store.put(namespace, bundle, true).unwrap();
+        }
         let seen = self.registry.seen();
         let (blobs, others): (Vec<_>, Vec<_>) = seen[before..]
             .iter()

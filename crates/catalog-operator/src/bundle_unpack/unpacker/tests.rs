@@ -1,11 +1,12 @@
-mod eviction;
 mod fairness;
 mod waiters;
 
 use std::collections::VecDeque;
 
+use futures::FutureExt as _;
 use serde_json::json;
 
+use super::super::config_map::decode;
 use super::super::error::UnpackClass;
 use super::*;
 
@@ -37,6 +38,8 @@ struct Rig {
     unpacker: Unpacker,
     script: Arc<Script>,
     woken: Arc<Mutex<Vec<Waiter>>>,
+    /// Folder of the store.
+    folder: tempfile::TempDir,
 }
 
 fn rig(answers: Vec<Result<UnpackedBundle, UnpackError>>) -> Rig {
@@ -50,8 +53,10 @@ fn rig(answers: Vec<Result<UnpackedBundle, UnpackError>>) -> Rig {
         let woken = Arc::clone(&woken);
         move |waiter: &Waiter| woken.lock().unwrap().push(waiter.clone())
     };
+    let folder = tempfile::tempdir().unwrap();
     let unpacker = Unpacker::new(
         script.clone(),
+        Arc::new(BundleStore::new(Some(folder.path().to_owned()))),
         UnpackerConfig::default(),
         Figures::default(),
         wake,
@@ -60,6 +65,7 @@ fn rig(answers: Vec<Result<UnpackedBundle, UnpackError>>) -> Rig {
         unpacker,
         script,
         woken,
+        folder,
     }
 }
 
@@ -70,6 +76,13 @@ impl Rig {
 
     fn fetches(&self) -> usize {
         self.script.fetched.lock().unwrap().len()
+    }
+
+    /// Removes all bundles, as the store does above its limit.
+    fn empty_store(&self) {
+        for entry in std::fs::read_dir(self.folder.path()).unwrap() {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        }
     }
 
     fn woken(&self) -> Vec<String> {
@@ -169,17 +182,71 @@ async fn catalogs_do_not_share_what_they_may_see() {
     );
 }
 
+/// The next request needs the catalog's secrets.
 #[tokio::test(start_paused = true)]
-async fn bundle_nobody_uses_leaves_memory() {
+async fn a_bundle_nobody_uses_is_forgotten() {
     let rig = rig(vec![bundle()]);
     rig.ask("one");
     for _ in 0..5 {
-        wait(10).await;
+        wait(KEEP_READY.as_secs() - 10).await;
         assert_eq!(rig.ask("one"), "ready r/b@sha256:00", "used just before");
     }
     assert_eq!(rig.fetches(), 1);
-    wait(40).await;
-    assert_eq!(rig.unpacker.count(), 0);
+    wait(KEEP_READY.as_secs()).await;
+    assert_eq!(rig.unpacker.known(&request("one")), Known::Nothing);
+    let other = UnpackRequest {
+        image: "r/other:v1".into(),
+        ..request("one")
+    };
+    rig.unpacker.request(&other);
+    assert_eq!(rig.unpacker.count(), 1);
+    assert_eq!(rig.ask("one"), "unpacking");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bundle_that_is_no_longer_on_disk_is_fetched_again() {
+    let rig = rig(vec![bundle()]);
+    rig.ask("one");
+    wait(2).await;
+    let UnpackState::Ready(stored) = rig.unpacker.request(&request("one")) else {
+        panic!("not ready")
+    };
+    assert_eq!(stored.read(), bundle().ok());
+    rig.empty_store();
+    assert_eq!(stored.read(), None);
+    // A plan gets the approved content, even if the tag has moved.
+    let by_digest = UnpackRequest {
+        image: "r/b@sha256:00".into(),
+        ..request("two")
+    };
+    assert_eq!(told(&rig.unpacker.request(&by_digest)), "unpacking");
+    rig.woken();
+    wait(2).await;
+    assert_eq!(rig.woken(), ["two"]);
+    assert_eq!(stored.read(), bundle().ok());
+    assert_eq!(rig.script.fetched.lock().unwrap()[1], "r/b@sha256:00 for olm/cat");
+}
+
+/// A first request that returned at once used to block everything else meanwhile.
+#[tokio::test]
+async fn a_large_bundle_keeps_nobody_waiting() {
+    let csv =
+        "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\n";
+    let large = "kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\ndata:\n  k: v\n";
+    let entries: serde_json::Map<String, serde_json::Value> = (0..2000)
+        .map(|index| {
+            let text = large.replace("name: x", &format!("name: x{index}"));
+            (format!("{index}.yaml"), text.into())
+        })
+        .chain([("csv.yaml".to_owned(), csv.into())])
+        .collect();
+    let config_map = json!({ "data": entries });
+    let rig = rig(vec![bundle()]);
+    let unpack = Unpack::new(Arc::clone(&rig.unpacker.shared), Key::of(&request("one")));
+    let mut storing = Box::pin(unpack.store(false, move || decode(&config_map)));
+    assert!(storing.as_mut().now_or_never().is_none(), "it was read at once");
+    let stored = storing.await.unwrap();
+    assert_eq!(stored.read().unwrap().objects.len(), 2000);
 }
 
 #[tokio::test(start_paused = true)]
@@ -281,4 +348,25 @@ async fn the_wrong_operator_in_an_image_is_refused() {
         panic!("not failed")
     };
     insta::assert_snapshot!(error, @"bundle b.v1: image `r/b@sha256:00`: it contains ClusterServiceVersion a.v1, the catalog names b.v1; correct the file and build the bundle image again");
+}
+
+#[test]
+fn the_reference_page_has_these_figures() {
+    use super::super::bundle_store::{BUNDLE_BYTES, STORE_BYTES};
+    use crate::snapshots::{NAMESPACE_BYTES, READ_AGAIN_WHEN_FULL, TOTAL_BYTES};
+    let page = include_str!("../../../../../docs/reference/limits.md");
+    let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
+    for (limit, value) in [
+        ("Objects of one bundle", mib(BUNDLE_BYTES as u64)),
+        ("Unpacked bundles on disk, all together", mib(STORE_BYTES)),
+        ("Catalogs of one namespace", mib(NAMESPACE_BYTES as u64)),
+        ("Catalogs of all namespaces", mib(TOTAL_BYTES as u64)),
+        (
+            "Pause before such a catalog is read again",
+            format!("{} s", READ_AGAIN_WHEN_FULL.as_secs()),
+        ),
+    ] {
+        let row = format!("| {limit} | {value} |");
+        assert!(page.contains(&row), "no row {row}");
+    }
 }

@@ -1,21 +1,28 @@
-//! One unpack, from the request until it is forgotten.
+//! One unpack: the task that turns a request into a bundle on disk, or into a failure.
+//!
+//! The task runs attempts until one succeeds, its error is permanent, the deadline of the subscribers has
+//! passed, or there are no subscribers any more. An attempt of this process waits in the queues of all
+//! subscribers' namespaces, then fetches, checks and stores the bundle; if it is slow, it makes room for others.
+//! If only a node may succeed, a Job pulls the image, while this process retries, and the first result counts.
+//! With the result the entry's state changes, and the subscribers are triggered. After a failure the task stays
+//! to trigger each of them at its retry time.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Weak};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use olm_oci::Reference;
-use olm_runtime::isolation::{Panicked, isolated};
+use olm_runtime::isolation::{Panicked, blocking, isolated};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::super::bundle_store::StoredBundle;
 use super::super::content::UnpackedBundle;
 use super::super::error::{UnpackClass, UnpackError};
 use super::super::job::{JobWish, UnpackJobs, Waiters};
-use super::super::packed::PackedBundle;
-use super::super::reading::pack_beside;
+use super::super::preflight;
 use super::super::retry::{self, Next};
-use super::{Entry, EntryState, Failure, Key, Notified, Shared, Waiter, WaiterRequest, eviction};
+use super::{Entry, EntryState, Failure, Key, Shared, Waiter, WaiterRequest};
 use crate::fair_permits::{FairPermits, Permit, Place, Ticket};
 
 /// Time for which a failure is cached after its retry time.
@@ -78,28 +85,24 @@ impl Unpack {
         loop {
             let by_jobs_alone = self.shared.jobs.as_ref().is_some_and(UnpackJobs::is_only_way);
             // A Job cannot pull a bundle whose manifests are in the catalog.
-            let result = if by_jobs_alone && self.key.inline.is_none() {
+            let attempted = if by_jobs_alone && self.key.inline.is_none() {
                 None
             } else {
-                // Waiting for other namespaces does not count towards this unpack's deadline.
-                let waits_since = Instant::now();
-                let permit = self.ticket().permit().await;
-                waited = waited.saturating_add(waits_since.elapsed());
                 let elapsed = started.elapsed().saturating_sub(waited);
-                Some(tokio::select! {
-                    result = self.attempt(elapsed) => result,
-                    error = self.make_room(permit) => Err(error),
-                })
+                let (result, wait) = self.attempt_in_turn(elapsed).await;
+                // Waiting for other namespaces does not count towards this unpack's deadline.
+                waited = waited.saturating_add(wait);
+                Some(result)
             };
             let elapsed = || started.elapsed().saturating_sub(waited);
-            let Some(result) = self.or_by_job(result, attempt, elapsed()).await else {
-                tracing::info!(image = %self.key.image, "bundle request cancelled: no Subscription needs it");
+            let Some(result) = self.or_by_job(attempted, attempt, elapsed()).await else {
                 return;
             };
-            let error = match result.and_then(|bundle| self.admit(bundle)) {
+            let error = match result {
                 Ok(bundle) => {
                     self.shared.figures.unpacked(elapsed(), true);
-                    return self.finish(bundle).await;
+                    tracing::info!(image = %self.key.image, pinned = %bundle.image(), bundle = %self.key.bundle, "bundle unpacked");
+                    return self.set(EntryState::Ready(bundle));
                 }
                 Err(error) => error.of_bundle(&self.key.bundle),
             };
@@ -109,7 +112,6 @@ impl Unpack {
                 Next::GoOn(pause) => {
                     self.note_trouble(error);
                     if !self.is_wanted() {
-                        tracing::info!(image = %self.key.image, "bundle request cancelled: no Subscription needs it");
                         return;
                     }
                     tokio::time::sleep(pause).await;
@@ -136,6 +138,7 @@ impl Unpack {
             .retain(|_, asked| asked.reminded.is_none_or(|at| since(at) < ANSWER_WITHIN));
         if entry.waiters.is_empty() {
             entries.remove(&self.key);
+            tracing::info!(image = %self.key.image, "bundle request cancelled: no Subscription needs it");
             return false;
         }
         let mut silent = BTreeSet::new();
@@ -148,11 +151,6 @@ impl Unpack {
         drop(entries);
         self.shared.tell(&silent);
         true
-    }
-
-    /// Returns a slot in the queues for an attempt of this process.
-    fn ticket(&self) -> Ticket {
-        self.line_up(&self.shared.permits, |entry, place| entry.place = Some(place))
     }
 
     /// Returns a slot in the queues of all namespaces that wait for the bundle; later subscribers join it
@@ -170,6 +168,20 @@ impl Unpack {
         let ticket = permits.ticket(namespaces);
         note(entry, ticket.place());
         ticket
+    }
+
+    /// Waits for a permit, then runs one attempt, `elapsed` after the start of the unpack. Returns its result,
+    /// and the time of the wait.
+    async fn attempt_in_turn(&self, elapsed: Duration) -> (Result<StoredBundle, UnpackError>, Duration) {
+        let since = Instant::now();
+        let ticket = self.line_up(&self.shared.permits, |entry, place| entry.place = Some(place));
+        let permit = ticket.permit().await;
+        let waited = since.elapsed();
+        let result = tokio::select! {
+            result = self.attempt(elapsed) => result,
+            error = self.make_room(permit) => Err(error),
+        };
+        (result, waited)
     }
 
     /// Holds the permit of an attempt, and releases it when the attempt is slow and gets a permit for slow
@@ -194,8 +206,8 @@ impl Unpack {
         }
     }
 
-    /// Runs one attempt, `elapsed` after the start of the unpack.
-    async fn attempt(&self, elapsed: Duration) -> Result<PackedBundle, UnpackError> {
+    /// Fetches, checks and stores the bundle, `elapsed` after the start of the unpack.
+    async fn attempt(&self, elapsed: Duration) -> Result<StoredBundle, UnpackError> {
         let image = &self.key.image;
         let deadline = self.deadline();
         let left = if deadline.is_zero() {
@@ -212,7 +224,7 @@ impl Unpack {
                     ..source.fetch_inline(inline, catalog).await?
                 },
             };
-            self.pack(move || Ok(bundle)).await
+            self.store(self.key.inline.is_none(), move || Ok(bundle)).await
         };
         match tokio::time::timeout(left, isolated(fetch)).await {
             Ok(Ok(result)) => result,
@@ -224,23 +236,32 @@ impl Unpack {
         }
     }
 
-    /// Checks and packs the result of `read` beside the thread of reconciles.
-    async fn pack(
+    /// Checks that the result of `read` is the requested bundle, and stores it. A large one takes seconds, so
+    /// this runs beside the thread of reconciles and watches.
+    pub(super) async fn store(
         &self,
+        is_pulled: bool,
         read: impl FnOnce() -> Result<UnpackedBundle, UnpackError> + Send + 'static,
-    ) -> Result<PackedBundle, UnpackError> {
-        let packed = pack_beside(&self.key.bundle, read).await;
-        packed.unwrap_or_else(|panicked| Err(self.fault(&panicked)))
+    ) -> Result<StoredBundle, UnpackError> {
+        let store = Arc::clone(&self.shared.store);
+        let (expected, namespace) = (self.key.bundle.clone(), self.key.catalog.namespace.clone());
+        let work = move || {
+            let bundle = read()?;
+            preflight::check(&bundle, &expected)?;
+            store.put(&namespace, &bundle, is_pulled)
+        };
+        let stored = blocking(work).await;
+        stored.unwrap_or_else(|panicked| Err(self.fault(&panicked)))
     }
 
     /// Returns the result of the attempt or, if a node may have what this process lacks, of a Job. `None`
     /// when there are no subscribers any more.
     async fn or_by_job(
         &self,
-        attempted: Option<Result<PackedBundle, UnpackError>>,
+        attempted: Option<Result<StoredBundle, UnpackError>>,
         attempt: u32,
         elapsed: Duration,
-    ) -> Option<Result<PackedBundle, UnpackError>> {
+    ) -> Option<Result<StoredBundle, UnpackError>> {
         // An invalid image reference is invalid for a node, too.
         let is_image = || self.key.image.parse::<Reference>().is_ok();
         let refused = match &attempted {
@@ -266,13 +287,13 @@ impl Unpack {
                 Ok(vouched) => vouched,
                 Err(error) => return Some(Err(error)),
             };
-            let permit = Waiters::ticket(self, &self.shared.readers).permit().await;
+            let permit = self.ticket(&self.shared.readers).permit().await;
             let read = move || {
                 // Held until the end, even without subscribers.
                 let _permit = permit;
                 vouched.read()
             };
-            Some(self.pack(read).await)
+            Some(self.store(false, read).await)
         };
         tokio::select! {
             result = Box::pin(isolated(by_job)) => match result {
@@ -285,17 +306,12 @@ impl Unpack {
     }
 
     /// Retries in this process while a Job runs, until the result differs from the first.
-    async fn try_again(&self) -> Result<PackedBundle, UnpackError> {
+    async fn try_again(&self) -> Result<StoredBundle, UnpackError> {
         loop {
             tokio::time::sleep(retry::AFTER_REFUSAL).await;
-            let permit = self.ticket().permit().await;
-            let result = tokio::select! {
-                result = self.attempt(Duration::ZERO) => result,
-                error = self.make_room(permit) => Err(error),
-            };
-            match result {
-                Err(error) if error.class.is_for_nodes() || error.class.is_passing() => {}
-                result => return result,
+            match self.attempt_in_turn(Duration::ZERO).await {
+                (Err(error), _) if error.class.is_for_nodes() || error.class.is_passing() => {}
+                (result, _) => return result,
             }
         }
     }
@@ -306,95 +322,6 @@ impl Unpack {
         tracing::error!(%image, %panicked, "unpacking a bundle panicked");
         let cause = format!("image `{image}`: catalog-operator panicked while reading it; this is a bug");
         UnpackError::new(UnpackClass::InvalidManifest, cause)
-    }
-
-    /// Stores the bundle for its subscribers and triggers them.
-    ///
-    /// # Errors
-    /// There is no memory for it.
-    fn admit(&self, bundle: PackedBundle) -> Result<Weak<PackedBundle>, UnpackError> {
-        let now = Instant::now();
-        let bundle = Arc::new(bundle);
-        let kept = Arc::downgrade(&bundle);
-        let mut entries = self.shared.lock();
-        let Some(entry) = entries.get(&self.key) else {
-            return Ok(kept);
-        };
-        eviction::check(&entries, &bundle, entry.waiters.keys(), &self.key.image, now)?;
-        let pinned = self.pinned(bundle.image());
-        tracing::info!(image = %self.key.image, pinned = %pinned.image, bundle = %self.key.bundle, "bundle unpacked");
-        let namespace = entry.namespace.clone();
-        let told = entry.waiters.iter().map(|(waiter, asked)| {
-            let asked = asked.at;
-            (waiter.clone(), Notified { asked, at: now })
-        });
-        let told: BTreeMap<Waiter, Notified> = told.collect();
-        let waiters = told.keys().cloned().collect();
-        // Plans request by digest what resolution has requested by tag.
-        if pinned != self.key {
-            let twin = || Entry::new(EntryState::Ready(Arc::clone(&bundle)), BTreeMap::new(), namespace);
-            entries.entry(pinned).or_insert_with(twin);
-        }
-        if let Some(entry) = entries.get_mut(&self.key) {
-            entry.state = EntryState::Ready(bundle);
-            entry.last_used = now;
-            entry.waiters.clear();
-            entry.told = told;
-        }
-        eviction::shrink(&mut entries, now);
-        drop(entries);
-        self.shared.tell(&waiters);
-        Ok(kept)
-    }
-
-    fn pinned(&self, image: &str) -> Key {
-        Key {
-            image: image.to_owned(),
-            ..self.key.clone()
-        }
-    }
-
-    async fn finish(self, bundle: Weak<PackedBundle>) {
-        let pinned = bundle.upgrade().map(|bundle| self.pinned(bundle.image()));
-        let of_twin = async {
-            if let Some(pinned) = pinned.filter(|pinned| *pinned != self.key) {
-                self.expire(&pinned, &bundle).await;
-            }
-        };
-        tokio::join!(self.expire(&self.key, &bundle), of_twin);
-    }
-
-    /// Returns once the bundle was neither used nor needed for a while and is forgotten.
-    async fn expire(&self, key: &Key, bundle: &Weak<PackedBundle>) {
-        let mut until = Instant::now() + eviction::KEEP_READY;
-        loop {
-            tokio::time::sleep_until(until).await;
-            let now = Instant::now();
-            let mut entries = self.shared.lock();
-            let waiting = eviction::waiting(&entries, now);
-            let Some(entry) = entries.get_mut(key) else {
-                return;
-            };
-            if !matches!(&entry.state, EntryState::Ready(ready) if std::ptr::eq(Arc::as_ptr(ready), bundle.as_ptr()))
-            {
-                return;
-            }
-            let is_needed = eviction::is_needed(entry, &waiting, now);
-            // A subscriber that waits for nothing has read everything it needs.
-            entry.readers.retain(|reader, _| waiting.contains_key(reader));
-            let unused = now.saturating_duration_since(entry.last_used);
-            match eviction::KEEP_READY
-                .checked_sub(unused)
-                .filter(|left| !left.is_zero())
-            {
-                Some(left) => until = now + left,
-                None if is_needed => until = now + eviction::KEEP_READY,
-                None => {
-                    entries.remove(key);
-                    return;
-                }
-            }
-        }
     }
 
     /// Reports the failure, and triggers each subscriber at its retry time.
@@ -457,6 +384,7 @@ impl Unpack {
         self.shared.tell(&waiters);
     }
 
+    /// Sets the result of the unpack and triggers the subscribers.
     fn set(&self, state: EntryState) {
         let mut entries = self.shared.lock();
         let Some(entry) = entries.get_mut(&self.key) else {

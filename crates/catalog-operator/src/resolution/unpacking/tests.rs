@@ -32,11 +32,10 @@ fn result(objects: &[Value], cluster: &Cluster) -> (BundleResult, Vec<String>) {
     };
     let mut noticed = Noticed::default();
     let objects: Vec<String> = objects.iter().map(Value::to_string).collect();
-    let packed = read_manifests(&objects)
-        .and_then(|bundle| preflight::check(&bundle, "a.v1").map(|()| bundle))
-        .and_then(|bundle| PackedBundle::new(&bundle));
-    let result = match packed {
-        Ok(packed) => ready_result(&operator, &packed, "ns", cluster, &mut noticed),
+    let bundle =
+        read_manifests(&objects).and_then(|bundle| preflight::check(&bundle, "a.v1").map(|()| bundle));
+    let result = match bundle {
+        Ok(bundle) => ready_result(&operator, bundle, "ns", cluster, &mut noticed),
         Err(error) => failed(&error.of_bundle("a.v1")),
     };
     (result, noticed.obstacles)

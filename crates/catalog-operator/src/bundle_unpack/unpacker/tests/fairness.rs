@@ -26,10 +26,9 @@ impl BundleSource for Registries {
 fn unpacker() -> (Unpacker, Arc<Registries>) {
     let registries = Arc::new(Registries::default());
     let source: Arc<dyn BundleSource> = Arc::<Registries>::clone(&registries);
-    (
-        Unpacker::new(source, UnpackerConfig::default(), Figures::default(), |_| {}),
-        registries,
-    )
+    let store = Arc::new(BundleStore::new(None));
+    let (config, figures) = (UnpackerConfig::default(), Figures::default());
+    (Unpacker::new(source, store, config, figures, |_| {}), registries)
 }
 
 fn wants(namespace: &str, image: &str) -> UnpackRequest {
@@ -98,6 +97,19 @@ async fn slow_fetches_that_hold_nobody_up_go_on() {
     for request in &slow {
         assert!(is_ready(&unpacker, request));
     }
+}
+
+/// A reconcile needs all of its bundles at once, and each time requests all of them.
+#[tokio::test(start_paused = true)]
+async fn a_bundle_that_waits_for_others_is_fetched_once() {
+    let (unpacker, registries) = unpacker();
+    let needed = ["r/b:v1", "slow/b:v1", "r/b:v2"].map(|image| wants("one", image));
+    for request in &needed {
+        unpacker.request(request);
+    }
+    wait(100).await;
+    assert!(needed.iter().all(|request| is_ready(&unpacker, request)));
+    assert_eq!(registries.begun.lock().unwrap().len(), 3);
 }
 
 /// Two hundred bundles are requested first; those of the other namespace get every second slot.
