@@ -38,6 +38,7 @@ pub(crate) async fn answer<T>(
         Ok(Err(error)) => Err(ReadError {
             text: format!("cannot {}: {}", what(), cause(&error)),
             is_forbidden: matches!(&error, kube::Error::Api(status) if status.code == 403),
+            is_unserved: is_unknown_kind(&error),
         }
         .into()),
         Err(_) => Err(anyhow!(
@@ -53,6 +54,7 @@ pub(crate) async fn answer<T>(
 struct ReadError {
     text: String,
     is_forbidden: bool,
+    is_unserved: bool,
 }
 
 impl fmt::Display for ReadError {
@@ -67,6 +69,12 @@ impl Error for ReadError {}
 pub(crate) fn is_forbidden(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<ReadError>();
     error.is_some_and(|error| error.is_forbidden)
+}
+
+/// Returns true if a request failed because the cluster does not have the kind.
+pub(crate) fn is_unserved(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<ReadError>();
+    error.is_some_and(|error| error.is_unserved)
 }
 
 /// Returns the API server's message, and a remedy if one is known.

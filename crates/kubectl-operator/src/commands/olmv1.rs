@@ -210,12 +210,15 @@ fn change_labels(labels: &mut Option<BTreeMap<String, String>>, given: &[(String
     if given.is_empty() {
         return;
     }
-    let labels = labels.get_or_insert_default();
+    let changed = labels.get_or_insert_default();
     for (key, value) in given {
         match value.is_empty() {
-            true => labels.remove(key),
-            false => labels.insert(key.clone(), value.clone()),
+            true => changed.remove(key),
+            false => changed.insert(key.clone(), value.clone()),
         };
+    }
+    if changed.is_empty() {
+        *labels = None;
     }
 }
 
@@ -299,7 +302,7 @@ fn current<'a>(conditions: &'a [Condition], type_: &str, generation: Option<i64>
 async fn delete<K: Managed>(args: &DeleteArgs) -> anyhow::Result<Verdict> {
     check_selection::<K>(args)?;
     let cluster = Cluster::connect(&args.write.connection).await?;
-    delete_selected::<K>(&cluster, args, &mut |question| {
+    delete_selected::<K>(&cluster, args, &mut |question: &str| {
         unless_refused(question, args.yes)
     })
     .await
@@ -365,7 +368,8 @@ async fn delete_one<K: Managed>(cluster: &Cluster, object: &K, args: &DeleteArgs
     }
     let (subject, name) = (writer::subject(object), object.name_any());
     let wait = args.wait.or(UPSTREAM_TIMEOUT);
-    let outcome = until(&mut Screen::stderr(), wait.limit(), async || {
+    let mut screen = Screen::stderr();
+    let outcome = until(&mut screen, wait.limit(), async || {
         let found = get_cluster::<K>(&cluster.client, &name).await?;
         let is_there = found.is_some_and(|found| found.uid() == object.uid());
         let left = is_there.then(|| format!("{subject}: waiting for deletion"));
