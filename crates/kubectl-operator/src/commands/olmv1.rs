@@ -239,7 +239,8 @@ async fn found<K: Managed>(cluster: &Cluster, args: &GetArgs) -> anyhow::Result<
     if let Some(name) = &args.name {
         return Ok(vec![find(cluster, name).await?]);
     }
-    let mut objects = list_cluster::<K>(&cluster.client, args.selector.as_deref().unwrap_or_default()).await?;
+    let mut objects =
+        list_cluster::<K>(&cluster.client, args.selector.as_deref().unwrap_or_default()).await?;
     K::sort(&mut objects);
     Ok(objects)
 }

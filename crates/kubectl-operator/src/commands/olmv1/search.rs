@@ -2,9 +2,10 @@
 //! requests on to catalogd.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use futures::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, StreamExt as _};
+use futures::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt, StreamExt as _};
 use go_compat::semver::Version;
 use http::Uri;
 use kube::ResourceExt as _;
@@ -15,6 +16,7 @@ use serde_json::Value;
 
 use super::{Managed as _, catalogs, find};
 use crate::args::olmv1::SearchArgs;
+use crate::args::shared::Document;
 use crate::cluster::Cluster;
 use crate::commands::within;
 use crate::reader::{answer, list_cluster};
@@ -22,10 +24,8 @@ use crate::table::Table;
 use crate::terminal::plain;
 use crate::{Verdict, printer};
 
-use crate::args::shared::{Document, WaitArgs};
-
 /// Default time to read catalogs, as in upstream's plugin.
-const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 /// Maximum size in bytes of the content of a catalog. The largest public ones have some hundred MiB.
 const MAX_CONTENT: u64 = 4 << 30;
 
@@ -34,8 +34,7 @@ const MAX_CONTENT: u64 = 4 << 30;
 /// # Errors
 /// No catalog is served, one cannot be read, or none has the package.
 pub(super) async fn run(args: &SearchArgs) -> anyhow::Result<Verdict> {
-    let limit = WaitArgs::or(&args.wait, TIMEOUT).limit();
-    within(limit, search(args)).await
+    within(args.wait.or(TIMEOUT).limit(), search(args)).await
 }
 
 async fn search(args: &SearchArgs) -> anyhow::Result<Verdict> {
@@ -51,14 +50,15 @@ async fn search(args: &SearchArgs) -> anyhow::Result<Verdict> {
         let reader = answer(what, cluster.client.request_stream(request)).await?;
         let reader = std::pin::pin!(reader);
         let mut packages = Packages::default();
-        let read = documents(reader, package, &mut |document| {
+        let mut take = |document: Value| {
             packages.add(&document);
             match args.output {
                 Some(format) => print(&document, format),
                 None => Ok(()),
             }
-        });
-        read.await.with_context(|| format!("cannot {}", what()))?;
+        };
+        let read = documents(reader, package, &mut take).await;
+        read.with_context(|| format!("cannot {}", what()))?;
         found.push((name, packages));
     }
     let is_found = found.iter().any(|(_, packages)| packages.has_packages());
@@ -98,7 +98,7 @@ fn missing(cluster: &Cluster, catalogs: &[ClusterCatalog], package: &str) -> any
 async fn served(cluster: &Cluster, args: &SearchArgs) -> anyhow::Result<Vec<ClusterCatalog>> {
     let selector = args.selector.as_deref().unwrap_or_default();
     let catalogs = match &args.catalog {
-        Some(name) => vec![find(cluster, name).await?],
+        Some(name) => vec![find::<ClusterCatalog>(cluster, name).await?],
         None => list_cluster::<ClusterCatalog>(&cluster.client, selector).await?,
     };
     let (mut served, others): (Vec<_>, Vec<_>) = catalogs.into_iter().partition(is_served);
@@ -110,7 +110,12 @@ async fn served(cluster: &Cluster, args: &SearchArgs) -> anyhow::Result<Vec<Clus
     if served.is_empty() {
         let which = match selector {
             _ if !others.is_empty() => format!("not served: {}", others.join("; ")),
-            "" => "there are none; create one with `kubectl operator olmv1 create catalog`".to_owned(),
+            "" => format!(
+                "there are none; create one with `{}`",
+                cluster
+                    .commands
+                    .told_of_cluster("olmv1 create catalog NAME IMAGE", &[])
+            ),
             selector => format!("none has labels {}; see --selector", plain(selector)),
         };
         bail!("no ClusterCatalog can be searched: {which}");
@@ -127,8 +132,7 @@ fn is_served(catalog: &ClusterCatalog) -> bool {
     let mut conditions = catalogs::conditions(catalog).iter();
     !catalog.spec.is_switched_off()
         && status.is_some_and(|status| status.resolved_source.is_some())
-        && conditions
-            .any(|found| found.type_ == cluster_catalog::SERVING && found.status == condition::TRUE)
+        && conditions.any(|found| found.type_ == cluster_catalog::SERVING && found.status == condition::TRUE)
 }
 
 /// Returns the path at which the API server passes on the content of a catalog. `namespace` replaces the one in its address.
@@ -160,7 +164,9 @@ fn service_path(base: &str, namespace: Option<&str>) -> Option<String> {
     let path = address.path().trim_end_matches('/');
     let is_safe = is_dns1123_subdomain(service)
         && is_dns1123_subdomain(namespace)
-        && path.split('/').all(|segment| segment.is_empty() || is_dns1123_subdomain(segment));
+        && path
+            .split('/')
+            .all(|segment| segment.is_empty() || is_dns1123_subdomain(segment));
     is_safe.then(|| {
         format!("/api/v1/namespaces/{namespace}/services/{scheme}:{service}:{port}/proxy{path}/api/v1/all")
     })
@@ -172,13 +178,14 @@ async fn documents(
     package: Option<&str>,
     take: &mut dyn FnMut(Value) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let mut lines = reader.take(MAX_CONTENT).lines();
+    let mut lines = AsyncReadExt::take(reader, MAX_CONTENT).lines();
     while let Some(line) = lines.next().await {
         let line = line?;
         if line.trim().is_empty() {
             continue;
         }
-        let document: Value = serde_json::from_str(&line).context("it has a line that is no JSON document")?;
+        let document: Value =
+            serde_json::from_str(&line).context("it has a line that is no JSON document")?;
         if package.is_none_or(|package| package_of(&document) == package) {
             take(document)?;
         }
@@ -228,7 +235,10 @@ impl Packages {
                 package.versions.extend(version);
                 if package.provider.is_empty() {
                     let provider = &property(document, "olm.csv.metadata")["provider"]["name"];
-                    provider.as_str().unwrap_or_default().clone_into(&mut package.provider);
+                    provider
+                        .as_str()
+                        .unwrap_or_default()
+                        .clone_into(&mut package.provider);
                 }
             }
         }
@@ -239,11 +249,13 @@ impl Packages {
     }
 }
 
+static NULL: Value = Value::Null;
+
 /// Returns the value of the first property of a type; null if there is none.
 fn property<'a>(bundle: &'a Value, type_: &str) -> &'a Value {
     let mut properties = bundle["properties"].as_array().into_iter().flatten();
     let found = properties.find(|property| property["type"] == type_);
-    found.map_or(&Value::Null, |property| &property["value"])
+    found.map_or(&NULL, |property| &property["value"])
 }
 
 /// Returns the table of packages, with a row for each version or each package.
@@ -252,7 +264,7 @@ fn table(catalogs: &[(String, Packages)], with_versions: bool) -> String {
     let mut table = Table::new(["PACKAGE", "CATALOG", "PROVIDER", last]);
     for (catalog, packages) in catalogs {
         for (name, package) in packages.0.iter().filter(|(_, package)| package.is_package) {
-            let cells = match with_versions {
+            let cells: Vec<String> = match with_versions {
                 true => {
                     let mut versions: Vec<&Version> = package.versions.iter().collect();
                     versions.sort_by(|one, other| other.cmp(one));
