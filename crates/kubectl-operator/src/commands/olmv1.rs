@@ -312,10 +312,9 @@ async fn delete<K: Managed>(args: &DeleteArgs) -> anyhow::Result<Verdict> {
 /// Checks that either a name or `--all` is given.
 fn check_selection<K: Managed>(args: &DeleteArgs) -> anyhow::Result<()> {
     match (&args.name, args.all) {
-        (Some(_), true) => bail!("cannot specify both --all and the name of a {}", K::WORD),
+        (Some(_), true) => bail!("cannot specify both --all and a name"),
         (None, false) => bail!(
-            "nothing to delete: name a {}, or use --all for all {}",
-            K::WORD,
+            "nothing to delete: give a name, or use --all for all {}",
             K::plural(&())
         ),
         _ => Ok(()),

@@ -62,7 +62,7 @@ fn each_command_has_upstreams_names_and_flags() {
             for name in format!("olmv1 {command}{plural}").split(' ') {
                 at = at.find_subcommand(name).unwrap();
             }
-            for flag in flags.iter().copied().flatten() {
+            for flag in flags.iter().copied().flatten().copied() {
                 let (long, short) = flag.split_once('/').unwrap_or((flag, ""));
                 let is_so = |arg: &&clap::Arg| arg.get_long() == Some(long);
                 let arg = at.get_arguments().find(is_so);
@@ -194,7 +194,7 @@ fn every_command_teaches_with_examples_and_exit_codes() {
             "Examples: kubectl operator olmv1 {}",
             command.split(' ').next().unwrap()
         );
-        for part in ["Exit codes: 0 if", &example] {
+        for part in ["Exit codes: 0 if", example.as_str()] {
             assert!(help.contains(part), "{command}: {part}: {help}");
         }
     }

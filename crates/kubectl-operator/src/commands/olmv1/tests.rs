@@ -371,7 +371,7 @@ async fn one_or_all_are_deleted_after_a_question() {
             "the cluster has no ClusterExtension gone; list all with `kubectl operator olmv1 get extensions`",
         ),
     ] {
-        let mut never = |_: &str| bail!("it asked");
+        let mut never = |_: &str| -> anyhow::Result<bool> { bail!("it asked") };
         let args = delete_args(words);
         let error = delete_selected::<ClusterExtension>(&here, &args, &mut never).await;
         assert_eq!(error.unwrap_err().to_string(), expected);
@@ -383,12 +383,9 @@ fn what_to_delete_is_said_once() {
     for (words, expected) in [
         (
             &[][..],
-            "nothing to delete: name a extension, or use --all for all clusterextensions",
+            "nothing to delete: give a name, or use --all for all clusterextensions",
         ),
-        (
-            &["a", "--all"],
-            "cannot specify both --all and the name of a extension",
-        ),
+        (&["a", "--all"], "cannot specify both --all and a name"),
     ] {
         let error = check_selection::<ClusterExtension>(&delete_args(words)).unwrap_err();
         assert_eq!(error.to_string(), expected);
