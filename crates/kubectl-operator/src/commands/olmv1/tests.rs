@@ -15,35 +15,35 @@ fn command(words: &[&str]) -> Olmv1Command {
 }
 
 fn create_args(more: &[&str]) -> CreateCatalogArgs {
-    match command(&[&["create", "catalog", "demo", "quay.io/a/b:v1"], more].concat()) {
+    match command(&[&["create", "catalog", "demo", "quay.io/a/b:v1"][..], more].concat()) {
         Olmv1Command::Create(CreateCommand::Catalog(args)) => args,
         other => panic!("{other:?}"),
     }
 }
 
 fn update_catalog_args(more: &[&str]) -> UpdateCatalogArgs {
-    match command(&[&["update", "catalog", "demo"], more].concat()) {
+    match command(&[&["update", "catalog", "demo"][..], more].concat()) {
         Olmv1Command::Update(UpdateCommand::Catalog(args)) => args,
         other => panic!("{other:?}"),
     }
 }
 
 fn install_args(more: &[&str]) -> InstallExtensionArgs {
-    match command(&[&["install", "extension", "etcd", "-p", "etcd-operator"], more].concat()) {
+    match command(&[&["install", "extension", "etcd", "-p", "etcd-operator"][..], more].concat()) {
         Olmv1Command::Install(InstallCommand::Extension(args)) => args,
         other => panic!("{other:?}"),
     }
 }
 
 fn update_args(more: &[&str]) -> UpdateExtensionArgs {
-    match command(&[&["update", "extension", "etcd"], more].concat()) {
+    match command(&[&["update", "extension", "etcd"][..], more].concat()) {
         Olmv1Command::Update(UpdateCommand::Extension(args)) => args,
         other => panic!("{other:?}"),
     }
 }
 
 fn delete_args(more: &[&str]) -> DeleteArgs {
-    match command(&[&["delete", "extension"], more].concat()) {
+    match command(&[&["delete", "extension"][..], more].concat()) {
         Olmv1Command::Delete(DeleteCommand::Extension(args)) => args,
         other => panic!("{other:?}"),
     }
