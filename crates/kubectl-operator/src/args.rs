@@ -5,6 +5,7 @@ pub(crate) mod change;
 pub(crate) mod doctor;
 pub(crate) mod graph;
 pub(crate) mod look;
+pub(crate) mod olmv1;
 pub(crate) mod packages;
 pub(crate) mod shared;
 pub(crate) mod support_bundle;
@@ -26,6 +27,7 @@ use self::change::{InstallArgs, UninstallArgs, UpgradeArgs};
 use self::doctor::DoctorArgs;
 use self::graph::GraphArgs;
 use self::look::{ListArgs, OperandsArgs, StatusArgs};
+use self::olmv1::Olmv1Command;
 use self::packages::{AvailableArgs, DescribeArgs};
 use self::shared::{Document, duration, whole};
 use self::support_bundle::SupportBundleArgs;
@@ -201,6 +203,20 @@ pub(crate) enum Command {
         kubectl operator list-available --catalog olm/community -o json | jq -r '.packages[].name'"
     )]
     ListAvailable(AvailableArgs),
+    /// Manage the ClusterCatalogs and ClusterExtensions of OLM v1
+    ///
+    /// The commands are those of upstream's plugin, and work with upstream's OLM v1 too. Both kinds belong to the cluster, not to
+    /// a namespace.
+    #[command(
+        name = "olmv1",
+        subcommand,
+        after_help = "Examples:\n  \
+        kubectl operator olmv1 create catalog community registry.example/catalog:latest\n  \
+        kubectl operator olmv1 search catalog --package etcd\n  \
+        kubectl operator olmv1 install extension etcd --package-name etcd -n shop\n  \
+        kubectl operator olmv1 status etcd"
+    )]
+    Olmv1(Olmv1Command),
     /// Show what OLM will install and upgrade, step by step to the channel heads
     ///
     /// Exit codes: 0 if everything resolves, 2 if something cannot be resolved, 1 on an error.

@@ -48,15 +48,16 @@ impl CommandLine {
 
     /// Returns a command for a namespace or all namespaces, with a quoted name in place of each `{}`.
     pub(crate) fn told(&self, form: &str, names: &[&str], namespace: Option<&str>) -> String {
-        let mut names = names.iter();
-        let (mut text, mut rest) = (String::new(), form);
-        while let Some((before, after)) = rest.split_once("{}") {
-            let name = names.next().map(|name| quoted(name)).unwrap_or_default();
-            text.push_str(before);
-            text.push_str(&name);
-            rest = after;
-        }
-        format!("kubectl operator {text}{rest} {}", self.flags(namespace))
+        format!(
+            "kubectl operator {} {}",
+            filled(form, names),
+            self.flags(namespace)
+        )
+    }
+
+    /// Returns a command for objects that belong to no namespace, with a quoted name in place of each `{}`.
+    pub(crate) fn told_of_cluster(&self, form: &str, names: &[&str]) -> String {
+        format!("kubectl operator {}{}", filled(form, names), self.flags)
     }
 
     /// Returns the same command for web pages. `None` if a name is not safe to paste into a shell, as catalogs and users choose
@@ -65,6 +66,20 @@ impl CommandLine {
         let fit = names.iter().copied().chain(namespace).all(is_name);
         fit.then(|| self.told(form, names, namespace))
     }
+}
+
+/// Returns a form with a quoted name in place of each `{}`.
+fn filled(form: &str, names: &[&str]) -> String {
+    let mut names = names.iter();
+    let (mut text, mut rest) = (String::new(), form);
+    while let Some((before, after)) = rest.split_once("{}") {
+        let name = names.next().map(|name| quoted(name)).unwrap_or_default();
+        text.push_str(before);
+        text.push_str(&name);
+        rest = after;
+    }
+    text.push_str(rest);
+    text
 }
 
 /// Returns true for a word that needs no quotes and is no flag.
@@ -112,6 +127,10 @@ mod tests {
         assert_eq!(
             other.offered("list", &[], None).as_deref(),
             Some(r"kubectl operator list -A --context 'it'\''s mine' --kubeconfig /tmp/config")
+        );
+        assert_eq!(
+            as_other.told_of_cluster("olmv1 get extension {}", &["a b"]),
+            "kubectl operator olmv1 get extension 'a b' --as eve --as-group a --as-group 'b c'"
         );
         assert_eq!(other.note("nothing to do"), None);
         assert_eq!(

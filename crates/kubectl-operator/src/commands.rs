@@ -11,6 +11,7 @@ mod install;
 mod list;
 mod list_available;
 mod list_operands;
+mod olmv1;
 mod plan;
 mod rollout;
 mod status;
@@ -68,6 +69,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Verdict> {
         Command::List(args) => runtime.block_on(within(limit, list::run(&args))),
         Command::ListAvailable(args) => runtime.block_on(within(limit, list_available::run(&args))),
         Command::ListOperands(args) => runtime.block_on(within(limit, list_operands::run(&args))),
+        Command::Olmv1(command) => runtime.block_on(olmv1::run(&command, limit)),
         Command::Plan(args) => runtime.block_on(within(limit, plan::run(&args))),
         Command::Status(args) => runtime.block_on(status::run(&args)),
         Command::SupportBundle(args) => runtime.block_on(support_bundle::run(&args)),

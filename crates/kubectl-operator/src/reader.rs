@@ -9,7 +9,7 @@ use anyhow::anyhow;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::ListParams;
-use kube::core::{ApiResource, DynamicObject, NamespaceResourceScope, ObjectList};
+use kube::core::{ApiResource, ClusterResourceScope, DynamicObject, NamespaceResourceScope, ObjectList};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use olm_api::names::is_dns1123_subdomain;
 use serde_json::Value;
@@ -38,6 +38,7 @@ pub(crate) async fn answer<T>(
         Ok(Err(error)) => Err(ReadError {
             text: format!("cannot {}: {}", what(), cause(&error)),
             is_forbidden: matches!(&error, kube::Error::Api(status) if status.code == 403),
+            is_unserved: is_unknown_kind(&error),
         }
         .into()),
         Err(_) => Err(anyhow!(
@@ -53,6 +54,7 @@ pub(crate) async fn answer<T>(
 struct ReadError {
     text: String,
     is_forbidden: bool,
+    is_unserved: bool,
 }
 
 impl fmt::Display for ReadError {
@@ -67,6 +69,12 @@ impl Error for ReadError {}
 pub(crate) fn is_forbidden(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<ReadError>();
     error.is_some_and(|error| error.is_forbidden)
+}
+
+/// Returns true if a request failed because the cluster does not have the kind.
+pub(crate) fn is_unserved(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<ReadError>();
+    error.is_some_and(|error| error.is_unserved)
 }
 
 /// Returns the API server's message, and a remedy if one is known.
@@ -155,7 +163,20 @@ where
 {
     let api = &api::<K>(client, namespace);
     let page = |params: ListParams| async move { api.list(&params).await };
-    pages::<K, _, _>(namespace, labels, page).await
+    pages(&listing::<K>(namespace), labels, page).await
+}
+
+/// Returns all objects of a kind without namespaces that a label selector matches.
+///
+/// # Errors
+/// The list request fails.
+pub(crate) async fn list_cluster<K>(client: &Client, labels: &str) -> anyhow::Result<Vec<K>>
+where
+    K: Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let api = &Api::<K>::all(client.clone());
+    let page = |params: ListParams| async move { api.list(&params).await };
+    pages(&format!("list {}", K::plural(&())), labels, page).await
 }
 
 /// Returns true if the namespace exists. Invalid names are not requested.
@@ -182,7 +203,7 @@ where
 {
     let api = &api::<K>(client, Some(namespace));
     let page = |params: ListParams| async move { api.list_metadata(&params).await };
-    let found = pages::<K, _, _>(Some(namespace), "", page).await?;
+    let found = pages(&listing::<K>(Some(namespace)), "", page).await?;
     Ok(found.iter().map(|object| object.name_any()).collect())
 }
 
@@ -219,7 +240,7 @@ where
     };
     let page = |params: ListParams| async move { api.list(&params).await };
     let (mut found, mut unreadable) = (Vec::new(), Vec::new());
-    for object in pages::<K, _, _>(namespace, labels, page).await? {
+    for object in pages(&listing::<K>(namespace), labels, page).await? {
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
         let object = serde_json::to_value(object)?;
         match K::deserialize(&object) {
@@ -258,18 +279,18 @@ fn without_value(error: &serde_json::Error) -> String {
     }
 }
 
-/// Returns all pages of a list.
-async fn pages<K, T, F>(
-    namespace: Option<&str>,
-    labels: &str,
-    page: impl Fn(ListParams) -> F,
-) -> anyhow::Result<Vec<T>>
+/// Describes the list of a kind in one namespace or all, for errors.
+fn listing<K: Resource<DynamicType = ()>>(namespace: Option<&str>) -> String {
+    format!("list {} in {}", K::plural(&()), place(namespace))
+}
+
+/// Returns all pages of a list. Errors include `what`.
+async fn pages<T, F>(what: &str, labels: &str, page: impl Fn(ListParams) -> F) -> anyhow::Result<Vec<T>>
 where
-    K: Resource<DynamicType = ()>,
     T: Clone,
     F: Future<Output = kube::Result<ObjectList<T>>>,
 {
-    let what = || format!("list {} in {}", K::plural(&()), place(namespace));
+    let what = || what.to_owned();
     let mut params = ListParams::default().limit(PAGE);
     if !labels.is_empty() {
         params = params.labels(labels);
@@ -299,14 +320,31 @@ where
     }
     let api = api::<K>(client, Some(namespace));
     let what = || format!("read {} {name} in namespace {namespace}", K::kind(&()));
-    answer(what, async {
-        match api.get(name).await {
-            // If the kind is not served, it is unknown whether the object exists.
-            Err(error) if is_not_found(&error) && !is_unknown_kind(&error) => Ok(None),
-            answer => answer.map(Some),
-        }
-    })
-    .await
+    answer(what, async { if_found(api.get(name).await) }).await
+}
+
+/// Returns an object of a kind without namespaces if it exists. Invalid names are not requested.
+///
+/// # Errors
+/// The request fails.
+pub(crate) async fn get_cluster<K>(client: &Client, name: &str) -> anyhow::Result<Option<K>>
+where
+    K: Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    if !is_dns1123_subdomain(name) {
+        return Ok(None);
+    }
+    let api = Api::<K>::all(client.clone());
+    let what = || format!("read {} {name}", K::kind(&()));
+    answer(what, async { if_found(api.get(name).await) }).await
+}
+
+/// Returns `None` for a missing object. If the kind is not served, it is unknown whether the object exists.
+fn if_found<K>(answer: kube::Result<K>) -> kube::Result<Option<K>> {
+    match answer {
+        Err(error) if is_not_found(&error) && !is_unknown_kind(&error) => Ok(None),
+        answer => answer.map(Some),
+    }
 }
 
 fn is_not_found(error: &kube::Error) -> bool {

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use k8s_openapi::serde::Serialize;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{DeleteParams, DynamicObject, PostParams, Preconditions};
@@ -10,7 +10,36 @@ use kube::{Api, Resource, ResourceExt as _};
 
 use crate::reader::answer;
 
+/// Whether the API server writes what it is asked to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// It does.
+    Write,
+    /// It only checks the request.
+    DryRun,
+}
+
+impl Mode {
+    fn post_params(self) -> PostParams {
+        PostParams {
+            dry_run: self == Self::DryRun,
+            ..PostParams::default()
+        }
+    }
+}
+
 /// Creates an object. Returns `None` if one of its name exists.
+///
+/// # Errors
+/// The request to the API server fails.
+pub(crate) async fn create<K>(api: &Api<K>, object: &K) -> anyhow::Result<Option<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
+{
+    create_in(Mode::Write, api, object).await
+}
+
+/// Does the same as [`create`], also as a dry run.
 ///
 /// # Errors
 /// The request to the API server fails.
@@ -18,18 +47,46 @@ use crate::reader::answer;
     clippy::disallowed_methods,
     reason = "no operator: what somebody wants is written, once"
 )]
-pub(crate) async fn create<K>(api: &Api<K>, object: &K) -> anyhow::Result<Option<K>>
+pub(crate) async fn create_in<K>(mode: Mode, api: &Api<K>, object: &K) -> anyhow::Result<Option<K>>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
 {
     let what = || format!("create {}", subject(object));
     answer(what, async {
-        match api.create(&PostParams::default(), object).await {
+        match api.create(&mode.post_params(), object).await {
             Err(error) if is_there(&error) => Ok(None),
             created => created.map(Some),
         }
     })
     .await
+}
+
+/// Replaces an object that was read before.
+///
+/// # Errors
+/// The request to the API server fails, or another user has changed the object since it was read.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no operator: what somebody wants is written, once"
+)]
+pub(crate) async fn replace<K>(mode: Mode, api: &Api<K>, object: &K) -> anyhow::Result<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
+{
+    let what = || format!("update {}", subject(object));
+    let replaced = answer(what, async {
+        match api.replace(&object.name_any(), &mode.post_params(), object).await {
+            Err(error) if is_there(&error) => Ok(None),
+            replaced => replaced.map(Some),
+        }
+    })
+    .await?;
+    replaced.ok_or_else(|| {
+        anyhow!(
+            "{} was changed since it was read, so it was not updated; run the command again",
+            subject(object)
+        )
+    })
 }
 
 fn is_there(error: &kube::Error) -> bool {
@@ -69,18 +126,30 @@ pub(crate) async fn delete_dynamic(api: &Api<DynamicObject>, object: &DynamicObj
 ///
 /// # Errors
 /// The request to the API server fails.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: what somebody wants is written, once"
-)]
 pub(crate) async fn delete<K>(api: &Api<K>, object: &K) -> anyhow::Result<()>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
-    let params = DeleteParams::background().preconditions(Preconditions {
+    delete_in(Mode::Write, api, object).await
+}
+
+/// Does the same as [`delete`], also as a dry run.
+///
+/// # Errors
+/// The request to the API server fails.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no operator: what somebody wants is written, once"
+)]
+pub(crate) async fn delete_in<K>(mode: Mode, api: &Api<K>, object: &K) -> anyhow::Result<()>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let mut params = DeleteParams::background().preconditions(Preconditions {
         uid: object.uid(),
         resource_version: None,
     });
+    params.dry_run = mode == Mode::DryRun;
     let what = || format!("delete {}", subject(object));
     let is_other = answer(what, async {
         match api.delete(&object.name_any(), &params).await {

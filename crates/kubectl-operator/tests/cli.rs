@@ -266,6 +266,17 @@ fn every_new_command_teaches_with_examples_and_exit_codes() {
         ),
         (&["uninstall"], "--delete-crd etcds.example.com --yes"),
         (&["ui"], "ssh -t -L 8001:127.0.0.1:8001"),
+        (
+            &["olmv1", "create", "catalog"],
+            "--source-poll-interval-minutes 10",
+        ),
+        (
+            &["olmv1", "delete", "extension"],
+            "all custom resources of their kinds",
+        ),
+        (&["olmv1", "install", "extension"], "[default: olmv1-system]"),
+        (&["olmv1", "search", "catalog"], "services/proxy"),
+        (&["olmv1", "status"], "ClusterObjectSets"),
     ] {
         let help = plugin(&[command, &["--help"]].concat());
         assert_eq!(help.status.code(), Some(0), "{command:?}");
@@ -294,6 +305,13 @@ fn a_cluster_that_is_not_there_is_one_error_for_every_command() {
         &["uninstall", "etcd", "--yes"],
         &["list-operands", "etcd"],
         &["ui", "-A"],
+        &["olmv1", "create", "catalog", "cat", "image:v1"],
+        &["olmv1", "delete", "extensions", "--all"],
+        &["olmv1", "get", "catalogs"],
+        &["olmv1", "install", "extension", "etcd", "-p", "etcd"],
+        &["olmv1", "search", "catalog"],
+        &["olmv1", "status", "etcd"],
+        &["olmv1", "update", "extension", "etcd", "--version", "1.x"],
     ] {
         let output = plugin(&[command, &["--kubeconfig", "/no/such/kubeconfig"]].concat());
         assert_eq!(output.status.code(), Some(1), "{command:?}");
@@ -346,6 +364,10 @@ fn flags_that_contradict_are_usage_errors() {
         &["uninstall", "db", "--delete-crd"],
         &["ui", "-A", "-n", "shop"],
         &["ui", "--port", "65536"],
+        &["olmv1", "delete", "catalog"],
+        &["olmv1", "delete", "catalog", "cat", "--all"],
+        &["olmv1", "install", "extension", "etcd"],
+        &["olmv1", "install", "extension", "etcd", "-p", "etcd", "-l", "a b"],
     ] {
         let output = plugin(command);
         assert_eq!(output.status.code(), Some(1), "{command:?}");

@@ -272,6 +272,9 @@ fn help_names_the_default_timeout_of_each_command() {
         ("catalog remove", "[default: 1m]"),
         ("doctor", "[default: 5m]"),
         ("list", "[default: no limit]"),
+        ("olmv1 install extension", "[default: 1m]"),
+        ("olmv1 search catalog", "[default: 5m]"),
+        ("olmv1 get catalog", "[default: no limit]"),
     ] {
         let words = std::iter::once("kubectl-operator").chain(line.split_whitespace());
         let help = Args::try_parse_from(words.chain(["--help"]))

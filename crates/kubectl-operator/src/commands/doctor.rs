@@ -1,6 +1,6 @@
 //! `kubectl operator doctor`: reports what blocks OLM, and the remedies. It only reads.
 
-mod age;
+pub(super) mod age;
 mod catalogs;
 mod cluster_parts;
 mod csvs;

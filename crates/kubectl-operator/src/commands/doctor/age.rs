@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 /// Returns the age in the largest unit that fits; zero for a time in the future.
-pub(super) fn age(now: Timestamp, then: Timestamp) -> String {
+pub(crate) fn age(now: Timestamp, then: Timestamp) -> String {
     let seconds = seconds(now, then);
     match seconds {
         ..120 => format!("{seconds}s"),

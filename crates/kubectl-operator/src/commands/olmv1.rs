@@ -1,0 +1,385 @@
+//! `kubectl operator olmv1`: manages ClusterCatalogs and ClusterExtensions, with the commands of upstream's plugin.
+
+mod catalogs;
+mod extensions;
+mod search;
+mod selector;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::{anyhow, bail};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::serde::Serialize;
+use k8s_openapi::serde::de::DeserializeOwned;
+use kube::core::ClusterResourceScope;
+use kube::{Api, Resource, ResourceExt as _};
+use olm_api::extension_v1::{API_VERSION, ClusterCatalog, ClusterExtension};
+use serde_json::{Value, json};
+
+use super::doctor::age::age;
+use super::within;
+use crate::args::olmv1::{
+    CreateCommand, DeleteArgs, DeleteCommand, GetArgs, GetCommand, InstallCommand, Olmv1Command,
+    SearchCommand, UpdateCommand, WriteArgs,
+};
+use crate::args::shared::{Document, UPSTREAM_TIMEOUT, WaitArgs};
+use crate::cluster::Cluster;
+use crate::confirm::unless_refused;
+use crate::operators::{Node, flat, lines};
+use crate::reader::{get_cluster, list_cluster};
+use crate::table::Table;
+use crate::terminal::plain;
+use crate::watch::{Look, Outcome, Screen, until};
+use crate::writer::Mode;
+use crate::{Verdict, printer, writer};
+
+/// Runs an `olmv1` command. `limit` is for commands that only read.
+///
+/// # Errors
+/// Objects of the cluster cannot be read or written, or the command does not apply to them.
+pub(crate) async fn run(command: &Olmv1Command, limit: Option<Duration>) -> anyhow::Result<Verdict> {
+    match command {
+        Olmv1Command::Create(CreateCommand::Catalog(args)) => catalogs::create(args).await,
+        Olmv1Command::Delete(DeleteCommand::Catalog(args)) => delete::<ClusterCatalog>(args).await,
+        Olmv1Command::Delete(DeleteCommand::Extension(args)) => delete::<ClusterExtension>(args).await,
+        Olmv1Command::Get(GetCommand::Catalog(args)) => within(limit, get::<ClusterCatalog>(args)).await,
+        Olmv1Command::Get(GetCommand::Extension(args)) => within(limit, get::<ClusterExtension>(args)).await,
+        Olmv1Command::Install(InstallCommand::Extension(args)) => extensions::install(args).await,
+        Olmv1Command::Search(SearchCommand::Catalog(args)) => search::run(args).await,
+        Olmv1Command::Status(args) => within(limit, status::run(args)).await,
+        Olmv1Command::Update(UpdateCommand::Catalog(args)) => catalogs::update(args).await,
+        Olmv1Command::Update(UpdateCommand::Extension(args)) => extensions::update(args).await,
+    }
+}
+
+/// A kind that the commands manage.
+trait Managed:
+    Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize
+{
+    /// Word for the kind in commands and confirmations; its plural ends in s.
+    const WORD: &'static str;
+    /// Columns of the table.
+    const HEAD: &'static [&'static str];
+    /// Warning before objects of the kind are deleted; empty for none.
+    const CONSEQUENCE: &'static str;
+
+    /// Returns the cells of the table.
+    fn row(&self, now: Timestamp) -> Vec<String>;
+
+    /// Sorts objects for a list.
+    fn sort(objects: &mut [Self]);
+
+    /// Returns the object without those below it, and the outcome of waiting until it is served or installed.
+    fn progress(&self) -> (Node, Outcome);
+}
+
+// === create and update ===
+
+/// Creates an object and waits until it is ready. An object that does not become ready is deleted again.
+async fn create<K: Managed>(
+    cluster: &Cluster,
+    object: &K,
+    wait: &WaitArgs,
+    cleanup_timeout: Duration,
+    write: &WriteArgs,
+) -> anyhow::Result<Verdict> {
+    let api = Api::<K>::all(cluster.client.clone());
+    let Some(created) = writer::create_in(mode(write), &api, object).await? else {
+        let name = object.name_any();
+        bail!(
+            "{} already exists; choose another name, or change it with `{}`",
+            writer::subject(object),
+            cluster
+                .commands
+                .told_of_cluster(&format!("olmv1 update {} {{}}", K::WORD), &[&name])
+        );
+    };
+    let mut ready = created.clone();
+    if !write.is_dry_run() {
+        printer::progress(&format!("{} created", writer::subject(object)));
+        ready = match follow(cluster, &created, wait, &mut Screen::stderr()).await {
+            Ok(Ok(ready)) => ready,
+            Ok(Err(waits)) => return Err(clean_up(cluster, &created, cleanup_timeout, &waits).await),
+            Err(error) => {
+                let waits = format!("{error:#}");
+                return Err(clean_up(cluster, &created, cleanup_timeout, &waits).await);
+            }
+        };
+    }
+    report(&[ready], "created", write)?;
+    Ok(Verdict::Fine)
+}
+
+/// Waits until an object is ready. Returns it, or what it still waits for.
+async fn follow<K: Managed, W: Write>(
+    cluster: &Cluster,
+    object: &K,
+    wait: &WaitArgs,
+    screen: &mut Screen<W>,
+) -> anyhow::Result<Result<K, String>> {
+    let (name, colours) = (object.name_any(), screen.colours());
+    let mut last: Option<(K, Node)> = None;
+    let outcome = until(screen, wait.limit(), async || {
+        let found = get_cluster::<K>(&cluster.client, &name).await?;
+        let found = found.ok_or_else(|| anyhow!("{} was deleted meanwhile", writer::subject(object)))?;
+        let (node, outcome) = found.progress();
+        let look = Look {
+            tree: lines(std::slice::from_ref(&node), colours),
+            flat: flat(std::slice::from_ref(&node)),
+            outcome,
+        };
+        last = Some((found, node));
+        Ok(look)
+    })
+    .await?;
+    let Some((found, node)) = last else {
+        return Ok(Err("no answer from the cluster".to_owned()));
+    };
+    Ok(match outcome {
+        Outcome::Done => Ok(found),
+        Outcome::Waits => Err(format!(
+            "not ready after {} s: {}",
+            wait.timeout().as_secs(),
+            node.waits_for()
+        )),
+        Outcome::Over => Err(format!("stopped waiting: {}", node.waits_for())),
+    })
+}
+
+/// Deletes an object that did not become ready, as upstream's plugin does. Returns the error to report.
+async fn clean_up<K: Managed>(cluster: &Cluster, object: &K, limit: Duration, cause: &str) -> anyhow::Error {
+    let subject = writer::subject(object);
+    let form = format!("olmv1 delete {} {{}}", K::WORD);
+    let remove = cluster.commands.told_of_cluster(&form, &[&object.name_any()]);
+    let api = Api::<K>::all(cluster.client.clone());
+    match tokio::time::timeout(limit, writer::delete(&api, object)).await {
+        Ok(Ok(())) => anyhow!("{cause}; {subject} was deleted again; use --timeout to wait longer"),
+        Ok(Err(error)) => anyhow!("{cause}; cannot delete {subject}, delete it with `{remove}`: {error:#}"),
+        Err(_) => anyhow!("{cause}; deleting {subject} timed out, delete it with `{remove}`"),
+    }
+}
+
+fn mode(write: &WriteArgs) -> Mode {
+    match write.is_dry_run() {
+        true => Mode::DryRun,
+        false => Mode::Write,
+    }
+}
+
+/// Prints a confirmation for each object, or the objects if a format is requested.
+fn report<K: Managed>(objects: &[K], done: &str, write: &WriteArgs) -> anyhow::Result<()> {
+    if let Some(format) = write.output {
+        return document(objects, format);
+    }
+    let suffix = if write.is_dry_run() { " (dry run)" } else { "" };
+    let lines = objects
+        .iter()
+        .map(|object| format!("{} {:?} {done}{suffix}\n", K::WORD, object.name_any()));
+    printer::data(&lines.collect::<String>())
+}
+
+/// Prints one object, or several as a list, as upstream's plugin does. Fields about field managers are left out.
+fn document<K: Managed>(objects: &[K], format: Document) -> anyhow::Result<()> {
+    printer::document(&listed(objects)?, format)
+}
+
+fn listed<K: Managed>(objects: &[K]) -> anyhow::Result<Value> {
+    let mut items = Vec::new();
+    for object in objects {
+        let mut item = serde_json::to_value(object)?;
+        if let Some(metadata) = item["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+        }
+        items.push(item);
+    }
+    Ok(match items.len() {
+        1 => items.remove(0),
+        _ => json!({"apiVersion": API_VERSION, "kind": format!("{}List", K::kind(&())), "items": items}),
+    })
+}
+
+/// Sets and removes labels; an empty value removes one.
+fn change_labels(labels: &mut Option<BTreeMap<String, String>>, given: &[(String, String)]) {
+    if given.is_empty() {
+        return;
+    }
+    let changed = labels.get_or_insert_default();
+    for (key, value) in given {
+        match value.is_empty() {
+            true => changed.remove(key),
+            false => changed.insert(key.clone(), value.clone()),
+        };
+    }
+    if changed.is_empty() {
+        *labels = None;
+    }
+}
+
+// === get ===
+
+async fn get<K: Managed>(args: &GetArgs) -> anyhow::Result<Verdict> {
+    let cluster = Cluster::connect(&args.connection).await?;
+    let objects = found::<K>(&cluster, args).await?;
+    match args.output {
+        Some(format) => document(&objects, format)?,
+        None if objects.is_empty() => printer::progress("No resources found"),
+        None => printer::data(&table(&objects, now()))?,
+    }
+    Ok(Verdict::Fine)
+}
+
+async fn found<K: Managed>(cluster: &Cluster, args: &GetArgs) -> anyhow::Result<Vec<K>> {
+    if let Some(name) = &args.name {
+        return Ok(vec![find(cluster, name).await?]);
+    }
+    let mut objects =
+        list_cluster::<K>(&cluster.client, args.selector.as_deref().unwrap_or_default()).await?;
+    K::sort(&mut objects);
+    Ok(objects)
+}
+
+/// Returns the object of this name.
+///
+/// # Errors
+/// There is none, or it cannot be read.
+async fn find<K: Managed>(cluster: &Cluster, name: &str) -> anyhow::Result<K> {
+    let found = get_cluster::<K>(&cluster.client, name).await?;
+    found.ok_or_else(|| {
+        let form = format!("olmv1 get {}s", K::WORD);
+        anyhow!(
+            "the cluster has no {} {}; list all with `{}`",
+            K::kind(&()),
+            plain(name),
+            cluster.commands.told_of_cluster(&form, &[])
+        )
+    })
+}
+
+fn table<K: Managed>(objects: &[K], now: Timestamp) -> String {
+    let mut table = Table::new(K::HEAD.iter().copied());
+    for object in objects {
+        table.row(object.row(now));
+    }
+    table.text()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no operator: somebody asks once how old things are by their clock"
+)]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// Returns the time since then as text; empty for `None`.
+fn since(now: Timestamp, then: Option<&Time>) -> String {
+    then.map(|then| age(now, then.0)).unwrap_or_default()
+}
+
+/// Returns the status of a condition, as upstream's plugin prints it.
+fn status_of(conditions: &[Condition], type_: &str) -> String {
+    let found = conditions.iter().find(|found| found.type_ == type_);
+    found.map_or_else(|| "Unknown".to_owned(), |found| found.status.clone())
+}
+
+/// Returns a condition unless it is about an older generation of its object.
+fn current<'a>(conditions: &'a [Condition], type_: &str, generation: Option<i64>) -> Option<&'a Condition> {
+    let mut found = conditions.iter().filter(|found| found.type_ == type_);
+    found.find(|found| {
+        let observed = found.observed_generation.or(generation);
+        observed >= generation
+    })
+}
+
+// === delete ===
+
+async fn delete<K: Managed>(args: &DeleteArgs) -> anyhow::Result<Verdict> {
+    check_selection::<K>(args)?;
+    let cluster = Cluster::connect(&args.write.connection).await?;
+    delete_selected::<K>(&cluster, args, &mut |question: &str| {
+        unless_refused(question, args.yes)
+    })
+    .await
+}
+
+/// Checks that either a name or `--all` is given.
+fn check_selection<K: Managed>(args: &DeleteArgs) -> anyhow::Result<()> {
+    match (&args.name, args.all) {
+        (Some(_), true) => bail!("cannot specify both --all and a name"),
+        (None, false) => bail!(
+            "nothing to delete: give a name, or use --all for all {}",
+            K::plural(&())
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Deletes the selected objects one after the other if `answer` returns true for the question.
+async fn delete_selected<K: Managed>(
+    cluster: &Cluster,
+    args: &DeleteArgs,
+    answer: &mut dyn FnMut(&str) -> anyhow::Result<bool>,
+) -> anyhow::Result<Verdict> {
+    let objects = match &args.name {
+        Some(name) => vec![find::<K>(cluster, name).await?],
+        None => list_cluster::<K>(&cluster.client, "").await?,
+    };
+    if objects.is_empty() {
+        bail!("no resources found: the cluster has no {}", K::plural(&()));
+    }
+    if !args.write.is_dry_run() && !answer(&question(&objects))? {
+        printer::progress("Nothing was deleted.");
+        return Ok(Verdict::Unresolved);
+    }
+    let (mut deleted, mut failures) = (Vec::new(), Vec::new());
+    for object in objects {
+        match delete_one(cluster, &object, args).await {
+            Ok(()) => deleted.push(object),
+            Err(error) => failures.push(format!("{error:#}")),
+        }
+    }
+    if !deleted.is_empty() {
+        report(&deleted, "deleted", &args.write)?;
+    }
+    if !failures.is_empty() {
+        bail!("{}", failures.join("; "));
+    }
+    Ok(Verdict::Fine)
+}
+
+fn question<K: Managed>(objects: &[K]) -> String {
+    let names: Vec<String> = objects.iter().map(|object| plain(&object.name_any())).collect();
+    format!("Delete {} {}{}?", K::kind(&()), names.join(", "), K::CONSEQUENCE)
+}
+
+/// Deletes an object and waits until it is gone.
+async fn delete_one<K: Managed>(cluster: &Cluster, object: &K, args: &DeleteArgs) -> anyhow::Result<()> {
+    let api = Api::<K>::all(cluster.client.clone());
+    writer::delete_in(mode(&args.write), &api, object).await?;
+    if args.write.is_dry_run() {
+        return Ok(());
+    }
+    let (subject, name) = (writer::subject(object), object.name_any());
+    let wait = args.wait.or(UPSTREAM_TIMEOUT);
+    let mut screen = Screen::stderr();
+    let outcome = until(&mut screen, wait.limit(), async || {
+        let found = get_cluster::<K>(&cluster.client, &name).await?;
+        let is_there = found.is_some_and(|found| found.uid() == object.uid());
+        let left = is_there.then(|| format!("{subject}: waiting for deletion"));
+        Ok(Look::at_left(left.into_iter().collect()))
+    });
+    match outcome.await? {
+        Outcome::Done => Ok(()),
+        _ => bail!(
+            "deletion of {subject} timed out after {} s; it is deleted when OLM removes its finalizers, use --timeout to wait longer",
+            wait.timeout().as_secs()
+        ),
+    }
+}

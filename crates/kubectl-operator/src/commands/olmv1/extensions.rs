@@ -1,0 +1,252 @@
+//! `olmv1 install extension`, `update extension`, and how ClusterExtensions are listed.
+
+use anyhow::{anyhow, bail};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use kube::{Api, ResourceExt as _};
+use olm_api::condition::{self, cluster_extension};
+use olm_api::extension_v1::{
+    CatalogFilter, ClusterExtension, ClusterExtensionInstall, ClusterExtensionSource, ClusterExtensionSpec,
+    CrdUpgradeSafety, CrdUpgradeSafetyEnforcement, ExtensionSourceType, Preflight, ServiceAccountReference,
+    UpgradeConstraintPolicy,
+};
+
+use super::{Managed, change_labels, current, find, follow, mode, report, selector, since, status_of};
+use crate::args::olmv1::{ExtensionFields, InstallExtensionArgs, UpdateExtensionArgs};
+use crate::args::shared::{UPSTREAM_TIMEOUT, slice};
+use crate::cluster::Cluster;
+use crate::operators::Node;
+use crate::terminal::Mark;
+use crate::watch::{Outcome, Screen};
+use crate::{Verdict, writer};
+
+/// Namespace that upstream's plugin installs in by default.
+const DEFAULT_NAMESPACE: &str = "olmv1-system";
+
+/// Creates an extension and waits until it is installed.
+///
+/// # Errors
+/// The extension cannot be created, or is not installed in time.
+pub(super) async fn install(args: &InstallExtensionArgs) -> anyhow::Result<Verdict> {
+    let extension = new(args)?;
+    let cluster = Cluster::connect(&args.write.connection).await?;
+    let wait = args.wait.or(UPSTREAM_TIMEOUT);
+    super::create(&cluster, &extension, &wait, args.cleanup_timeout, &args.write).await
+}
+
+/// Builds the extension from the flags.
+pub(super) fn new(args: &InstallExtensionArgs) -> anyhow::Result<ClusterExtension> {
+    let fields = &args.fields;
+    let namespace = args.write.connection.namespace.as_deref();
+    let namespace = namespace.filter(|namespace| !namespace.is_empty());
+    let catalog = CatalogFilter {
+        package_name: args.package_name.clone(),
+        version: version(fields),
+        channels: slice(&fields.channels).into(),
+        selector: catalog_selector(fields)?,
+        upgrade_constraint_policy: fields.upgrade_constraint_policy.map(Into::into),
+        ..CatalogFilter::default()
+    };
+    let spec = ClusterExtensionSpec {
+        namespace: namespace.unwrap_or(DEFAULT_NAMESPACE).to_owned(),
+        service_account: Some(ServiceAccountReference {
+            name: Some(args.service_account.clone()),
+            ..ServiceAccountReference::default()
+        }),
+        source: ClusterExtensionSource {
+            source_type: ExtensionSourceType::Catalog,
+            catalog: Some(catalog),
+            ..ClusterExtensionSource::default()
+        },
+        install: fields
+            .crd_upgrade_safety_enforcement
+            .map(|enforcement| ClusterExtensionInstall {
+                preflight: Some(preflight(enforcement.into())),
+                ..ClusterExtensionInstall::default()
+            }),
+        ..ClusterExtensionSpec::default()
+    };
+    let mut extension = ClusterExtension::new(&args.name, spec);
+    if !fields.labels.is_empty() {
+        extension.metadata.labels = Some(fields.labels.iter().cloned().collect());
+    }
+    Ok(extension)
+}
+
+fn preflight(enforcement: CrdUpgradeSafetyEnforcement) -> Preflight {
+    Preflight {
+        crd_upgrade_safety: CrdUpgradeSafety {
+            enforcement,
+            ..CrdUpgradeSafety::default()
+        },
+        ..Preflight::default()
+    }
+}
+
+/// Returns the requested versions; an empty flag counts as absent.
+fn version(fields: &ExtensionFields) -> Option<String> {
+    fields.version.clone().filter(|version| !version.is_empty())
+}
+
+fn catalog_selector(fields: &ExtensionFields) -> anyhow::Result<Option<LabelSelector>> {
+    let text = fields.catalog_selector.as_deref();
+    let text = text.filter(|text| !text.is_empty());
+    text.map(|text| {
+        selector::parse(text).map_err(|cause| anyhow!("invalid --catalog-selector {text:?}: {cause}"))
+    })
+    .transpose()
+}
+
+/// Updates fields of an extension and waits until it is installed.
+///
+/// # Errors
+/// There is no such extension, nothing would change, or the extension is not installed in time.
+pub(super) async fn update(args: &UpdateExtensionArgs) -> anyhow::Result<Verdict> {
+    let cluster = Cluster::connect(&args.write.connection).await?;
+    let mut extension = find::<ClusterExtension>(&cluster, &args.name).await?;
+    let before = extension.clone();
+    change(&mut extension, args)?;
+    if extension == before {
+        bail!(
+            "{} has these fields already, so it was not updated; print them with `{}`",
+            writer::subject(&extension),
+            cluster
+                .commands
+                .told_of_cluster("olmv1 get extension {} -o yaml", &[&args.name])
+        );
+    }
+    let api = Api::<ClusterExtension>::all(cluster.client.clone());
+    let mut updated = writer::replace(mode(&args.write), &api, &extension).await?;
+    if !args.write.is_dry_run() {
+        let wait = args.wait.or(UPSTREAM_TIMEOUT);
+        let followed = follow(&cluster, &updated, &wait, &mut Screen::stderr()).await?;
+        updated = followed.map_err(|waits| {
+            let status = cluster.commands.told_of_cluster("olmv1 status {}", &[&args.name]);
+            anyhow!("{waits}; the update is kept, follow it with `{status}` or use --timeout to wait longer")
+        })?;
+    }
+    report(&[updated], "updated", &args.write)?;
+    Ok(Verdict::Fine)
+}
+
+/// Sets the fields of an extension from the flags.
+pub(super) fn change(extension: &mut ClusterExtension, args: &UpdateExtensionArgs) -> anyhow::Result<()> {
+    let fields = &args.fields;
+    change_labels(&mut extension.metadata.labels, &fields.labels);
+    let spec = &mut extension.spec;
+    let Some(catalog) = &mut spec.source.catalog else {
+        bail!(
+            "ClusterExtension {}: the source type {} is not known to this version of the plugin; use `kubectl edit`",
+            args.name,
+            spec.source.source_type
+        );
+    };
+    let is_reset = !args.unset.ignore_unset;
+    let version = version(fields);
+    if is_reset || version.is_some() {
+        catalog.version = version;
+    }
+    let channels = slice(&fields.channels);
+    if is_reset || !channels.is_empty() {
+        catalog.channels = channels.into();
+    }
+    let selector = catalog_selector(fields)?;
+    if is_reset || selector.is_some() {
+        catalog.selector = selector;
+    }
+    if is_reset || fields.upgrade_constraint_policy.is_some() {
+        let policy = fields.upgrade_constraint_policy.map(Into::into);
+        catalog.upgrade_constraint_policy = Some(policy.unwrap_or(UpgradeConstraintPolicy::CatalogProvided));
+    }
+    match fields.crd_upgrade_safety_enforcement {
+        Some(enforcement) => {
+            let install = spec.install.get_or_insert_default();
+            let safety = &mut install.preflight.get_or_insert_default().crd_upgrade_safety;
+            safety.enforcement = enforcement.into();
+        }
+        // Without the field the check is strict.
+        None if is_reset => {
+            let install = spec.install.as_mut();
+            if let Some(preflight) = install.and_then(|install| install.preflight.as_mut()) {
+                preflight.crd_upgrade_safety.enforcement = CrdUpgradeSafetyEnforcement::Strict;
+            }
+        }
+        None => {}
+    }
+    Ok(())
+}
+
+/// Returns the conditions of an extension; empty if there are none yet.
+pub(super) fn conditions(extension: &ClusterExtension) -> &[Condition] {
+    let status = extension.status.as_ref();
+    status
+        .map(|status| status.conditions.as_slice())
+        .unwrap_or_default()
+}
+
+impl Managed for ClusterExtension {
+    const WORD: &'static str = "extension";
+    const HEAD: &'static [&'static str] = &[
+        "NAME",
+        "INSTALLED BUNDLE",
+        "VERSION",
+        "SOURCE TYPE",
+        "INSTALLED",
+        "PROGRESSING",
+        "AGE",
+    ];
+    const CONSEQUENCE: &'static str =
+        " with everything installed, its CustomResourceDefinitions and all their custom resources";
+
+    fn row(&self, now: Timestamp) -> Vec<String> {
+        let install = self.status.as_ref().and_then(|status| status.install.as_ref());
+        let bundle = install.map(|install| install.bundle.clone()).unwrap_or_default();
+        let conditions = conditions(self);
+        vec![
+            self.name_any(),
+            bundle.name,
+            bundle.version,
+            self.spec.source.source_type.to_string(),
+            status_of(conditions, cluster_extension::INSTALLED),
+            status_of(conditions, cluster_extension::PROGRESSING),
+            since(now, self.metadata.creation_timestamp.as_ref()),
+        ]
+    }
+
+    fn sort(objects: &mut [Self]) {
+        objects.sort_by_cached_key(|extension| extension.name_any());
+    }
+
+    fn progress(&self) -> (Node, Outcome) {
+        let (conditions, generation) = (conditions(self), self.metadata.generation);
+        let installed = current(conditions, cluster_extension::INSTALLED, generation);
+        let progressing = current(conditions, cluster_extension::PROGRESSING, generation);
+        let is_installed = installed.is_some_and(|installed| installed.status == condition::TRUE);
+        let has_succeeded =
+            progressing.is_none_or(|progressing| progressing.reason == cluster_extension::SUCCEEDED);
+        let (mark, outcome) = match progressing {
+            _ if is_installed && has_succeeded => (Mark::Fine, Outcome::Done),
+            Some(progressing) if progressing.status == condition::FALSE => (Mark::Bad, Outcome::Over),
+            _ => (Mark::Waits, Outcome::Waits),
+        };
+        let state = match (outcome, progressing) {
+            (Outcome::Done, _) => "Installed",
+            (_, Some(progressing)) => progressing.reason.as_str(),
+            (_, None) => "New",
+        };
+        let mut node = Node::new("ClusterExtension", &self.name_any(), mark, state);
+        let status = self.status.as_ref();
+        let install = status.and_then(|status| status.install.as_ref());
+        let cause = progressing.filter(|_| !has_succeeded).or(installed);
+        node.message = match outcome {
+            Outcome::Done => install
+                .map(|install| install.bundle.name.clone())
+                .unwrap_or_default(),
+            _ => cause.map_or_else(
+                || "waiting for operator-controller to process it".to_owned(),
+                |cause| cause.message.clone(),
+            ),
+        };
+        (node, outcome)
+    }
+}
