@@ -45,7 +45,7 @@ pub(super) struct Removal {
     pub names: BTreeSet<String>,
     /// Names that did not exist at the time and that a plan may still create.
     pub coming: BTreeSet<String>,
-    /// Installed ClusterServiceVersions, including the older one during an upgrade.
+    /// Existing ClusterServiceVersions, oldest first; during an upgrade there are several.
     pub csvs: Vec<ClusterServiceVersion>,
     /// CustomResourceDefinitions of the operator.
     pub definitions: Vec<Definition>,
@@ -145,12 +145,8 @@ pub(super) fn decide(
     let name = gathered.of_package(namespace, &args.name);
     let name = name.as_str();
     let operator = &gathered.find(namespace, name, &commands)?;
-    let mut csvs: Vec<ClusterServiceVersion> = operator.installed.into_iter().cloned().collect();
-    let current = operator.current.filter(|current| {
-        let is_same = |csv: &ClusterServiceVersion| csv.name_any() == current.name_any();
-        !csvs.iter().any(is_same)
-    });
-    csvs.extend(current.cloned());
+    // The oldest is deleted first, so that no older version starts to run again.
+    let csvs: Vec<ClusterServiceVersion> = gathered.chain(operator).into_iter().cloned().collect();
     let flags = commands.flags(Some(namespace));
     let names = names_of(operator, &csvs);
     let mut notes: Vec<String> = Vec::new();
