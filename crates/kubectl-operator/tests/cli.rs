@@ -265,6 +265,9 @@ fn every_new_command_teaches_with_examples_and_exit_codes() {
             "messages, events, annotations and logs may contain a secret",
         ),
         (&["uninstall"], "--delete-crd etcds.example.com --yes"),
+        (&["hold"], "also with installPlanApproval Automatic"),
+        (&["unhold"], "operatorframework.io/upgrade-hold"),
+        (&["rollback"], "--to 1.0.0 --yes"),
         (&["ui"], "ssh -t -L 8001:127.0.0.1:8001"),
     ] {
         let help = plugin(&[command, &["--help"]].concat());
@@ -292,6 +295,9 @@ fn a_cluster_that_is_not_there_is_one_error_for_every_command() {
         &["install", "etcd", "--create-namespace"],
         &["upgrade", "etcd", "--yes"],
         &["uninstall", "etcd", "--yes"],
+        &["hold", "etcd"],
+        &["unhold", "etcd"],
+        &["rollback", "etcd", "--yes"],
         &["list-operands", "etcd"],
         &["ui", "-A"],
     ] {
@@ -344,6 +350,8 @@ fn flags_that_contradict_are_usage_errors() {
         &["install", "etcd", "--create-operator-group", "AllNamespaces"],
         &["install", "etcd", "--wait", "--no-wait"],
         &["uninstall", "db", "--delete-crd"],
+        &["rollback"],
+        &["hold", "db", "--range", ""],
         &["ui", "-A", "-n", "shop"],
         &["ui", "--port", "65536"],
     ] {

@@ -31,7 +31,7 @@ pub(super) const MAX_NAMED: usize = 5;
 
 /// Objects to delete and to keep.
 #[derive(Debug, Clone)]
-pub(super) struct Removal {
+pub(in crate::commands) struct Removal {
     pub namespace: String,
     /// Flags for the same cluster and namespace.
     pub flags: String,
@@ -62,7 +62,7 @@ pub(super) struct Removal {
 
 /// A CustomResourceDefinition of an operator.
 #[derive(Debug, Clone)]
-pub(super) struct Definition {
+pub(in crate::commands) struct Definition {
     pub name: String,
     /// True if it is to be deleted.
     pub is_deleted: bool,
@@ -78,7 +78,7 @@ pub(super) struct Definition {
 
 /// Objects of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Objects {
+pub(in crate::commands) enum Objects {
     Unknown(String),
     /// The definition does not exist.
     NoDefinition,
@@ -119,7 +119,7 @@ impl Removal {
     }
 
     /// Returns true if OLM's cleanup deletes custom resources whose deletion was not requested.
-    pub(super) fn has_cleanup(&self) -> bool {
+    pub(in crate::commands) fn has_cleanup(&self) -> bool {
         let is_lost = |definition: &Definition| match definition.objects {
             Objects::NoDefinition | Objects::Known { count: 0, .. } => false,
             Objects::Known { .. } | Objects::Unknown(_) => true,
