@@ -7,6 +7,7 @@ pub(crate) mod graph;
 pub(crate) mod look;
 pub(crate) mod packages;
 pub(crate) mod recover;
+pub(crate) mod rights;
 pub(crate) mod shared;
 pub(crate) mod support_bundle;
 pub(crate) mod ui;
@@ -29,6 +30,7 @@ use self::graph::GraphArgs;
 use self::look::{ListArgs, OperandsArgs, StatusArgs};
 use self::packages::{AvailableArgs, DescribeArgs};
 use self::recover::{HoldArgs, RollbackArgs, UnholdArgs};
+use self::rights::RightsArgs;
 use self::shared::{Document, duration, whole};
 use self::support_bundle::SupportBundleArgs;
 use self::ui::UiArgs;
@@ -223,6 +225,17 @@ pub(crate) enum Command {
         kubectl operator plan -n shop --target 1.2.0           # plan the way to a version\n  \
         kubectl operator plan --catalog ./catalog -f all.yaml  # plan without a cluster")]
     Plan(PlanArgs),
+    /// Print the Roles that the ServiceAccount of an OperatorGroup needs to install a package
+    ///
+    /// The Roles allow to write the objects of the bundle, and contain all rights of the operator, because in Kubernetes nobody
+    /// can grant more than they have. They fit the target namespaces of the namespace's OperatorGroup. Review them before you
+    /// apply them. The commands that bind them are printed to stderr. Operators that the package requires need Roles of their own.
+    ///
+    /// Exit codes: 0 if the Roles are printed, 1 on an error, for example if the catalog has only the image of the bundle.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator rights etcd -n shop > roles.yaml\n  \
+        kubectl operator rights etcd -n shop --channel stable --version 1.0.0 -o json")]
+    Rights(RightsArgs),
     /// Go back to the previous version of an operator after a failed upgrade
     ///
     /// The command shows what it will do, and asks for confirmation. It deletes the Subscription, its incomplete InstallPlans and

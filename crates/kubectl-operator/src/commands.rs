@@ -13,6 +13,7 @@ mod list;
 mod list_available;
 mod list_operands;
 mod plan;
+mod rights;
 mod rollback;
 mod rollout;
 mod status;
@@ -72,6 +73,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Verdict> {
         Command::ListAvailable(args) => runtime.block_on(within(limit, list_available::run(&args))),
         Command::ListOperands(args) => runtime.block_on(within(limit, list_operands::run(&args))),
         Command::Plan(args) => runtime.block_on(within(limit, plan::run(&args))),
+        Command::Rights(args) => runtime.block_on(within(limit, rights::run(&args))),
         Command::Rollback(args) => runtime.block_on(rollback::run(&args)),
         Command::Status(args) => runtime.block_on(status::run(&args)),
         Command::SupportBundle(args) => runtime.block_on(support_bundle::run(&args)),

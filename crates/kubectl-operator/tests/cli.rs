@@ -268,6 +268,7 @@ fn every_new_command_teaches_with_examples_and_exit_codes() {
         (&["hold"], "also with installPlanApproval Automatic"),
         (&["unhold"], "operatorframework.io/upgrade-hold"),
         (&["rollback"], "--to 1.0.0 --yes"),
+        (&["rights"], "nobody can grant more than they have"),
         (&["ui"], "ssh -t -L 8001:127.0.0.1:8001"),
     ] {
         let help = plugin(&[command, &["--help"]].concat());
@@ -298,6 +299,7 @@ fn a_cluster_that_is_not_there_is_one_error_for_every_command() {
         &["hold", "etcd"],
         &["unhold", "etcd"],
         &["rollback", "etcd", "--yes"],
+        &["rights", "etcd"],
         &["list-operands", "etcd"],
         &["ui", "-A"],
     ] {
@@ -351,6 +353,7 @@ fn flags_that_contradict_are_usage_errors() {
         &["install", "etcd", "--wait", "--no-wait"],
         &["uninstall", "db", "--delete-crd"],
         &["rollback"],
+        &["rights", "etcd", "-o", "wide"],
         &["hold", "db", "--range", ""],
         &["ui", "-A", "-n", "shop"],
         &["ui", "--port", "65536"],

@@ -1,4 +1,4 @@
-//! Decides how an operator goes back to an older version. Pure.
+//! Decides how an operator is rolled back to an older version. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,7 +11,6 @@ use olm_api::labels::{
 use olm_api::v1alpha1::{
     Approval, ClusterServiceVersion, ClusterServiceVersionPhase as Phase, Subscription, SubscriptionSpec,
 };
-use olm_resolver::Snapshot;
 use olm_resolver::entry::Entry;
 use olm_resolver::hold::parse_range;
 use serde::Deserialize as _;
@@ -24,12 +23,10 @@ use crate::writer::subject;
 
 /// Annotations with which OLM approves plans of a Manual Subscription.
 const POLICIES: [&str; 3] = [UPGRADE_APPROVE, UPGRADE_WINDOW, UPGRADE_STOP_AFTER_FAILURE];
-/// Maximum number of versions named in an error about a missing one.
-const MAX_NAMED: usize = 10;
 
-/// The way back.
+/// A rollback.
 #[derive(Debug)]
-pub(super) struct Way {
+pub(super) struct Rollback {
     /// ClusterServiceVersion to install.
     pub target: String,
     /// The Subscription to create.
@@ -76,53 +73,11 @@ pub(super) fn wanted(removal: &Removal, name: &str, to: Option<&str>) -> anyhow:
     })
 }
 
-/// Returns the catalog's entry for a version, which is given by number or by the name of its ClusterServiceVersion.
+/// Decides how to roll back to an entry of the catalog.
 ///
 /// # Errors
-/// The catalog does not have it.
-pub(super) fn find<'a>(
-    snapshot: &'a Snapshot,
-    spec: &SubscriptionSpec,
-    wanted: &str,
-) -> anyhow::Result<&'a Entry> {
-    let number = wanted.strip_prefix('v').unwrap_or(wanted);
-    let version = |entry: &Entry| entry.version.as_ref().map(ToString::to_string);
-    let is_offered = |entry: &&Entry| {
-        *entry.package == *spec.name && spec.channel().is_none_or(|channel| *entry.channel == *channel)
-    };
-    let all = || snapshot.entries().iter().map(|entry| &**entry).filter(is_offered);
-    let is_wanted = |entry: &&Entry| *entry.name == *wanted || version(entry).as_deref() == Some(number);
-    if let Some(entry) = all().find(is_wanted) {
-        return Ok(entry);
-    }
-    let mut names: Vec<String> = all().filter_map(version).collect();
-    names.dedup();
-    let more = names.len().saturating_sub(MAX_NAMED);
-    names.truncate(MAX_NAMED);
-    if more > 0 {
-        names.push(format!("and {more} more"));
-    }
-    let channel = match spec.channel() {
-        Some(channel) => format!("channel {channel} of "),
-        None => String::new(),
-    };
-    bail!(
-        "cannot roll back to {wanted}: it is not in {channel}package {} of catalog {}/{}, which has {}; nothing was changed",
-        spec.name,
-        spec.source_namespace,
-        spec.source,
-        match names.is_empty() {
-            true => "no versions".to_owned(),
-            false => names.join(", "),
-        }
-    )
-}
-
-/// Decides the way back to an entry of the catalog.
-///
-/// # Errors
-/// The way back would lose data, or leads nowhere.
-pub(super) fn decide(removal: &Removal, entry: &Entry, bundle: &Bundle) -> anyhow::Result<Way> {
+/// The rollback would lose data, or the version is installed already.
+pub(super) fn decide(removal: &Removal, entry: &Entry, bundle: &Bundle) -> anyhow::Result<Rollback> {
     let target = entry.name.to_string();
     let Some(before) = &removal.subscription else {
         bail!("cannot roll back to {target}: there is no Subscription");
@@ -146,7 +101,7 @@ pub(super) fn decide(removal: &Removal, entry: &Entry, bundle: &Bundle) -> anyho
             newest.name_any()
         ));
     }
-    Ok(Way {
+    Ok(Rollback {
         target,
         subscription,
         notes,
@@ -184,6 +139,7 @@ fn stored_versions_stay(
         let (lost, is_known) = match bundle.objects.is_empty() {
             // A definition that the older version does not have is not changed.
             false if !known.contains_key(name) => continue,
+            true if !described.is_empty() && !described.contains_key(name) => continue,
             false => (lost(known.get(name)), true),
             true => (lost(described.get(name)), false),
         };
@@ -260,7 +216,7 @@ fn subscription(before: &Subscription, entry: &Entry, notes: &mut Vec<String>) -
     subscription
 }
 
-impl Way {
+impl Rollback {
     /// Describes what is done, one line for each object.
     pub(super) fn text(&self, removal: &Removal) -> String {
         let mut text = String::new();
