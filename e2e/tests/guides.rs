@@ -34,7 +34,7 @@ const TRIED: [(&str, &[&str]); 10] = [
     ("upgrade-policies.md", &["policies"]),
 ];
 /// Other guides, and the test that runs them, or a text of the guide if its commands need the reader's own cluster.
-const ELSEWHERE: [(&str, &str); 8] = [
+const ELSEWHERE: [(&str, &str); 9] = [
     ("catalogs.md", "crates/opm/tests/guides/main.rs"),
     ("install-olm.md", "e2e/tests/chart/main.rs"),
     ("move-from-upstream.md", "e2e/tests/takeover.rs"),
@@ -43,6 +43,7 @@ const ELSEWHERE: [(&str, &str); 8] = [
     ("troubleshooting.md", "e2e/tests/bad_input.rs"),
     ("ui.md", "e2e/tests/ui.rs"),
     ("upgrade-olm.md", "e2e/tests/chart/main.rs"),
+    ("when-an-upgrade-fails.md", "docs/guides/troubleshooting.md"),
 ];
 
 /// Registry of a reader. The cluster's registry answers for every name.

@@ -7,6 +7,8 @@ pub(crate) mod graph;
 pub(crate) mod look;
 pub(crate) mod olmv1;
 pub(crate) mod packages;
+pub(crate) mod recover;
+pub(crate) mod rights;
 pub(crate) mod shared;
 pub(crate) mod support_bundle;
 pub(crate) mod ui;
@@ -29,6 +31,8 @@ use self::graph::GraphArgs;
 use self::look::{ListArgs, OperandsArgs, StatusArgs};
 use self::olmv1::Olmv1Command;
 use self::packages::{AvailableArgs, DescribeArgs};
+use self::recover::{HoldArgs, RollbackArgs, UnholdArgs};
+use self::rights::RightsArgs;
 use self::shared::{Document, duration, whole};
 use self::support_bundle::SupportBundleArgs;
 use self::ui::UiArgs;
@@ -142,6 +146,17 @@ pub(crate) enum Command {
         kubectl operator graph etcd --catalog olm/community -o svg > etcd.svg\n  \
         kubectl operator graph etcd -o json | jq -r '.channels[].entries[] | select(.isHead) | .name'")]
     Graph(GraphArgs),
+    /// Hold an operator at its installed version, or within a range of versions
+    ///
+    /// The command sets the annotation operatorframework.io/upgrade-hold of the Subscription. OLM then installs no version of the
+    /// package outside the range, also with installPlanApproval Automatic. An upgrade that is in progress is not stopped; see
+    /// rollback. `unhold` removes the annotation.
+    ///
+    /// Exit codes: 0 if the operator is held, 1 on an error.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator hold etcd -n shop                       # stay at the installed version\n  \
+        kubectl operator hold etcd -n shop --range '<2.0.0'")]
+    Hold(HoldArgs),
     /// Install a package: create a Subscription, and approve its first plan
     ///
     /// The command first checks the package, channel, version, install modes and OperatorGroup, and reports what cannot work
@@ -166,8 +181,8 @@ pub(crate) enum Command {
     ///
     /// The list has a line for each Subscription, and for each ClusterServiceVersion without a Subscription; copies are omitted.
     /// INSTALLED is the last version that succeeded, and CURRENT the version that OLM is installing or has installed. STATE is
-    /// Ready, Installing, Upgrading, RequiresApproval (see approve), Pending (OLM has not processed it), Unresolved (see explain)
-    /// or Failed. -o wide adds the catalog, the approval, the ClusterServiceVersion and the cause of the state; -o json has all
+    /// Ready, Held (see hold), Installing, Upgrading, RequiresApproval (see approve), Pending (OLM has not processed it), Unresolved
+    /// (see explain) or Failed. -o wide adds the catalog, the approval, the ClusterServiceVersion and the cause of the state; -o json has all
     /// fields.
     ///
     /// Exit codes: 0 if the list is printed, even if it is empty, 1 on an error.
@@ -226,6 +241,34 @@ pub(crate) enum Command {
         kubectl operator plan -n shop --target 1.2.0           # plan the way to a version\n  \
         kubectl operator plan --catalog ./catalog -f all.yaml  # plan without a cluster")]
     Plan(PlanArgs),
+    /// Print the Roles that the ServiceAccount of an OperatorGroup needs to install a package
+    ///
+    /// The Roles allow to write the objects of the bundle, and contain all rights of the operator, because in Kubernetes nobody
+    /// can grant more than they have. They fit the target namespaces of the namespace's OperatorGroup. Review them before you
+    /// apply them. The commands that bind them are printed to stderr. Operators that the package requires need Roles of their own.
+    ///
+    /// Exit codes: 0 if the Roles are printed, 1 on an error, for example if the catalog has only the image of the bundle.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator rights etcd -n shop > roles.yaml\n  \
+        kubectl operator rights etcd -n shop --channel stable --version 1.0.0 -o json")]
+    Rights(RightsArgs),
+    /// Go back to the previous version of an operator after a failed upgrade
+    ///
+    /// The command shows what it will do, and asks for confirmation. It deletes the Subscription, its incomplete InstallPlans and
+    /// all ClusterServiceVersions of the operator. Then it creates the Subscription again with its labels, annotations and config,
+    /// the previous version as startingCSV, and installPlanApproval Manual. It approves the plan for that version alone, and waits
+    /// until the operator is ready. CustomResourceDefinitions and custom resources are kept; meanwhile the operator does not run.
+    ///
+    /// It changes nothing if the catalog no longer has the previous version, if that version lacks a version of a
+    /// CustomResourceDefinition in which objects are stored, or if the operator deletes its custom resources when it is removed.
+    ///
+    /// Exit codes: 0 if the previous version is ready, 1 on an error or if the command refuses, 2 if you decline or if the
+    /// operator does not become ready in time.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator rollback etcd -n shop --dry-run          # show only\n  \
+        kubectl operator rollback etcd -n shop                    # show, ask, go back\n  \
+        kubectl operator rollback etcd -n shop --to 1.0.0 --yes")]
+    Rollback(RollbackArgs),
     /// Show an operator as a tree, from its Subscription to its pods, with what each object waits for
     ///
     /// With --watch the command draws the tree again after each change; without a terminal it prints each change as a line. It
@@ -272,13 +315,22 @@ pub(crate) enum Command {
         kubectl operator ui -A --port 8001               # start with all namespaces, on a fixed port\n  \
         ssh -t -L 8001:127.0.0.1:8001 host kubectl operator ui --port 8001   # for a browser on another machine")]
     Ui(UiArgs),
+    /// Let OLM install all versions of an operator again, after hold
+    ///
+    /// The command removes the annotation operatorframework.io/upgrade-hold of the Subscription.
+    ///
+    /// Exit codes: 0 if the operator is not held any more, 1 on an error.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator unhold etcd -n shop")]
+    Unhold(UnholdArgs),
     /// Uninstall an operator: delete its Subscription and ClusterServiceVersion, after showing what is deleted and kept
     ///
     /// NAME is the package or its Subscription. If the operator has operands (see list-operands), nothing is deleted unless
     /// --operand-strategy keeps them (ignore) or deletes them while the operator still runs (delete); on a terminal the command
     /// asks whether to keep them. CustomResourceDefinitions are kept, unless --delete-crd names them or --delete-operator is set:
     /// then all objects of that kind are deleted, in all namespaces. A definition that another operator owns or needs is never
-    /// deleted. Incomplete InstallPlans for this operator alone are deleted too. If a plan in progress is also for other
+    /// deleted. Incomplete InstallPlans for this operator alone are deleted too. During an upgrade
+    /// all versions of the operator are deleted. If a plan in progress is also for other
     /// operators, the command stops with an error. Dependencies are kept.
     ///
     /// Exit codes: 0 if the operator is uninstalled, 1 on an error, if it has operands, or if it is not deleted in time, 2 if you

@@ -15,6 +15,7 @@ use olm_registry::client::{Client as Registry, Timeouts};
 use olm_registry::connection;
 use olm_registry::index::Index;
 use olm_registry::snapshot::{self, Fetched};
+use olm_resolver::entry::Entry;
 use olm_resolver::plan::Install;
 use olm_resolver::{CatalogKey, Snapshot};
 use serde_json::Value;
@@ -30,6 +31,8 @@ const REGISTRY_PORT: u16 = 50051;
 /// Timeout for reading one catalog.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Maximum number of versions named in an error about a missing one.
+const MAX_NAMED: usize = 10;
 /// Maximum of concurrent catalog reads. It bounds memory, because each catalog may have the maximum size.
 const AT_ONCE: usize = 4;
 
@@ -122,6 +125,76 @@ pub(crate) async fn read(client: &Client, keys: &BTreeSet<CatalogKey>) -> Catalo
         catalogs.contents.insert(key, content);
     }
     catalogs
+}
+
+/// Reads a version of a package from a catalog of the cluster: its entry, and its bundle as far as the catalog has it. Without a
+/// version it is the head of the channel, without a channel of the default one.
+///
+/// # Errors
+/// The catalog cannot be read, or does not have the version.
+pub(crate) async fn read_version(
+    client: &Client,
+    key: &CatalogKey,
+    package: &str,
+    channel: Option<&str>,
+    version: Option<&str>,
+) -> anyhow::Result<(Arc<Entry>, Bundle)> {
+    let mut catalogs = Box::pin(read(client, &BTreeSet::from([key.clone()]))).await;
+    let snapshot = match catalogs.contents.remove(key) {
+        Some(Ok(snapshot)) => snapshot,
+        Some(Err(cause)) => bail!("cannot read catalog {key}: {cause}"),
+        None => bail!("cannot read catalog {key}"),
+    };
+    let entry = find(&snapshot, package, channel, version).with_context(|| format!("catalog {key}"))?;
+    let install = Install {
+        name: entry.name.to_string(),
+        package: entry.package.to_string(),
+        channel: entry.channel.to_string(),
+        catalog: key.clone(),
+        ..Install::default()
+    };
+    let bundle = catalogs.bundle(&install).await;
+    Ok((entry, bundle))
+}
+
+/// Returns the entry of a version, which is given by number or by the name of its ClusterServiceVersion.
+///
+/// # Errors
+/// The catalog does not have it; the text names the versions that it has.
+pub(crate) fn find(
+    snapshot: &Snapshot,
+    package: &str,
+    channel: Option<&str>,
+    version: Option<&str>,
+) -> anyhow::Result<Arc<Entry>> {
+    let number = |entry: &Arc<Entry>| entry.version.as_ref().map(ToString::to_string);
+    let is_offered = |entry: &&Arc<Entry>| {
+        *entry.package == *package && channel.is_none_or(|channel| *entry.channel == *channel)
+    };
+    let all = || snapshot.entries().iter().filter(is_offered);
+    let is_wanted = |entry: &&Arc<Entry>| {
+        version.is_none_or(|version| {
+            *entry.name == *version
+                || number(entry).as_deref() == Some(version.strip_prefix('v').unwrap_or(version))
+        })
+    };
+    if let Some(entry) = all().find(is_wanted) {
+        return Ok(Arc::clone(entry));
+    }
+    let mut names: Vec<String> = all().filter_map(number).collect();
+    let more = names.len().saturating_sub(MAX_NAMED);
+    names.truncate(MAX_NAMED);
+    if more > 0 {
+        names.push(format!("and {more} more"));
+    }
+    let place = match channel {
+        Some(channel) => format!("channel {channel} of package {package}"),
+        None => format!("package {package}"),
+    };
+    match (version, names.is_empty()) {
+        (Some(version), false) => bail!("{place} has no version {version}; it has {}", names.join(", ")),
+        _ => bail!("{place} has no versions"),
+    }
 }
 
 /// Runs one future per key, at most [`AT_ONCE`] concurrently and each with a timeout. Returns the results by key.
@@ -234,6 +307,8 @@ fn is_ready(pod: &Pod) -> bool {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use go_compat::semver::Version;
+    use olm_fbc::entry::BundleEntry;
     use olm_testing::cluster::{FakeCluster, Fault, Refusal};
 
     use super::*;
@@ -262,6 +337,39 @@ mod tests {
                 "{namespace} {name}: {text}"
             );
         }
+    }
+
+    #[test]
+    fn a_version_is_found_by_its_number_or_name_and_without_one_it_is_the_head() {
+        let entry = |version: &str, channel: &str| BundleEntry {
+            name: format!("etcd.v{version}").into(),
+            package: "etcd".into(),
+            channel: channel.into(),
+            version: Version::parse(version).ok(),
+            ..BundleEntry::default()
+        };
+        let mut head = entry("1.1.0", "stable");
+        head.replaces = Some("etcd.v1.0.0".into());
+        let snapshot = Snapshot::new([entry("1.0.0", "stable"), head, entry("0.9.0", "old")]);
+        let found = |channel, version| {
+            let found = find(&snapshot, "etcd", channel, version);
+            found
+                .map(|entry| entry.name.to_string())
+                .map_err(|error| error.to_string())
+        };
+        for version in ["1.0.0", "v1.0.0", "etcd.v1.0.0"] {
+            assert_eq!(found(Some("stable"), Some(version)), Ok("etcd.v1.0.0".to_owned()));
+        }
+        assert_eq!(found(Some("stable"), None), Ok("etcd.v1.1.0".to_owned()));
+        assert_eq!(found(None, Some("0.9.0")), Ok("etcd.v0.9.0".to_owned()));
+        assert_eq!(
+            found(Some("stable"), Some("0.9.0")),
+            Err("channel stable of package etcd has no version 0.9.0; it has 1.1.0, 1.0.0".to_owned())
+        );
+        assert_eq!(
+            found(Some("new"), None),
+            Err("channel new of package etcd has no versions".to_owned())
+        );
     }
 
     #[tokio::test(start_paused = true)]

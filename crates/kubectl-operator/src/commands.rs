@@ -7,12 +7,15 @@ mod describe;
 mod doctor;
 mod explain;
 mod graph;
+mod hold;
 mod install;
 mod list;
 mod list_available;
 mod list_operands;
 mod olmv1;
 mod plan;
+mod rights;
+mod rollback;
 mod rollout;
 mod status;
 mod support_bundle;
@@ -65,16 +68,20 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Verdict> {
         Command::Doctor(args) => runtime.block_on(doctor::run(&args)),
         Command::Explain(args) => runtime.block_on(within(limit, explain::run(&args))),
         Command::Graph(args) => runtime.block_on(within(limit, graph::run(&args))),
+        Command::Hold(args) => runtime.block_on(hold::hold(&args)),
         Command::Install(args) => runtime.block_on(install::run(&args)),
         Command::List(args) => runtime.block_on(within(limit, list::run(&args))),
         Command::ListAvailable(args) => runtime.block_on(within(limit, list_available::run(&args))),
         Command::ListOperands(args) => runtime.block_on(within(limit, list_operands::run(&args))),
         Command::Olmv1(command) => runtime.block_on(olmv1::run(&command, limit)),
         Command::Plan(args) => runtime.block_on(within(limit, plan::run(&args))),
+        Command::Rights(args) => runtime.block_on(within(limit, rights::run(&args))),
+        Command::Rollback(args) => runtime.block_on(rollback::run(&args)),
         Command::Status(args) => runtime.block_on(status::run(&args)),
         Command::SupportBundle(args) => runtime.block_on(support_bundle::run(&args)),
         Command::Ui(args) => ui::run(runtime, &args),
         Command::Uninstall(args) => runtime.block_on(uninstall::run(&args)),
+        Command::Unhold(args) => runtime.block_on(hold::unhold(&args)),
         Command::Upgrade(args) => runtime.block_on(upgrade::run(&args)),
     }
 }

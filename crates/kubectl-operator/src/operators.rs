@@ -138,6 +138,65 @@ impl Gathered {
         };
         bail!("namespace {namespace} has no operator {name}: {known}")
     }
+
+    /// Returns all versions of an operator, oldest first: those of its Subscription, the ones that they replace, and the ones that
+    /// replace them. A version that another Subscription refers to is omitted.
+    pub(crate) fn chain(&self, operator: &Operator<'_>) -> Vec<&ClusterServiceVersion> {
+        let (namespace, own) = (
+            operator.namespace(),
+            operator.subscription.map(|own| own.name_any()),
+        );
+        let known = operator.installed.into_iter().chain(operator.current);
+        let mut names: BTreeSet<String> = known.map(|csv| csv.name_any()).collect();
+        let of_others: BTreeSet<&String> = self
+            .subscriptions
+            .iter()
+            .filter(|found| found.namespace().as_deref() == Some(namespace.as_str()))
+            .filter(|found| Some(found.name_any()) != own)
+            .filter_map(|found| found.status.as_ref())
+            .flat_map(|status| status.installed_csv.iter().chain(&status.current_csv))
+            .collect();
+        let all = self.csvs.iter().filter(|((of, _), _)| *of == namespace);
+        let mut left: Vec<(&str, &ClusterServiceVersion)> = all
+            .filter(|((_, name), _)| names.contains(name) || !of_others.contains(name))
+            .map(|((_, name), csv)| (name.as_str(), csv))
+            .collect();
+        let existing: BTreeSet<&str> = left.iter().map(|(name, _)| *name).collect();
+        loop {
+            let count = names.len();
+            for (name, csv) in &left {
+                let replaces = csv.spec.replaces().unwrap_or_default();
+                if names.contains(*name) && existing.contains(replaces) {
+                    names.insert(replaces.to_owned());
+                } else if names.contains(replaces) {
+                    names.insert((*name).to_owned());
+                }
+            }
+            if names.len() == count {
+                break;
+            }
+        }
+        let current = operator.current.map(|csv| csv.name_any());
+        left.retain(|(name, _)| names.contains(*name));
+        // Without a link between them, the current version is the newer one.
+        left.sort_by_key(|(name, _)| current.as_deref() == Some(*name));
+        let mut chain = Vec::new();
+        while !left.is_empty() {
+            let remaining: BTreeSet<&str> = left.iter().map(|(name, _)| *name).collect();
+            let (newer, older): (Vec<_>, Vec<_>) = left.into_iter().partition(|(name, csv)| {
+                let replaces = csv.spec.replaces().filter(|replaces| replaces != name);
+                replaces.is_some_and(|replaces| remaining.contains(replaces))
+            });
+            // In a cycle no version is the oldest.
+            let (next, rest) = match older.is_empty() {
+                true => (newer, Vec::new()),
+                false => (older, newer),
+            };
+            chain.extend(next.into_iter().map(|(_, csv)| csv));
+            left = rest;
+        }
+        chain
+    }
 }
 
 /// Returns all operators by namespace and name, those with Subscriptions first. `csvs` has no copies.
@@ -175,11 +234,17 @@ pub(crate) fn operators<'a>(
         });
     }
     // OLM deletes a replaced version, so it belongs to the operator that replaces it.
-    let replaced: BTreeSet<Key> = csvs
-        .iter()
-        .filter(|(key, _)| of_subscriptions.contains(*key))
-        .filter_map(|((namespace, _), csv)| Some((namespace.clone(), csv.spec.replaces()?.to_owned())))
-        .collect();
+    let mut replaced = BTreeSet::new();
+    for key in &of_subscriptions {
+        let mut csv = csvs.get(key);
+        while let Some(older) = csv.and_then(|csv| csv.spec.replaces()) {
+            let older = (key.0.clone(), older.to_owned());
+            csv = csvs.get(&older);
+            if !replaced.insert(older) {
+                break;
+            }
+        }
+    }
     let others = csvs
         .iter()
         .filter(|(key, _)| !of_subscriptions.contains(*key) && !replaced.contains(*key));

@@ -5,8 +5,9 @@ use std::fmt::Debug;
 use anyhow::{anyhow, bail};
 use k8s_openapi::serde::Serialize;
 use k8s_openapi::serde::de::DeserializeOwned;
-use kube::api::{DeleteParams, DynamicObject, PostParams, Preconditions};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Resource, ResourceExt as _};
+use serde_json::{Value, json};
 
 use crate::reader::answer;
 
@@ -87,6 +88,25 @@ where
             subject(object)
         )
     })
+}
+
+/// Applies a merge patch to an object, with its UID as precondition.
+///
+/// # Errors
+/// The request to the API server fails.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no operator: what somebody wants is written, once"
+)]
+pub(crate) async fn merge<K>(api: &Api<K>, object: &K, mut change: Value) -> anyhow::Result<()>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    change["metadata"]["uid"] = json!(object.uid());
+    let (name, params) = (object.name_any(), PatchParams::default());
+    let what = || format!("change {}", subject(object));
+    answer(what, api.patch(&name, &params, &Patch::Merge(&change))).await?;
+    Ok(())
 }
 
 fn is_there(error: &kube::Error) -> bool {

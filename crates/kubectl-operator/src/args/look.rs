@@ -31,7 +31,7 @@ pub(crate) struct StatusArgs {
     #[arg(short = 'A', long, conflicts_with_all = ["namespace", "name"])]
     pub all_namespaces: bool,
     /// Wait until everything is ready, for at most --timeout
-    #[arg(short, long)]
+    #[arg(short, long, visible_alias = "wait")]
     pub watch: bool,
     #[command(flatten)]
     pub wait: WaitArgs,

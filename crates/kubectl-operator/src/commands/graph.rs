@@ -128,7 +128,11 @@ pub(super) fn of_snapshot<'a>(
     entries.filter(move |entry| &*entry.package == package)
 }
 
-async fn of_package(client: &Client, namespace: &str, package: &str) -> anyhow::Result<Vec<Subscription>> {
+pub(super) async fn of_package(
+    client: &Client,
+    namespace: &str,
+    package: &str,
+) -> anyhow::Result<Vec<Subscription>> {
     let (all, unreadable) = list_readable::<Subscription>(client, Some(namespace), "").await?;
     for object in &unreadable {
         printer::warning(&format!("{}; skipped", object.text));
@@ -160,7 +164,7 @@ fn installed(subscriptions: &[Subscription]) -> BTreeMap<String, Vec<String>> {
 }
 
 /// Returns the catalog to read: the one of the flag, that of the Subscription, or the only one that offers the package.
-async fn catalog(
+pub(super) async fn catalog(
     cluster: &Cluster,
     args: &GraphArgs,
     subscriptions: &[Subscription],

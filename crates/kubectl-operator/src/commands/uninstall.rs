@@ -19,7 +19,8 @@ use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
 
 use self::plans::{OpenPlan, open_plans};
-use self::removal::{Definition, MAX_NAMED, Objects, Removal, decide};
+pub(super) use self::removal::Removal;
+use self::removal::{Definition, MAX_NAMED, Objects, decide};
 use crate::args::change::{OperandStrategy, UninstallArgs};
 use crate::args::shared::{UPSTREAM_TIMEOUT, WaitArgs, quoted, slice};
 use crate::cluster::Cluster;
@@ -101,7 +102,7 @@ fn operands_text(count: usize) -> String {
 }
 
 /// Determines what an uninstallation deletes and keeps.
-async fn look(cluster: &Cluster, args: &UninstallArgs) -> anyhow::Result<Removal> {
+pub(super) async fn look(cluster: &Cluster, args: &UninstallArgs) -> anyhow::Result<Removal> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     // With permission to read all namespaces, all operators that own or require a kind are known.
     let (gathered, doubt) = match gather::operators(client, None).await {
@@ -242,7 +243,7 @@ async fn objects(client: &Client, crd: &CustomResourceDefinition) -> anyhow::Res
 
 /// Deletes what was shown. First come objects that would reinstall the operator, then the named definitions while the operator
 /// still runs, then the operator. Returns true if everything is deleted in time and no part was created meanwhile.
-async fn remove<W: Write>(
+pub(super) async fn remove<W: Write>(
     client: &Client,
     removal: &Removal,
     wait: &WaitArgs,

@@ -143,6 +143,10 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
                 explain()
             )),
         },
+        State::Held => Step::Nothing(format!(
+            "cannot upgrade {name}: {message}; to allow newer versions use `{}`",
+            commands.told("unhold {}", &[name], Some(namespace))
+        )),
         State::RequiresApproval | State::Installing | State::Upgrading | State::Pending => match plan {
             Some(plan) => Step::Follow(plan),
             None => Step::Nothing(format!(

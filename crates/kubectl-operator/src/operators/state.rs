@@ -18,6 +18,8 @@ use crate::terminal::Mark;
 pub(crate) enum State {
     /// It is installed, and no newer version is pending.
     Ready,
+    /// It is installed, and its Subscription limits the versions that OLM may install.
+    Held,
     /// Its first version is being installed.
     Installing,
     /// A newer version is being installed.
@@ -37,6 +39,7 @@ impl State {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "Ready",
+            Self::Held => "Held",
             Self::Installing => "Installing",
             Self::Upgrading => "Upgrading",
             Self::RequiresApproval => "RequiresApproval",
@@ -49,7 +52,7 @@ impl State {
     /// Returns the mark of the state.
     pub(crate) fn mark(self) -> Mark {
         match self {
-            Self::Ready => Mark::Fine,
+            Self::Ready | Self::Held => Mark::Fine,
             Self::Installing | Self::Upgrading | Self::RequiresApproval | Self::Pending => Mark::Waits,
             Self::Unresolved | Self::Failed => Mark::Bad,
         }
@@ -60,7 +63,7 @@ impl State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub state: State,
-    /// The pending step or the failure; for a ready operator, its deprecation.
+    /// The pending step or the failure; for a ready operator, its hold and its deprecation.
     pub message: String,
 }
 
@@ -105,7 +108,14 @@ impl Operator<'_> {
             .is_some_and(|installed| installed.name_any() == name);
         match csv.phase() {
             Phase::Failed => Verdict::new(State::Failed, message),
-            Phase::Succeeded if is_installed => Verdict::new(State::Ready, self.deprecation()),
+            Phase::Succeeded if is_installed => match self.hold() {
+                Some(range) => {
+                    let texts = [format!("held within {range}"), self.deprecation()];
+                    let texts = texts.into_iter().filter(|text| !text.is_empty());
+                    Verdict::new(State::Held, texts.collect::<Vec<String>>().join("; "))
+                }
+                None => Verdict::new(State::Ready, self.deprecation()),
+            },
             Phase::Succeeded => Verdict::new(
                 on_its_way,
                 format!(
@@ -114,6 +124,12 @@ impl Operator<'_> {
             ),
             _ => Verdict::new(on_its_way, message),
         }
+    }
+
+    /// Returns the range of versions that OLM may install, as the Subscription states it.
+    fn hold(&self) -> Option<&str> {
+        let annotations = self.subscription?.annotations();
+        annotations.get(labels::UPGRADE_HOLD).map(String::as_str)
     }
 
     /// Returns true if its plan installs another version than the installed one, which a partly completed plan installed itself.

@@ -232,7 +232,7 @@ impl Gathered {
             let see = commands.told("catalog list -o wide", &[], Some(&namespace));
             let (mark, why) = match verdict_state {
                 // The operator runs despite it.
-                State::Ready => (Mark::Fine, "so there are no upgrades"),
+                State::Ready | State::Held => (Mark::Fine, "so there are no upgrades"),
                 _ => (Mark::Waits, "waiting for its server"),
             };
             let mut catalog =

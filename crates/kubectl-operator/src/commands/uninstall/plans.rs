@@ -11,7 +11,7 @@ use crate::operators::plan_name;
 
 /// An incomplete plan of the operator.
 #[derive(Debug, Clone)]
-pub(super) struct OpenPlan {
+pub(in crate::commands) struct OpenPlan {
     pub plan: InstallPlan,
     /// Subscriptions of other operators that refer to it as well.
     pub others: Vec<String>,

@@ -31,7 +31,7 @@ pub(super) const MAX_NAMED: usize = 5;
 
 /// Objects to delete and to keep.
 #[derive(Debug, Clone)]
-pub(super) struct Removal {
+pub(in crate::commands) struct Removal {
     pub namespace: String,
     /// Flags for the same cluster and namespace.
     pub flags: String,
@@ -45,7 +45,7 @@ pub(super) struct Removal {
     pub names: BTreeSet<String>,
     /// Names that did not exist at the time and that a plan may still create.
     pub coming: BTreeSet<String>,
-    /// Installed ClusterServiceVersions, including the older one during an upgrade.
+    /// Existing ClusterServiceVersions, oldest first; during an upgrade there are several.
     pub csvs: Vec<ClusterServiceVersion>,
     /// CustomResourceDefinitions of the operator.
     pub definitions: Vec<Definition>,
@@ -62,7 +62,7 @@ pub(super) struct Removal {
 
 /// A CustomResourceDefinition of an operator.
 #[derive(Debug, Clone)]
-pub(super) struct Definition {
+pub(in crate::commands) struct Definition {
     pub name: String,
     /// True if it is to be deleted.
     pub is_deleted: bool,
@@ -78,7 +78,7 @@ pub(super) struct Definition {
 
 /// Objects of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Objects {
+pub(in crate::commands) enum Objects {
     Unknown(String),
     /// The definition does not exist.
     NoDefinition,
@@ -119,7 +119,7 @@ impl Removal {
     }
 
     /// Returns true if OLM's cleanup deletes custom resources whose deletion was not requested.
-    pub(super) fn has_cleanup(&self) -> bool {
+    pub(in crate::commands) fn has_cleanup(&self) -> bool {
         let is_lost = |definition: &Definition| match definition.objects {
             Objects::NoDefinition | Objects::Known { count: 0, .. } => false,
             Objects::Known { .. } | Objects::Unknown(_) => true,
@@ -145,12 +145,8 @@ pub(super) fn decide(
     let name = gathered.of_package(namespace, &args.name);
     let name = name.as_str();
     let operator = &gathered.find(namespace, name, &commands)?;
-    let mut csvs: Vec<ClusterServiceVersion> = operator.installed.into_iter().cloned().collect();
-    let current = operator.current.filter(|current| {
-        let is_same = |csv: &ClusterServiceVersion| csv.name_any() == current.name_any();
-        !csvs.iter().any(is_same)
-    });
-    csvs.extend(current.cloned());
+    // The oldest is deleted first, so that no older version starts to run again.
+    let csvs: Vec<ClusterServiceVersion> = gathered.chain(operator).into_iter().cloned().collect();
     let flags = commands.flags(Some(namespace));
     let names = names_of(operator, &csvs);
     let mut notes: Vec<String> = Vec::new();

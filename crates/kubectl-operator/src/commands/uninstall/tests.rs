@@ -323,6 +323,70 @@ fn upgrading(approved: bool) -> FakeCluster {
     cluster
 }
 
+/// Returns a version with the kind Etcd that replaces another.
+fn successor(version: &str, phase: &str, replaces: &str) -> Value {
+    let mut csv = owner(version);
+    csv["spec"]["replaces"] = json!(replaces);
+    csv["status"] = json!({"phase": phase, "message": "no such image"});
+    csv
+}
+
+/// OLM reports a version as installed as soon as it is created, and keeps the older ones until it succeeds.
+#[tokio::test(start_paused = true)]
+async fn in_the_middle_of_an_upgrade_all_versions_go_the_newest_last() {
+    for (phase, versions) in [("Installing", 2), ("Failed", 2), ("Pending", 2), ("Failed", 3)] {
+        let cluster = cluster();
+        let newest = format!("etcd.v{versions}.0.0");
+        let status = json!({"installedCSV": newest, "currentCSV": newest, "state": "AtLatestKnown"});
+        cluster.put(subscription("db", &status));
+        let mut oldest = owner("1.0.0");
+        oldest["status"]["phase"] = json!("Replacing");
+        cluster.put(oldest);
+        if versions == 3 {
+            cluster.put(successor("2.0.0", "Replacing", "etcd.v1.0.0"));
+        }
+        let replaces = format!("etcd.v{}.0.0", versions - 1);
+        cluster.put(successor(&format!("{versions}.0.0"), phase, &replaces));
+        let (client, _link) = cluster.connect();
+        let gathered = gather::operators(&client, None).await.unwrap();
+        assert_eq!(
+            gathered.operators().len(),
+            1,
+            "no version is an operator of its own"
+        );
+        let removal = looked(&cluster, &[]).await.unwrap();
+        let names: Vec<String> = removal.csvs.iter().map(|csv| csv.name_any()).collect();
+        let expected: Vec<String> = (1..=versions)
+            .map(|number| format!("etcd.v{number}.0.0"))
+            .collect();
+        assert_eq!(names, expected, "{phase}");
+        let text = removal.to_string();
+        assert!(!text.contains("also owned by"), "{text}");
+        let (is_gone, told) = removed(&cluster, &removal).await;
+        assert!(is_gone, "{told:?}");
+        assert_eq!(told[0], "Subscription db in namespace shop deleted");
+        for name in expected {
+            assert!(
+                cluster.get("ClusterServiceVersion", "shop", &name).is_none(),
+                "{name}"
+            );
+        }
+    }
+}
+
+/// A user may name any version in `spec.replaces`.
+#[tokio::test(start_paused = true)]
+async fn a_version_of_another_subscription_stays() {
+    let cluster = cluster();
+    cluster.put(successor("2.0.0", "Succeeded", "etcd.v1.0.0"));
+    cluster.put(successor("3.0.0", "Succeeded", "etcd.v3.0.0"));
+    let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"});
+    cluster.put(subscription("other", &status));
+    let removal = looked(&cluster, &[]).await.unwrap();
+    let names: Vec<String> = removal.csvs.iter().map(|csv| csv.name_any()).collect();
+    assert_eq!(names, ["etcd.v1.0.0"]);
+}
+
 /// Its approval would install the operator again.
 #[tokio::test(start_paused = true)]
 async fn a_plan_that_is_for_nobody_else_goes_with_the_operator() {

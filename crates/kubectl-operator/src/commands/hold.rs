@@ -1,0 +1,229 @@
+//! `kubectl operator hold` and `unhold`: set and remove the range of versions that OLM may install for a Subscription.
+
+use anyhow::{anyhow, bail};
+use kube::ResourceExt as _;
+use olm_api::labels::UPGRADE_HOLD;
+use olm_api::v1alpha1::Subscription;
+use olm_resolver::hold::parse_range;
+use serde_json::json;
+
+use crate::args::recover::{HoldArgs, UnholdArgs};
+use crate::cluster::Cluster;
+use crate::operators::{Gathered, Operator};
+use crate::reader::api;
+use crate::{Verdict, gather, printer, writer};
+
+/// Holds an operator within a range of versions.
+///
+/// # Errors
+/// There is no such Subscription, the range is invalid, or a request to the API server fails.
+pub(crate) async fn hold(args: &HoldArgs) -> anyhow::Result<Verdict> {
+    let cluster = Cluster::connect(&args.connection).await?;
+    let changed = held(&cluster, &args.name, args.range.as_deref()).await?;
+    printer::data(&format!("{}\n", changed.text))?;
+    if let Some(warning) = changed.warning {
+        printer::warning(&warning);
+    }
+    Ok(Verdict::Fine)
+}
+
+/// Lets OLM install all versions again.
+///
+/// # Errors
+/// There is no such Subscription, or a request to the API server fails.
+pub(crate) async fn unhold(args: &UnholdArgs) -> anyhow::Result<Verdict> {
+    let cluster = Cluster::connect(&args.connection).await?;
+    printer::data(&format!("{}\n", released(&cluster, &args.name).await?))?;
+    Ok(Verdict::Fine)
+}
+
+/// The outcome of a hold.
+#[derive(Debug, PartialEq, Eq)]
+struct Changed {
+    text: String,
+    /// What the hold does not prevent.
+    warning: Option<String>,
+}
+
+/// Sets the range, by default to the installed version.
+async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Result<Changed> {
+    let gathered = gather::operators(&cluster.client, Some(&cluster.namespace)).await?;
+    let operator = operator(&gathered, cluster, name)?;
+    let subscription = subscription(&operator)?;
+    let name = operator.name();
+    let row = operator.row();
+    let range = match range {
+        Some(range) => range.to_owned(),
+        None if row.installed_version.is_empty() => {
+            bail!("no version of {name} is installed yet; choose the versions with --range")
+        }
+        None => format!("={}", row.installed_version),
+    };
+    parse_range(&range)
+        .map_err(|error| anyhow!("cannot hold {name} within {range:?}: {error}; see --range"))?;
+    let before = subscription.annotations().get(UPGRADE_HOLD);
+    let was = match before {
+        Some(before) if *before == range => " already".to_owned(),
+        Some(before) => format!(" (before: {before})"),
+        None => String::new(),
+    };
+    if before != Some(&range) {
+        let change = json!({"metadata": {"annotations": {UPGRADE_HOLD: range}}});
+        writer::merge(
+            &api(&cluster.client, Some(&cluster.namespace)),
+            subscription,
+            change,
+        )
+        .await?;
+    }
+    let warning = operator.former().map(|_| {
+        format!(
+            "{} is already being installed, and a hold does not stop that; to go back use `{}`",
+            row.current_csv,
+            cluster
+                .commands
+                .told("rollback {}", &[&name], Some(&cluster.namespace))
+        )
+    });
+    Ok(Changed {
+        text: format!(
+            "Subscription {}/{name} is held within {range}{was}",
+            cluster.namespace
+        ),
+        warning,
+    })
+}
+
+/// Removes the range, and returns what was changed.
+async fn released(cluster: &Cluster, name: &str) -> anyhow::Result<String> {
+    let gathered = gather::operators(&cluster.client, Some(&cluster.namespace)).await?;
+    let operator = operator(&gathered, cluster, name)?;
+    let subscription = subscription(&operator)?;
+    let subject = format!("Subscription {}/{}", cluster.namespace, operator.name());
+    let Some(range) = subscription.annotations().get(UPGRADE_HOLD) else {
+        return Ok(format!("{subject} is not held"));
+    };
+    let change = json!({"metadata": {"annotations": {UPGRADE_HOLD: null}}});
+    writer::merge(
+        &api(&cluster.client, Some(&cluster.namespace)),
+        subscription,
+        change,
+    )
+    .await?;
+    Ok(format!("{subject} is no longer held (before: {range})"))
+}
+
+fn operator<'a>(gathered: &'a Gathered, cluster: &Cluster, name: &str) -> anyhow::Result<Operator<'a>> {
+    let name = gathered.of_package(&cluster.namespace, name);
+    gathered.find(&cluster.namespace, &name, &cluster.commands)
+}
+
+fn subscription<'a>(operator: &Operator<'a>) -> anyhow::Result<&'a Subscription> {
+    let found = operator.subscription;
+    found.ok_or_else(|| {
+        anyhow!(
+            "{} has no Subscription, so OLM does not upgrade it",
+            operator.name()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_testing::cluster::FakeCluster;
+
+    use super::*;
+    use crate::operators::State;
+    use crate::operators::tests::{csv, subscription};
+
+    fn cluster() -> FakeCluster {
+        let cluster = FakeCluster::new();
+        let status =
+            json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0", "state": "AtLatestKnown"});
+        cluster.put(subscription("db", &status));
+        cluster.put(csv("1.0.0", "Succeeded", ""));
+        cluster
+    }
+
+    fn range_of(cluster: &FakeCluster) -> Option<String> {
+        let found = cluster.get("Subscription", "shop", "db").unwrap();
+        found["metadata"]["annotations"][UPGRADE_HOLD]
+            .as_str()
+            .map(str::to_owned)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_operator_is_held_at_its_version_until_it_is_released() {
+        let fake = cluster();
+        let (client, _link) = fake.connect();
+        let cluster = Cluster::of(client.clone(), "shop");
+        let state = async || {
+            let gathered = gather::operators(&client, Some("shop")).await.unwrap();
+            let verdict = gathered.operators()[0].verdict();
+            (verdict.state, verdict.message)
+        };
+        assert_eq!(state().await.0, State::Ready);
+        let first = held(&cluster, "db", None).await.unwrap();
+        assert_eq!(first.text, "Subscription shop/db is held within =1.0.0");
+        assert_eq!(first.warning, None);
+        assert_eq!(range_of(&fake).as_deref(), Some("=1.0.0"));
+        assert_eq!(state().await, (State::Held, "held within =1.0.0".to_owned()));
+        let writes = fake.log().writes.len();
+        let again = held(&cluster, "etcd", None).await.unwrap();
+        assert_eq!(again.text, "Subscription shop/db is held within =1.0.0 already");
+        assert_eq!(fake.log().writes.len(), writes);
+        let other = held(&cluster, "db", Some("<2.0.0")).await.unwrap();
+        assert_eq!(
+            other.text,
+            "Subscription shop/db is held within <2.0.0 (before: =1.0.0)"
+        );
+        assert_eq!(
+            released(&cluster, "db").await.unwrap(),
+            "Subscription shop/db is no longer held (before: <2.0.0)"
+        );
+        assert_eq!(range_of(&fake), None);
+        assert_eq!(
+            released(&cluster, "db").await.unwrap(),
+            "Subscription shop/db is not held"
+        );
+        assert_eq!(state().await.0, State::Ready);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_held_is_refused() {
+        let fake = cluster();
+        fake.put(subscription("new", &json!({})));
+        fake.put(csv("9.0.0", "Succeeded", ""));
+        let (client, _link) = fake.connect();
+        let cluster = Cluster::of(client, "shop");
+        for (name, range, expected) in [
+            ("db", Some("newest"), "cannot hold db within \"newest\": "),
+            ("new", None, "no version of new is installed yet"),
+            ("etcd.v9.0.0", None, "etcd.v9.0.0 has no Subscription"),
+            ("nope", None, "namespace shop has no operator nope"),
+        ] {
+            let error = held(&cluster, name, range).await.unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+        assert!(fake.log().writes.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_upgrade_in_progress_is_not_stopped_and_that_is_said() {
+        let fake = cluster();
+        let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"});
+        fake.put(subscription("db", &status));
+        let mut next = csv("2.0.0", "Failed", "");
+        next["spec"]["replaces"] = json!("etcd.v1.0.0");
+        fake.put(next);
+        let (client, _link) = fake.connect();
+        let changed = held(&Cluster::of(client, "shop"), "db", None).await.unwrap();
+        assert_eq!(changed.text, "Subscription shop/db is held within =1.0.0");
+        let warning = changed.warning.unwrap();
+        assert!(
+            warning.starts_with("etcd.v2.0.0 is already being installed")
+                && warning.ends_with("`kubectl operator rollback db -n shop`"),
+            "{warning}"
+        );
+    }
+}
