@@ -133,7 +133,7 @@ mod tests {
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "a"}});
         let bad = json!({"kind": "ConfigMap", "metadata": {"name": "b", "uid": "1", "finalizers": [], "generation": 2}});
         let rows = [
-            (vec![phase("a", &[good.clone()])], None),
+            (vec![phase("a", std::slice::from_ref(&good))], None),
             (
                 vec![phase("a", &[bad])],
                 Some(
@@ -153,7 +153,7 @@ mod tests {
                 ),
             ),
             (
-                vec![phase("a", &[good.clone()]), phase("b", &[good.clone()])],
+                vec![phase("a", std::slice::from_ref(&good)), phase("b", std::slice::from_ref(&good))],
                 Some(
                     "phase \"a\": /v1, Kind=ConfigMap ns/a: duplicate object found in phases: a, b, phase \"b\": /v1, \
                      Kind=ConfigMap ns/a: duplicate object found in phases: a, b",

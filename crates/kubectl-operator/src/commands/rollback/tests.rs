@@ -242,6 +242,7 @@ async fn olm(cluster: FakeCluster, versions: Value) {
 async fn only_the_plan_for_that_version_is_approved() {
     for (versions, is_installed) in [(json!(["etcd.v1.0.0"]), true), (json!(["etcd.v2.0.0"]), false)] {
         let cluster = failed();
+        cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
         let removal = removal(&cluster).await;
         let rollback = decide(&removal, &Entry::new(bundle_entry("1.0.0")), &bundle(&["v1"])).unwrap();
         let (client, _link) = cluster.connect();

@@ -115,6 +115,9 @@ mod tests {
         }
     }
 
+    /// Uid of each owner, and whether it is the controller.
+    type Owners = &'static [(&'static str, bool)];
+
     /// One row per situation: the owners, and the start of the write.
     #[test]
     fn only_what_the_revision_controls_is_deleted() {
@@ -122,7 +125,7 @@ mod tests {
             "apiVersion": API_VERSION, "kind": "ClusterObjectSet", "metadata": {"name": "e-1", "uid": "own"}, "spec": {},
         }))
         .unwrap();
-        let rows: [(&[(&str, bool)], bool, &str, bool); 5] = [
+        let rows: [(Owners, bool, &str, bool); 5] = [
             (&[("own", true)], false, "delete ConfigMap ns/a", false),
             (&[("own", true)], true, "", false),
             (

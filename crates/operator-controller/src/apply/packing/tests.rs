@@ -37,8 +37,8 @@ fn noise(bytes: usize) -> String {
     let mut text = String::new();
     let mut digest = Sha256::digest(b"noise");
     while text.len() < bytes {
-        text += &hex::encode(&digest);
-        digest = Sha256::digest(&digest);
+        text += &hex::encode(digest);
+        digest = Sha256::digest(digest);
     }
     text.truncate(bytes);
     text

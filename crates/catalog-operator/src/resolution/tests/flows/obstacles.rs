@@ -278,7 +278,7 @@ fn one_broken_operator_does_not_freeze_its_namespace() {
       InstallPlanPending=True/Installing
     other-sub: state= installed=- current=- gen=0
       CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy all available catalogsources are healthy
-      BundleUnpackFailed=True/BundleUnpackFailed Bundle unpacking failed - NoRoom: bundle other.v1: image `reg/other:v1`: no room; OLM retries; installing fewer operators at a time, or smaller bundles, needs less memory
+      BundleUnpackFailed=True/BundleUnpackFailed Bundle unpacking failed - NoRoom: bundle other.v1: image `reg/other:v1`: no room; give the pod of catalog-operator a writable volume with free space, and set a folder in it with --unpack-cache
     third-sub: state= installed=- current=- gen=0
       CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy all available catalogsources are healthy
       ResolutionFailed=True/ConstraintsNotSatisfiable constraints not satisfiable: bundle third.v1 requires an operator providing an API with group: example.com, version: v1, kind: Nothing, subscription third-sub exists, subscription third-sub requires cat/ns/stable/third.v1
