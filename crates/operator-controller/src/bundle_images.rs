@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn folders_are_those_that_the_labels_name() {
-        let csv = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\n";
+        let csv = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\nspec: {}\n";
         for (folder, labels) in [
             ("manifests", Vec::new()),
             ("deploy", vec![(bundle::MANIFESTS, "deploy/")]),

@@ -268,7 +268,7 @@ fn v1_a_definition_that_would_break_objects_stops_the_upgrade() {
     assert_eq!(
         env.condition("Progressing"),
         "True Retrying: error for resolved bundle \"p.v1.1.0\" with version \"1.1.0\": validating upgrade for CRD \
-         \"demos.example.com\": existingFieldRemoval: removed field : v1.^.x"
+         \"demos.example.com\": existingFieldRemoval: removed field : v1.^.x\nv1: ^.x: type: type changed : \"string\" -> \"\""
     );
     assert_eq!(
         env.get("ClusterObjectSet", "e-2"),

@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     const CSV: &str =
-        "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\n";
+        "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\nspec: {}\n";
     const PACKAGE: &str = "annotations: {operators.operatorframework.io.bundle.package.v1: a}";
 
     fn read(files: &[(&str, &str)]) -> Result<Bundle, String> {
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn defects_have_upstreams_texts_where_it_has_one() {
-        let other = format!("{CSV}spec: {{version: 2.0.0}}\n");
+        let other = CSV.replace("spec: {}", "spec: {version: 2.0.0}");
         for (files, expected) in [
             (
                 vec![("manifests/sub/a.yaml", CSV)],
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn properties_of_the_metadata_follow_those_of_the_annotation() {
         let csv = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\n\
-            metadata: {name: a.v1, annotations: {olm.properties: '[{\"type\":\"a\",\"value\":\"<\"}]'}}\n";
+            metadata: {name: a.v1, annotations: {olm.properties: '[{\"type\":\"a\",\"value\":\"<\"}]'}}\nspec: {}\n";
         let properties = "properties: [{type: b, value: {c: 1}}]";
         let bundle = read(&[
             ("manifests/a.yaml", csv),
@@ -388,9 +388,9 @@ mod tests {
 
     #[test]
     fn modes_are_printed_sorted_and_once() {
-        let csv = format!(
-            "{CSV}spec: {{installModes: [{{type: OwnNamespace, supported: true}}, {{type: MultiNamespace, supported: false}}, {{type: AllNamespaces, supported: true}}, {{type: OwnNamespace, supported: true}}]}}\n"
-        );
+        let modes = "spec: {installModes: [{type: OwnNamespace, supported: true}, {type: MultiNamespace, supported: false}, \
+                     {type: AllNamespaces, supported: true}, {type: OwnNamespace, supported: true}]}";
+        let csv = CSV.replace("spec: {}", modes);
         let bundle = read(&[("manifests/a.yaml", &csv)]).unwrap();
         assert_eq!(bundle.supported_modes(), "[AllNamespaces OwnNamespace]");
         assert!(!bundle.supports(&InstallModeType::MultiNamespace));

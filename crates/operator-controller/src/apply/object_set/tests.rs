@@ -309,6 +309,7 @@ fn an_old_revision_stays_until_the_new_one_is_ready() {
     env.put(first);
     env.settle();
     set_sick(&env, true);
+    env.settle();
     env.put(second);
     env.settle_for(15);
     assert_eq!(env.get(SET, "e-1")["spec"]["lifecycleState"], "Active");
