@@ -297,7 +297,7 @@ pub const EXTENSION_BUNDLE_REFERENCE: &str = "olm.operatorframework.io/bundle-re
 pub const REVISION_NAME: &str = "olm.operatorframework.io/revision-name";
 /// Annotation of an object: number of the revision that applied it last.
 pub const REVISION: &str = "olm.operatorframework.io/revision";
-/// Annotation of a revision with a digest of what it was made from: bundle, configuration, and this program's version.
+/// Annotation of a revision with a digest of what it was made from: bundle and configuration.
 pub const REVISION_MADE_FROM: &str = "olm.operatorframework.io/made-from";
 /// Annotation of a revision with the time at which its certificates are renewed.
 pub const REVISION_RENEWED_AT: &str = "olm.operatorframework.io/certificates-renewed-at";

@@ -70,15 +70,13 @@ impl CatalogContents for ServedContents {
             Some(mut bytes) => {
                 // The other documents name the package in a field of their own.
                 let others = get(&client, &metas, &[("package", package)]).await?;
-                bytes.extend(others.unwrap_or_default());
+                bytes.extend(others.ok_or_else(|| not_found(&metas))?);
                 bytes
             }
             // Upstream's server has this address only if a feature is on.
             None => {
                 let all = format!("{base}/api/v1/all");
-                get(&client, &all, &[])
-                    .await?
-                    .ok_or_else(|| format!("GET {all}: 404 Not Found"))?
+                get(&client, &all, &[]).await?.ok_or_else(|| not_found(&all))?
             }
         };
         let package = package.to_owned();
@@ -88,6 +86,10 @@ impl CatalogContents for ServedContents {
         });
         read.await.map_err(|panicked| panicked.to_string())?
     }
+}
+
+fn not_found(url: &str) -> String {
+    format!("error fetching catalog contents: GET {url}: 404 Not Found")
 }
 
 /// Returns the body of an answer; `None` if the server does not know the address.

@@ -119,12 +119,9 @@ struct Refusal {
     is_repeated: bool,
 }
 
-/// Attempts that failed with the same text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failures {
-    text: String,
-    count: u32,
-}
+/// Number of attempts that failed since the last success, less one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failures(u32);
 
 /// State for `status`: the failures before this reconcile.
 pub struct Verdict(Option<Failures>);
@@ -155,7 +152,7 @@ impl Reconciler for ClusterExtensions {
     }
 
     fn decide(observed: &Observed, memory: Option<&Failures>, _now: Timestamp) -> (Plan, Verdict) {
-        (decide(observed), Verdict(memory.cloned()))
+        (decide(observed), Verdict(memory.copied()))
     }
 
     fn status(

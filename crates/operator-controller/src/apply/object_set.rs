@@ -148,8 +148,10 @@ enum Conclusion {
 /// State of an object of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// It is as it was applied, or a newer revision controls it.
+    /// It is as it was applied.
     Settled,
+    /// A newer revision controls it.
+    Left,
     /// The action with this index applies it.
     Applied(usize),
     /// It must not be changed.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference};
 use kube::ResourceExt as _;
 use olm_api::condition::{FALSE, TRUE, cluster_object_set as words};
 use olm_api::extension_v1::{
@@ -30,6 +30,8 @@ use super::probe::default_probes;
 const KEPT: usize = 5;
 /// Kind of the owner of revisions.
 const EXTENSION: &str = "ClusterExtension";
+/// Kinds of the owners of Secrets.
+const OWNERS: [&str; 2] = [EXTENSION, "ClusterObjectSet"];
 /// Annotation of `kubectl apply`, which repeats the whole object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Metadata that objects of a bundle may set.
@@ -52,6 +54,8 @@ pub struct DesiredRevision<'a> {
     pub progress_deadline_minutes: Option<i32>,
     /// Namespace of the Secrets with the objects.
     pub system_namespace: &'a str,
+    /// True if the Secrets of the newest revision exist.
+    pub has_secrets: bool,
 }
 
 /// Decision about a revision.
@@ -59,7 +63,7 @@ pub struct DesiredRevision<'a> {
 pub enum RevisionDecision {
     /// The newest revision has these objects.
     Unchanged {
-        /// Update of its annotations, probes or deadline, if they differ; else empty.
+        /// Its Secrets if one is missing, and an update of its annotations, probes or deadline if they differ.
         actions: Vec<Action>,
     },
     /// A new revision is needed. Its definitions are to be checked before anything is written.
@@ -83,7 +87,9 @@ pub struct RevisionStates<'a> {
 }
 
 /// Returns the active revisions among those of an extension. The order of `revisions` does not matter.
-pub fn revision_states(revisions: &[Arc<ClusterObjectSet>]) -> RevisionStates<'_> {
+pub fn revision_states<'a>(
+    revisions: impl IntoIterator<Item = &'a Arc<ClusterObjectSet>>,
+) -> RevisionStates<'a> {
     let mut states = RevisionStates::default();
     for revision in sorted(revisions) {
         if revision.spec.lifecycle_state == LifecycleState::Archived {
@@ -111,8 +117,10 @@ pub fn is_stuck(revision: &ClusterObjectSet) -> bool {
     conditions.any(|condition| condition.type_ == words::PROGRESSING && is_stuck(condition))
 }
 
-fn sorted(revisions: &[Arc<ClusterObjectSet>]) -> Vec<&Arc<ClusterObjectSet>> {
-    let mut sorted: Vec<_> = revisions.iter().collect();
+fn sorted<'a>(
+    revisions: impl IntoIterator<Item = &'a Arc<ClusterObjectSet>>,
+) -> Vec<&'a Arc<ClusterObjectSet>> {
+    let mut sorted: Vec<_> = revisions.into_iter().collect();
     sorted.sort_by_key(|revision| revision.spec.revision);
     sorted
 }
@@ -138,7 +146,9 @@ pub fn decide_revision(
         if is_active && is_same {
             let set = object_set(&name, spec.revision, &packed.phases, desired);
             let update = (!is_up_to_date(newest, &set)).then(|| apply_set(&name, set));
-            let actions = Vec::from_iter(update);
+            let secrets = packed.secrets.into_iter().filter(|_| !desired.has_secrets);
+            let secrets = secrets.map(|secret| apply_secret(&name, secret, desired));
+            let actions = secrets.chain(update).collect();
             return Ok(RevisionDecision::Unchanged { actions });
         }
     }
@@ -178,7 +188,10 @@ pub fn own_secrets(revision: &ClusterObjectSet, secrets: &[ObjectMeta]) -> Vec<A
     let unowned = secrets.iter().filter(|secret| !is_owned(secret));
     unowned
         .map(|secret| {
-            let mut owners: Vec<Value> = secret.owner_references.iter().flatten().map(to_value).collect();
+            // Not the extension, which was the owner until now, nor an earlier revision of the same name.
+            let is_foreign = |owner: &&OwnerReference| !OWNERS.contains(&owner.kind.as_str());
+            let others = secret.owner_references.iter().flatten().filter(is_foreign);
+            let mut owners: Vec<Value> = others.map(to_value).collect();
             owners.push(owner_reference("ClusterObjectSet", &revision.name_any(), uid));
             let namespace = secret.namespace.as_deref().unwrap_or_default();
             let target = Target::of::<Secret>(namespace, secret.name.as_deref().unwrap_or_default());
@@ -321,6 +334,10 @@ fn apply_secret(revision: &str, secret: PackedSecret, desired: &DesiredRevision<
             "name": secret.name,
             "namespace": desired.system_namespace,
             "labels": {labels::REVISION_NAME: revision, labels::EXTENSION_OWNER_NAME: desired.extension},
+            // Until the revision exists, so that nothing is left if the extension is deleted in between.
+            "ownerReferences": [{
+                "apiVersion": API_VERSION, "kind": EXTENSION, "name": desired.extension, "uid": desired.extension_uid,
+            }],
         },
         "type": labels::OBJECT_DATA,
         "immutable": true,

@@ -153,7 +153,10 @@ mod tests {
                 ),
             ),
             (
-                vec![phase("a", std::slice::from_ref(&good)), phase("b", std::slice::from_ref(&good))],
+                vec![
+                    phase("a", std::slice::from_ref(&good)),
+                    phase("b", std::slice::from_ref(&good)),
+                ],
                 Some(
                     "phase \"a\": /v1, Kind=ConfigMap ns/a: duplicate object found in phases: a, b, phase \"b\": /v1, \
                      Kind=ConfigMap ns/a: duplicate object found in phases: a, b",

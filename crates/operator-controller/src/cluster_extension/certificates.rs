@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use olm_api::labels;
 use olm_runtime::certificate::{
-    CertificateMaker, SECRET_KEY_CERTIFICATE, SECRET_KEY_PRIVATE_KEY, ca_hash, inspect,
+    CertificateMaker, SECRET_KEY_CERTIFICATE, SECRET_KEY_PRIVATE_KEY, Unfit, ca_hash, inspect,
 };
 use olm_runtime::discovery::deadline;
 use olm_runtime::error::ObserveError;
@@ -101,7 +101,8 @@ fn pair(
     stored.retain(|key, _| keys.contains(&key.as_str()));
     let text = |key: &str| String::from_utf8_lossy(stored.get(key).map_or(&[], Vec::as_slice)).into_owned();
     let (ca, certificate) = (text(labels::SECRET_KEY_CA), text(SECRET_KEY_CERTIFICATE));
-    if let Ok(validity) = inspect(&ca, &certificate, &hosts, now)
+    let found = inspect(&ca, &certificate, &hosts, now);
+    if let Ok(validity) = found
         && stored.len() == keys.len()
     {
         return Ok((own(ca, SecretData::new(stored)), validity.rotate_at));
@@ -110,7 +111,12 @@ fn pair(
     let issued = CertificateMaker
         .issue(&hosts, now)
         .map_err(|error| failed(error.to_string()))?;
-    Ok((own(issued.ca, issued.data), issued.rotate_at))
+    let mut certificate = own(issued.ca, issued.data);
+    if matches!(found, Err(Unfit::Due(_))) {
+        // Pods serve with the old certificate until they have restarted.
+        certificate.ca_bundle += &ca;
+    }
+    Ok((certificate, issued.rotate_at))
 }
 
 fn own(ca: String, data: SecretData) -> OwnCertificate {

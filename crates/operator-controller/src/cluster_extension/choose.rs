@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use go_compat::semver::Version;
 use kube::ResourceExt as _;
-use olm_api::extension_v1::{BundleMetadata, CatalogFilter, ClusterObjectSet};
+use olm_api::extension_v1::{BundleMetadata, CatalogFilter, ClusterExtension, ClusterObjectSet};
 use olm_api::labels;
 use olm_fbc::schema::DeprecationEntry;
 
@@ -71,9 +71,18 @@ pub(super) struct Active<'a> {
     pub(super) rolling_out: Vec<&'a Arc<ClusterObjectSet>>,
 }
 
-/// Returns the active revisions.
-pub(super) fn active(revisions: &[Arc<ClusterObjectSet>]) -> Active<'_> {
-    let states = revision_states(revisions);
+/// Returns the active revisions of an extension among those with its label.
+pub(super) fn active<'a>(extension: &ClusterExtension, revisions: &'a [Arc<ClusterObjectSet>]) -> Active<'a> {
+    let is_own = |set: &ClusterObjectSet| {
+        let mut owners = set
+            .owner_references()
+            .iter()
+            .filter(|owner| owner.kind == "ClusterExtension");
+        set.metadata.deletion_timestamp.is_none()
+            && set.annotations().contains_key(labels::EXTENSION_BUNDLE_NAME)
+            && owners.all(|owner| Some(&owner.uid) == extension.metadata.uid.as_ref())
+    };
+    let states = revision_states(revisions.iter().filter(|set| is_own(set)));
     let installed = states.installed.map_or(0, |set| set.spec.revision);
     // Those that are older are about to be archived.
     let newer = states

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use go_compat::quote;
-use kube::core::{ApiResource, DynamicObject};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::{Api, ResourceExt as _};
 use olm_api::condition::{TRUE, cluster_catalog as of_catalog};
-use olm_api::extension_v1::{CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet};
+use olm_api::extension_v1::{CatalogFilter, ClusterCatalog, ClusterExtension};
 use olm_api::labels;
 use olm_runtime::discovery::deadline;
 use olm_runtime::error::ObserveError;
@@ -15,12 +17,15 @@ use olm_runtime::{NamespacedName, clock};
 use serde_json::Value;
 
 use super::choose::{Chosen, active};
-use super::revision::{RevisionError, compare, is_current, made_from};
+use super::revision::{Revision, RevisionError, has_secrets, is_current, made_from, newest, renewed_at};
 use super::{ClusterExtensions, Observed, Refusal, Step};
 use crate::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions, lookup_error};
 use crate::apply::phase::Phase;
 use crate::apply::revisions::RevisionDecision;
-use crate::resolve::{Catalog, PackageResult, selects};
+use crate::resolve::{Catalog, PackageResult, ResolveError, selects};
+
+/// Longest name of an extension, in bytes: values of labels have 63, of which revisions take a dash and four digits.
+const LONGEST_NAME: usize = 58;
 
 impl Refusal {
     /// Returns the refusal of an attempt that may succeed later.
@@ -41,8 +46,10 @@ impl ClusterExtensions {
         extension: Arc<ClusterExtension>,
     ) -> Result<Observed, ObserveError> {
         let revisions = self.revisions.list(&key.name);
-        let of_extension = |secret: &kube::core::PartialObjectMeta<_>| {
+        // Labels elsewhere are anybody's.
+        let of_extension = |secret: &PartialObjectMeta<Secret>| {
             secret.labels().get(labels::EXTENSION_OWNER_NAME) == Some(&key.name)
+                && secret.namespace().as_deref() == Some(&*self.system_namespace)
         };
         let mut observed = Observed {
             secrets: self.secrets.list_where(of_extension),
@@ -55,8 +62,21 @@ impl ClusterExtensions {
             observed.step = Step::Deleted;
             return Ok(observed);
         }
+        if key.name.len() > LONGEST_NAME {
+            let length = key.name.len();
+            let text = format!(
+                "the name of the ClusterExtension has {length} characters, and labels of its revisions have room for {LONGEST_NAME}; \
+                 create it under a shorter name"
+            );
+            observed.step = Step::Unresolved(Refusal {
+                text,
+                is_configuration: false,
+                is_repeated: false,
+            });
+            return Ok(observed);
+        }
         let filter = extension.spec.source.catalog.clone().unwrap_or_default();
-        let active = active(&observed.revisions);
+        let active = active(&extension, &observed.revisions);
         let choice = match active.rollout(&filter) {
             Some(choice) => choice,
             None => match self.catalogs(key, &filter) {
@@ -65,16 +85,20 @@ impl ClusterExtensions {
             },
         };
         observed.deprecations = choice.deprecations;
-        observed.step = match choice.bundle {
-            Ok(chosen) => {
-                let installed = active.installed.map(|set| Chosen::of_revision(set));
-                Box::pin(self.step(key, &extension, &observed.revisions, chosen, installed.as_ref())).await?
-            }
+        // Certificates are renewed also if the bundle is in no catalog any more.
+        let due = || {
+            let installed = newest(&observed.revisions)
+                .filter(|set| renewed_at(set).is_some_and(|at| at <= clock::now()));
+            installed.map(|set| Chosen::of_revision(set))
+        };
+        let bundle = choice.bundle.or_else(|error| due().ok_or(error));
+        observed.step = match bundle {
+            Ok(chosen) => Box::pin(self.step(key, &observed, chosen)).await?,
             Err(error) => Step::Unresolved(Refusal {
                 text: error.to_string(),
                 is_configuration: false,
                 // Most errors end with a change of a catalog or of the extension.
-                is_repeated: matches!(error, crate::resolve::ResolveError::Catalog { .. }),
+                is_repeated: matches!(error, ResolveError::Catalog { .. }),
             }),
         };
         Ok(observed)
@@ -83,8 +107,16 @@ impl ClusterExtensions {
     /// Returns the catalogs with the wanted package; `None` while one of them is being read.
     fn catalogs(&self, key: &NamespacedName, filter: &CatalogFilter) -> Option<Vec<Catalog>> {
         let found = self.catalogs.list();
-        self.packages
-            .retain(|(catalog, _)| found.iter().any(|known| known.name_any() == *catalog));
+        let extensions = self.extensions.list();
+        let is_named = |package: &str| {
+            let mut filters = extensions
+                .iter()
+                .filter_map(|extension| extension.spec.source.catalog.as_ref());
+            filters.any(|filter| filter.package_name == package)
+        };
+        self.packages.retain(|(catalog, package)| {
+            found.iter().any(|known| known.name_any() == *catalog) && is_named(package)
+        });
         // All are asked for at once, before any answer is there.
         let read: Vec<Option<Catalog>> = found
             .iter()
@@ -147,29 +179,28 @@ impl ClusterExtensions {
         })
     }
 
-    /// Compares the chosen bundle with the newest revision. `installed` is the bundle that is installed.
+    /// Compares the chosen bundle with the newest revision.
     async fn step(
         &self,
         key: &NamespacedName,
-        extension: &ClusterExtension,
-        revisions: &[Arc<ClusterObjectSet>],
+        observed: &Observed,
         chosen: Chosen,
-        installed: Option<&Chosen>,
     ) -> Result<Step, ObserveError> {
-        let unchanged = Step::Revision(RevisionDecision::Unchanged { actions: Vec::new() });
-        if is_current(revisions, &made_from(extension, &chosen), clock::now()) {
+        let Observed {
+            extension, revisions, ..
+        } = observed;
+        let has_secrets = has_secrets(revisions, &observed.secrets);
+        if has_secrets && is_current(revisions, &made_from(extension, &chosen), clock::now()) {
             self.bundles.retain(|image| *image != chosen.image);
-            return Ok(unchanged);
+            return Ok(Step::Revision(RevisionDecision::Unchanged {
+                actions: Vec::new(),
+            }));
         }
         let (images, image) = (Arc::clone(&self.images), chosen.image.clone());
         let pull = async move { images.bundle(&image).await.map(Arc::new) };
         let bundle = match self.bundles.want(&chosen.image, "", key, pull) {
             None => return Ok(Step::Reading),
             Some(Ok(bundle)) => bundle,
-            // What is installed stays as it is.
-            Some(Err(_)) if installed.is_some_and(|it| it.metadata() == chosen.metadata()) => {
-                return Ok(unchanged);
-            }
             Some(Err(error)) => return Ok(Step::Refused(chosen, Refusal::repeated(error))),
         };
         let has_webhooks = !bundle.csv.spec.webhook_definitions.is_empty();
@@ -178,40 +209,41 @@ impl ClusterExtensions {
         } else {
             None
         };
-        let namespace = &self.system_namespace;
-        let compared = compare(
+        let revision = Revision {
             extension,
-            revisions,
-            &chosen,
-            &bundle,
-            certificates.as_ref(),
-            namespace,
-        );
-        let decision = match compared {
-            Ok(decision) => decision,
+            chosen: &chosen,
+            certificates: certificates.as_ref(),
+            system_namespace: &self.system_namespace,
+            has_secrets,
+        };
+        let refusal = match revision.compare(revisions, &bundle) {
+            Ok(RevisionDecision::New { phases, .. })
+                if let Err(text) = self.check_definitions(extension, &phases).await =>
+            {
+                Refusal::repeated(text)
+            }
+            Ok(decision) => return Ok(Step::Revision(decision)),
             Err(error) => {
-                let refusal = Refusal {
+                let is_configuration =
+                    matches!(&error, RevisionError::Render(error) if error.is_configuration());
+                Refusal {
                     text: error.to_string(),
-                    is_configuration: matches!(&error, RevisionError::Render(error) if error.is_configuration()),
-                    is_repeated: false,
-                };
-                return Ok(Step::Refused(chosen, refusal));
+                    is_configuration,
+                    // The image may be a tag, and get another content.
+                    is_repeated: !is_configuration,
+                }
             }
         };
-        if let RevisionDecision::New { phases, .. } = &decision
-            && extension.spec.checks_crd_upgrades()
-            && let Err(text) = self.check_definitions(phases).await
-        {
-            return Ok(Step::Refused(chosen, Refusal::repeated(text)));
-        }
-        Ok(Step::Revision(decision))
+        self.bundles.retain(|image| *image != chosen.image);
+        Ok(Step::Refused(chosen, refusal))
     }
 
-    /// Checks the definitions of a revision against those in the cluster.
-    async fn check_definitions(&self, phases: &[Phase]) -> Result<(), String> {
-        let api = ApiResource::erase::<
-            k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-        >(&());
+    /// Checks the definitions of a revision against those in the cluster, unless the extension leaves that out.
+    async fn check_definitions(&self, extension: &ClusterExtension, phases: &[Phase]) -> Result<(), String> {
+        if !extension.spec.checks_crd_upgrades() {
+            return Ok(());
+        }
+        let api = ApiResource::erase::<CustomResourceDefinition>(&());
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &api);
         let mut found: Vec<(Value, &Value)> = Vec::new();
         for new in definitions(phases) {

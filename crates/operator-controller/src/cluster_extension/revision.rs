@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
+use kube::core::PartialObjectMeta;
 use olm_api::extension_v1::{
     ClusterExtension, ClusterObjectSet, CollisionProtection, ExtensionConfigType, LifecycleState,
 };
@@ -19,7 +21,7 @@ use crate::render::{Bundle, Features, Options, RenderError, render};
 
 /// Annotation of a ClusterServiceVersion with the properties of its bundle.
 const PROPERTIES: &str = "olm.properties";
-/// Fields of a revision that are not made from the bundle change with this number.
+/// Form of revisions. Another number makes all of them anew after an update of this program.
 const FORM: u32 = 1;
 
 /// Returns the configuration of an extension.
@@ -34,7 +36,7 @@ fn inline_config(extension: &ClusterExtension) -> Option<&Value> {
 pub(super) fn made_from(extension: &ClusterExtension, chosen: &Chosen) -> String {
     let spec = &extension.spec;
     let inputs = json!({
-        "program": [env!("CARGO_PKG_VERSION"), FORM],
+        "form": FORM,
         "uid": extension.metadata.uid,
         "bundle": [chosen.name, chosen.version, chosen.image, chosen.package],
         "namespace": spec.namespace,
@@ -53,6 +55,20 @@ pub(super) fn is_current(revisions: &[Arc<ClusterObjectSet>], made_from: &str, n
             && annotation(labels::REVISION_MADE_FROM) == Some(made_from)
             && renewed_at(revision).is_none_or(|at| now < at)
     })
+}
+
+/// Returns true if the Secrets with the objects of the newest revision are among `secrets`.
+pub(super) fn has_secrets(
+    revisions: &[Arc<ClusterObjectSet>],
+    secrets: &[Arc<PartialObjectMeta<Secret>>],
+) -> bool {
+    let phases = newest(revisions)
+        .into_iter()
+        .flat_map(|revision| revision.spec.phases.iter());
+    let mut references = phases
+        .flat_map(|phase| &phase.objects)
+        .filter_map(|object| object.reference.as_ref());
+    references.all(|reference| secrets.iter().any(|secret| secret.name_any() == reference.name))
 }
 
 /// Returns the newest revision.
@@ -77,57 +93,68 @@ pub(super) enum RevisionError {
     Size(String),
 }
 
-/// Compares the objects of a bundle with the newest revision.
-///
-/// # Errors
-/// The bundle cannot be rendered, or an object of it is too large.
-pub(super) fn compare(
-    extension: &ClusterExtension,
-    revisions: &[Arc<ClusterObjectSet>],
-    chosen: &Chosen,
-    bundle: &Bundle,
-    certificates: Option<&Certificates>,
-    system_namespace: &str,
-) -> Result<RevisionDecision, RevisionError> {
-    let spec = &extension.spec;
-    let options = Options {
-        namespace: &spec.namespace,
-        config: inline_config(extension),
-        certificates: certificates.map(|certificates| &certificates.provider),
-        features: Features::ALL,
-    };
-    let rendered = render(bundle, &options)?;
-    let name = extension.name_any();
-    let mut annotations = BTreeMap::from([
-        (labels::EXTENSION_BUNDLE_NAME.to_owned(), chosen.name.clone()),
-        (
-            labels::EXTENSION_BUNDLE_VERSION.to_owned(),
-            chosen.version.clone(),
-        ),
-        (
-            labels::EXTENSION_BUNDLE_REFERENCE.to_owned(),
-            chosen.image.clone(),
-        ),
-        (labels::EXTENSION_PACKAGE_NAME.to_owned(), chosen.package.clone()),
-        (
-            labels::REVISION_MADE_FROM.to_owned(),
-            made_from(extension, chosen),
-        ),
-    ]);
-    if let Some(properties) = bundle.csv.annotations().get(PROPERTIES) {
-        annotations.insert(PROPERTIES.to_owned(), properties.clone());
+/// A revision to be made of a bundle.
+pub(super) struct Revision<'a> {
+    pub(super) extension: &'a ClusterExtension,
+    pub(super) chosen: &'a Chosen,
+    pub(super) certificates: Option<&'a Certificates>,
+    pub(super) system_namespace: &'a str,
+    /// True if the Secrets of the newest revision exist.
+    pub(super) has_secrets: bool,
+}
+
+impl Revision<'_> {
+    /// Compares the objects of the bundle with the newest revision.
+    ///
+    /// # Errors
+    /// The bundle cannot be rendered, or an object of it is too large.
+    pub(super) fn compare(
+        &self,
+        revisions: &[Arc<ClusterObjectSet>],
+        bundle: &Bundle,
+    ) -> Result<RevisionDecision, RevisionError> {
+        let extension = self.extension;
+        let spec = &extension.spec;
+        let options = Options {
+            namespace: &spec.namespace,
+            config: inline_config(extension),
+            certificates: self.certificates.map(|certificates| &certificates.provider),
+            features: Features::ALL,
+        };
+        let rendered = render(bundle, &options)?;
+        let name = extension.name_any();
+        let desired = DesiredRevision {
+            extension: &name,
+            extension_uid: extension.metadata.uid.as_deref().unwrap_or_default(),
+            annotations: self.annotations(bundle),
+            objects: rendered.into_iter().map(|rendered| rendered.object).collect(),
+            protection: CollisionProtection::Prevent,
+            progress_deadline_minutes: spec.progress_deadline_minutes,
+            system_namespace: self.system_namespace,
+            has_secrets: self.has_secrets,
+        };
+        decide_revision(revisions, &desired).map_err(RevisionError::Size)
     }
-    if let Some(at) = certificates.and_then(|certificates| certificates.renewed_at) {
-        annotations.insert(labels::REVISION_RENEWED_AT.to_owned(), at.to_string());
+
+    /// Returns the annotations of the ClusterObjectSet.
+    fn annotations(&self, bundle: &Bundle) -> BTreeMap<String, String> {
+        let chosen = self.chosen;
+        let renewed_at = self.certificates.and_then(|certificates| certificates.renewed_at);
+        let annotations = [
+            (labels::EXTENSION_BUNDLE_NAME, Some(chosen.name.clone())),
+            (labels::EXTENSION_BUNDLE_VERSION, Some(chosen.version.clone())),
+            (labels::EXTENSION_BUNDLE_REFERENCE, Some(chosen.image.clone())),
+            (labels::EXTENSION_PACKAGE_NAME, Some(chosen.package.clone())),
+            (
+                labels::REVISION_MADE_FROM,
+                Some(made_from(self.extension, chosen)),
+            ),
+            (labels::REVISION_RENEWED_AT, renewed_at.map(|at| at.to_string())),
+            (PROPERTIES, bundle.csv.annotations().get(PROPERTIES).cloned()),
+        ];
+        let present = annotations.into_iter();
+        present
+            .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+            .collect()
     }
-    let desired = DesiredRevision {
-        extension: &name,
-        extension_uid: extension.metadata.uid.as_deref().unwrap_or_default(),
-        annotations,
-        objects: rendered.into_iter().map(|rendered| rendered.object).collect(),
-        protection: CollisionProtection::Prevent,
-        progress_deadline_minutes: spec.progress_deadline_minutes,
-        system_namespace,
-    };
-    decide_revision(revisions, &desired).map_err(RevisionError::Size)
 }

@@ -32,14 +32,18 @@ pub(super) fn status(
     outcomes: &Outcomes,
     now: Timestamp,
 ) -> StatusUpdate<Failures> {
+    let mut report = Report::new(&observed.extension, now);
+    let active = active(&observed.extension, &observed.revisions);
     if matches!(observed.step, Step::Deleted | Step::Reading) {
+        if matches!(observed.step, Step::Reading) && !observed.revisions.is_empty() {
+            report.revisions(&active);
+        }
         return StatusUpdate {
+            patches: Vec::from_iter(report.patch()),
             memory: failures,
             ..StatusUpdate::default()
         };
     }
-    let mut report = Report::new(&observed.extension, now);
-    let active = active(&observed.revisions);
     report.revisions(&active);
     report.deprecations(observed, &active);
     let refusal = match &observed.step {
@@ -69,7 +73,7 @@ pub(super) fn status(
     }
     let failures = refusal
         .filter(|refusal| refusal.is_repeated)
-        .map(|refusal| failures_with(failures, refusal.text));
+        .map(|_| Failures(failures.map_or(0, |Failures(count)| count.saturating_add(1))));
     StatusUpdate {
         patches: Vec::from_iter(report.patch()),
         requeue: failures
@@ -93,34 +97,29 @@ fn of_bundle(chosen: &Chosen, text: &str) -> String {
     format!("error for resolved bundle {name} with version {version}: {text}")
 }
 
-/// Counts another failure with this text.
-fn failures_with(before: Option<Failures>, text: String) -> Failures {
-    let same = before.filter(|failures| failures.text == text);
-    Failures {
-        count: same.map_or(0, |failures| failures.count.saturating_add(1)),
-        text,
-    }
-}
-
 /// The delay doubles with each failure.
-fn requeue(failures: &Failures) -> Requeue {
-    let delay = FAILURE_LASTS.saturating_mul(1 << failures.count.min(16));
+fn requeue(Failures(count): &Failures) -> Requeue {
+    let delay = FAILURE_LASTS.saturating_mul(1 << count.min(&16));
     Requeue::After {
         delay: delay.min(LONGEST_BACKOFF),
         reason: "retry",
     }
 }
 
-/// Returns the requeue at which certificates of the newest revision are due.
+/// Returns the requeue at which certificates of the newest revision are due. If they are due already, what keeps them from being renewed
+/// has a requeue of its own, or ends with a change.
 fn renewal(observed: &Observed, now: Timestamp) -> Requeue {
-    let Some(at) = newest(&observed.revisions).and_then(|revision| renewed_at(revision)) else {
-        return Requeue::AwaitChange;
-    };
-    let seconds = at.as_second().saturating_sub(now.as_second());
-    Requeue::After {
-        // At least a second, so that a renewal that fails is not repeated without a pause.
-        delay: Duration::from_secs(u64::try_from(seconds).unwrap_or_default().max(1)),
-        reason: "certificates are due",
+    let at = newest(&observed.revisions).and_then(|revision| renewed_at(revision));
+    let seconds = at.map(|at| at.as_second().saturating_sub(now.as_second()));
+    match seconds
+        .and_then(|seconds| u64::try_from(seconds).ok())
+        .filter(|seconds| *seconds > 0)
+    {
+        Some(seconds) => Requeue::After {
+            delay: Duration::from_secs(seconds),
+            reason: "certificates are due",
+        },
+        None => Requeue::AwaitChange,
     }
 }
 

@@ -66,6 +66,8 @@ pub(super) struct TestBundle<'a> {
     pub(super) config_maps: &'a [&'a str],
     /// Fields of its CustomResourceDefinition.
     pub(super) fields: &'a [&'a str],
+    /// True if its Deployment serves a webhook.
+    pub(super) has_webhook: bool,
 }
 
 impl Default for TestBundle<'_> {
@@ -75,6 +77,7 @@ impl Default for TestBundle<'_> {
             modes: &["AllNamespaces"],
             config_maps: &["a"],
             fields: &["x"],
+            has_webhook: false,
         }
     }
 }
@@ -169,7 +172,7 @@ impl TestEnv {
             .iter()
             .map(|mode| json!({"type": mode, "supported": true}))
             .collect();
-        let csv = json!({
+        let mut csv = json!({
             "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
             "metadata": {"name": format!("p.v{version}")},
             "spec": {
@@ -187,6 +190,15 @@ impl TestEnv {
                 }]}},
             },
         });
+        if bundle.has_webhook {
+            csv["spec"]["webhookdefinitions"] = json!([{
+                "type": "ValidatingAdmissionWebhook", "generateName": "check.example.com", "deploymentName": "demo",
+                "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail",
+                "rules": [{
+                    "apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["demos"],
+                }],
+            }]);
+        }
         let text = json!({"type": "string"});
         let fields: serde_json::Map<String, Value> = bundle
             .fields

@@ -431,3 +431,150 @@ fn v1_deprecations_are_of_the_catalog_and_of_what_runs() {
         "also without a bundle"
     );
 }
+
+#[test]
+fn v1_a_lost_secret_is_made_again() {
+    let mut env = installed();
+    let secrets = |env: &TestEnv| -> Vec<String> {
+        let objects = env.stage.cluster.objects();
+        objects
+            .keys()
+            .filter(|key| key.kind == "Secret")
+            .map(|key| key.name.clone())
+            .collect()
+    };
+    let before = secrets(&env);
+    assert_eq!(before.len(), 1, "{before:?}");
+    env.delete("Secret", &before[0]);
+    env.settle_for(20);
+    assert_eq!(secrets(&env), before);
+    assert_eq!(
+        env.get("Secret", &before[0])["metadata"]["ownerReferences"][0]["name"],
+        "e-1"
+    );
+    assert_eq!(env.condition("Progressing"), REACHED);
+    assert_eq!(env.installed().1, names(&["e-1"]));
+}
+
+/// Labels are anybody's outside of OLM's namespace.
+#[test]
+fn v1_a_secret_of_a_tenant_changes_nothing() {
+    let mut env = installed();
+    env.put(json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {
+            "namespace": "ns", "name": "mine",
+            "labels": {"olm.operatorframework.io/owner-name": "e", "olm.operatorframework.io/revision-name": "e-1"},
+        },
+    }));
+    env.stage.cluster.take_log();
+    env.settle_for(20);
+    assert_eq!(env.stage.cluster.take_log().writes, [""; 0]);
+    assert_eq!(env.condition("Progressing"), REACHED);
+}
+
+#[test]
+fn v1_an_edit_while_the_registry_is_away_is_not_reported_as_done() {
+    let mut env = installed();
+    env.remove_image("1.0.0");
+    env.edit(
+        "ClusterExtension",
+        "e",
+        &json!({"spec": {"progressDeadlineMinutes": 10}}),
+    );
+    assert!(
+        env.condition("Progressing").starts_with("True Retrying: "),
+        "{}",
+        env.condition("Progressing")
+    );
+    assert_eq!(env.condition("Installed"), INSTALLED_1);
+    env.bundle(&TestBundle::default());
+    env.settle_for(60);
+    assert_eq!(env.condition("Progressing"), REACHED);
+    assert_eq!(
+        env.get("ClusterObjectSet", "e-1")["spec"]["progressDeadlineMinutes"],
+        10
+    );
+    assert_eq!(env.installed().1, names(&["e-1"]), "the objects are the same");
+}
+
+#[test]
+fn v1_a_revision_whose_objects_were_taken_over_does_not_count_as_installed() {
+    let mut env = TestEnv::new();
+    env.catalog("c", &["1.0.0", "1.1.0", "2.0.0"]);
+    env.extension(&json!({"version": "1.0.0", "upgradeConstraintPolicy": "SelfCertified"}));
+    env.set_sick(true);
+    env.settle();
+    for version in ["1.1.0", "2.0.0"] {
+        env.ask_for(version);
+        env.settle_for(20);
+    }
+    assert_eq!(
+        env.installed(),
+        ("1.0.0".to_owned(), names(&["e-1", "e-2", "e-3"]))
+    );
+    env.set_sick(false);
+    env.settle_for(60);
+    assert_eq!(env.installed(), ("2.0.0".to_owned(), names(&["e-3"])));
+    let conditions = env.get("ClusterObjectSet", "e-2")["status"]["conditions"].clone();
+    let mut types = conditions.as_array().unwrap().iter().map(|found| &found["type"]);
+    assert!(types.all(|type_| type_ != "Succeeded"), "{conditions}");
+}
+
+#[test]
+fn v1_a_bundle_that_was_refused_is_pulled_again() {
+    let mut env = TestEnv::new();
+    env.bundle(&TestBundle {
+        modes: &[],
+        ..TestBundle::default()
+    });
+    env.extension(&json!({"version": "1.0.0"}));
+    let found = env.condition("Progressing");
+    assert!(found.contains("bundle must support at least one of"), "{found}");
+    // The same tag with another content.
+    env.bundle(&TestBundle::default());
+    env.settle_for(60);
+    assert_eq!(env.condition("Progressing"), REACHED);
+}
+
+#[test]
+fn v1_without_another_issuer_webhooks_have_certificates_of_olm() {
+    let mut env = TestEnv::new();
+    env.bundle(&TestBundle {
+        has_webhook: true,
+        ..TestBundle::default()
+    });
+    env.extension(&json!({"version": "1.0.0"}));
+    env.settle_for(20);
+    assert_eq!(env.condition("Progressing"), REACHED);
+    let secret = env
+        .stage
+        .cluster
+        .get("Secret", "ns", "demo-service-cert")
+        .unwrap();
+    assert_eq!(secret["data"].as_object().unwrap().len(), 3);
+    let webhooks = env.get("ValidatingWebhookConfiguration", "check.example.com")["webhooks"].clone();
+    assert_eq!(
+        webhooks[0]["clientConfig"]["caBundle"],
+        secret["data"]["olmCAKey"]
+    );
+    let renewed = &env.get("ClusterObjectSet", "e-1")["metadata"]["annotations"]["olm.operatorframework.io/certificates-renewed-at"];
+    assert!(renewed.as_str().unwrap().starts_with("2027-12-31T"), "{renewed}");
+    assert_rests(&mut env);
+}
+
+#[test]
+fn v1_a_name_without_room_for_revisions_is_refused() {
+    let mut env = TestEnv::new();
+    let name = "n".repeat(59);
+    env.put(json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": name},
+        "spec": {"namespace": "ns", "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
+    }));
+    env.settle();
+    let conditions = env.get("ClusterExtension", &name)["status"]["conditions"].to_string();
+    assert!(
+        conditions.contains("has 59 characters, and labels of its revisions have room for 58"),
+        "{conditions}"
+    );
+}

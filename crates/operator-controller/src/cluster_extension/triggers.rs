@@ -56,7 +56,13 @@ pub fn register(
     let queued = queue.clone();
     revisions.on_change(move |change| wake_owners(change, &queued));
     let queued = queue.clone();
-    secrets.on_change(move |change| wake_owners(change, &queued));
+    let of_system = system_namespace.to_owned();
+    secrets.on_change(move |change| {
+        // Labels elsewhere are anybody's.
+        if change.object().namespace().as_ref() == Some(&of_system) {
+            wake_owners(change, &queued);
+        }
+    });
     let (queued, known) = (queue.clone(), extensions.clone());
     catalogs.on_change(move |change| {
         if !changes_choices(change) {

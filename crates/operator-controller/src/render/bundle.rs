@@ -271,8 +271,7 @@ pub(super) fn contradictions(objects: &[BundleFile]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const CSV: &str =
-        "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\nspec: {}\n";
+    const CSV: &str = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\nspec: {}\n";
     const PACKAGE: &str = "annotations: {operators.operatorframework.io.bundle.package.v1: a}";
 
     fn read(files: &[(&str, &str)]) -> Result<Bundle, String> {

@@ -6,7 +6,8 @@ use olm_runtime::plan::{Action, Guard, Identity, Plan, SecretData, Target};
 use serde_json::{Value, json};
 
 use super::{
-    Conclusion, Content, FINALIZER, Known, Memory, Observed, ReadObject, ReadPhase, State, Verdict, teardown,
+    Conclusion, Content, FINALIZER, Known, Memory, Observed, ReadObject, ReadPhase, State, Verdict,
+    has_succeeded, teardown,
 };
 use crate::apply::collision::{Claimant, Treatment, treatment};
 use crate::apply::digest::check_digests;
@@ -120,6 +121,8 @@ fn roll_out(observed: &Observed, phases: &[ReadPhase], memory: &Memory, plan: &m
             break;
         }
     }
+    // What a newer revision has taken over says nothing about this one, unless it was complete before.
+    is_complete &= has_succeeded(set) || !reached.iter().flatten().any(|state| *state == State::Left);
     if is_complete {
         plan.actions.extend(archive_older(observed));
     }
@@ -141,7 +144,9 @@ fn manifests(phase: &ReadPhase) -> Phase {
 fn is_passable(set: &ClusterObjectSet, object: &ReadObject, state: State) -> bool {
     let probes = &set.spec.progression_probes;
     match (state, &object.current) {
-        (State::Settled, Some(current)) => probe(probes, &object.id, &current.object).is_passed(),
+        (State::Settled | State::Left, Some(current)) => {
+            probe(probes, &object.id, &current.object).is_passed()
+        }
         (State::Applied(_), _) => !is_probed(probes, &object.id, &object.manifest),
         _ => false,
     }
@@ -165,7 +170,7 @@ fn state(
     let live = &current.object;
     match treatment(claimant, &object.protection, live) {
         Treatment::Refuse(_) => (State::Collision, None),
-        Treatment::Leave => (State::Settled, None),
+        Treatment::Leave => (State::Left, None),
         Treatment::Keep if is_deleting(live) || is_known(set, memory, object) => (State::Settled, None),
         Treatment::Keep => {
             let mut wanted = wanted(set, object, None);

@@ -270,7 +270,13 @@ fn rollout(
     report.progressing(words::ROLLING_OUT, &message);
     if unready.is_empty() {
         report.set(words::AVAILABLE, FALSE, words::ROLLING_OUT, &message);
-        return after(NEXT_PHASE, "next phase");
+        // A newer revision has taken over. It archives this one when it is complete.
+        let is_left = states.iter().flatten().any(|state| *state == State::Left);
+        return if is_left {
+            Requeue::AwaitChange
+        } else {
+            after(NEXT_PHASE, "next phase")
+        };
     }
     report.set(words::AVAILABLE, FALSE, words::PROBE_FAILURE, &unready.join("\n"));
     Requeue::AwaitChange

@@ -25,6 +25,7 @@ fn desired(version: &str, names: &[&str]) -> DesiredRevision<'static> {
         protection: CollisionProtection::Prevent,
         progress_deadline_minutes: None,
         system_namespace: "olm",
+        has_secrets: true,
     }
 }
 
@@ -110,6 +111,11 @@ fn the_same_objects_need_no_revision_and_others_need_the_next() {
     let revisions = [first];
     let same = decide_revision(&revisions, &desired("1.0.0", &["a"])).unwrap();
     assert_eq!(same, RevisionDecision::Unchanged { actions: Vec::new() });
+    let mut lost = desired("1.0.0", &["a"]);
+    lost.has_secrets = false;
+    let restored = texts(&decide_revision(&revisions, &lost).unwrap());
+    assert_eq!(restored.len(), 1, "{restored:?}");
+    assert!(restored[0].starts_with("apply Secret olm/e-1-"), "{restored:?}");
     // The version is in an annotation of each object.
     for changed in [desired("1.1.0", &["a"]), desired("1.0.0", &["b"])] {
         let decision = decide_revision(&revisions, &changed).unwrap();
@@ -195,6 +201,11 @@ fn secrets_get_their_revision_as_the_owner_once() {
     let mut secret = ObjectMeta {
         namespace: Some("olm".to_owned()),
         name: Some("e-1-a".to_owned()),
+        owner_references: Some(vec![OwnerReference {
+            kind: EXTENSION.to_owned(),
+            uid: "u".to_owned(),
+            ..OwnerReference::default()
+        }]),
         ..ObjectMeta::default()
     };
     let actions = own_secrets(&set, &[secret.clone()]);
@@ -203,7 +214,7 @@ fn secrets_get_their_revision_as_the_owner_once() {
     };
     assert_eq!(target.to_string(), "Secret olm/e-1-a");
     let owners = &patch["metadata"]["ownerReferences"];
-    assert_eq!(owners[0]["uid"], "s");
+    assert_eq!((&owners[0]["uid"], &owners[1]), (&json!("s"), &Value::Null));
     secret.owner_references = serde_json::from_value(owners.clone()).unwrap();
     assert!(own_secrets(&set, &[secret]).is_empty());
 }
