@@ -8,11 +8,16 @@
 //! # Guarantees
 //! - Content that a catalog of one namespace has unpacked is never returned to another namespace.
 //! - All files together have a limit. Above it, files that were not used for [`UNUSED`] are removed, the oldest
-//!   first; then the least recently used of the namespace with the most content.
+//!   first; then the least recently used of the namespace with the most content. A new file is never removed to
+//!   make room for itself.
+//! - When a file cannot be written, because the volume is full, all files that were not used for [`UNUSED`] are
+//!   removed, and it is written again.
 //! - A bundle whose file is removed or damaged is unpacked again.
+//! - One file is written at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -31,19 +36,29 @@ pub(crate) const BUNDLE_BYTES: usize = 64 << 20;
 pub(crate) const STORE_BYTES: u64 = 256 << 20;
 /// Time without use after which a file is removed before all others.
 const UNUSED: Duration = Duration::from_secs(600);
+/// Time without changes after which a temporary folder that no process has locked is removed.
+const ABANDONED: Duration = Duration::from_secs(24 * 3600);
+/// Unit in which a volume allocates space, in bytes.
+const BLOCK: u64 = 4096;
 /// Maximum nesting of maps and lists that can be parsed again; no API server accepts more.
 const LEVELS: usize = 127;
 /// Extension of the store's files; all other files in the folder belong to others.
 const EXTENSION: &str = "olm-bundle";
+/// Prefix of a file that is being written.
+const UNFINISHED: &str = ".new-";
+/// Prefix of temporary folders.
+const TEMPORARY: &str = "olm-bundles-";
 
 /// A folder of bundles.
 pub(crate) struct BundleStore {
     dir: PathBuf,
     max_bytes: u64,
-    /// Allows one removal at a time.
-    shrinking: Mutex<()>,
+    /// Allows one write, with its removals, at a time.
+    writing: Mutex<()>,
     /// Removes the folder when the store is dropped, if none was configured.
     _temporary: Option<TempDir>,
+    /// Shows other processes that the temporary folder is in use. The system unlocks it when the process ends.
+    _lock: Option<File>,
 }
 
 /// A bundle in the store. Its file may be removed at any time.
@@ -56,6 +71,9 @@ pub struct StoredBundle {
 /// One file of the store.
 struct StoredFile {
     used: SystemTime,
+    /// True if it was not used for [`UNUSED`].
+    is_unused: bool,
+    /// Space on the volume.
     bytes: u64,
     /// Hash of the namespace.
     namespace: String,
@@ -64,18 +82,23 @@ struct StoredFile {
 
 impl BundleStore {
     /// Creates a store of at most [`STORE_BYTES`] in `dir`; without one, in a temporary folder of this process.
+    /// Then it also removes temporary folders of aborted processes.
     pub(crate) fn new(dir: Option<PathBuf>) -> Self {
-        let temporary = match dir {
-            Some(_) => None,
+        let temporary = if dir.is_some() {
+            None
+        } else {
+            remove_abandoned(&std::env::temp_dir());
             // Without any folder, each bundle fails with the reason.
-            None => tempfile::Builder::new().prefix("olm-bundles-").tempdir().ok(),
+            tempfile::Builder::new().prefix(TEMPORARY).tempdir().ok()
         };
+        let lock = temporary.as_ref().and_then(|folder| lock(folder.path()));
         let dir = dir.or_else(|| Some(temporary.as_ref()?.path().to_owned()));
         Self {
             dir: dir.unwrap_or_else(std::env::temp_dir),
             max_bytes: STORE_BYTES,
-            shrinking: Mutex::default(),
+            writing: Mutex::default(),
             _temporary: temporary,
+            _lock: lock,
         }
     }
 
@@ -123,48 +146,96 @@ impl BundleStore {
     }
 
     fn write(&self, path: &Path, hash: &Digest, text: &[u8]) -> io::Result<()> {
-        std::fs::create_dir_all(&self.dir)?;
-        // With the extension, an unfinished file of a killed process is removed like any other.
-        let mut file = tempfile::Builder::new()
-            .prefix(".new-")
-            .suffix(&format!(".{EXTENSION}"))
-            .tempfile_in(&self.dir)?;
-        writeln!(file, "{hash}")?;
-        file.write_all(text)?;
-        file.persist(path).map_err(|error| error.error)?;
-        self.shrink()
+        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.with_room(|| {
+            std::fs::create_dir_all(&self.dir)?;
+            // With the extension, an unfinished file of a killed process is removed like any other.
+            let mut file = tempfile::Builder::new()
+                .prefix(UNFINISHED)
+                .suffix(&format!(".{EXTENSION}"))
+                .tempfile_in(&self.dir)?;
+            writeln!(file, "{hash}")?;
+            file.write_all(text)?;
+            file.persist(path).map_err(|error| error.error)
+        })?;
+        self.shrink(path)
     }
 
-    fn shrink(&self) -> io::Result<()> {
-        let _one = self.shrinking.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut files = self.files()?;
-        #[expect(clippy::disallowed_methods, reason = "files have the system's time")]
-        let long_ago = SystemTime::now().checked_sub(UNUSED);
-        while files.iter().map(|file| file.bytes).sum::<u64>() > self.max_bytes {
-            let Some(next) = next_to_remove(&files, long_ago) else {
+    /// Runs `write`. If it fails, the volume may be full, so all unused files are removed and it runs again.
+    fn with_room<T>(&self, write: impl Fn() -> io::Result<T>) -> io::Result<T> {
+        write().or_else(|error| {
+            tracing::warn!(dir = %self.dir.display(), %error, "cannot write a bundle; removing unused ones");
+            let files = self.files().unwrap_or_default();
+            for file in files.iter().filter(|file| file.is_unused) {
+                file.remove();
+            }
+            write()
+        })
+    }
+
+    /// Removes files above the limit, but never `keep`.
+    fn shrink(&self, keep: &Path) -> io::Result<()> {
+        let files = self.files()?;
+        let mut total: u64 = files.iter().map(|file| file.bytes).sum();
+        let is_removed_first = |file: &&StoredFile| file.is_unused && file.path != keep;
+        let (unused, used): (Vec<_>, Vec<_>) = files.iter().partition(is_removed_first);
+        for file in unused {
+            if total <= self.max_bytes {
+                return Ok(());
+            }
+            file.remove();
+            total = total.saturating_sub(file.bytes);
+        }
+        // The bytes of each namespace, and its files that may be removed.
+        let mut namespaces: BTreeMap<&str, (u64, VecDeque<&StoredFile>)> = BTreeMap::new();
+        for file in used {
+            let (of_namespace, removable) = namespaces.entry(&file.namespace).or_default();
+            *of_namespace = of_namespace.saturating_add(file.bytes);
+            if file.path != keep {
+                removable.push_back(file);
+            }
+        }
+        while total > self.max_bytes {
+            let most = namespaces
+                .values_mut()
+                .filter(|(_, removable)| !removable.is_empty())
+                .max_by_key(|(of_namespace, _)| *of_namespace);
+            let Some((of_namespace, removable)) = most else {
                 break;
             };
-            let _ = std::fs::remove_file(files.remove(next).path);
+            let Some(file) = removable.pop_front() else {
+                break;
+            };
+            file.remove();
+            *of_namespace = of_namespace.saturating_sub(file.bytes);
+            total = total.saturating_sub(file.bytes);
         }
         Ok(())
     }
 
-    /// Returns the files, the least recently used first.
+    /// Returns the files, the least recently used first, without those that are being written.
     fn files(&self) -> io::Result<Vec<StoredFile>> {
+        let present = now();
         let mut files = Vec::new();
         for entry in std::fs::read_dir(&self.dir)? {
             let entry = entry?;
             let path = entry.path();
-            // Another thread may be removing files at the same time. Symbolic links are not ours.
+            // Another process may be removing files at the same time. Symbolic links are not ours.
             if let Ok(metadata) = entry.metadata()
                 && metadata.is_file()
                 && path.extension() == Some(OsStr::new(EXTENSION))
             {
                 let name = entry.file_name();
                 let name = name.to_string_lossy();
+                let used = last_use(metadata.modified().ok(), present);
+                let is_unused = is_older(used, UNUSED, present);
+                if name.starts_with(UNFINISHED) && !is_unused {
+                    continue;
+                }
                 files.push(StoredFile {
-                    used: metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH),
-                    bytes: metadata.len(),
+                    used,
+                    is_unused,
+                    bytes: metadata.len().next_multiple_of(BLOCK),
                     namespace: name.split_once('-').map_or("", |(hash, _)| hash).to_owned(),
                     path,
                 });
@@ -175,18 +246,58 @@ impl BundleStore {
     }
 }
 
-/// Returns the index of the file to remove; `files` begin with the least recently used.
-fn next_to_remove(files: &[StoredFile], long_ago: Option<SystemTime>) -> Option<usize> {
-    if Some(files.first()?.used) < long_ago {
-        return Some(0);
+impl StoredFile {
+    /// Removes it. If this fails, the next write tries again.
+    fn remove(&self) {
+        let _ = std::fs::remove_file(&self.path);
     }
-    let mut bytes: BTreeMap<&str, u64> = BTreeMap::new();
-    for file in files {
-        let of_namespace = bytes.entry(&file.namespace).or_default();
-        *of_namespace = of_namespace.saturating_add(file.bytes);
+}
+
+#[expect(clippy::disallowed_methods, reason = "files have the system's time")]
+fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+fn is_older(time: SystemTime, age: Duration, present: SystemTime) -> bool {
+    present.duration_since(time).is_ok_and(|passed| passed > age)
+}
+
+/// Returns the last use of a file that was modified at this time. A missing time counts as the oldest. So does
+/// one in the future, because the file would not become old; up to [`UNUSED`] may be a difference of clocks.
+fn last_use(modified: Option<SystemTime>, present: SystemTime) -> SystemTime {
+    let is_future = |time: &SystemTime| time.duration_since(present).is_ok_and(|ahead| ahead > UNUSED);
+    modified
+        .filter(|time| !is_future(time))
+        .unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// Locks a folder as long as the result is kept; `None` if another process has locked it.
+fn lock(folder: &Path) -> Option<File> {
+    let folder = File::open(folder).ok()?;
+    folder.try_lock().ok()?;
+    Some(folder)
+}
+
+/// Removes temporary folders of aborted processes. Other processes of this machine may run, so a folder is only
+/// removed if it was not modified for [`ABANDONED`] and no process has locked it.
+fn remove_abandoned(parent: &Path) {
+    let Ok(entries) = std::fs::read_dir(parent) else {
+        return;
+    };
+    let present = now();
+    for entry in entries.flatten() {
+        let is_old = |modified| is_older(modified, ABANDONED, present);
+        // Symbolic links are not ours.
+        let is_old_folder = entry
+            .metadata()
+            .is_ok_and(|metadata| metadata.is_dir() && metadata.modified().is_ok_and(is_old));
+        if is_old_folder
+            && entry.file_name().to_string_lossy().starts_with(TEMPORARY)
+            && let Some(_lock) = lock(&entry.path())
+        {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
-    let (most, _) = bytes.into_iter().max_by_key(|(_, bytes)| *bytes)?;
-    files.iter().position(|file| file.namespace == most)
 }
 
 impl StoredBundle {
@@ -197,12 +308,11 @@ impl StoredBundle {
 
     /// Marks the bundle as just used. Returns false if its file is removed.
     pub(crate) fn touch(&self) -> bool {
-        let Ok(file) = std::fs::File::options().append(true).open(&self.path) else {
+        let Ok(file) = File::options().append(true).open(&self.path) else {
             return false;
         };
         // If this fails, the order of removals is only less exact.
-        #[expect(clippy::disallowed_methods, reason = "files have the system's time")]
-        let _ = file.set_modified(SystemTime::now());
+        let _ = file.set_modified(now());
         true
     }
 
@@ -279,203 +389,4 @@ fn fits(value: &Value, levels: usize) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn bundle(csv: Value) -> UnpackedBundle {
-        UnpackedBundle {
-            image: "r/b@sha256:00".to_owned(),
-            csv,
-            objects: vec![
-                BundleFile {
-                    name: "a.yaml".to_owned(),
-                    object: json!({"kind": "A", "text": "ü \u{0} \n\"", "list": [1, -2, 0.1, 1e300, null, true]}),
-                },
-                BundleFile {
-                    name: "b.yaml".to_owned(),
-                    object: json!({"kind": "B", "large": u64::MAX, "small": i64::MIN}),
-                },
-            ],
-            left_out: vec!["file `c` is skipped".to_owned()],
-        }
-    }
-
-    /// A bundle of an image of this name, whose file has about `size` bytes.
-    fn sized(name: &str, size: usize) -> UnpackedBundle {
-        UnpackedBundle {
-            image: name.to_owned(),
-            csv: json!("x".repeat(size)),
-            ..UnpackedBundle::default()
-        }
-    }
-
-    fn store(dir: &Path, max_bytes: u64) -> BundleStore {
-        BundleStore {
-            max_bytes,
-            ..BundleStore::new(Some(dir.to_owned()))
-        }
-    }
-
-    /// Makes a file this much older.
-    fn age(path: &Path, seconds: u64) {
-        let file = std::fs::File::options().append(true).open(path).unwrap();
-        let used = file.metadata().unwrap().modified().unwrap();
-        file.set_modified(used - Duration::from_secs(seconds)).unwrap();
-    }
-
-    #[test]
-    fn what_is_stored_comes_back_as_it_was() {
-        let store = BundleStore::new(None);
-        let bundle = bundle(json!({"metadata": {"name": "a.v1"}}));
-        let stored = store.put("ns", &bundle, true).unwrap();
-        assert_eq!(stored.read().as_ref(), Some(&bundle));
-        assert_eq!(store.image("ns", &bundle.image).read().as_ref(), Some(&bundle));
-        let folder = store.dir.clone();
-        drop(store);
-        assert!(!folder.exists(), "it was not configured");
-    }
-
-    /// What a Job or a catalog has supplied is not what a registry has.
-    #[test]
-    fn only_pulled_content_is_found_by_the_name_of_its_image() {
-        let store = BundleStore::new(None);
-        let bundle = bundle(json!({}));
-        let stored = store.put("ns", &bundle, false).unwrap();
-        assert_eq!(stored.read().as_ref(), Some(&bundle));
-        assert_eq!(store.image("ns", &bundle.image).read(), None);
-    }
-
-    #[test]
-    fn one_namespaces_content_is_not_anothers_whatever_it_is_called() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = store(&dir.path().join("store"), 1 << 20);
-        let one = bundle(json!({}));
-        store.put("a", &one, true).unwrap();
-        for other in ["b", "", "../a", "/"] {
-            assert_eq!(store.image(other, &one.image).read(), None, "{other}");
-            store.put(other, &one, true).unwrap();
-        }
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
-        assert_eq!(std::fs::read_dir(&store.dir).unwrap().count(), 5);
-    }
-
-    #[test]
-    fn any_damage_is_noticed_and_the_file_removed() {
-        let store = BundleStore::new(None);
-        let stored = store.put("ns", &bundle(json!({})), true).unwrap();
-        let good = std::fs::read(&stored.path).unwrap();
-        let is_noticed = |bytes: &[u8]| {
-            std::fs::write(&stored.path, bytes).unwrap();
-            stored.read().is_none() && !stored.path.exists() && !stored.touch()
-        };
-        for at in 0..good.len() {
-            let mut bad = good.clone();
-            bad[at] ^= 1;
-            assert!(is_noticed(&bad), "byte {at}");
-            assert!(is_noticed(&good[..at]), "length {at}");
-        }
-    }
-
-    /// A bundle that could be stored but not parsed again would be unpacked forever.
-    #[test]
-    fn a_bundle_is_refused_exactly_when_it_could_not_be_read_again() {
-        let nested = |levels: usize| {
-            (0..levels).fold(json!("x"), |inner, level| {
-                if level % 2 == 0 {
-                    json!([inner])
-                } else {
-                    json!({ "a": inner })
-                }
-            })
-        };
-        let store = BundleStore::new(None);
-        for levels in LEVELS - 2..LEVELS + 3 {
-            let value = nested(levels);
-            let readable = serde_json::from_str::<Value>(&value.to_string()).is_ok();
-            let stored = store.put("ns", &bundle(value), true);
-            assert_eq!(stored.is_ok(), readable, "{levels} levels");
-            if let Ok(stored) = stored {
-                assert!(stored.read().is_some());
-            }
-        }
-        let error = store.put("ns", &bundle(nested(128)), true).unwrap_err();
-        insta::assert_snapshot!(error.cause, @"image `r/b@sha256:00`: `ClusterServiceVersion` is nested deeper than 127 levels");
-    }
-
-    #[test]
-    fn a_bundle_too_large_to_be_stored_is_refused() {
-        let large = bundle(json!("\u{1}".repeat(BUNDLE_BYTES / 6 + 1)));
-        let error = BundleStore::new(None).put("ns", &large, true).unwrap_err();
-        assert_eq!(error.class, UnpackClass::TooLarge);
-    }
-
-    #[test]
-    fn a_folder_that_takes_nothing_is_reported() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("file");
-        std::fs::write(&file, "x").unwrap();
-        let error = store(&file, 1 << 20).put("ns", &bundle(json!({})), true);
-        let error = error.unwrap_err();
-        assert_eq!(error.class, UnpackClass::NoRoom);
-        assert!(error.cause.contains("cannot store the bundle in "), "{error}");
-    }
-
-    #[test]
-    fn what_was_not_used_for_long_is_removed_first() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = store(dir.path(), 3_500);
-        let put = |namespace: &str, name: &str| store.put(namespace, &sized(name, 1_000), true).unwrap();
-        let (used, unused) = (put("small", "used"), put("small", "unused"));
-        let unfinished = dir.path().join(format!(".new-a1b2c3.{EXTENSION}"));
-        std::fs::write(&unfinished, "half").unwrap();
-        age(&unfinished, 3 * UNUSED.as_secs());
-        age(&unused.path, 2 * UNUSED.as_secs());
-        age(&used.path, 2 * UNUSED.as_secs());
-        assert!(used.touch());
-        let large = [put("large", "1"), put("large", "2")];
-        assert!(!unused.touch() && used.touch());
-        assert!(large.iter().all(StoredBundle::touch));
-        assert!(!unfinished.exists(), "of a killed process");
-    }
-
-    /// A namespace that unpacks constantly loses its own content, not that of a namespace with little content.
-    #[test]
-    fn what_is_used_is_removed_from_the_namespace_with_the_most() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = store(dir.path(), 6_000);
-        let quiet = store.put("quiet", &sized("quiet", 1_000), true).unwrap();
-        let noisy: Vec<StoredBundle> = (0..20)
-            .map(|number| {
-                for file in store.files().unwrap() {
-                    age(&file.path, 10);
-                }
-                let bundle = sized(&number.to_string(), 1_000);
-                store.put("noisy", &bundle, true).unwrap()
-            })
-            .collect();
-        assert!(quiet.touch() && noisy[19].touch());
-        assert!(!noisy[3].touch());
-        let bytes: u64 = store.files().unwrap().iter().map(|file| file.bytes).sum();
-        assert!(bytes <= 6_000, "{bytes}");
-    }
-
-    /// The folder may contain other files, as `/tmp` does.
-    #[test]
-    fn nothing_of_others_in_the_folder_is_removed() {
-        let dir = tempfile::tempdir().unwrap();
-        let others = ["notes.txt", "work/result", "work/a.olm-bundle", ".new-draft"];
-        for other in others {
-            let path = dir.path().join(other);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, "x".repeat(500)).unwrap();
-        }
-        let store = store(dir.path(), 1_500);
-        for number in 0..4 {
-            store.put("a", &sized(&number.to_string(), 1_000), true).unwrap();
-        }
-        assert_eq!(store.files().unwrap().len(), 1);
-        for other in others {
-            assert!(dir.path().join(other).exists(), "{other}");
-        }
-    }
-}
+mod tests;

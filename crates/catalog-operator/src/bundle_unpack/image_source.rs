@@ -188,8 +188,8 @@ mod tests {
     use super::super::bundle_store::{BUNDLE_BYTES, STORE_BYTES};
     use super::*;
 
-    /// The volume must have space for the store, the layers being pulled, and bundles written before others are
-    /// removed: one for each fetch, and one for each result of a Job.
+    /// The volume must have space for the store, the layers being pulled, and the bundle that is written before
+    /// others are removed.
     #[test]
     fn the_volume_of_the_deployment_has_room_for_everything() {
         let manifest = include_str!("../../../../manifests/olm/20-catalog-operator.yaml");
@@ -198,7 +198,7 @@ mod tests {
             .and_then(|(_, rest)| rest.lines().next()?.strip_suffix("Gi"))
             .and_then(|gibibytes| gibibytes.parse::<u64>().ok())
             .unwrap();
-        let written = 6 * BUNDLE_BYTES as u64;
+        let written = BUNDLE_BYTES as u64;
         assert!(STORE_BYTES + SPOOL_BYTES + written <= size << 30);
         assert!(manifest.contains("--unpack-cache=/cache") && manifest.contains("mountPath: /cache"));
     }

@@ -331,6 +331,11 @@ impl Unpack {
             at: Instant::now(),
         };
         self.set(EntryState::Failed(failure.clone()));
+        self.remind(failure).await;
+    }
+
+    /// Triggers each subscriber of the failure at its retry time.
+    pub(super) async fn remind(self, failure: Failure) {
         while let Some((next, joined)) = self.look_after(&failure) {
             tokio::select! {
                 () = tokio::time::sleep_until(next) => {}
