@@ -168,10 +168,10 @@ fn is_agreed(args: &RollbackArgs, rollback: &Rollback, file: &Path) -> anyhow::R
         );
     }
     let question = format!(
-        "Roll back {} to {}? Until it is created, the Subscription is in {}.",
+        "The Subscription is saved in {} until it is created again. Roll back {} to {}?",
+        file.display(),
         args.name,
-        rollback.target,
-        file.display()
+        rollback.target
     );
     let loss = "Data of custom resources may be lost, see the lines with `loses`. Continue?";
     Ok(confirm(&question, args.yes)? && (!may_lose || confirm(loss, args.accept_data_loss)?))
@@ -283,8 +283,6 @@ async fn install(cluster: &Cluster, rollback: &Rollback, wait: &WaitArgs) -> any
 /// Returns true if the preview shows a loss that was not shown before the removal.
 fn loses_more(shown: &Shown, rollback: &Rollback) -> bool {
     let definitions = shown.preview.iter().flat_map(|preview| &preview.definitions);
-    let mut lossy = definitions.filter(|definition| {
-        !definition.fields_removed.is_empty() || !definition.versions_removed.is_empty()
-    });
-    rollback.replaced.losses.is_empty() && lossy.next().is_some()
+    let mut losses = definitions.flat_map(|found| found.fields_removed.iter().chain(&found.versions_removed));
+    rollback.replaced.losses.is_empty() && losses.next().is_some()
 }
