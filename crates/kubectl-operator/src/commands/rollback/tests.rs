@@ -4,7 +4,7 @@ use clap::Parser as _;
 use go_compat::semver::Version;
 use olm_api::labels::{GENERATED_BY, UPGRADE_APPROVE, UPGRADE_HOLD};
 use olm_api::v1alpha1::{Approval, ClusterServiceVersion};
-use olm_fbc::entry::BundleEntry;
+use olm_fbc::entry::{BundleEntry, EntryProperty};
 use olm_resolver::entry::Entry;
 use olm_testing::cluster::{FakeCluster, Fault, Refusal, Verb};
 use serde_json::{Value, json};
@@ -204,6 +204,16 @@ async fn what_would_lose_data_is_refused() {
         text.contains("without knowing CustomResourceDefinition etcds.example.com"),
         "{text}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deprecated_version_is_refused() {
+    let mut entry = bundle_entry("1.0.0");
+    entry.properties = [EntryProperty::new("olm.deprecated", "true")]
+        .into_iter()
+        .collect();
+    let error = decide(&removal(&failed()).await, &Entry::new(entry), &bundle(&["v1"])).unwrap_err();
+    assert!(error.to_string().contains("it is deprecated"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
