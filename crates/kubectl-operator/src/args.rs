@@ -255,12 +255,16 @@ pub(crate) enum Command {
     /// Go back to the previous version of an operator after a failed upgrade
     ///
     /// The command shows what it will do, and asks for confirmation. It deletes the Subscription, its incomplete InstallPlans and
-    /// all ClusterServiceVersions of the operator. Then it creates the Subscription again with its labels, annotations and config,
-    /// the previous version as startingCSV, and installPlanApproval Manual. It approves the plan for that version alone, and waits
-    /// until the operator is ready. CustomResourceDefinitions and custom resources are kept; meanwhile the operator does not run.
+    /// all ClusterServiceVersions of the operator. Then it creates the Subscription again, with the previous version as startingCSV
+    /// and held at it. If the plan needs approval, it approves the plan for that version alone. It waits until the operator is ready;
+    /// meanwhile the operator does not run. Custom resources are kept, but the CustomResourceDefinitions of the previous version
+    /// replace those of the cluster: fields they lack are lost at the next write. For that the command asks a second time; with --yes
+    /// it needs --accept-data-loss. Until the Subscription is created again, it is in a file of the current folder.
     ///
-    /// It changes nothing if the catalog no longer has the previous version, if that version lacks a version of a
-    /// CustomResourceDefinition in which objects are stored, or if the operator deletes its custom resources when it is removed.
+    /// It changes nothing if the catalog no longer has the previous version or deprecates it, if OLM would not install it, if that
+    /// version lacks a version of a CustomResourceDefinition in which objects are stored, or if the operator deletes its custom
+    /// resources when it is removed. Without --to it also refuses if the newest version has not failed, or if no completed
+    /// InstallPlan shows which version was installed before.
     ///
     /// Exit codes: 0 if the previous version is ready, 1 on an error or if the command refuses, 2 if you decline or if the
     /// operator does not become ready in time.

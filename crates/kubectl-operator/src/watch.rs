@@ -58,6 +58,10 @@ pub(crate) struct Screen<W> {
     shown: Vec<String>,
     /// Number of lines on the terminal to overwrite.
     drawn: usize,
+    /// True after a failed write.
+    is_closed: bool,
+    /// True if waiting ends when the output is closed.
+    is_needed: bool,
 }
 
 impl<W: Write> Screen<W> {
@@ -69,6 +73,16 @@ impl<W: Write> Screen<W> {
             size,
             shown: Vec::new(),
             drawn: 0,
+            is_closed: false,
+            is_needed: false,
+        }
+    }
+
+    /// Returns the output for a command that only shows a state: waiting ends when the output is closed.
+    pub(crate) fn needed(self) -> Self {
+        Self {
+            is_needed: true,
+            ..self
         }
     }
 
@@ -77,7 +91,14 @@ impl<W: Write> Screen<W> {
         self.colours
     }
 
-    fn show(&mut self, look: &Look) -> io::Result<()> {
+    /// Draws a state, unless the output is closed.
+    fn show(&mut self, look: &Look) {
+        if !self.is_closed {
+            self.is_closed = self.draw(look).is_err();
+        }
+    }
+
+    fn draw(&mut self, look: &Look) -> io::Result<()> {
         let mut text = String::new();
         let Some((height, width)) = self.size else {
             for line in look.flat.iter().filter(|line| !self.shown.contains(line)) {
@@ -139,7 +160,7 @@ impl Screen<io::Stderr> {
 }
 
 /// Reads repeatedly until the result is done or over, or the limit is reached. A failure is shown and the read retried, except
-/// for the first one.
+/// for the first one. Without its output, waiting continues, except for a [`Screen::needed`].
 ///
 /// # Errors
 /// The first read fails, or [`MAX_FAILURES`] consecutive ones.
@@ -164,8 +185,9 @@ pub(crate) async fn until<W: Write>(
         match answer {
             Ok(seen) => {
                 failures = 0;
-                // If the output is closed, waiting ends.
-                if screen.show(&seen).is_err() || seen.outcome != Outcome::Waits {
+                screen.show(&seen);
+                let is_unread = screen.is_needed && screen.is_closed;
+                if is_unread || seen.outcome != Outcome::Waits {
                     return Ok(seen.outcome);
                 }
                 last = Some(seen);
@@ -178,7 +200,7 @@ pub(crate) async fn until<W: Write>(
                 let text = format!("retrying: {}", plain(&format!("{error:#}")));
                 seen.tree.push(text.clone());
                 seen.flat.push(text);
-                let _ = screen.show(&seen);
+                screen.show(&seen);
             }
         }
         if left().is_some_and(|left| left.is_zero()) {
@@ -264,6 +286,33 @@ mod tests {
             "{:?}",
             start.elapsed()
         );
+    }
+
+    /// An output that nobody reads any more.
+    struct Closed;
+
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_closed_output_ends_only_a_command_that_shows() {
+        for (mut screen, expected) in [
+            (Screen::new(Closed, None), Outcome::Done),
+            (Screen::new(Closed, None).needed(), Outcome::Waits),
+        ] {
+            let mut looks = vec![look("b", Outcome::Done), look("a", Outcome::Waits)];
+            let result = until(&mut screen, None, async || {
+                Ok(looks.pop().unwrap_or_else(|| look("at last", Outcome::Waits)))
+            });
+            assert_eq!(result.await.unwrap(), expected);
+        }
     }
 
     #[tokio::test(start_paused = true)]

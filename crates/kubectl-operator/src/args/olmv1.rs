@@ -77,7 +77,7 @@ pub(crate) enum CreateCommand {
     /// Create a ClusterCatalog, and wait until it is served
     ///
     /// The command shows what it waits for until the condition Serving is True, or False with --available=false. If that takes
-    /// longer than --timeout, or cannot happen, the ClusterCatalog is deleted again.
+    /// longer than --timeout, or cannot happen, the ClusterCatalog is deleted again. It is kept if it cannot be read.
     ///
     /// Exit codes: 0 if the catalog is served, 1 on an error or if it is not served in time.
     #[command(
@@ -156,7 +156,7 @@ pub(crate) enum InstallCommand {
     ///
     /// NAME is the name of the ClusterExtension. The namespace must exist. The command shows what it waits for until the condition
     /// Installed is True and Progressing has the reason Succeeded. If that takes longer than --timeout, or cannot happen, the
-    /// ClusterExtension is deleted again with everything it installed.
+    /// command fails, and the ClusterExtension is kept.
     ///
     /// Exit codes: 0 if the extension is installed, 1 on an error or if it is not installed in time.
     #[command(
@@ -400,8 +400,8 @@ pub(crate) struct InstallExtensionArgs {
     /// Name of a ServiceAccount in the namespace; only old versions of OLM v1 use it
     #[arg(short, long, value_name = "NAME", default_value = "default", value_parser = NonEmptyStringValueParser::new())]
     pub service_account: String,
-    /// Maximum time to delete the ClusterExtension if it is not installed in time
-    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
+    /// Has no effect: a ClusterExtension that is not installed in time is kept
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration, hide = true)]
     pub cleanup_timeout: Duration,
     #[command(flatten)]
     pub wait: WaitArgs,

@@ -42,9 +42,12 @@ pub(crate) struct RollbackArgs {
     /// Only show what would be done; change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Do not ask for confirmation
+    /// Do not ask for confirmation; data that may be lost needs --accept-data-loss, too
     #[arg(short, long)]
     pub yes: bool,
+    /// Accept that custom resources lose fields that the CustomResourceDefinitions of the older version lack
+    #[arg(long)]
+    pub accept_data_loss: bool,
     /// Has no effect: the command always waits until the operator is ready
     #[arg(id = "wait", long = "wait", hide = true)]
     pub until_ready: bool,

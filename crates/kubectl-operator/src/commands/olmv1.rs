@@ -69,6 +69,8 @@ trait Managed:
     const HEAD: &'static [&'static str];
     /// Warning before objects of the kind are deleted; empty for none.
     const CONSEQUENCE: &'static str;
+    /// Command that shows one object.
+    const SHOWN_BY: &'static str;
 
     /// Returns the cells of the table.
     fn row(&self, now: Timestamp) -> Vec<String>;
@@ -82,12 +84,13 @@ trait Managed:
 
 // === create and update ===
 
-/// Creates an object and waits until it is ready. An object that does not become ready is deleted again.
+/// Creates an object and waits until it is ready. An object that does not become ready is deleted again within the cleanup time;
+/// without one it is kept.
 async fn create<K: Managed>(
     cluster: &Cluster,
     object: &K,
     wait: &WaitArgs,
-    cleanup_timeout: Duration,
+    cleanup_timeout: Option<Duration>,
     write: &WriteArgs,
 ) -> anyhow::Result<Verdict> {
     let api = Api::<K>::all(cluster.client.clone());
@@ -106,11 +109,14 @@ async fn create<K: Managed>(
         printer::progress(&format!("{} created", writer::subject(object)));
         ready = match follow(cluster, &created, wait, &mut Screen::stderr()).await {
             Ok(Ok(ready)) => ready,
-            Ok(Err(waits)) => return Err(clean_up(cluster, &created, cleanup_timeout, &waits).await),
-            Err(error) => {
-                let waits = format!("{error:#}");
-                return Err(clean_up(cluster, &created, cleanup_timeout, &waits).await);
+            Ok(Err(waits)) => {
+                return Err(match cleanup_timeout {
+                    Some(limit) => clean_up(cluster, &created, limit, &waits).await,
+                    None => kept(cluster, &created, &waits),
+                });
             }
+            // The object may be ready although it cannot be read.
+            Err(error) => return Err(kept(cluster, &created, &format!("{error:#}"))),
         };
     }
     report(&[ready], "created", write)?;
@@ -151,6 +157,14 @@ async fn follow<K: Managed, W: Write>(
         )),
         Outcome::Over => Err(format!("stopped waiting: {}", node.waits_for())),
     })
+}
+
+/// Returns the error to report for an object that is not known to be ready and is kept.
+fn kept<K: Managed>(cluster: &Cluster, object: &K, cause: &str) -> anyhow::Error {
+    let show = cluster
+        .commands
+        .told_of_cluster(K::SHOWN_BY, &[&object.name_any()]);
+    anyhow!("{cause}; this command deleted nothing, see `{show}`")
 }
 
 /// Deletes an object that did not become ready, as upstream's plugin does. Returns the error to report.

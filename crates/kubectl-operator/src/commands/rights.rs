@@ -9,7 +9,7 @@ use olm_api::v1alpha1::ClusterServiceVersion;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use self::roles::roles;
+use self::roles::{reach, roles};
 use super::graph;
 use crate::args::graph::{Drawing, GraphArgs};
 use crate::args::rights::RightsArgs;
@@ -71,6 +71,9 @@ pub(crate) async fn run(args: &RightsArgs) -> anyhow::Result<Verdict> {
                 printer::document(role, Document::Yaml)?;
             }
         }
+    }
+    if let Some(warning) = reach(&made, namespace) {
+        printer::warning(&warning);
     }
     for role in &made {
         printer::progress(&format!(

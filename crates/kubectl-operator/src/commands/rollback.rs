@@ -1,13 +1,21 @@
 //! `kubectl operator rollback`: installs the previous version of an operator again. OLM has no downgrade, so the operator is removed
-//! and installed, while its definitions and custom resources are kept.
+//! and installed. Its custom resources are kept, as far as the definitions of the previous version have their fields.
 
 mod decide;
+mod definitions;
 #[cfg(test)]
 mod tests;
 
+use std::fs::{OpenOptions, remove_file};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
 use anyhow::{Context as _, anyhow, bail};
 use kube::ResourceExt as _;
+use olm_api::v1alpha1::{InstallPlan, Subscription, SubscriptionStatus};
 use olm_resolver::CatalogKey;
+use olm_resolver::objects::{Objects, resolver_subscription};
+use olm_resolver::plan::plan;
 
 use self::decide::{Rollback, decide};
 use super::approve::Shown;
@@ -15,12 +23,12 @@ use super::uninstall::{self, Removal};
 use super::{rollout, status};
 use crate::args::change::{OperandStrategy, UninstallArgs};
 use crate::args::recover::RollbackArgs;
-use crate::args::shared::{Document, WaitArgs};
+use crate::args::shared::{Document, WaitArgs, quoted};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
-use crate::reader::api;
+use crate::reader::{api, list};
 use crate::watch::Screen;
-use crate::{Verdict, catalogs, printer, writer};
+use crate::{Verdict, catalogs, global, printer, writer};
 
 /// Shows what is done, asks for confirmation, and does it.
 ///
@@ -37,11 +45,17 @@ pub(crate) async fn run(args: &RollbackArgs) -> anyhow::Result<Verdict> {
     if args.dry_run {
         return Ok(Verdict::Fine);
     }
-    if !confirm(&format!("Roll back {name} to {}?", rollback.target), args.yes)? {
+    let file = file(&rollback.subscription);
+    if !is_agreed(args, &rollback, &file)? {
         printer::progress(&format!("{name} was not rolled back"));
         return Ok(Verdict::Unresolved);
     }
-    replace(&cluster, &removal, &rollback, &args.wait).await?;
+    // The answer may take long.
+    let now = Box::pin(uninstall::look(&cluster, &removal_args(args))).await?;
+    if !is_same(&removal, &now) {
+        bail!("{name} changed since it was shown, so it was not rolled back; review it again");
+    }
+    replace(&cluster, &now, &rollback, &args.wait, &file).await?;
     if !install(&cluster, &rollback, &args.wait).await? {
         return Ok(Verdict::Unresolved);
     }
@@ -72,7 +86,8 @@ fn removal_args(args: &RollbackArgs) -> UninstallArgs {
 
 /// Determines the version to go back to, and reads it from the catalog.
 async fn look(cluster: &Cluster, args: &RollbackArgs, removal: &Removal) -> anyhow::Result<Rollback> {
-    let wanted = decide::wanted(removal, &args.name, args.to.as_deref())?;
+    let plans = list::<InstallPlan>(&cluster.client, Some(&cluster.namespace), "").await?;
+    let wanted = decide::wanted(removal, &args.name, args.to.as_deref(), &plans)?;
     let subscription = removal.subscription.as_ref();
     let spec = &subscription
         .ok_or_else(|| anyhow!("{} has no Subscription", args.name))?
@@ -85,23 +100,120 @@ async fn look(cluster: &Cluster, args: &RollbackArgs, removal: &Removal) -> anyh
     let (entry, bundle) = read
         .await
         .with_context(|| format!("cannot roll back to {wanted}"))?;
-    decide(removal, &entry, &bundle)
+    let rollback = decide(removal, &entry, &bundle)?;
+    check_resolution(cluster, removal, &rollback).await?;
+    Ok(rollback)
 }
 
-/// Deletes the operator, and creates its Subscription again.
+/// Checks that OLM chooses the version when the operator is removed.
+async fn check_resolution(cluster: &Cluster, removal: &Removal, rollback: &Rollback) -> anyhow::Result<()> {
+    let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
+    let found = global::find(client, None, Some(namespace)).await;
+    let (objects, notes) = cluster.objects(&found.catalogs).await?;
+    notes.iter().for_each(|text| printer::warning(text));
+    let objects = Objects::of(objects)?;
+    let catalogs = Box::pin(catalogs::read(client, &objects.catalog_keys(namespace))).await;
+    let mut question = objects.question(namespace, &found.catalogs, catalogs.contents);
+    let is_removed = |csv: &str| removal.csvs.iter().any(|removed| removed.name_any() == csv);
+    let name = rollback.subscription.name_any();
+    let problem = &mut question.problem;
+    problem.installed.retain(|csv| !is_removed(&csv.name));
+    for subscription in problem.subscriptions.iter_mut().filter(|of| of.name == name) {
+        *subscription = resolver_subscription(&rollback.subscription, &SubscriptionStatus::default());
+    }
+    question.not_succeeded.retain(|found| !is_removed(&found.csv));
+    question.waiting.retain(|waiting| waiting.subscription != name);
+    question.steps = Some(1);
+    let plan = plan(&question)?;
+    if !plan.install().any(|install| install.name == rollback.target) {
+        bail!(
+            "cannot roll back to {}: OLM would not install it:\n{plan}",
+            rollback.target
+        );
+    }
+    Ok(())
+}
+
+/// Returns the file that has the Subscription while the cluster does not.
+fn file(subscription: &Subscription) -> PathBuf {
+    let namespace = subscription.namespace().unwrap_or_default();
+    PathBuf::from(format!("rollback-{namespace}-{}.yaml", subscription.name_any()))
+}
+
+/// Writes the Subscription to a new file that only the user can read.
+fn save(subscription: &Subscription, file: &Path) -> anyhow::Result<()> {
+    let text = olm_fbc::yaml::to_string(subscription)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options
+        .open(file)
+        .and_then(|mut opened| opened.write_all(text.as_bytes()));
+    written.with_context(|| {
+        format!(
+            "cannot save the Subscription in {}, so nothing was changed; an existing file may be of a rollback that is incomplete",
+            file.display()
+        )
+    })
+}
+
+/// Asks for confirmation, and a second time if fields of custom resources may be lost.
+fn is_agreed(args: &RollbackArgs, rollback: &Rollback, file: &Path) -> anyhow::Result<bool> {
+    let may_lose = !rollback.replaced.losses.is_empty();
+    if may_lose && args.yes && !args.accept_data_loss {
+        bail!(
+            "cannot roll back {}: data of custom resources may be lost, see the lines with `loses`; use --accept-data-loss if that is acceptable",
+            args.name
+        );
+    }
+    let question = format!(
+        "The Subscription is saved in {} until it is created again. Roll back {} to {}?",
+        file.display(),
+        args.name,
+        rollback.target
+    );
+    let loss = "Data of custom resources may be lost, see the lines with `loses`. Continue?";
+    Ok(confirm(&question, args.yes)? && (!may_lose || confirm(loss, args.accept_data_loss)?))
+}
+
+/// Returns true if the operator is as it was shown.
+fn is_same(shown: &Removal, now: &Removal) -> bool {
+    let csvs = |removal: &Removal| -> Vec<_> {
+        let csvs = removal.csvs.iter();
+        csvs.map(|csv| (csv.name_any(), csv.phase().clone())).collect()
+    };
+    let subscription = |removal: &Removal| {
+        let found = removal.subscription.clone();
+        found.map(|found| {
+            (
+                found.uid(),
+                found.spec,
+                found.metadata.labels,
+                found.metadata.annotations,
+            )
+        })
+    };
+    csvs(shown) == csvs(now) && subscription(shown) == subscription(now)
+}
+
+/// Deletes the operator, and creates its Subscription again. Until that is created, it is in `file`.
 async fn replace(
     cluster: &Cluster,
     removal: &Removal,
     rollback: &Rollback,
     wait: &WaitArgs,
+    file: &Path,
 ) -> anyhow::Result<()> {
+    save(&rollback.subscription, file)?;
     let client = &cluster.client;
     let mut tell = |text: &str| printer::progress(text);
     let removed = uninstall::remove(client, removal, wait, &mut Screen::stderr(), &mut tell).await;
     let incomplete = || {
         format!(
-            "the rollback of {} is incomplete; uninstall what is left, then create the Subscription that is shown above with `kubectl create -f FILE`",
-            rollback.subscription.name_any()
+            "the rollback of {} is incomplete; uninstall what is left, then create the Subscription with `kubectl create -f {}`",
+            rollback.subscription.name_any(),
+            quoted(&file.display().to_string())
         )
     };
     if !removed.with_context(incomplete)? {
@@ -116,27 +228,34 @@ async fn replace(
         );
     }
     tell(&format!("{} created", writer::subject(&rollback.subscription)));
+    if let Err(error) = remove_file(file) {
+        printer::warning(&format!("cannot delete {}: {error}", file.display()));
+    }
     Ok(())
 }
 
-/// Approves the plan for the version and nothing else, and waits until it completes. Returns false if it was not approved.
+/// Prints the plan, approves it if it needs approval and is for the version and nothing else, and waits until it completes. Returns
+/// false if it was not approved.
 async fn install(cluster: &Cluster, rollback: &Rollback, wait: &WaitArgs) -> anyhow::Result<bool> {
     let target = rollback.target.as_str();
     let mut ask = |shown: &Shown| {
-        if shown.operators == [target] {
-            return Ok(true);
+        // Without its output, the operator must not stay removed.
+        if let Err(error) = printer::data(&shown.to_string()) {
+            printer::warning(&format!("{error:#}"));
         }
-        printer::data(&shown.to_string())?;
-        match shown.operators.iter().any(|name| name == target) {
-            true => confirm(
-                &format!(
-                    "InstallPlan {} installs more than {target}. Approve it?",
-                    shown.plan
-                ),
-                false,
-            ),
-            false => Ok(false),
+        if !shown.operators.iter().any(|name| name == target) {
+            return Ok(false);
         }
+        let question = match (shown.operators == [target], loses_more(shown, rollback)) {
+            (true, false) => return Ok(true),
+            (true, true) => "removes fields or versions of definitions",
+            (false, false) => "installs more than the version",
+            (false, true) => "installs more than the version and removes fields or versions of definitions",
+        };
+        confirm(
+            &format!("InstallPlan {} {question}. Approve it?", shown.plan),
+            false,
+        )
     };
     let done = Box::pin(rollout::first_plan(
         cluster,
@@ -145,14 +264,25 @@ async fn install(cluster: &Cluster, rollback: &Rollback, wait: &WaitArgs) -> any
         &mut ask,
     ))
     .await?;
-    if done.is_none() {
-        let name = rollback.subscription.name_any();
-        printer::warning(&format!(
-            "the InstallPlan was not approved because it does not install {target} alone; to approve it use `{}`",
+    let name = rollback.subscription.name_any();
+    match &done {
+        None => printer::warning(&format!(
+            "the InstallPlan was not approved because it does not install {target} alone, or removes fields; to approve it use `{}`",
             cluster
                 .commands
                 .told("approve {}", &[&name], Some(&cluster.namespace))
-        ));
+        )),
+        Some(done) if done.csv != target => {
+            printer::warning(&format!("OLM installed {} instead of {target}", done.csv));
+        }
+        Some(_) => {}
     }
-    Ok(done.is_some())
+    Ok(done.is_some_and(|done| done.csv == target))
+}
+
+/// Returns true if the preview shows a loss that was not shown before the removal.
+fn loses_more(shown: &Shown, rollback: &Rollback) -> bool {
+    let definitions = shown.preview.iter().flat_map(|preview| &preview.definitions);
+    let mut losses = definitions.flat_map(|found| found.fields_removed.iter().chain(&found.versions_removed));
+    rollback.replaced.losses.is_empty() && losses.next().is_some()
 }

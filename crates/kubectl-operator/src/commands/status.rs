@@ -30,7 +30,16 @@ pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<Verdict> {
     let name = args.name.as_deref();
     let (nodes, verdict) = if args.watch {
         let watched = match args.output {
-            None => watch(&cluster, namespace, name, &args.wait, &mut Screen::stdout()).await?,
+            None => {
+                watch(
+                    &cluster,
+                    namespace,
+                    name,
+                    &args.wait,
+                    &mut Screen::stdout().needed(),
+                )
+                .await?
+            }
             Some(_) => watch(&cluster, namespace, name, &args.wait, &mut Screen::stderr()).await?,
         };
         if let Some(text) = watched.shortfall(&args.wait) {

@@ -19,8 +19,8 @@ use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
 
 use self::plans::{OpenPlan, open_plans};
-pub(super) use self::removal::Removal;
-use self::removal::{Definition, MAX_NAMED, Objects, decide};
+pub(super) use self::removal::{Definition, Objects, Removal};
+use self::removal::{MAX_NAMED, decide};
 use crate::args::change::{OperandStrategy, UninstallArgs};
 use crate::args::shared::{UPSTREAM_TIMEOUT, WaitArgs, quoted, slice};
 use crate::cluster::Cluster;

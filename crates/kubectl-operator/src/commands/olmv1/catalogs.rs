@@ -27,7 +27,8 @@ pub(super) async fn create(args: &CreateCatalogArgs) -> anyhow::Result<Verdict> 
     let catalog = new(args)?;
     let cluster = Cluster::connect(&args.write.connection).await?;
     let wait = args.wait.or(UPSTREAM_TIMEOUT);
-    super::create(&cluster, &catalog, &wait, args.cleanup_timeout, &args.write).await
+    let cleanup = Some(args.cleanup_timeout);
+    super::create(&cluster, &catalog, &wait, cleanup, &args.write).await
 }
 
 /// Builds the catalog from the flags.
@@ -142,6 +143,7 @@ impl Managed for ClusterCatalog {
         "AGE",
     ];
     const CONSEQUENCE: &'static str = "";
+    const SHOWN_BY: &'static str = "olmv1 get catalog {} -o yaml";
 
     fn row(&self, now: Timestamp) -> Vec<String> {
         let status = self.status.as_ref();

@@ -23,7 +23,8 @@ use crate::{Verdict, writer};
 /// Namespace that upstream's plugin installs in by default.
 const DEFAULT_NAMESPACE: &str = "olmv1-system";
 
-/// Creates an extension and waits until it is installed.
+/// Creates an extension and waits until it is installed. An extension that is not installed in time is kept, as in upstream's
+/// plugin: deleting it would delete its definitions and all their custom resources.
 ///
 /// # Errors
 /// The extension cannot be created, or is not installed in time.
@@ -31,7 +32,7 @@ pub(super) async fn install(args: &InstallExtensionArgs) -> anyhow::Result<Verdi
     let extension = new(args)?;
     let cluster = Cluster::connect(&args.write.connection).await?;
     let wait = args.wait.or(UPSTREAM_TIMEOUT);
-    super::create(&cluster, &extension, &wait, args.cleanup_timeout, &args.write).await
+    super::create(&cluster, &extension, &wait, None, &args.write).await
 }
 
 /// Builds the extension from the flags.
@@ -197,6 +198,7 @@ impl Managed for ClusterExtension {
     ];
     const CONSEQUENCE: &'static str =
         " with everything installed, its CustomResourceDefinitions and all their custom resources";
+    const SHOWN_BY: &'static str = "olmv1 status {}";
 
     fn row(&self, now: Timestamp) -> Vec<String> {
         let install = self.status.as_ref().and_then(|status| status.install.as_ref());

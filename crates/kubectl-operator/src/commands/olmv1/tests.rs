@@ -1,5 +1,5 @@
 use clap::Parser as _;
-use olm_testing::cluster::{FakeCluster, Fault, Kind, Refusal};
+use olm_testing::cluster::{FakeCluster, Fault, Kind, Refusal, Verb};
 
 use super::*;
 use crate::args::olmv1::{CreateCatalogArgs, InstallExtensionArgs, UpdateCatalogArgs, UpdateExtensionArgs};
@@ -278,9 +278,9 @@ async fn creating_ends_when_the_catalog_is_served_and_shows_what_it_waits_for() 
     ");
 }
 
-/// Upstream's plugin cleans up in the same way.
+/// Deleting an extension would delete its custom resources.
 #[tokio::test(start_paused = true)]
-async fn what_does_not_get_ready_is_deleted_again() {
+async fn an_extension_that_does_not_get_ready_is_kept() {
     let blocked = json!({"conditions": [condition("Progressing", "False", "Blocked", "no label")]});
     for (status, expected) in [
         (
@@ -291,25 +291,52 @@ async fn what_does_not_get_ready_is_deleted_again() {
             blocked,
             "stopped waiting: ClusterExtension etcd: Blocked, no label",
         ),
+        (json!("unreadable"), "it is forbidden"),
     ] {
         let cluster = cluster();
-        cluster.put(extension("etcd", &status));
         let (here, _link) = here(&cluster);
-        let found: ClusterExtension = find(&here, "etcd").await.unwrap();
-        let wait = WaitArgs {
-            timeout: Some(Duration::from_secs(30)),
+        let args = install_args(&["--timeout", "30s"]);
+        let made = extensions::new(&args).unwrap();
+        if status.is_string() {
+            cluster.on_request(|request| {
+                let is_read = request.verb == Verb::Get;
+                is_read.then(|| Fault::Refuse(Refusal::forbidden("it is forbidden")))
+            });
+        }
+        let later = cluster.clone();
+        let olm = async move {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            if status.is_object() {
+                later.edit("ClusterExtension", "", "etcd", &json!({"status": status}));
+            }
         };
-        let waits = follow(&here, &found, &wait, &mut Screen::new(Vec::new(), None)).await;
-        let waits = waits.unwrap().unwrap_err();
-        assert_eq!(waits, expected);
-        let error = clean_up(&here, &found, Duration::from_secs(60), &waits).await;
-        let error = error.to_string();
+        let (result, ()) = tokio::join!(create(&here, &made, &args.wait, None, &args.write), olm);
+        let error = result.unwrap_err().to_string();
         assert!(
-            error.starts_with(expected) && error.contains("was deleted again; use --timeout"),
+            error.contains(expected)
+                && error.ends_with("deleted nothing, see `kubectl operator olmv1 status etcd`"),
             "{error}"
         );
-        assert!(cluster.get("ClusterExtension", "", "etcd").is_none());
+        assert!(cluster.get("ClusterExtension", "", "etcd").is_some());
     }
+}
+
+/// Upstream's plugin cleans up in the same way.
+#[tokio::test(start_paused = true)]
+async fn a_catalog_that_does_not_get_ready_is_deleted_again() {
+    let cluster = cluster();
+    let (here, _link) = here(&cluster);
+    let args = create_args(&["--timeout", "30s"]);
+    let made = catalogs::new(&args).unwrap();
+    let cleanup = Some(args.cleanup_timeout);
+    let error = create(&here, &made, &args.wait, cleanup, &args.write).await;
+    let error = error.unwrap_err().to_string();
+    assert!(
+        error.starts_with("not ready after 30 s: ClusterCatalog demo")
+            && error.contains("was deleted again; use --timeout"),
+        "{error}"
+    );
+    assert!(cluster.get("ClusterCatalog", "", "demo").is_none());
 }
 
 /// After an update the conditions are about the fields before it.

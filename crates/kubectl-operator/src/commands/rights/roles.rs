@@ -12,6 +12,10 @@ use crate::groups::ALL;
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// Verbs to write an object.
 const VERBS: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
+/// API groups of objects by which rights in the whole cluster can be had: roles, webhook configurations and APIServices.
+const POWERFUL: [&str; 3] = [RBAC, "admissionregistration.k8s.io", "apiregistration.k8s.io"];
+/// Verbs to write such objects outside the own namespaces: whoever acts as the account must not remove or take over those of others.
+const FEW_VERBS: [&str; 3] = ["get", "create", "patch"];
 /// Kinds that OLM writes with its own rights, or that every operator needs.
 const OF_OLM: [&str; 3] = [
     "ClusterServiceVersion",
@@ -54,9 +58,14 @@ impl Rules {
 
     /// Returns the Role, or the ClusterRole without a namespace; `None` without rules.
     fn role(&self, name: &str, namespace: Option<&str>) -> Option<Value> {
-        let written = self.written.iter();
-        let written = written
-            .map(|(group, resources)| json!({"apiGroups": [group], "resources": resources, "verbs": VERBS}));
+        let is_shared = namespace.is_none_or(|namespace| namespace == KUBE_SYSTEM);
+        let written = self.written.iter().map(|(group, resources)| {
+            let verbs = match is_shared && POWERFUL.contains(&group.as_str()) {
+                true => &FEW_VERBS[..],
+                false => &VERBS[..],
+            };
+            json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
+        });
         let rules: Vec<Value> = written.chain(self.granted.iter().cloned()).collect();
         let (kind, metadata) = match namespace {
             Some(namespace) => ("Role", json!({"name": name, "namespace": namespace})),
@@ -159,6 +168,17 @@ pub(super) fn roles(
     made.push(system.role(&format!("{name}-of-{namespace}"), Some(KUBE_SYSTEM)));
     made.push(cluster.role(&format!("{name}-of-{namespace}"), None));
     made.into_iter().flatten().collect()
+}
+
+/// Returns a warning if a role has rights outside the namespaces of the operator.
+pub(super) fn reach(roles: &[Value], namespace: &str) -> Option<String> {
+    let is_shared =
+        |role: &Value| role["kind"] == "ClusterRole" || role["metadata"]["namespace"] == KUBE_SYSTEM;
+    roles.iter().any(is_shared).then(|| {
+        format!(
+            "some of these rights are for the whole cluster or {KUBE_SYSTEM}; anyone who may edit namespace {namespace} can act as the account and use them"
+        )
+    })
 }
 
 /// Adds the objects by which OLM serves webhooks and APIs of an operator.
@@ -319,6 +339,15 @@ mod tests {
         );
         assert_eq!(with(&made[1], "bind"), ["roles"]);
         assert_eq!(with(&made[2], "bind"), ["clusterroles"]);
+        for role in &made[1..] {
+            for verb in ["update", "delete", "list"] {
+                assert!(with(role, verb).is_empty(), "{verb}: {role}");
+            }
+        }
+        assert_eq!(with(&made[1], "patch"), ["rolebindings"]);
+        assert!(with(&made[0], "delete").contains(&"rolebindings".to_owned()));
+        assert!(reach(&made, "shop").is_some_and(|text| text.contains("edit namespace shop")));
+        assert_eq!(reach(&made[..1], "shop"), None);
         assert!(with(&made[0], "create").contains(&"secrets".to_owned()));
     }
 }

@@ -1,6 +1,5 @@
 //! Decides how an operator is rolled back to an older version. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use anyhow::{anyhow, bail};
@@ -9,13 +8,12 @@ use olm_api::labels::{
     GENERATED_BY, UPGRADE_APPROVE, UPGRADE_HOLD, UPGRADE_STOP_AFTER_FAILURE, UPGRADE_WINDOW,
 };
 use olm_api::v1alpha1::{
-    Approval, ClusterServiceVersion, ClusterServiceVersionPhase as Phase, Subscription, SubscriptionSpec,
+    ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase, Subscription, SubscriptionSpec,
 };
 use olm_resolver::entry::Entry;
 use olm_resolver::hold::parse_range;
-use serde::Deserialize as _;
-use serde_json::Value;
 
+use super::definitions::{Replaced, replaced};
 use crate::catalogs::Bundle;
 use crate::commands::uninstall::Removal;
 use crate::terminal::plain;
@@ -31,18 +29,23 @@ pub(super) struct Rollback {
     pub target: String,
     /// The Subscription to create.
     pub subscription: Subscription,
+    /// Definitions that the version replaces.
+    pub replaced: Replaced,
     /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// CustomResourceDefinitions by name, each with its versions.
-type Definitions = BTreeMap<String, BTreeSet<String>>;
-
-/// Returns the version to go back to, as the user names it or as the name of a ClusterServiceVersion.
+/// Returns the version to go back to, as the user names it or as the name of a ClusterServiceVersion. `plans` are those of the
+/// namespace.
 ///
 /// # Errors
-/// There is no failed upgrade, or no version before it.
-pub(super) fn wanted(removal: &Removal, name: &str, to: Option<&str>) -> anyhow::Result<String> {
+/// There is no failed upgrade, or no version that is known to have been installed before it.
+pub(super) fn wanted(
+    removal: &Removal,
+    name: &str,
+    to: Option<&str>,
+    plans: &[InstallPlan],
+) -> anyhow::Result<String> {
     if removal.subscription.is_none() {
         bail!(
             "cannot roll back {name}: it has no Subscription; install the version that you want with `install`"
@@ -60,23 +63,46 @@ pub(super) fn wanted(removal: &Removal, name: &str, to: Option<&str>) -> anyhow:
             newest.name_any()
         );
     }
-    let before = match removal.csvs.as_slice() {
-        [] | [_] => newest.spec.replaces().map(str::to_owned),
-        // Versions in between never succeeded: then OLM would have deleted the oldest.
-        [oldest, ..] => Some(oldest.name_any()),
-    };
-    before.ok_or_else(|| {
+    if *newest.phase() != Phase::Failed {
+        bail!(
+            "cannot roll back {name}: {} has not failed, it is {}; wait, or choose a version with --to",
+            newest.name_any(),
+            plain(newest.phase().as_str())
+        );
+    }
+    // Versions in between never succeeded: then OLM would have deleted the oldest.
+    if let [oldest, _, ..] = removal.csvs.as_slice() {
+        return Ok(oldest.name_any());
+    }
+    let before = newest.spec.replaces().ok_or_else(|| {
         anyhow!(
             "cannot roll back {name}: {} replaces no version, so there is nothing to go back to; choose a version with --to",
             newest.name_any()
         )
-    })
+    })?;
+    // A ClusterServiceVersion may name a version that never was in the cluster.
+    let is_own = |plan: &InstallPlan| {
+        let mut owners = plan.owner_references().iter();
+        let subscription = removal.subscription.as_ref().map(|found| found.name_any());
+        owners.any(|owner| owner.kind == "Subscription" && Some(&owner.name) == subscription.as_ref())
+    };
+    let mut completed = plans
+        .iter()
+        .filter(|plan| plan.phase() == InstallPlanPhase::Complete && is_own(plan))
+        .flat_map(|plan| &plan.spec.cluster_service_version_names);
+    if !completed.any(|csv| csv == before) {
+        bail!(
+            "cannot roll back {name}: no completed InstallPlan installed {before}, which {} replaces; if it was installed, use --to {before}",
+            newest.name_any()
+        );
+    }
+    Ok(before.to_owned())
 }
 
 /// Decides how to roll back to an entry of the catalog.
 ///
 /// # Errors
-/// The rollback would lose data, or the version is installed already.
+/// The rollback would lose objects, the version is installed already, or OLM would not install it or would upgrade it again.
 pub(super) fn decide(removal: &Removal, entry: &Entry, bundle: &Bundle) -> anyhow::Result<Rollback> {
     let target = entry.name.to_string();
     let Some(before) = &removal.subscription else {
@@ -87,14 +113,17 @@ pub(super) fn decide(removal: &Removal, entry: &Entry, bundle: &Bundle) -> anyho
     {
         bail!("cannot roll back to {target}: it is the version that is installed");
     }
+    if entry.is_deprecated() {
+        bail!("cannot roll back to {target}: it is deprecated in the catalog, and OLM does not install it");
+    }
     if removal.has_cleanup() {
         bail!(
             "cannot roll back to {target}: the operator deletes its custom resources when it is removed (spec.cleanup of its ClusterServiceVersions); set spec.cleanup.enabled to false first"
         );
     }
     let mut notes = removal.notes.clone();
-    stored_versions_stay(removal, &target, bundle, &mut notes)?;
-    let subscription = subscription(before, entry, &mut notes);
+    let replaced = replaced(removal, &target, bundle, &mut notes)?;
+    let subscription = subscription(removal, before, entry, &mut notes)?;
     if let Some(newest) = removal.csvs.last() {
         notes.push(format!(
             "the operator does not run until {target} is installed; it must understand the custom resources that {} wrote",
@@ -104,116 +133,65 @@ pub(super) fn decide(removal: &Removal, entry: &Entry, bundle: &Bundle) -> anyho
     Ok(Rollback {
         target,
         subscription,
+        replaced,
         notes,
     })
 }
 
-/// Checks that the older version has all versions of the definitions in which objects are stored.
-fn stored_versions_stay(
+/// Returns the Subscription to create: the former one with another `startingCSV`, held at that version.
+///
+/// The approval stays as it is, because one `Manual` Subscription makes all plans of its namespace wait for a user. OLM's resolver
+/// applies the hold to every bundle of a catalog, whoever approves: of the channel only the bundle of `startingCSV` is left to
+/// install, and nothing to upgrade to. A hold compares versions without build metadata.
+///
+/// # Errors
+/// A hold cannot exclude the newer version, and OLM would approve it.
+fn subscription(
     removal: &Removal,
-    target: &str,
-    bundle: &Bundle,
+    before: &Subscription,
+    entry: &Entry,
     notes: &mut Vec<String>,
-) -> anyhow::Result<()> {
-    let known = definitions(&bundle.objects);
-    let csv = removal.csvs.iter().find(|csv| csv.name_any() == target);
-    let described = match (csv, &bundle.csv) {
-        (Some(csv), _) => described(csv),
-        (None, Some(csv)) => {
-            let csv = ClusterServiceVersion::deserialize(csv);
-            csv.map(|csv| described(&csv)).unwrap_or_default()
-        }
-        (None, None) => Definitions::new(),
-    };
-    for definition in &removal.definitions {
-        let (name, status) = (
-            &definition.name,
-            definition.crd.as_ref().and_then(|crd| crd.status.as_ref()),
-        );
-        let stored = status.and_then(|status| status.stored_versions.clone());
-        let lost = |has: Option<&BTreeSet<String>>| {
-            let mut lost = stored.clone().unwrap_or_default();
-            lost.retain(|version| has.is_none_or(|has| !has.contains(version)));
-            lost.join(", ")
-        };
-        let (lost, is_known) = match bundle.objects.is_empty() {
-            // A definition that the older version does not have is not changed.
-            false if !known.contains_key(name) => continue,
-            true if !described.is_empty() && !described.contains_key(name) => continue,
-            false => (lost(known.get(name)), true),
-            true => (lost(described.get(name)), false),
-        };
-        match (lost.as_str(), is_known) {
-            ("", _) => {}
-            (lost, true) => bail!(
-                "cannot roll back to {target}: objects of CustomResourceDefinition {name} are stored in {lost}, which {target} does not have; migrate them first, see status.storedVersions"
-            ),
-            (lost, false) => notes.push(format!(
-                "the catalog does not serve the definitions of {target}; if its CustomResourceDefinition {name} lacks version {lost}, in which objects are stored, OLM does not install it"
-            )),
-        }
-    }
-    Ok(())
-}
-
-/// Returns the CustomResourceDefinitions among the objects of a bundle.
-fn definitions(objects: &[Value]) -> Definitions {
-    let crds = objects
-        .iter()
-        .filter(|object| object["kind"] == "CustomResourceDefinition");
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    crds.filter_map(|crd| {
-        let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
-        let names = versions.filter_map(|version| text(&version["name"]));
-        // Definitions of v1beta1 may have this field alone.
-        Some((
-            text(&crd["metadata"]["name"])?,
-            names.chain(text(&crd["spec"]["version"])).collect(),
-        ))
-    })
-    .collect()
-}
-
-/// Returns the versions of definitions that a ClusterServiceVersion describes.
-fn described(csv: &ClusterServiceVersion) -> Definitions {
-    let mut found = Definitions::new();
-    for crd in csv.spec.owned_crds() {
-        found
-            .entry(crd.name.clone())
-            .or_default()
-            .insert(crd.version.clone());
-    }
-    found
-}
-
-/// Returns the Subscription to create.
-fn subscription(before: &Subscription, entry: &Entry, notes: &mut Vec<String>) -> Subscription {
+) -> anyhow::Result<Subscription> {
     let spec = SubscriptionSpec {
         starting_csv: Some(entry.name.to_string()),
-        install_plan_approval: Some(Approval::Manual),
         ..before.spec.clone()
     };
     let mut annotations = before.annotations().clone();
     // Otherwise OLM assumes that the plan of this name installs it.
     annotations.remove(GENERATED_BY);
-    let has_policy = POLICIES.iter().any(|key| annotations.contains_key(*key));
-    let is_excluded = annotations.get(UPGRADE_HOLD).is_some_and(|text| {
-        let range = parse_range(text).ok();
-        let allowed = range.zip(entry.version.as_ref());
-        allowed.is_none_or(|(range, version)| !range.contains(version))
-    });
-    if let Some(version) = entry.version.as_ref().filter(|_| has_policy || is_excluded) {
-        let range = format!("={version}");
-        notes.push(format!(
-            "the Subscription is held within {range}, because of its upgrade policies; `kubectl operator unhold` allows newer versions"
-        ));
-        annotations.insert(UPGRADE_HOLD.to_owned(), range);
+    let is_approved_by_olm =
+        !before.spec.is_manual() || POLICIES.iter().any(|key| annotations.contains_key(*key));
+    let newest = removal
+        .csvs
+        .last()
+        .filter(|newest| newest.name_any() != *entry.name);
+    let newest = newest.and_then(|newest| newest.spec.version().ok());
+    let excludes = |range: &String| {
+        let parsed = parse_range(range);
+        parsed.is_ok_and(|range| newest.as_ref().is_none_or(|version| !range.contains(version)))
+    };
+    let range = entry.version.as_ref().map(|version| format!("={version}"));
+    let was = annotations.remove(UPGRADE_HOLD);
+    match range.filter(excludes) {
+        Some(range) => {
+            let was = was.filter(|was| *was != range);
+            let was = was.map(|was| format!(" (before: {was})")).unwrap_or_default();
+            notes.push(format!(
+                "the Subscription is held within {range}{was}, so that OLM does not upgrade it again; `kubectl operator unhold` allows newer versions"
+            ));
+            annotations.insert(UPGRADE_HOLD.to_owned(), range);
+        }
+        None if is_approved_by_olm => bail!(
+            "cannot roll back to {}: its version does not differ from the newer one, or is unknown, so a hold cannot keep OLM from upgrading again; set installPlanApproval: Manual without upgrade policies first",
+            entry.name
+        ),
+        None => {}
     }
     let mut subscription = Subscription::new(&before.name_any(), spec);
     subscription.metadata.namespace = before.namespace();
     subscription.metadata.labels.clone_from(&before.metadata.labels);
     subscription.metadata.annotations = Some(annotations).filter(|found| !found.is_empty());
-    subscription
+    Ok(subscription)
 }
 
 impl Rollback {
@@ -241,13 +219,25 @@ impl Rollback {
             ));
         }
         for definition in &removal.definitions {
-            line(format!(
-                "keeps    CustomResourceDefinition {} and its objects",
-                plain(&definition.name)
-            ));
+            let name = plain(&definition.name);
+            let others = definition.others.iter().map(|other| format!("; {other}"));
+            let others: String = others.collect();
+            line(match self.replaced.names.contains(&definition.name) {
+                true => format!(
+                    "replaces CustomResourceDefinition {name} by that of {}; fields it lacks are lost{others}",
+                    plain(&self.target)
+                ),
+                false => format!("keeps    CustomResourceDefinition {name}{others}"),
+            });
+        }
+        for lost in &self.replaced.losses {
+            line(format!("loses    {}", plain(lost)));
         }
         line(format!("creates  {}, as below", subject(&self.subscription)));
-        line(format!("approves the InstallPlan for {}", plain(&self.target)));
+        line(format!(
+            "approves the InstallPlan for {}, unless OLM does",
+            plain(&self.target)
+        ));
         for note in &self.notes {
             line(format!("note: {}", plain(note)));
         }

@@ -3,10 +3,10 @@ use std::time::Duration;
 use clap::Parser as _;
 use go_compat::semver::Version;
 use olm_api::labels::{GENERATED_BY, UPGRADE_APPROVE, UPGRADE_HOLD};
-use olm_api::v1alpha1::ClusterServiceVersion;
-use olm_fbc::entry::BundleEntry;
+use olm_api::v1alpha1::{Approval, ClusterServiceVersion};
+use olm_fbc::entry::{BundleEntry, EntryProperty};
 use olm_resolver::entry::Entry;
-use olm_testing::cluster::FakeCluster;
+use olm_testing::cluster::{FakeCluster, Fault, Refusal, Verb};
 use serde_json::{Value, json};
 
 use super::*;
@@ -87,50 +87,73 @@ async fn refusal(cluster: &FakeCluster, bundle: &Bundle) -> String {
 async fn the_way_back_is_shown_and_keeps_what_the_user_set() {
     let cluster = failed();
     let removal = removal(&cluster).await;
-    assert_eq!(decide::wanted(&removal, "db", None).unwrap(), "etcd.v1.0.0");
+    assert_eq!(decide::wanted(&removal, "db", None, &[]).unwrap(), "etcd.v1.0.0");
     let rollback = decide(&removal, &Entry::new(bundle_entry("1.0.0")), &bundle(&["v1"])).unwrap();
     insta::assert_snapshot!(rollback.text(&removal), @r"
     deletes  Subscription db in namespace shop
     deletes  ClusterServiceVersion etcd.v1.0.0 in namespace shop (Replacing), and installs it again
     deletes  ClusterServiceVersion etcd.v2.0.0 in namespace shop (Failed)
-    keeps    CustomResourceDefinition etcds.example.com and its objects
+    replaces CustomResourceDefinition etcds.example.com by that of etcd.v1.0.0; fields it lacks are lost
     creates  Subscription db in namespace shop, as below
-    approves the InstallPlan for etcd.v1.0.0
+    approves the InstallPlan for etcd.v1.0.0, unless OLM does
+    note: the Subscription is held within =1.0.0, so that OLM does not upgrade it again; `kubectl operator unhold` allows newer versions
     note: the operator does not run until etcd.v1.0.0 is installed; it must understand the custom resources that etcd.v2.0.0 wrote
     ");
     let made = serde_json::to_value(&rollback.subscription).unwrap();
     assert_eq!(
         made["metadata"],
-        json!({"name": "db", "namespace": "shop", "labels": {"team": "a"}, "annotations": {"note": "b"}})
+        json!({"name": "db", "namespace": "shop", "labels": {"team": "a"}, "annotations": {"note": "b", UPGRADE_HOLD: "=1.0.0"}})
     );
     assert_eq!(
         made["spec"],
         json!({"name": "etcd", "channel": "stable", "source": "cat", "sourceNamespace": "olm", "startingCSV": "etcd.v1.0.0",
-            "installPlanApproval": "Manual", "config": {"nodeSelector": {"disk": "fast"}}})
+            "config": {"nodeSelector": {"disk": "fast"}}})
     );
 }
 
-/// OLM would approve the failed version again.
+/// Otherwise OLM would approve the failed version again.
 #[tokio::test(start_paused = true)]
-async fn a_policy_that_approves_without_a_user_does_not_upgrade_again() {
-    for (annotations, expected) in [
-        (json!({UPGRADE_APPROVE: "all"}), Some("=1.0.0")),
-        (json!({UPGRADE_HOLD: ">=2.0.0"}), Some("=1.0.0")),
-        (json!({UPGRADE_HOLD: "<3.0.0"}), Some("<3.0.0")),
-        (json!({}), None),
+async fn the_version_is_held_and_the_approval_stays() {
+    let manual = json!("Manual");
+    for (annotations, approval, version, expected) in [
+        (json!({}), json!(null), "1.0.0", Some("=1.0.0")),
+        (json!({}), manual.clone(), "1.0.0", Some("=1.0.0")),
+        (
+            json!({UPGRADE_APPROVE: "all"}),
+            manual.clone(),
+            "1.0.0",
+            Some("=1.0.0"),
+        ),
+        (
+            json!({UPGRADE_HOLD: ">=2.0.0"}),
+            json!(null),
+            "1.0.0",
+            Some("=1.0.0"),
+        ),
+        (
+            json!({UPGRADE_HOLD: "<3.0.0"}),
+            json!(null),
+            "1.0.0",
+            Some("=1.0.0"),
+        ),
+        // A hold does not tell these versions apart.
+        (json!({UPGRADE_HOLD: ">=2.0.0"}), manual.clone(), "2.0.0+1", None),
     ] {
         let cluster = failed();
-        let change = json!({"metadata": {"annotations": annotations}});
+        let change =
+            json!({"metadata": {"annotations": annotations}, "spec": {"installPlanApproval": approval}});
         cluster.edit("Subscription", "shop", "db", &change);
         let removal = removal(&cluster).await;
-        let rollback = decide(&removal, &Entry::new(bundle_entry("1.0.0")), &bundle(&["v1"])).unwrap();
-        let held = rollback
-            .subscription
-            .annotations()
-            .get(UPGRADE_HOLD)
-            .map(String::as_str);
+        let rollback = decide(&removal, &Entry::new(bundle_entry(version)), &bundle(&["v1"])).unwrap();
+        let made = &rollback.subscription;
+        let held = made.annotations().get(UPGRADE_HOLD).map(String::as_str);
         assert_eq!(held, expected, "{annotations}");
+        let kept = made.spec.install_plan_approval.as_ref();
+        assert_eq!(kept == Some(&Approval::Manual), approval == manual);
     }
+    let removal = removal(&failed()).await;
+    let error = decide(&removal, &Entry::new(bundle_entry("2.0.0+1")), &bundle(&["v1"])).unwrap_err();
+    assert!(error.to_string().contains("a hold cannot keep OLM"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,13 +194,111 @@ async fn what_would_lose_data_is_refused() {
     cluster.edit("ClusterServiceVersion", "shop", "etcd.v2.0.0", &cleans);
     let text = refusal(&cluster, &bundle(&["v1"])).await;
     assert!(text.contains("deletes its custom resources"), "{text}");
+    let cluster = failed();
+    cluster.on_request(|request| {
+        let is_read = request.verb == Verb::Get && request.kind.kind == "CustomResourceDefinition";
+        is_read.then(|| Fault::Refuse(Refusal::forbidden("it is forbidden")))
+    });
+    let text = refusal(&cluster, &bundle(&["v1"])).await;
+    assert!(
+        text.contains("without knowing CustomResourceDefinition etcds.example.com"),
+        "{text}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deprecated_version_is_refused() {
+    let mut entry = bundle_entry("1.0.0");
+    entry.properties = [EntryProperty::new("olm.deprecated", "true")]
+        .into_iter()
+        .collect();
+    let error = decide(&removal(&failed()).await, &Entry::new(entry), &bundle(&["v1"])).unwrap_err();
+    assert!(error.to_string().contains("it is deprecated"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_of_data_needs_a_flag_of_its_own() {
+    let removal = removal(&failed()).await;
+    let entry = Entry::new(bundle_entry("1.0.0"));
+    let known = decide(&removal, &entry, &bundle(&["v1"])).unwrap();
+    let unknown = decide(&removal, &entry, &bundle(&[])).unwrap();
+    let text = unknown.text(&removal);
+    assert!(
+        text.contains("loses    unknown fields of CustomResourceDefinition etcds.example.com"),
+        "{text}"
+    );
+    let agreed = |flags: &[&str], rollback: &Rollback| {
+        let agreed = is_agreed(&rollback_args(flags), rollback, Path::new("saved.yaml"));
+        agreed.map_err(|error| error.to_string())
+    };
+    assert_eq!(agreed(&["--yes"], &known), Ok(true));
+    assert_eq!(agreed(&["--yes", "--accept-data-loss"], &unknown), Ok(true));
+    let refused = agreed(&["--yes"], &unknown).unwrap_err();
+    assert!(refused.contains("use --accept-data-loss"), "{refused}");
+    // The cluster may show a loss that was not known before.
+    let definitions = json!([{"name": CRD, "fieldsRemoved": ["v1: spec.size"]}]);
+    let preview = serde_json::from_value(json!({"version": 1, "definitions": definitions}));
+    let shown = Shown {
+        preview: Some(preview.unwrap()),
+        ..Shown::default()
+    };
+    assert!(loses_more(&shown, &known) && !loses_more(&shown, &unknown));
+    assert!(!loses_more(&Shown::default(), &known));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_that_changed_since_is_noticed() {
+    let cluster = failed();
+    let shown = removal(&cluster).await;
+    assert!(is_same(&shown, &removal(&cluster).await));
+    let pending = json!({"status": {"phase": "Pending"}});
+    cluster.edit("ClusterServiceVersion", "shop", "etcd.v2.0.0", &pending);
+    assert!(!is_same(&shown, &removal(&cluster).await));
+    let cluster = failed();
+    let channel = json!({"spec": {"channel": "beta"}});
+    cluster.edit("Subscription", "shop", "db", &channel);
+    assert!(!is_same(&shown, &removal(&cluster).await));
+}
+
+/// Without the file, an interrupted rollback would lose the Subscription.
+#[tokio::test(start_paused = true)]
+async fn the_subscription_is_in_a_file_until_it_is_created() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("saved.yaml");
+    let cluster = failed();
+    let removal = removal(&cluster).await;
+    let rollback = decide(&removal, &Entry::new(bundle_entry("1.0.0")), &bundle(&["v1"])).unwrap();
+    cluster.on_request(|request| {
+        let is_deletion = request.verb == Verb::Delete && request.kind.kind == "ClusterServiceVersion";
+        is_deletion.then(|| Fault::Refuse(Refusal::forbidden("it is forbidden")))
+    });
+    let (client, _link) = cluster.connect();
+    let here = Cluster::of(client, "shop");
+    let wait = WaitArgs {
+        timeout: Some(Duration::from_secs(60)),
+    };
+    let error = replace(&here, &removal, &rollback, &wait, &file)
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("kubectl create -f "), "{error}");
+    let saved = std::fs::read_to_string(&file).unwrap();
+    assert!(saved.contains("startingCSV: etcd.v1.0.0"), "{saved}");
+    let writes = cluster.log().writes.len();
+    let error = replace(&here, &removal, &rollback, &wait, &file)
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("nothing was changed"), "{error}");
+    assert_eq!(cluster.log().writes.len(), writes);
 }
 
 #[tokio::test(start_paused = true)]
 async fn where_there_is_nothing_to_go_back_to_that_is_said() {
     let cluster = failed();
     let before = removal(&cluster).await;
-    assert_eq!(decide::wanted(&before, "db", Some("0.9.0")).unwrap(), "0.9.0");
+    assert_eq!(
+        decide::wanted(&before, "db", Some("0.9.0"), &[]).unwrap(),
+        "0.9.0"
+    );
     let of = |csvs: &[ClusterServiceVersion]| Removal {
         csvs: csvs.to_vec(),
         ..before.clone()
@@ -187,18 +308,30 @@ async fn where_there_is_nothing_to_go_back_to_that_is_said() {
     };
     // OLM deleted the older version, as the newer one had succeeded before it failed.
     let alone = of(std::slice::from_ref(newest));
-    assert_eq!(decide::wanted(&alone, "db", None).unwrap(), "etcd.v1.0.0");
-    let mut succeeded: Value = serde_json::to_value(oldest).unwrap();
-    succeeded["status"]["phase"] = json!("Succeeded");
+    let mut complete = plan("install-0", "Complete", true);
+    complete["metadata"]["ownerReferences"] = json!([{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+        "name": "db", "uid": "u"}]);
+    let completed = |csv: &str| -> InstallPlan {
+        let mut complete = complete.clone();
+        complete["spec"]["clusterServiceVersionNames"] = json!([csv]);
+        serde_json::from_value(complete).unwrap()
+    };
+    let wanted = decide::wanted(&alone, "db", None, &[completed("etcd.v1.0.0")]);
+    assert_eq!(wanted.unwrap(), "etcd.v1.0.0");
+    let error = decide::wanted(&alone, "db", None, &[completed("etcd.v0.9.0")]).unwrap_err();
+    assert!(error.to_string().ends_with("use --to etcd.v1.0.0"), "{error}");
+    let phase = |phase: &str| -> ClusterServiceVersion {
+        let mut csv = serde_json::to_value(oldest).unwrap();
+        csv["status"]["phase"] = json!(phase);
+        serde_json::from_value(csv).unwrap()
+    };
     for (removal, expected) in [
         (of(&[]), "none of its versions is installed"),
+        (of(&[phase("Failed")]), "etcd.v1.0.0 replaces no version"),
+        (of(&[phase("Succeeded")]), "etcd.v1.0.0 has succeeded"),
         (
-            of(std::slice::from_ref(oldest)),
-            "etcd.v1.0.0 replaces no version",
-        ),
-        (
-            of(&[serde_json::from_value(succeeded).unwrap()]),
-            "etcd.v1.0.0 has succeeded",
+            of(&[phase("Installing")]),
+            "etcd.v1.0.0 has not failed, it is Installing; wait",
         ),
         (
             Removal {
@@ -208,7 +341,7 @@ async fn where_there_is_nothing_to_go_back_to_that_is_said() {
             "it has no Subscription",
         ),
     ] {
-        let error = decide::wanted(&removal, "db", None).unwrap_err().to_string();
+        let error = decide::wanted(&removal, "db", None, &[]).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
     let error = decide(&alone, &Entry::new(bundle_entry("2.0.0")), &bundle(&["v1"])).unwrap_err();
@@ -219,9 +352,12 @@ async fn where_there_is_nothing_to_go_back_to_that_is_said() {
 }
 
 /// Acts as OLM: makes a plan for these versions, and after its approval the operator.
-async fn olm(cluster: FakeCluster, versions: Value) {
+async fn olm(cluster: FakeCluster, versions: Value, is_manual: bool) {
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let mut made = plan("install-2", "RequiresApproval", false);
+    let mut made = match is_manual {
+        true => plan("install-2", "RequiresApproval", false),
+        false => plan("install-2", "Installing", true),
+    };
     made["spec"]["clusterServiceVersionNames"] = versions;
     cluster.put(made);
     let refers = json!({"status": {"state": "UpgradePending", "currentCSV": "etcd.v1.0.0", "installPlanRef": {"name": "install-2"}}});
@@ -240,9 +376,15 @@ async fn olm(cluster: FakeCluster, versions: Value) {
 
 #[tokio::test(start_paused = true)]
 async fn only_the_plan_for_that_version_is_approved() {
-    for (versions, is_installed) in [(json!(["etcd.v1.0.0"]), true), (json!(["etcd.v2.0.0"]), false)] {
+    for (versions, approval, is_installed) in [
+        (json!(["etcd.v1.0.0"]), "Manual", true),
+        (json!(["etcd.v2.0.0"]), "Manual", false),
+        (json!(["etcd.v1.0.0"]), "Automatic", true),
+    ] {
         let cluster = failed();
         cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
+        let change = json!({"spec": {"installPlanApproval": approval}});
+        cluster.edit("Subscription", "shop", "db", &change);
         let removal = removal(&cluster).await;
         let rollback = decide(&removal, &Entry::new(bundle_entry("1.0.0")), &bundle(&["v1"])).unwrap();
         let (client, _link) = cluster.connect();
@@ -250,9 +392,13 @@ async fn only_the_plan_for_that_version_is_approved() {
         let wait = WaitArgs {
             timeout: Some(Duration::from_secs(60)),
         };
-        replace(&here, &removal, &rollback, &wait).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("saved.yaml");
+        replace(&here, &removal, &rollback, &wait, &file).await.unwrap();
+        assert!(!file.exists());
         let made = cluster.get("Subscription", "shop", "db").unwrap();
-        assert_eq!(made["spec"]["installPlanApproval"], json!("Manual"));
+        assert_eq!(made["spec"]["installPlanApproval"], json!(approval));
+        assert_eq!(made["metadata"]["annotations"][UPGRADE_HOLD], json!("=1.0.0"));
         for name in ["etcd.v1.0.0", "etcd.v2.0.0"] {
             assert!(
                 cluster.get("ClusterServiceVersion", "shop", name).is_none(),
@@ -263,7 +409,7 @@ async fn only_the_plan_for_that_version_is_approved() {
         assert!(cluster.get("Etcd", "shop", "a").is_some());
         let (result, ()) = tokio::join!(
             install(&here, &rollback, &wait),
-            olm(cluster.clone(), versions.clone())
+            olm(cluster.clone(), versions.clone(), approval == "Manual")
         );
         assert_eq!(result.unwrap(), is_installed, "{versions}");
         let plan = cluster.get("InstallPlan", "shop", "install-2").unwrap();
