@@ -24,7 +24,7 @@ pub struct Registry {
 
 impl Registry {
     /// Pulls with the credentials in `secrets`. Registries may be signed by the `authorities` in a folder, besides those of the system.
-    pub fn new(secrets: PullSecrets, authorities: Option<PathBuf>) -> Self {
+    pub(crate) fn new(secrets: PullSecrets, authorities: Option<PathBuf>) -> Self {
         Self { secrets, authorities }
     }
 
@@ -50,7 +50,7 @@ impl Registry {
 }
 
 /// Returns the ServiceAccount of this pod; `None` outside of a cluster.
-pub fn own_account() -> Option<NamespacedName> {
+pub(crate) fn own_account() -> Option<NamespacedName> {
     account_of(&fs::read_to_string(TOKEN).ok()?)
 }
 

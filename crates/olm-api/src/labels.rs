@@ -289,15 +289,13 @@ pub const EXTENSION_PACKAGE_NAME: &str = "olm.operatorframework.io/package-name"
 pub const EXTENSION_BUNDLE_NAME: &str = "olm.operatorframework.io/bundle-name";
 /// Annotation of a ClusterObjectSet and its objects: version of the bundle.
 pub const EXTENSION_BUNDLE_VERSION: &str = "olm.operatorframework.io/bundle-version";
-/// Annotation of a ClusterObjectSet: release of the bundle, if it has one.
-pub const EXTENSION_BUNDLE_RELEASE: &str = "olm.operatorframework.io/bundle-release";
 /// Annotation of a ClusterObjectSet: image of the bundle.
 pub const EXTENSION_BUNDLE_REFERENCE: &str = "olm.operatorframework.io/bundle-reference";
 /// Label of a Secret with objects: name of the ClusterObjectSet.
 pub const REVISION_NAME: &str = "olm.operatorframework.io/revision-name";
 /// Annotation of an object: number of the revision that applied it last.
 pub const REVISION: &str = "olm.operatorframework.io/revision";
-/// Annotation of a revision with a digest of what it was made from: bundle and configuration.
+/// Annotation of a revision with a digest of what it was made from: extension, bundle, configuration, and the form of revisions.
 pub const REVISION_MADE_FROM: &str = "olm.operatorframework.io/made-from";
 /// Annotation of a revision with the time at which its certificates are renewed.
 pub const REVISION_RENEWED_AT: &str = "olm.operatorframework.io/certificates-renewed-at";

@@ -16,6 +16,3 @@ pub mod revisions;
 #[cfg(test)]
 mod test_env;
 mod validation;
-
-pub use digest::phase_digest;
-pub use probe::default_probes;

@@ -1,4 +1,4 @@
-//! The ClusterExtension controller: chooses a bundle, and makes a revision of it where the newest one is of something else.
+//! The ClusterExtension controller: chooses a bundle, and makes a revision of it if the newest one is of another.
 //!
 //! # Expected flow
 //! `observe` reads the package from the catalogs, and lets [`choose`] name a bundle. If the newest revision was not made from it, the
@@ -6,7 +6,8 @@
 //! controller applies. `status` reports the revisions.
 //!
 //! # Guarantees
-//! - While the newest revision is of the chosen bundle and configuration, nothing is pulled or rendered.
+//! - While the newest revision is of the chosen bundle and configuration, nothing is pulled or rendered, unless a Secret of it is missing
+//!   or its certificates are due.
 //! - A revision that is being rolled out is finished before the next one, unless it is stuck or its version is no longer wanted.
 //! - Nothing is written if a definition of the bundle would break stored objects, unless the extension allows it.
 

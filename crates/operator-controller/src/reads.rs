@@ -1,8 +1,8 @@
 //! Results of reads that take long, such as pulls of images. They run in the background, so that no reconcile waits for a registry.
 //!
 //! # Guarantees
-//! - A result is read once for all that want it, and at most [`PARALLEL`] are read at a time.
-//! - Whoever wants a result that is not there yet is woken once it is.
+//! - A result is read once for all requesters, and at most [`PARALLEL`] are read at a time.
+//! - All requesters of a result are woken once it is there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,7 +52,7 @@ where
     K: Clone + Ord + Send + 'static,
     V: Clone + Send + 'static,
 {
-    /// Calls `wake` with everybody who waited for a result.
+    /// Calls `wake` with each requester of a result.
     pub(crate) fn new(wake: impl Fn(&NamespacedName) + Send + Sync + 'static) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -63,25 +63,25 @@ where
         }
     }
 
-    /// Returns the result for a key in this version. Without one it starts `read`, wakes `who` afterwards, and returns `None`. Must be
-    /// called within a runtime.
-    pub(crate) fn want<F>(
+    /// Returns the result for a key in this version. Without one it starts `read`, wakes the requester afterwards, and returns `None`. Must
+    /// be called within a runtime.
+    pub(crate) fn get_or_start<F>(
         &self,
         key: &K,
         version: &str,
-        who: &NamespacedName,
+        requester: &NamespacedName,
         read: F,
     ) -> Option<Result<V, String>>
     where
         F: Future<Output = Result<V, String>> + Send + 'static,
     {
         let mut entries = self.shared.lock();
-        let mut waiting = BTreeSet::from([who.clone()]);
+        let mut waiting = BTreeSet::from([requester.clone()]);
         if let Some(entry) = entries.get_mut(key) {
             let is_same = entry.version == version;
             match &mut entry.state {
                 State::Running { waiting } if is_same => {
-                    waiting.insert(who.clone());
+                    waiting.insert(requester.clone());
                     return None;
                 }
                 State::Running { waiting: others } => waiting.append(others),
@@ -113,7 +113,7 @@ where
         None
     }
 
-    /// Returns the last result of a key, whichever version it is of; `None` without a success.
+    /// Returns the last result of a key, of any version; `None` without a success.
     pub(crate) fn last(&self, key: &K) -> Option<V> {
         match &self.shared.lock().get(key)?.state {
             State::Done {
@@ -131,7 +131,7 @@ where
 }
 
 impl<K: Ord, V> Shared<K, V> {
-    /// Stores a result unless another version is wanted by now, and wakes who waited.
+    /// Stores a result unless another version is wanted by now, and wakes the requesters.
     fn finish(&self, key: &K, version: &str, result: Result<V, String>) {
         let mut entries = self.lock();
         let Some(entry) = entries.get_mut(key).filter(|entry| entry.version == version) else {
@@ -181,7 +181,7 @@ mod tests {
         fn want(&self, version: &'static str, who: &str) -> Option<Result<usize, String>> {
             let count = Arc::clone(&self.count);
             self.reads
-                .want(&"key", version, &NamespacedName::cluster(who), async move {
+                .get_or_start(&"key", version, &NamespacedName::cluster(who), async move {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                     let number = count.fetch_add(1, Ordering::SeqCst);
                     (version != "bad")

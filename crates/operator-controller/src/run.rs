@@ -12,11 +12,11 @@ use olm_runtime::store::{Store, StoreSet, Watch};
 use olm_runtime::{NamespacedName, client, process};
 use tokio::task::JoinSet;
 
-use crate::apply::object_set::triggers as of_sets;
+use crate::apply::object_set::triggers as object_set;
 use crate::args::{Args, METRICS};
 use crate::bundle_images::RegistryBundles;
 use crate::catalog_content::ServedContents;
-use crate::cluster_extension::triggers::{self as of_extensions, Sources};
+use crate::cluster_extension::triggers::{self as cluster_extension, Sources};
 
 /// Name of the Lease, as upstream's.
 const LEASE: &str = "9c4404e7.operatorframework.io";
@@ -55,16 +55,23 @@ pub fn controllers(
 ) -> (StoreSet, impl FnOnce(&Runner) -> JoinSet<()> + use<>) {
     let mut set = StoreSet::new();
     let revisions: Store<ClusterObjectSet> = set.add(Watch::new(client));
-    let (of_revisions, of_all): (Queue<NamespacedName>, Queue<NamespacedName>) = (Queue::new(), Queue::new());
-    let filled = (of_revisions.clone(), of_all.clone());
-    set.fills(move || filled.0.held() + filled.1.held());
-    let extensions =
-        of_extensions::register(&mut set, client, &revisions, &of_all, system_namespace, sources);
-    let sets = of_sets::register(&set, client, &revisions, &of_revisions, system_namespace);
+    let revision_queue: Queue<NamespacedName> = Queue::new();
+    let extension_queue: Queue<NamespacedName> = Queue::new();
+    let queues = [revision_queue.clone(), extension_queue.clone()];
+    set.fills(move || queues.iter().map(Queue::held).sum());
+    let start_extensions = cluster_extension::register(
+        &mut set,
+        client,
+        &revisions,
+        &extension_queue,
+        system_namespace,
+        sources,
+    );
+    let start_revisions = object_set::register(&set, client, &revisions, &revision_queue, system_namespace);
     let start = move |runner: &Runner| {
         let mut workers = JoinSet::new();
-        sets(runner, &mut workers);
-        extensions(runner, &mut workers);
+        start_revisions(runner, &mut workers);
+        start_extensions(runner, &mut workers);
         workers
     };
     (set, start)

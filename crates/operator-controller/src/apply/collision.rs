@@ -21,7 +21,7 @@ pub(super) struct Claimant<'a> {
 }
 
 /// Treatment of an object that exists.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Treatment {
     /// The revision controls it.
     Keep,
@@ -29,8 +29,8 @@ pub(super) enum Treatment {
     Adopt,
     /// A newer revision controls it. That is as good as done.
     Leave,
-    /// It must not be changed. Its controller, if it has one.
-    Refuse(Option<Box<OwnerReference>>),
+    /// It must not be changed.
+    Refuse,
 }
 
 /// Returns the treatment of `object`, as it is in the cluster.
@@ -44,7 +44,7 @@ pub(super) fn treatment(
         let was_ours = object["metadata"]["annotations"][labels::REVISION].is_string();
         let is_protected = is_prevented(protection) || was_ours;
         return if is_protected {
-            Treatment::Refuse(None)
+            Treatment::Refuse
         } else {
             Treatment::Adopt
         };
@@ -58,13 +58,13 @@ pub(super) fn treatment(
             std::cmp::Ordering::Less => Treatment::Adopt,
             std::cmp::Ordering::Greater => Treatment::Leave,
             // Two revisions with one number.
-            std::cmp::Ordering::Equal => Treatment::Refuse(Some(Box::new(controller))),
+            std::cmp::Ordering::Equal => Treatment::Refuse,
         };
     }
     if *protection == CollisionProtection::None {
         Treatment::Adopt
     } else {
-        Treatment::Refuse(Some(Box::new(controller)))
+        Treatment::Refuse
     }
 }
 
@@ -144,12 +144,8 @@ mod tests {
             ("sibling", "1", ["adopt", "adopt", "adopt"]),
             ("sibling", "", ["adopt", "adopt", "adopt"]),
             ("sibling", "3", ["leave", "leave", "leave"]),
-            (
-                "sibling",
-                "2",
-                ["refuse sibling", "refuse sibling", "refuse sibling"],
-            ),
-            ("other", "", ["refuse other", "refuse other", "adopt"]),
+            ("sibling", "2", ["refuse", "refuse", "refuse"]),
+            ("other", "", ["refuse", "refuse", "adopt"]),
             ("", "", ["refuse", "adopt", "adopt"]),
             ("", "1", ["refuse", "refuse", "refuse"]),
         ];
@@ -174,11 +170,10 @@ mod tests {
                 protections
                     .each_ref()
                     .map(|protection| match treatment(&claimant, protection, &object) {
-                        Treatment::Keep => "keep".to_owned(),
-                        Treatment::Adopt => "adopt".to_owned(),
-                        Treatment::Leave => "leave".to_owned(),
-                        Treatment::Refuse(None) => "refuse".to_owned(),
-                        Treatment::Refuse(Some(owner)) => format!("refuse {}", owner.uid),
+                        Treatment::Keep => "keep",
+                        Treatment::Adopt => "adopt",
+                        Treatment::Leave => "leave",
+                        Treatment::Refuse => "refuse",
                     });
             assert_eq!(texts, expected, "{controller} {revision}");
         }

@@ -12,7 +12,6 @@ mod tests;
 use std::collections::BTreeSet;
 
 use go_compat::quote;
-use olm_api::extension_v1::CrdUpgradeSafetyEnforcement;
 use serde_json::Value;
 
 use self::rules::Change;
@@ -20,26 +19,19 @@ use self::schema::flatten;
 use super::phase::Phase;
 
 /// A definition that exists in the cluster, and its new form.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct CrdUpgrade<'a> {
     /// Definition in the cluster, with its status.
-    pub old: &'a Value,
+    pub old: Value,
     /// Definition of the bundle.
     pub new: &'a Value,
 }
 
-/// Checks the upgrades of all definitions that exist in the cluster. New definitions need no check. `enforcement` is the value of
-/// `spec.install.preflight.crdUpgradeSafety.enforcement`; without it every violation counts.
+/// Checks the upgrades of all definitions that exist in the cluster. New definitions need no check.
 ///
 /// # Errors
 /// The text contains every violation, one per line. Nothing must be applied then.
-pub fn check_upgrades(
-    enforcement: Option<&CrdUpgradeSafetyEnforcement>,
-    upgrades: &[CrdUpgrade<'_>],
-) -> Result<(), String> {
-    if enforcement == Some(&CrdUpgradeSafetyEnforcement::None) {
-        return Ok(());
-    }
+pub fn check_upgrades(upgrades: &[CrdUpgrade<'_>]) -> Result<(), String> {
     let refused: Vec<String> = upgrades.iter().filter_map(refusal).collect();
     if refused.is_empty() {
         Ok(())
@@ -54,13 +46,13 @@ pub fn lookup_error(name: &str, error: &str) -> String {
 }
 
 fn refusal(upgrade: &CrdUpgrade<'_>) -> Option<String> {
-    let lines = violations(upgrade.old, upgrade.new);
+    let lines = violations(&upgrade.old, upgrade.new);
     let name = upgrade.new["metadata"]["name"].as_str().unwrap_or_default();
     (!lines.is_empty()).then(|| format!("validating upgrade for CRD {}: {}", quote(name), lines.join("\n")))
 }
 
 /// Returns the violations of the upgrade from `old` to `new`, one line each.
-pub fn violations(old: &Value, new: &Value) -> Vec<String> {
+fn violations(old: &Value, new: &Value) -> Vec<String> {
     let mut lines = removed_fields(old, new);
     lines.extend(changed_scope(old, new));
     lines.extend(removed_stored_versions(old, new));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 /// Returns the digest of a phase as upstream computes it: SHA-256 of its name and objects as Go's JSON.
-pub fn phase_digest(name: &str, objects: &[Value]) -> String {
+pub(super) fn phase_digest(name: &str, objects: &[Value]) -> String {
     let text = to_string(&json!({"name": name, "objects": objects}), Html::Escaped);
     format!("sha256:{}", hex::encode(Sha256::digest(text)))
 }

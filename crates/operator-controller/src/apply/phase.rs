@@ -91,25 +91,22 @@ pub struct Phase {
 /// Splits objects into phases. Phases without objects are left out. Within a phase, objects are sorted by group, version, kind, namespace
 /// and name. A phase with more than 50 objects is split into `deploy`, `deploy-2` and so on, because the API server refuses it; upstream
 /// does not do that.
-pub fn sort_into_phases(objects: Vec<Value>) -> Vec<Phase> {
-    let mut rows: Vec<(usize, ObjectId, Value)> = objects
+pub fn sort_into_phases(mut objects: Vec<Value>) -> Vec<Phase> {
+    objects.sort_by_cached_key(ObjectId::of);
+    let rows: Vec<(&str, Value)> = objects
         .into_iter()
-        .map(|object| {
-            let id = ObjectId::of(&object);
-            (rank(&id), id, object)
-        })
+        .map(|object| (phase_of(&object), object))
         .collect();
-    rows.sort_by(|(rank, id, _), (other_rank, other, _)| (rank, id).cmp(&(other_rank, other)));
     let mut phases = Vec::new();
-    for (index, (name, _)) in PHASES.iter().enumerate() {
+    for (name, _) in PHASES {
         let objects: Vec<Value> = rows
             .iter()
-            .filter(|(rank, ..)| *rank == index)
-            .map(|(_, _, object)| object.clone())
+            .filter(|(phase, _)| *phase == name)
+            .map(|(_, object)| object.clone())
             .collect();
         for (part, objects) in objects.chunks(MAX_OBJECTS).enumerate() {
             let name = match part {
-                0 => (*name).to_owned(),
+                0 => name.to_owned(),
                 part => format!("{name}-{}", part.saturating_add(1)),
             };
             phases.push(Phase {
@@ -121,12 +118,12 @@ pub fn sort_into_phases(objects: Vec<Value>) -> Vec<Phase> {
     phases
 }
 
-/// Returns the index of the phase of a kind.
-fn rank(id: &ObjectId) -> usize {
-    let has_kind = |kinds: &[(&str, &str)]| kinds.contains(&(id.group.as_str(), id.kind.as_str()));
-    let named = PHASES.iter().position(|(_, kinds)| has_kind(kinds));
-    let deploy = || PHASES.iter().position(|(name, _)| *name == DEPLOY);
-    named.or_else(deploy).unwrap_or_default()
+/// Returns the name of the phase of an object, before large phases are split.
+fn phase_of(object: &Value) -> &'static str {
+    let id = ObjectId::of(object);
+    let kind = (id.group.as_str(), id.kind.as_str());
+    let named = PHASES.iter().find(|(_, kinds)| kinds.contains(&kind));
+    named.map_or(DEPLOY, |(name, _)| *name)
 }
 
 #[cfg(test)]

@@ -261,7 +261,7 @@ fn field(wanted: &FieldValue, object: &Value) -> ProbeResult {
 }
 
 /// Returns the probes of a revision that OLM creates, in upstream's order.
-pub fn default_probes() -> Vec<ProgressionProbe> {
+pub(super) fn default_probes() -> Vec<ProgressionProbe> {
     const CERT_MANAGER: &str = "cert-manager.io";
     let is_true = |type_: &str| Assertion {
         type_: AssertionType::ConditionEqual,

@@ -32,10 +32,6 @@ const KEPT: usize = 5;
 const EXTENSION: &str = "ClusterExtension";
 /// Kinds of the owners of Secrets.
 const OWNERS: [&str; 2] = [EXTENSION, "ClusterObjectSet"];
-/// Annotation of `kubectl apply`, which repeats the whole object.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Metadata that objects of a bundle may set.
-const KEPT_METADATA: [&str; 4] = ["annotations", "labels", "name", "namespace"];
 
 /// A revision as the resolved bundle wants it.
 #[derive(Debug, Clone)]
@@ -44,9 +40,9 @@ pub struct DesiredRevision<'a> {
     pub extension: &'a str,
     /// Uid of the ClusterExtension.
     pub extension_uid: &'a str,
-    /// Annotations of the ClusterObjectSet: name, version, release and image of the bundle, package, and `olm.properties`.
+    /// Annotations of the ClusterObjectSet.
     pub annotations: BTreeMap<String, String>,
-    /// Rendered objects of the bundle.
+    /// Objects of the bundle, as [`render`](crate::render::render) returns them.
     pub objects: Vec<Value>,
     /// Protection of objects that exist already.
     pub protection: CollisionProtection,
@@ -68,8 +64,6 @@ pub enum RevisionDecision {
     },
     /// A new revision is needed. Its definitions are to be checked before anything is written.
     New {
-        /// Number of the revision.
-        number: i64,
         /// Objects of the revision.
         phases: Vec<Phase>,
         /// Deletions of old revisions, then the Secrets, then the ClusterObjectSet.
@@ -77,31 +71,35 @@ pub enum RevisionDecision {
     },
 }
 
-/// Active revisions of an extension.
+/// Revisions of an extension that matter for the choice of its bundle.
 #[derive(Debug, Clone, Default)]
-pub struct RevisionStates<'a> {
+pub struct ActiveRevisions<'a> {
     /// Newest revision that was rolled out: the installed bundle.
     pub installed: Option<&'a Arc<ClusterObjectSet>>,
-    /// Revisions that were not rolled out yet, oldest first.
+    /// Newer revisions, oldest first. Older ones that were not rolled out are about to be archived.
     pub rolling_out: Vec<&'a Arc<ClusterObjectSet>>,
 }
 
 /// Returns the active revisions among those of an extension. The order of `revisions` does not matter.
-pub fn revision_states<'a>(
+pub fn active_revisions<'a>(
     revisions: impl IntoIterator<Item = &'a Arc<ClusterObjectSet>>,
-) -> RevisionStates<'a> {
-    let mut states = RevisionStates::default();
+) -> ActiveRevisions<'a> {
+    let mut active = ActiveRevisions::default();
     for revision in sorted(revisions) {
         if revision.spec.lifecycle_state == LifecycleState::Archived {
             continue;
         }
         if has_succeeded(revision) {
-            states.installed = Some(revision);
+            active.installed = Some(revision);
         } else {
-            states.rolling_out.push(revision);
+            active.rolling_out.push(revision);
         }
     }
-    states
+    if let Some(installed) = active.installed {
+        let newer = |set: &&Arc<ClusterObjectSet>| set.spec.revision > installed.spec.revision;
+        active.rolling_out.retain(newer);
+    }
+    active
 }
 
 /// True if a revision that is not rolled out will not get further by itself, so that a newer version should be looked for. Its objects
@@ -171,11 +169,7 @@ pub fn decide_revision(
     );
     let set = object_set(&name, number, &packed, desired);
     actions.push(apply_set(&name, set));
-    Ok(RevisionDecision::New {
-        number,
-        phases,
-        actions,
-    })
+    Ok(RevisionDecision::New { phases, actions })
 }
 
 /// Returns the patches that make a revision the owner of its Secrets, which are created before it.
@@ -205,21 +199,15 @@ pub fn own_secrets(revision: &ClusterObjectSet, secrets: &[ObjectMeta]) -> Vec<A
         .collect()
 }
 
-/// Returns an object of the bundle as the revision has it: without a status and foreign metadata, with the labels of the extension and
-/// the annotations of the bundle.
+/// Returns an object of the bundle as the revision has it: with the labels of the extension and the annotations of the bundle.
 fn prepared(object: &Value, desired: &DesiredRevision<'_>) -> Value {
     let mut object = object.clone();
     let Some(fields) = object.as_object_mut() else {
         return object;
     };
-    fields.remove("status");
-    let mut metadata = Map::new();
-    if let Some(Value::Object(before)) = fields.remove("metadata") {
-        metadata = before;
-        metadata.retain(|field, _| KEPT_METADATA.contains(&field.as_str()));
-    }
+    let mut metadata = map_of(fields.remove("metadata"));
     let mut annotations = map_of(metadata.remove("annotations"));
-    annotations.remove(LAST_APPLIED);
+    annotations.remove(labels::LAST_APPLIED_CONFIGURATION);
     for annotation in [labels::EXTENSION_BUNDLE_VERSION, labels::EXTENSION_PACKAGE_NAME] {
         if let Some(value) = desired
             .annotations

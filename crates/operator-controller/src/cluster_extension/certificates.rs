@@ -21,7 +21,7 @@ use crate::render::{Bundle, CertificateProvider, Endpoint, OwnCertificate, endpo
 #[derive(Debug)]
 pub(super) struct Certificates {
     pub(super) provider: CertificateProvider,
-    /// `None` if the issuer renews them.
+    /// `None` if the issuer renews them, or there are none.
     pub(super) renewed_at: Option<Timestamp>,
 }
 
@@ -29,12 +29,20 @@ pub(super) struct Certificates {
 type Data = BTreeMap<String, Vec<u8>>;
 
 impl ClusterExtensions {
-    /// Returns the issuer of certificates for the webhooks of a bundle. cert-manager is preferred, as by upstream.
+    /// Returns the issuer of certificates for the webhooks of a bundle. cert-manager is preferred, as by upstream. Nothing is read for a
+    /// bundle without webhooks.
     pub(super) async fn certificates(
         &self,
         bundle: &Bundle,
         namespace: &str,
     ) -> Result<Certificates, ObserveError> {
+        let endpoints = endpoints(bundle, namespace);
+        if endpoints.is_empty() {
+            return Ok(Certificates {
+                provider: CertificateProvider::Own(BTreeMap::new()),
+                renewed_at: None,
+            });
+        }
         for (group, version, kind, provider) in [
             (
                 "cert-manager.io",
@@ -59,7 +67,7 @@ impl ClusterExtensions {
         let now = clock::now();
         let mut issued = BTreeMap::new();
         let mut renewed_at = None;
-        for endpoint in endpoints(bundle, namespace) {
+        for endpoint in endpoints {
             let stored = self.stored(&endpoint).await?;
             let (certificate, until) = pair(&endpoint, stored, now)?;
             renewed_at = renewed_at.into_iter().chain([until]).min();

@@ -8,7 +8,7 @@ use olm_api::extension_v1::{BundleMetadata, CatalogFilter, ClusterExtension, Clu
 use olm_api::labels;
 use olm_fbc::schema::DeprecationEntry;
 
-use crate::apply::revisions::{is_stuck, revision_states};
+use crate::apply::revisions::{ActiveRevisions, active_revisions, is_stuck};
 use crate::resolve::{
     Catalog, Request, ResolveError, Resolved, is_in_range, keeps_installed, resolve, selects, version_text,
 };
@@ -62,17 +62,11 @@ pub(super) struct Choice {
     pub(super) deprecations: Option<Vec<DeprecationEntry>>,
 }
 
-/// Revisions of an extension that matter for the choice.
-#[derive(Debug)]
-pub(super) struct Active<'a> {
-    /// Newest revision that was rolled out.
-    pub(super) installed: Option<&'a Arc<ClusterObjectSet>>,
-    /// Newer revisions, oldest first.
-    pub(super) rolling_out: Vec<&'a Arc<ClusterObjectSet>>,
-}
-
 /// Returns the active revisions of an extension among those with its label.
-pub(super) fn active<'a>(extension: &ClusterExtension, revisions: &'a [Arc<ClusterObjectSet>]) -> Active<'a> {
+pub(super) fn active<'a>(
+    extension: &ClusterExtension,
+    revisions: &'a [Arc<ClusterObjectSet>],
+) -> ActiveRevisions<'a> {
     let is_own = |set: &ClusterObjectSet| {
         let mut owners = set
             .owner_references()
@@ -82,20 +76,10 @@ pub(super) fn active<'a>(extension: &ClusterExtension, revisions: &'a [Arc<Clust
             && set.annotations().contains_key(labels::EXTENSION_BUNDLE_NAME)
             && owners.all(|owner| Some(&owner.uid) == extension.metadata.uid.as_ref())
     };
-    let states = revision_states(revisions.iter().filter(|set| is_own(set)));
-    let installed = states.installed.map_or(0, |set| set.spec.revision);
-    // Those that are older are about to be archived.
-    let newer = states
-        .rolling_out
-        .into_iter()
-        .filter(|set| set.spec.revision > installed);
-    Active {
-        rolling_out: newer.collect(),
-        installed: states.installed,
-    }
+    active_revisions(revisions.iter().filter(|set| is_own(set)))
 }
 
-impl Active<'_> {
+impl ActiveRevisions<'_> {
     /// Returns the newest revision that is being rolled out, if its version is wanted.
     fn wanted_rollout(&self, filter: &CatalogFilter) -> Option<&ClusterObjectSet> {
         let newest = self.rolling_out.last()?;

@@ -14,7 +14,6 @@ use olm_runtime::discovery::deadline;
 use olm_runtime::error::ObserveError;
 use olm_runtime::key::is_path_segment;
 use olm_runtime::{NamespacedName, clock};
-use serde_json::Value;
 
 use super::choose::{Chosen, active};
 use super::revision::{Revision, RevisionError, has_secrets, is_current, made_from, newest, renewed_at};
@@ -133,8 +132,8 @@ impl ClusterExtensions {
     ) -> Option<Catalog> {
         let name = catalog.name_any();
         let labels = catalog.labels().clone();
-        let is_switched_off = catalog.spec.is_switched_off();
-        let is_used = !is_switched_off && selects(filter.selector.as_ref(), &labels).unwrap_or(false);
+        let is_used =
+            !catalog.spec.is_switched_off() && selects(filter.selector.as_ref(), &labels).unwrap_or(false);
         let package = if is_used {
             self.package(key, &name, &filter.package_name, catalog)?
         } else {
@@ -144,7 +143,6 @@ impl ClusterExtensions {
             name,
             labels,
             priority: catalog.spec.priority.unwrap_or_default(),
-            is_switched_off,
             package,
         })
     }
@@ -172,7 +170,7 @@ impl ClusterExtensions {
             let content = contents.package(&base, &wanted).await?;
             Ok(content.map(Arc::new))
         };
-        Some(match self.packages.want(&entry, digest, key, read)? {
+        Some(match self.packages.get_or_start(&entry, digest, key, read)? {
             Ok(Some(content)) => PackageResult::Found(content),
             Ok(None) => PackageResult::Absent,
             Err(error) => PackageResult::Unreadable(error),
@@ -198,21 +196,16 @@ impl ClusterExtensions {
         }
         let (images, image) = (Arc::clone(&self.images), chosen.image.clone());
         let pull = async move { images.bundle(&image).await.map(Arc::new) };
-        let bundle = match self.bundles.want(&chosen.image, "", key, pull) {
+        let bundle = match self.bundles.get_or_start(&chosen.image, "", key, pull) {
             None => return Ok(Step::Reading),
             Some(Ok(bundle)) => bundle,
             Some(Err(error)) => return Ok(Step::Refused(chosen, Refusal::repeated(error))),
         };
-        let has_webhooks = !bundle.csv.spec.webhook_definitions.is_empty();
-        let certificates = if has_webhooks {
-            Some(self.certificates(&bundle, &extension.spec.namespace).await?)
-        } else {
-            None
-        };
+        let certificates = self.certificates(&bundle, &extension.spec.namespace).await?;
         let revision = Revision {
             extension,
             chosen: &chosen,
-            certificates: certificates.as_ref(),
+            certificates: &certificates,
             system_namespace: &self.system_namespace,
             has_secrets,
         };
@@ -238,14 +231,14 @@ impl ClusterExtensions {
         Ok(Step::Refused(chosen, refusal))
     }
 
-    /// Checks the definitions of a revision against those in the cluster, unless the extension leaves that out.
+    /// Checks the definitions of a revision against those in the cluster, unless the extension turns the check off.
     async fn check_definitions(&self, extension: &ClusterExtension, phases: &[Phase]) -> Result<(), String> {
         if !extension.spec.checks_crd_upgrades() {
             return Ok(());
         }
         let api = ApiResource::erase::<CustomResourceDefinition>(&());
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &api);
-        let mut found: Vec<(Value, &Value)> = Vec::new();
+        let mut upgrades: Vec<CrdUpgrade<'_>> = Vec::new();
         for new in definitions(phases) {
             let name = new["metadata"]["name"].as_str().unwrap_or_default();
             if !is_path_segment(name) {
@@ -257,11 +250,11 @@ impl ClusterExtensions {
             let old = old.map_err(|error| lookup_error(name, &error.to_string()))?;
             if let Some(old) = old {
                 // An object that was decoded can be encoded.
-                found.push((serde_json::to_value(old).unwrap_or_default(), new));
+                let old = serde_json::to_value(old).unwrap_or_default();
+                upgrades.push(CrdUpgrade { old, new });
             }
         }
-        let upgrades: Vec<CrdUpgrade<'_>> = found.iter().map(|(old, new)| CrdUpgrade { old, new }).collect();
-        check_upgrades(None, &upgrades)
+        check_upgrades(&upgrades)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a revision is made from. Pure.
+//! Makes the next revision of a bundle, and decides whether the newest one still is what the extension wants. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use sha2::{Digest as _, Sha256};
 use super::certificates::Certificates;
 use super::choose::Chosen;
 use crate::apply::revisions::{DesiredRevision, RevisionDecision, decide_revision};
-use crate::render::{Bundle, Features, Options, RenderError, render};
+use crate::render::{Bundle, Options, RenderError, render};
 
 /// Annotation of a ClusterServiceVersion with the properties of its bundle.
 const PROPERTIES: &str = "olm.properties";
-/// Form of revisions. Another number makes all of them anew after an update of this program.
+/// Form of revisions. A program with another number renders all bundles again.
 const FORM: u32 = 1;
 
 /// Returns the configuration of an extension.
@@ -97,7 +97,7 @@ pub(super) enum RevisionError {
 pub(super) struct Revision<'a> {
     pub(super) extension: &'a ClusterExtension,
     pub(super) chosen: &'a Chosen,
-    pub(super) certificates: Option<&'a Certificates>,
+    pub(super) certificates: &'a Certificates,
     pub(super) system_namespace: &'a str,
     /// True if the Secrets of the newest revision exist.
     pub(super) has_secrets: bool,
@@ -118,16 +118,14 @@ impl Revision<'_> {
         let options = Options {
             namespace: &spec.namespace,
             config: inline_config(extension),
-            certificates: self.certificates.map(|certificates| &certificates.provider),
-            features: Features::ALL,
+            certificates: &self.certificates.provider,
         };
-        let rendered = render(bundle, &options)?;
         let name = extension.name_any();
         let desired = DesiredRevision {
             extension: &name,
             extension_uid: extension.metadata.uid.as_deref().unwrap_or_default(),
             annotations: self.annotations(bundle),
-            objects: rendered.into_iter().map(|rendered| rendered.object).collect(),
+            objects: render(bundle, &options)?,
             protection: CollisionProtection::Prevent,
             progress_deadline_minutes: spec.progress_deadline_minutes,
             system_namespace: self.system_namespace,
@@ -139,7 +137,7 @@ impl Revision<'_> {
     /// Returns the annotations of the ClusterObjectSet.
     fn annotations(&self, bundle: &Bundle) -> BTreeMap<String, String> {
         let chosen = self.chosen;
-        let renewed_at = self.certificates.and_then(|certificates| certificates.renewed_at);
+        let renewed_at = self.certificates.renewed_at;
         let annotations = [
             (labels::EXTENSION_BUNDLE_NAME, Some(chosen.name.clone())),
             (labels::EXTENSION_BUNDLE_VERSION, Some(chosen.version.clone())),

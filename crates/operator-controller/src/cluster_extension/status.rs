@@ -15,9 +15,10 @@ use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::{Action, Requeue, Target, status_patch};
 
-use super::choose::{Active, Chosen, active};
+use super::choose::{Chosen, active};
 use super::revision::{newest, renewed_at};
 use super::{Failures, Observed, Refusal, Step, Verdict};
+use crate::apply::revisions::ActiveRevisions;
 use crate::condition::shortened;
 use crate::reads::FAILURE_LASTS;
 use crate::resolve::deprecation_conditions;
@@ -159,7 +160,7 @@ impl<'a> Report<'a> {
     }
 
     /// Reports the installed bundle, and the revisions.
-    fn revisions(&mut self, active: &Active<'_>) {
+    fn revisions(&mut self, active: &ActiveRevisions<'_>) {
         let installed = active.installed.map(|revision| Chosen::of_revision(revision));
         match &installed {
             Some(bundle) => {
@@ -204,7 +205,7 @@ impl<'a> Report<'a> {
     }
 
     /// Reports the progress of the newest revision.
-    fn progress(&mut self, active: &Active<'_>) {
+    fn progress(&mut self, active: &ActiveRevisions<'_>) {
         let newest = active.rolling_out.last().or(active.installed.as_ref());
         let progressing = newest.and_then(|revision| condition(revision, of_set::PROGRESSING));
         match progressing {
@@ -231,7 +232,7 @@ impl<'a> Report<'a> {
         self.set(type_, status, reason, message);
     }
 
-    fn deprecations(&mut self, observed: &Observed, active: &Active<'_>) {
+    fn deprecations(&mut self, observed: &Observed, active: &ActiveRevisions<'_>) {
         let catalog = observed.extension.spec.source.catalog.as_ref();
         let channels = catalog
             .map(|catalog| catalog.channels.as_slice())

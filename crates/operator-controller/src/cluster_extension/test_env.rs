@@ -30,10 +30,10 @@ pub(super) struct Outside {
 
 /// Shared by the processes of a test.
 #[derive(Clone, Default)]
-struct World(Arc<Mutex<Outside>>);
+struct FakeSources(Arc<Mutex<Outside>>);
 
 #[async_trait]
-impl CatalogContents for World {
+impl CatalogContents for FakeSources {
     async fn package(&self, base: &str, package: &str) -> Result<Option<PackageContent>, String> {
         let outside = self.0.lock().unwrap();
         let content = outside.contents.get(base).ok_or("connection refused")?;
@@ -42,7 +42,7 @@ impl CatalogContents for World {
 }
 
 #[async_trait]
-impl BundleImages for World {
+impl BundleImages for FakeSources {
     async fn bundle(&self, image: &str) -> Result<Bundle, String> {
         let mut outside = self.0.lock().unwrap();
         outside.pulls.push(image.to_owned());
@@ -54,7 +54,7 @@ impl BundleImages for World {
 
 pub(super) struct TestEnv {
     pub(super) stage: Stage,
-    world: World,
+    fakes: FakeSources,
 }
 
 /// A bundle of the package `p`.
@@ -85,8 +85,8 @@ impl Default for TestBundle<'_> {
 impl TestEnv {
     /// Creates a cluster with the namespace `ns`, the catalog `c` with three versions, and one process.
     pub(super) fn new() -> Self {
-        let world = World::default();
-        let stage = Stage::of(vec![operator(&world)]);
+        let fakes = FakeSources::default();
+        let stage = Stage::of(vec![operator(&fakes)]);
         for (kind, plural) in [
             ("ClusterCatalog", "clustercatalogs"),
             ("ClusterExtension", "clusterextensions"),
@@ -102,7 +102,7 @@ impl TestEnv {
                 custom: true,
             });
         }
-        let mut env = Self { stage, world };
+        let mut env = Self { stage, fakes };
         for name in ["ns", "olm"] {
             env.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
         }
@@ -117,7 +117,7 @@ impl TestEnv {
     }
 
     pub(super) fn outside(&self) -> std::sync::MutexGuard<'_, Outside> {
-        self.world.0.lock().unwrap()
+        self.fakes.0.lock().unwrap()
     }
 
     /// Creates or replaces an object as a user.
@@ -345,12 +345,12 @@ fn namespace_of(kind: &str) -> &'static str {
     }
 }
 
-fn operator(world: &World) -> Operator {
-    let world = world.clone();
+fn operator(fakes: &FakeSources) -> Operator {
+    let fakes = fakes.clone();
     Box::new(move |client| {
         let sources = Sources {
-            contents: Arc::new(world.clone()),
-            images: Arc::new(world.clone()),
+            contents: Arc::new(fakes.clone()),
+            images: Arc::new(fakes.clone()),
             openshift: None,
         };
         Box::pin(async move {

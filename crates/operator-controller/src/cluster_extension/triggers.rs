@@ -84,7 +84,7 @@ pub fn register(
         }
     });
     let woken = queue.clone();
-    let wake = move |who: &NamespacedName| woken.add(who.clone());
+    let wake = move |extension: &NamespacedName| woken.add(extension.clone());
     let reconciler = ClusterExtensions {
         extensions,
         catalogs,

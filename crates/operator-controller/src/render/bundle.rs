@@ -33,8 +33,6 @@ pub struct Bundle {
     pub crds: Vec<BundleFile>,
     /// All other objects, sorted by file name.
     pub others: Vec<BundleFile>,
-    /// Files that contain no object, with the reason, one line each.
-    pub left_out: Vec<String>,
 }
 
 /// Error: the files are no bundle.
@@ -76,15 +74,14 @@ pub enum BundleError {
 impl Bundle {
     /// Reads a bundle from the files of its image, as paths and contents. Only the folders `manifests` and `metadata` are read.
     ///
-    /// Files without an object, such as a README, are skipped and named in [`Bundle::left_out`]; upstream rejects them. Objects
-    /// that differ only in labels and annotations become one, as in InstallPlans ([`olm_fbc::bundle_files`]).
+    /// Files without an object, such as a README, are skipped; upstream rejects them. Objects that differ only in labels and annotations
+    /// become one, as in InstallPlans ([`olm_fbc::bundle_files`]).
     ///
     /// # Errors
     /// A manifest is broken, or there is not exactly one ClusterServiceVersion. Texts that upstream has are upstream's.
     pub fn read<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<Self, BundleError> {
         let files: BTreeMap<&str, &[u8]> = files.into_iter().collect();
         let mut objects = Vec::new();
-        let mut left_out = Vec::new();
         for (path, bytes) in &files {
             let Some(name) = path
                 .strip_prefix(MANIFESTS)
@@ -96,7 +93,7 @@ impl Bundle {
                 return Err(BundleError::Subfolder(format!("{MANIFESTS}/{folder}")));
             }
             if !name.starts_with('.') {
-                read_manifest(path, name, bytes, &mut objects, &mut left_out)?;
+                read_manifest(path, name, bytes, &mut objects)?;
             }
         }
         let (mut csvs, objects): (Vec<_>, Vec<_>) = unite(objects)
@@ -116,7 +113,6 @@ impl Bundle {
             csv,
             crds,
             others,
-            left_out,
         })
     }
 
@@ -144,13 +140,12 @@ impl Bundle {
     }
 }
 
-/// Adds the objects of a manifest to `objects`, or the reason why it has none to `left_out`.
+/// Adds the objects of a manifest to `objects`.
 fn read_manifest(
     path: &str,
     name: &str,
     bytes: &[u8],
     objects: &mut Vec<BundleFile>,
-    left_out: &mut Vec<String>,
 ) -> Result<(), BundleError> {
     let broken = |reason: String| BundleError::Manifest {
         file: path.to_owned(),
@@ -160,14 +155,10 @@ fn read_manifest(
         Ok(read) if read.has_more => yaml::parse_all(bytes).map_err(|error| broken(error.to_string()))?,
         Ok(read) => vec![read.object],
         Err(reason) if reason.is_broken_manifest(name) => return Err(broken(reason.to_string())),
-        Err(reason) => {
-            left_out.push(format!("file `{name}` skipped: {reason}"));
-            return Ok(());
-        }
+        Err(_) => return Ok(()),
     };
     for mut object in documents.into_iter().flat_map(items) {
         if object::kind(&object).is_empty() {
-            left_out.push(format!("file `{name}`: a document without a kind is skipped"));
             continue;
         }
         complete_api_version(&mut object);
@@ -270,6 +261,7 @@ pub(super) fn contradictions(objects: &[BundleFile]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apply::object::ObjectId;
 
     const CSV: &str = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\nspec: {}\n";
     const PACKAGE: &str = "annotations: {operators.operatorframework.io.bundle.package.v1: a}";
@@ -300,8 +292,8 @@ mod tests {
         );
         let names = |files: &[BundleFile]| -> Vec<String> {
             let text = |file: &BundleFile| {
-                let (group, version) = object::group_version(&file.object);
-                format!("{} {group}/{version} {}", file.name, object::kind(&file.object))
+                let id = ObjectId::of(&file.object);
+                format!("{} {}/{} {}", file.name, id.group, id.version, id.kind)
             };
             files.iter().map(text).collect()
         };
@@ -314,10 +306,6 @@ mod tests {
             ["z.yaml /v1 Service", "z.yaml rbac.authorization.k8s.io/v1 Role"]
         );
         assert_eq!(bundle.others[1].object["rules"][0]["apiGroups"][0], "a");
-        assert_eq!(
-            bundle.left_out,
-            ["file `README.md` skipped: it holds no object with a kind"]
-        );
     }
 
     #[test]

@@ -6,16 +6,12 @@ use k8s_openapi::ByteString;
 use olm_runtime::plan::SecretData;
 use serde_json::{Value, json};
 
-use super::RenderError;
 use super::bundle::Bundle;
 use super::object::{annotate, limited_name};
-use super::phase::CERT_MANAGER;
 use super::validate::deployment_of;
 
-/// Data key of the certificate in its Secret.
-pub(super) const SECRET_KEY_CERTIFICATE: &str = "tls.crt";
-/// Data key of the private key in its Secret.
-pub(super) const SECRET_KEY_PRIVATE_KEY: &str = "tls.key";
+/// Group of Issuers and Certificates.
+const CERT_MANAGER: &str = "cert-manager.io";
 /// Annotation by which cert-manager writes the CA of a Certificate, as `namespace/name`, into an object.
 const INJECT_CA_FROM: &str = "cert-manager.io/inject-ca-from";
 /// Annotation of a Service by which OpenShift writes a certificate for it into the named Secret.
@@ -34,8 +30,8 @@ pub enum CertificateProvider {
     CertManager,
     /// The service-ca operator of OpenShift.
     OpenshiftServiceCa,
-    /// OLM issues them, as for ClusterServiceVersions. For each Deployment that serves webhooks ([`endpoints`]) the caller has
-    /// issued a certificate, whose Secret becomes an object of the bundle.
+    /// OLM issues them, as for ClusterServiceVersions. By name of each Deployment that serves webhooks ([`endpoints`]), a certificate
+    /// whose Secret becomes an object of the bundle.
     Own(BTreeMap<String, OwnCertificate>),
 }
 
@@ -97,12 +93,7 @@ pub fn endpoints(bundle: &Bundle, namespace: &str) -> Vec<Endpoint> {
 impl CertificateProvider {
     /// Adds to a webhook configuration or a CustomResourceDefinition what makes clients trust the server. `client_config`
     /// is the JSON pointer of the map that takes a CA.
-    pub(super) fn trust(
-        &self,
-        object: &mut Value,
-        client_config: &str,
-        endpoint: &Endpoint,
-    ) -> Result<(), RenderError> {
+    pub(super) fn trust(&self, object: &mut Value, client_config: &str, endpoint: &Endpoint) {
         match self {
             Self::CertManager => {
                 let source = format!("{}/{}", endpoint.namespace, endpoint.secret);
@@ -110,14 +101,14 @@ impl CertificateProvider {
             }
             Self::OpenshiftServiceCa => annotate(object, INJECT_CABUNDLE, "true"),
             Self::Own(issued) => {
-                let certificate = own(issued, endpoint)?;
-                if let Some(Value::Object(config)) = object.pointer_mut(client_config) {
+                if let Some(certificate) = issued.get(&endpoint.deployment)
+                    && let Some(Value::Object(config)) = object.pointer_mut(client_config)
+                {
                     let bundle = json!(ByteString(certificate.ca_bundle.clone().into_bytes()));
                     config.insert("caBundle".to_owned(), bundle);
                 }
             }
         }
-        Ok(())
     }
 
     /// Adds to the Service what makes the provider issue a certificate for it.
@@ -128,10 +119,10 @@ impl CertificateProvider {
     }
 
     /// Returns the hash of the CA to note on the pods; `None` if the provider's certificates are not known here.
-    pub(super) fn ca_hash(&self, endpoint: &Endpoint) -> Result<Option<&str>, RenderError> {
+    pub(super) fn ca_hash(&self, endpoint: &Endpoint) -> Option<&str> {
         match self {
-            Self::Own(issued) => Ok(Some(own(issued, endpoint)?.ca_hash.as_str())),
-            Self::CertManager | Self::OpenshiftServiceCa => Ok(None),
+            Self::Own(issued) => Some(issued.get(&endpoint.deployment)?.ca_hash.as_str()),
+            Self::CertManager | Self::OpenshiftServiceCa => None,
         }
     }
 
@@ -176,14 +167,4 @@ impl CertificateProvider {
             }),
         ]
     }
-}
-
-/// Returns the certificate that was issued for an endpoint.
-fn own<'a>(
-    issued: &'a BTreeMap<String, OwnCertificate>,
-    endpoint: &Endpoint,
-) -> Result<&'a OwnCertificate, RenderError> {
-    issued
-        .get(&endpoint.deployment)
-        .ok_or_else(|| RenderError::NoCertificate(endpoint.deployment.clone()))
 }

@@ -25,22 +25,18 @@ const SEVERAL: &str = "validation failed";
 /// A checked configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Config {
-    /// The one namespace to watch; `None` for the bundle's default.
+    /// The namespace to watch; `None` for all.
     pub(super) watch_namespace: Option<String>,
     /// Changes of the Deployments.
     pub(super) deployment: Option<SubscriptionConfig>,
 }
 
-/// Checks a configuration for a bundle that is installed in `namespace`; `has_deployment_config` is false if the feature is off.
+/// Checks a configuration for a bundle that is installed in `namespace`. A bundle that does not support all namespaces must have a
+/// `watchNamespace`, so [`Config::watch_namespace`] is only absent if it does.
 ///
 /// # Errors
 /// All defects, as text for users.
-pub(super) fn check(
-    inline: &Value,
-    bundle: &Bundle,
-    namespace: &str,
-    has_deployment_config: bool,
-) -> Result<Config, String> {
+pub(super) fn check(inline: &Value, bundle: &Bundle, namespace: &str) -> Result<Config, String> {
     let modes = Modes::of(bundle);
     let Value::Object(members) = inline else {
         return Err(format!("invalid type: {}", mismatch(inline, "object")));
@@ -54,7 +50,7 @@ pub(super) fn check(
     for (name, value) in members {
         found.push(match name.as_str() {
             WATCH_NAMESPACE if modes.is_configurable() => modes.check(value, namespace),
-            DEPLOYMENT_CONFIG if has_deployment_config => check_deployment_config(value),
+            DEPLOYMENT_CONFIG => check_deployment_config(value),
             _ => {
                 stranger.get_or_insert(name);
                 continue;
@@ -337,14 +333,12 @@ mod tests {
     }
 
     fn refused(modes: &[InstallModeType], inline: &Value) -> String {
-        check(inline, &bundle(modes), "ns", true).unwrap_err()
+        check(inline, &bundle(modes), "ns").unwrap_err()
     }
 
     fn watched(modes: &[InstallModeType], name: &Value) -> Option<String> {
         let inline = json!({"watchNamespace": name});
-        check(&inline, &bundle(modes), "ns", true)
-            .unwrap()
-            .watch_namespace
+        check(&inline, &bundle(modes), "ns").unwrap().watch_namespace
     }
 
     #[test]
@@ -358,11 +352,11 @@ mod tests {
         }
         for modes in [&[ALL, OWN][..], &[ALL, SINGLE], &[ALL, OWN, SINGLE]] {
             assert_eq!(watched(modes, &Value::Null), None, "{modes:?}");
-            let none = check(&json!({}), &bundle(modes), "ns", true).unwrap();
+            let none = check(&json!({}), &bundle(modes), "ns").unwrap();
             assert_eq!(none, Config::default(), "{modes:?}");
         }
         assert_eq!(
-            check(&json!({}), &bundle(&[ALL]), "ns", true).unwrap(),
+            check(&json!({}), &bundle(&[ALL]), "ns").unwrap(),
             Config::default()
         );
     }
@@ -387,9 +381,6 @@ mod tests {
         ] {
             assert_eq!(refused(modes, &inline), format!("unknown field \"{field}\""));
         }
-        let off = json!({"deploymentConfig": {}});
-        let error = check(&off, &bundle(&[ALL]), "ns", false).unwrap_err();
-        assert_eq!(error, r#"unknown field "deploymentConfig""#);
     }
 
     #[test]
@@ -451,7 +442,7 @@ mod tests {
             "affinity": {"nodeAffinity": {}}, "annotations": {"a": "b"},
         });
         let inline = json!({"deploymentConfig": config});
-        let checked = check(&inline, &bundle(&[ALL]), "ns", true).unwrap();
+        let checked = check(&inline, &bundle(&[ALL]), "ns").unwrap();
         assert_eq!(serde_json::to_value(checked.deployment).unwrap(), config);
         for (config, expected) in [
             (

@@ -7,9 +7,10 @@ use k8s_openapi::api::core::v1::{KeyToPath, PodSpec, SecretVolumeSource, Volume,
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use olm_api::labels;
 use olm_api::v1alpha1::StrategyDeploymentSpec;
+use olm_runtime::certificate::{SECRET_KEY_CERTIFICATE, SECRET_KEY_PRIVATE_KEY};
 use serde_json::Value;
 
-use super::certificate::{Endpoint, SECRET_KEY_CERTIFICATE, SECRET_KEY_PRIVATE_KEY};
+use super::certificate::Endpoint;
 use super::overrides::{self, Overrides};
 use super::{Context, RenderError};
 
@@ -43,7 +44,7 @@ const VOLUMES: [CertificateVolume; 2] = [
 /// Returns the Deployments of the install strategy, in its order.
 ///
 /// # Errors
-/// A Deployment does not decode, or a certificate of OLM is missing.
+/// A Deployment does not decode.
 pub(super) fn deployments(context: &Context<'_>) -> Result<Vec<Value>, RenderError> {
     let overrides = context
         .deployment_config
@@ -67,7 +68,7 @@ fn deployment(
     let endpoint = context.endpoint_of(&entry.name);
     let metadata = spec.template.metadata.get_or_insert_default();
     let annotations = metadata.annotations.get_or_insert_default();
-    annotate_pods(annotations, context, endpoint)?;
+    annotate_pods(annotations, context, endpoint);
     if let Some(pod) = &mut spec.template.spec
         && let Some(endpoint) = endpoint
     {
@@ -101,23 +102,21 @@ fn annotate_pods(
     annotations: &mut BTreeMap<String, String>,
     context: &Context<'_>,
     endpoint: Option<&Endpoint>,
-) -> Result<(), RenderError> {
+) {
     let of_csv = context.bundle.csv.metadata.annotations.iter().flatten();
     // The last-applied annotation of kubectl repeats the whole ClusterServiceVersion.
     let of_csv = of_csv.filter(|(key, _)| *key != labels::LAST_APPLIED_CONFIGURATION);
     annotations.extend(of_csv.map(|(key, value)| (key.clone(), value.clone())));
-    let targets = context.targets.join(",");
+    // An empty text means all namespaces.
+    let targets = context.watch_namespace.clone().unwrap_or_default();
     annotations.insert(labels::TARGET_NAMESPACES.to_owned(), targets);
     annotations.insert(
         labels::OPERATOR_NAMESPACE.to_owned(),
         context.namespace.to_owned(),
     );
-    if let (Some(provider), Some(endpoint)) = (context.certificates, endpoint)
-        && let Some(hash) = provider.ca_hash(endpoint)?
-    {
+    if let Some(hash) = endpoint.and_then(|endpoint| context.certificates.ca_hash(endpoint)) {
         annotations.insert(labels::CA_HASH.to_owned(), hash.to_owned());
     }
-    Ok(())
 }
 
 /// Mounts the certificate in every container except init containers, in place of the author's volumes and mounts of these names

@@ -23,20 +23,9 @@ pub(crate) fn api_version(object: &Value) -> &str {
     text(object, "/apiVersion")
 }
 
-/// Returns the group (empty for the core group) and the version of an object.
-pub(crate) fn group_version(object: &Value) -> (&str, &str) {
-    let api_version = api_version(object);
-    api_version.split_once('/').unwrap_or(("", api_version))
-}
-
 /// Returns `metadata.name`.
 pub(crate) fn name(object: &Value) -> &str {
     text(object, "/metadata/name")
-}
-
-/// Returns `metadata.namespace`.
-pub(crate) fn namespace(object: &Value) -> &str {
-    text(object, "/metadata/namespace")
 }
 
 /// Returns the map in a field; another value is replaced by an empty map.

@@ -30,20 +30,18 @@ pub(super) fn service_accounts(context: &Context<'_>) -> Vec<Value> {
     names.into_iter().map(object).collect()
 }
 
-/// Returns the Roles and RoleBindings of every target namespace; none if the operator watches all namespaces.
+/// Returns the Roles and RoleBindings of the watched namespace; none if the operator watches all namespaces.
 ///
 /// # Errors
 /// A rule does not decode.
 pub(super) fn roles(context: &Context<'_>) -> Result<Vec<Value>, RenderError> {
     let mut objects = Vec::new();
-    if context.watches_all() {
+    let Some(namespace) = &context.watch_namespace else {
         return Ok(objects);
-    }
-    for target in context.targets {
-        for entry in context.bundle.csv.spec.install.permissions() {
-            let rules = entry.decode_rules()?;
-            objects.extend(role_and_binding(context, Some(target), entry, &rules)?);
-        }
+    };
+    for entry in context.bundle.csv.spec.install.permissions() {
+        let rules = entry.decode_rules()?;
+        objects.extend(role_and_binding(context, Some(namespace), entry, &rules)?);
     }
     Ok(objects)
 }
@@ -60,7 +58,10 @@ pub(super) fn cluster_roles(context: &Context<'_>) -> Result<Vec<Value>, RenderE
         let rules = entry.decode_rules()?;
         objects.extend(role_and_binding(context, None, entry, &rules)?);
     }
-    let promoted = install.permissions().iter().filter(|_| context.watches_all());
+    let promoted: &[StrategyDeploymentPermissions] = match &context.watch_namespace {
+        Some(_) => &[],
+        None => install.permissions(),
+    };
     for entry in promoted {
         let mut rules = entry.decode_rules()?;
         rules.push(PolicyRule {
@@ -81,15 +82,15 @@ fn account(entry: &StrategyDeploymentPermissions) -> &str {
     }
 }
 
-/// Returns the Role of a permission in `target`, or its ClusterRole, and the binding of the same name.
+/// Returns the Role of a permission in a namespace, or its ClusterRole, and the binding of the same name.
 fn role_and_binding(
     context: &Context<'_>,
-    target: Option<&String>,
+    namespace: Option<&String>,
     entry: &StrategyDeploymentPermissions,
     rules: &[PolicyRule],
 ) -> Result<[Value; 2], RenderError> {
     let account = account(entry);
-    let (role, binding) = match target {
+    let (role, binding) = match namespace {
         Some(_) => ("Role", "RoleBinding"),
         None => ("ClusterRole", "ClusterRoleBinding"),
     };
@@ -97,7 +98,7 @@ fn role_and_binding(
     let hashed = Permission::new(&entry.service_account_name, rules);
     let name = hashed_name(&base, &hashed)?;
     let api_version = format!("{}/v1", permission::API_GROUP);
-    let metadata = json!({"name": name, "namespace": target});
+    let metadata = json!({"name": name, "namespace": namespace});
     Ok([
         json!({"apiVersion": api_version, "kind": role, "metadata": metadata, "rules": rules}),
         json!({

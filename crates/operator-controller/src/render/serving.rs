@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 
 use super::certificate::Endpoint;
 use super::object;
-use super::phase::ADMISSION;
-use super::validate::{conversion_webhooks, deployment_of, rules};
+use super::validate::{ADMISSION, conversion_webhooks, deployment_of, rules};
 use super::{Context, RenderError};
 
 /// Port of a Service if the webhook has none. Upstream writes it into the Service alone, and 0 into its clients.
@@ -37,18 +36,14 @@ pub(super) fn definitions(context: &Context<'_>) -> Result<Vec<Value>, RenderErr
         let definition = embedded.decode(&format!("CustomResourceDefinition `{name}`"))?;
         let mut object = serde_json::to_value(definition)?;
         if let Some(webhook) = webhooks.get(name) {
-            convert(context, &mut object, webhook)?;
+            convert(context, &mut object, webhook);
         }
         objects.push(object);
     }
     Ok(objects)
 }
 
-fn convert(
-    context: &Context<'_>,
-    object: &mut Value,
-    webhook: &WebhookDescription,
-) -> Result<(), RenderError> {
+fn convert(context: &Context<'_>, object: &mut Value, webhook: &WebhookDescription) {
     const CLIENT_CONFIG: &str = "/spec/conversion/webhook/clientConfig";
     let endpoint = Endpoint::new(deployment_of(webhook), context.namespace);
     let path = webhook.webhook_path.as_deref().filter(|path| !path.is_empty());
@@ -60,7 +55,7 @@ fn convert(
         },
     });
     object::map_mut(object, "spec").insert("conversion".to_owned(), conversion);
-    trust(context, object, CLIENT_CONFIG, &endpoint)
+    context.certificates.trust(object, CLIENT_CONFIG, &endpoint);
 }
 
 /// Returns the configurations of validating and then of mutating webhooks, each with one webhook.
@@ -96,8 +91,8 @@ fn configuration(
         })
         .transpose()?;
     // Webhooks are also called for objects without a namespace.
-    let namespaces = (!context.watches_all()).then(|| {
-        json!({"matchExpressions": [{"key": NAMESPACE_NAME, "operator": "In", "values": context.targets}]})
+    let namespaces = context.watch_namespace.as_ref().map(|namespace| {
+        json!({"matchExpressions": [{"key": NAMESPACE_NAME, "operator": "In", "values": [namespace]}]})
     });
     let is_mutating = webhook.type_ == WebhookType::Mutating;
     let entry = json!({
@@ -117,7 +112,8 @@ fn configuration(
         "apiVersion": format!("{ADMISSION}/v1"), "kind": kind,
         "metadata": {"name": name}, "webhooks": [entry],
     });
-    trust(context, &mut object, "/webhooks/0/clientConfig", &endpoint)?;
+    let certificates = context.certificates;
+    certificates.trust(&mut object, "/webhooks/0/clientConfig", &endpoint);
     Ok(object)
 }
 
@@ -150,9 +146,7 @@ pub(super) fn services(context: &Context<'_>) -> Result<Vec<Value>, RenderError>
             "metadata": {"name": endpoint.service, "namespace": endpoint.namespace},
             "spec": {"ports": ports.collect::<Vec<_>>(), "selector": selector},
         });
-        if let Some(provider) = context.certificates {
-            provider.request(&mut object, endpoint);
-        }
+        context.certificates.request(&mut object, endpoint);
         objects.push(object);
     }
     Ok(objects)
@@ -168,16 +162,4 @@ fn client_config(endpoint: &Endpoint, webhook: &WebhookDescription, path: Option
 fn port_of(webhook: &WebhookDescription) -> i32 {
     let port = webhook.container_port.filter(|port| *port > 0);
     port.unwrap_or(DEFAULT_PORT)
-}
-
-fn trust(
-    context: &Context<'_>,
-    object: &mut Value,
-    client_config: &str,
-    endpoint: &Endpoint,
-) -> Result<(), RenderError> {
-    match context.certificates {
-        Some(provider) => provider.trust(object, client_config, endpoint),
-        None => Ok(()),
-    }
 }

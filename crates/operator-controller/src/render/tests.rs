@@ -16,22 +16,12 @@ fn options(config: Option<&Value>) -> Options<'_> {
     Options {
         namespace: "ns",
         config,
-        certificates: Some(&CERT_MANAGER),
-        features: Features::ALL,
+        certificates: &CERT_MANAGER,
     }
 }
 
 fn rendered(bundle: &Bundle, config: Option<&Value>) -> Vec<Value> {
-    rendered_with(bundle, &options(config))
-}
-
-fn rendered_with(bundle: &Bundle, options: &Options<'_>) -> Vec<Value> {
-    let rendered = render(bundle, options).unwrap();
-    rendered.into_iter().map(|rendered| rendered.object).collect()
-}
-
-fn refused(bundle: &Bundle, options: &Options<'_>) -> String {
-    render(bundle, options).unwrap_err().to_string()
+    render(bundle, &options(config)).unwrap()
 }
 
 /// Returns the objects of a kind.
@@ -81,50 +71,18 @@ fn with_webhooks(supported: &[&str], webhooks: &Value) -> Bundle {
 
 #[test]
 fn bundles_that_need_what_is_missing_are_refused() {
-    let webhooks = with_webhooks(ALL, &json!([webhook("MutatingAdmissionWebhook", json!({}))]));
     let api_services = json!({"owned": [{"name": "a", "group": "g", "version": "v1", "kind": "K"}]});
     let api_services = bundle(&spec(ALL, json!({"apiservicedefinitions": api_services})));
-    let on = options(None);
-    let standard = Options {
-        features: Features::STANDARD,
-        ..on
-    };
-    let no_webhooks = Options {
-        features: Features {
-            webhooks: false,
-            ..Features::ALL
-        },
-        ..on
-    };
-    let no_provider = Options {
-        certificates: None,
-        ..on
-    };
-    let own = bundle(&spec(&["OwnNamespace"], json!({})));
     let multi = bundle(&spec(&["MultiNamespace"], json!({})));
-    for (bundle, options, expected) in [
-        (&api_services, on, "apiServiceDefintions are not supported"),
-        (&webhooks, no_webhooks, "webhookDefinitions are not supported"),
-        (
-            &webhooks,
-            no_provider,
-            "webhookDefinitions are not supported: certificate provider is nil",
-        ),
-        (
-            &own,
-            standard,
-            "bundle does not support AllNamespaces install mode",
-        ),
+    for (bundle, expected) in [
+        (&api_services, "apiServiceDefintions are not supported"),
         (
             &multi,
-            on,
             "bundle must support at least one of [AllNamespaces SingleNamespace OwnNamespace] install modes",
         ),
     ] {
-        assert_eq!(
-            refused(bundle, &options),
-            format!("unsupported bundle: {expected}")
-        );
+        let error = render(bundle, &options(None)).unwrap_err();
+        assert_eq!(error.to_string(), format!("unsupported bundle: {expected}"));
     }
 }
 
@@ -136,15 +94,6 @@ fn an_invalid_configuration_is_terminal_and_defects_are_joined() {
     assert_eq!(
         error.to_string(),
         "invalid ClusterExtension configuration: invalid configuration: required field \"watchNamespace\" is missing"
-    );
-    let config = json!({"deploymentConfig": {}});
-    let standard = Options {
-        features: Features::STANDARD,
-        ..options(Some(&config))
-    };
-    assert_eq!(
-        refused(&bundle(&spec(ALL, json!({}))), &standard),
-        "invalid ClusterExtension configuration: invalid configuration: unknown field \"deploymentConfig\""
     );
     let others = ["a", "b"].map(|name| {
         other(
@@ -162,52 +111,6 @@ fn an_invalid_configuration_is_terminal_and_defects_are_joined() {
         error.to_string(),
         "unsupported resource \"a\" with kind \"Pod\"\nunsupported resource \"b\" with kind \"Pod\""
     );
-}
-
-#[test]
-fn targets_have_to_be_supported() {
-    let check = |supported: &[&str], targets: &[&str]| {
-        let targets: Vec<String> = targets.iter().map(|target| (*target).to_owned()).collect();
-        let checked = check_targets(&bundle(&spec(supported, json!({}))), "ns", &targets);
-        checked.map_err(|reason| RenderError::Targets(reason).to_string())
-    };
-    for (supported, targets) in [
-        (&["AllNamespaces"][..], &[""][..]),
-        (&["OwnNamespace"], &["ns"]),
-        (&["SingleNamespace"], &["other"]),
-    ] {
-        assert_eq!(check(supported, targets), Ok(()), "{supported:?} {targets:?}");
-    }
-    for (supported, targets, expected) in [
-        (
-            &["SingleNamespace"][..],
-            &[][..],
-            "[]: exactly one target namespace must be specified",
-        ),
-        (
-            &["MultiNamespace"],
-            &[],
-            "[]: at least one target namespace must be specified",
-        ),
-        (
-            &["SingleNamespace", "OwnNamespace"],
-            &[""],
-            "[]: supported install modes [OwnNamespace SingleNamespace] do not support targeting all namespaces",
-        ),
-        (
-            &["SingleNamespace"],
-            &["ns"],
-            "[ns]: supported install modes [SingleNamespace] do not support targeting own namespace",
-        ),
-        (
-            &["OwnNamespace"],
-            &["other"],
-            "[other]: supported install modes [OwnNamespace] do not support target namespaces [other]",
-        ),
-    ] {
-        let expected = format!("invalid option(s): invalid target namespaces {expected}");
-        assert_eq!(check(supported, targets), Err(expected));
-    }
 }
 
 #[test]
@@ -432,7 +335,7 @@ fn other_objects_are_as_shipped_in_the_install_namespace() {
 }
 
 #[test]
-fn objects_are_sorted_by_phase_and_identity() {
+fn objects_are_sorted() {
     let webhooks = json!([
         webhook("MutatingAdmissionWebhook", json!({})),
         webhook("ValidatingAdmissionWebhook", json!({})),
@@ -443,33 +346,28 @@ fn objects_are_sorted_by_phase_and_identity() {
         others: vec![other("1", map("z")), other("2", map("y"))],
         ..with_webhooks(ALL, &webhooks)
     };
-    let all = render(&bundle, &options(None)).unwrap();
+    let all = rendered(&bundle, None);
     let lines: Vec<String> = all
         .iter()
-        .map(|rendered| {
-            let (kind, name) = (&rendered.object["kind"], &rendered.object["metadata"]["name"]);
-            format!(
-                "{} {} {}",
-                rendered.phase.as_str(),
-                kind.as_str().unwrap(),
-                name.as_str().unwrap()
-            )
+        .map(|object| {
+            let (kind, name) = (&object["kind"], &object["metadata"]["name"]);
+            format!("{} {}", kind.as_str().unwrap(), name.as_str().unwrap())
         })
         .collect();
     assert_eq!(
         lines,
         [
-            "configuration ConfigMap y",
-            "configuration ConfigMap z",
-            "crds CustomResourceDefinition a.example.com",
-            "crds CustomResourceDefinition b.example.com",
-            "infrastructure Service demo-manager-service",
-            "infrastructure Certificate demo-manager-service-cert",
-            "infrastructure Issuer demo-manager-service-cert-selfsigned-issuer",
-            "deploy Deployment demo.manager",
-            "admission MutatingWebhookConfiguration w.example.com",
-            "admission ValidatingWebhookConfiguration w.example.com",
+            "ConfigMap y",
+            "ConfigMap z",
+            "Service demo-manager-service",
+            "MutatingWebhookConfiguration w.example.com",
+            "ValidatingWebhookConfiguration w.example.com",
+            "CustomResourceDefinition a.example.com",
+            "CustomResourceDefinition b.example.com",
+            "Deployment demo.manager",
+            "Certificate demo-manager-service-cert",
+            "Issuer demo-manager-service-cert-selfsigned-issuer",
         ]
     );
-    assert_eq!(render(&bundle, &options(None)).unwrap(), all);
+    assert_eq!(rendered(&bundle, None), all);
 }

@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::bundle::{Bundle, contradictions};
 use super::object;
-use super::phase::ADMISSION;
 
 /// Kinds that a bundle may contain besides ClusterServiceVersion and CustomResourceDefinition, and whether their objects have a
 /// namespace.
@@ -38,6 +37,8 @@ const KINDS: [(&str, bool); 20] = [
     ("ServiceMonitor", true),
     ("VerticalPodAutoscaler", true),
 ];
+/// Group of webhook configurations.
+pub(super) const ADMISSION: &str = "admissionregistration.k8s.io";
 /// Group in a rule that means every group.
 const ANY: &str = "*";
 /// Resources of [`ADMISSION`] that no webhook may intercept, in lower case.

@@ -169,7 +169,7 @@ fn state(
     };
     let live = &current.object;
     match treatment(claimant, &object.protection, live) {
-        Treatment::Refuse(_) => (State::Collision, None),
+        Treatment::Refuse => (State::Collision, None),
         Treatment::Leave => (State::Left, None),
         Treatment::Keep if is_deleting(live) || is_known(set, memory, object) => (State::Settled, None),
         Treatment::Keep => {
