@@ -20,11 +20,13 @@ mod error;
 mod openshift;
 mod package;
 mod requirements;
+mod ruled_out;
 mod selector;
 
 pub use deprecation::{DeprecationCondition, deprecation_conditions};
 pub use error::{NoBundle, ResolveError};
 pub use package::{CatalogBundle, PackageContent, ReadError, parse_version, version_text};
+pub use ruled_out::RuledOut;
 
 use requirements::Requirements;
 
@@ -37,20 +39,22 @@ pub struct Catalog {
     pub labels: BTreeMap<String, String>,
     /// Rank among catalogs; the higher number is preferred.
     pub priority: i32,
-    /// The wanted package.
+    /// True if its availability mode is Unavailable.
+    pub is_switched_off: bool,
+    /// The wanted package; `None` if the catalog does not have it. The error is the text behind `error getting package … from catalog
+    /// …`, for example `catalog "a" is not being served`.
     pub package: PackageResult,
 }
 
 /// A package of a catalog, or why it cannot be read.
 #[derive(Clone, Debug, Default)]
 pub enum PackageResult {
-    /// The catalog does not have the package, or is not to be used.
+    /// The catalog can be read and does not have the package.
     #[default]
     Absent,
     /// The package.
     Found(Arc<PackageContent>),
-    /// Why the catalog cannot be read: the text behind `error getting package … from catalog …`, for example `catalog "a" is not being
-    /// served`.
+    /// Why the catalog cannot be read.
     Unreadable(String),
 }
 
@@ -70,6 +74,10 @@ pub struct Request<'a> {
 pub struct Resolution {
     /// The chosen bundle, or the error to report.
     pub outcome: Result<Resolved, ResolveError>,
+    /// Every bundle of the package in the catalogs that were used, by catalog name, then in the order of the catalog.
+    pub candidates: Vec<Candidate>,
+    /// Catalogs that were not used, by name.
+    pub unused_catalogs: Vec<UnusedCatalog>,
     /// Deprecations of the package where the chosen bundle comes from. Without a chosen bundle, those of the catalog with the highest
     /// priority that has the package; `None` if no catalog has it.
     pub deprecations: Option<Vec<DeprecationEntry>>,
@@ -86,14 +94,49 @@ pub struct Resolved {
     pub version: VersionRelease,
 }
 
+/// A bundle of the package, and why it was not chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Catalog that offers it.
+    pub catalog: String,
+    /// Name of the bundle.
+    pub bundle: String,
+    /// Its version; `None` if it cannot be read.
+    pub version: Option<String>,
+    /// Everything that rules it out; empty for the chosen bundle.
+    pub ruled_out: Vec<RuledOut>,
+}
+
+/// A catalog that was not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnusedCatalog {
+    /// Name of the ClusterCatalog.
+    pub name: String,
+    /// Why it was not used.
+    pub reason: UnusedReason,
+}
+
+/// Why a catalog was not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnusedReason {
+    /// Its availability mode is Unavailable.
+    SwitchedOff,
+    /// The selector of the extension does not match its labels.
+    NotSelected,
+    /// It does not have the package.
+    WithoutPackage,
+}
+
 /// Chooses a bundle. The result does not depend on the order of the catalogs.
 pub fn resolve(request: &Request<'_>, catalogs: &[Catalog]) -> Resolution {
-    let mut used = Vec::new();
-    let outcome = choose(request, catalogs, &mut used);
+    let mut walk = Walk::default();
+    let outcome = walk.resolve(request, catalogs);
     let chosen = outcome.as_ref().ok().map(|resolved| resolved.catalog.as_str());
     Resolution {
-        deprecations: deprecations(&used, chosen),
+        deprecations: walk.deprecations(chosen),
         outcome,
+        candidates: walk.candidates,
+        unused_catalogs: walk.unused_catalogs,
     }
 }
 
@@ -131,6 +174,8 @@ struct Finalist<'a> {
     catalog: &'a Catalog,
     bundle: &'a CatalogBundle,
     is_deprecated: bool,
+    /// Position among the candidates.
+    position: usize,
 }
 
 impl<'a> Finalist<'a> {
@@ -141,111 +186,174 @@ impl<'a> Finalist<'a> {
     }
 }
 
-/// A catalog and its package.
-type UsedCatalog<'a> = (&'a Catalog, &'a PackageContent);
+/// What a resolution has found so far.
+#[derive(Default)]
+struct Walk<'a> {
+    candidates: Vec<Candidate>,
+    unused_catalogs: Vec<UnusedCatalog>,
+    packages: Vec<(&'a Catalog, &'a PackageContent)>,
+}
 
-/// Chooses a bundle, and adds the catalogs with the package to `used`, by name.
-fn choose<'a>(
-    request: &Request<'_>,
-    catalogs: &'a [Catalog],
-    used: &mut Vec<UsedCatalog<'a>>,
-) -> Result<Resolved, ResolveError> {
-    let filter = request.filter;
-    let selector = selector::parse(filter.selector.as_ref()).map_err(ResolveError::Selector)?;
-    let range = Requirements::range(filter)?;
-    let mut selected: Vec<&'a Catalog> = catalogs
-        .iter()
-        .filter(|catalog| selector.matches(&catalog.labels))
-        .collect();
-    selected.sort_by(|a, b| a.name.cmp(&b.name));
-    let mut finalists = Vec::new();
-    for catalog in selected {
-        match &catalog.package {
-            PackageResult::Found(package) => {
-                let package: &'a PackageContent = package;
-                let requirements = Requirements::new(request, range.as_ref(), package)?;
-                used.push((catalog, package));
-                finalists.extend(finalist(&requirements, catalog, package));
+impl<'a> Walk<'a> {
+    fn resolve(&mut self, request: &Request<'_>, catalogs: &'a [Catalog]) -> Result<Resolved, ResolveError> {
+        let filter = request.filter;
+        let selector = selector::parse(filter.selector.as_ref()).map_err(ResolveError::Selector)?;
+        let range = Requirements::range(filter)?;
+        let mut sorted: Vec<&Catalog> = catalogs.iter().collect();
+        sorted.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut finalists = Vec::new();
+        for catalog in sorted {
+            let unused = if catalog.is_switched_off {
+                UnusedReason::SwitchedOff
+            } else if !selector.matches(&catalog.labels) {
+                UnusedReason::NotSelected
+            } else {
+                match &catalog.package {
+                    PackageResult::Found(package) => {
+                        let package: &'a PackageContent = package;
+                        let requirements = Requirements::new(request, range.as_ref(), package)?;
+                        self.packages.push((catalog, package));
+                        finalists.extend(self.finalist(&requirements, catalog, package));
+                        continue;
+                    }
+                    PackageResult::Absent => UnusedReason::WithoutPackage,
+                    PackageResult::Unreadable(reason) => {
+                        return Err(ResolveError::Catalog {
+                            package: filter.package_name.clone(),
+                            catalog: catalog.name.clone(),
+                            reason: reason.clone(),
+                        });
+                    }
+                }
+            };
+            self.unused_catalogs.push(UnusedCatalog {
+                name: catalog.name.clone(),
+                reason: unused,
+            });
+        }
+        self.winner(request, finalists)
+    }
+
+    /// Records every bundle of a package, and returns the newest that meets the requirements. A deprecated bundle is behind the others.
+    fn finalist(
+        &mut self,
+        requirements: &Requirements<'_>,
+        catalog: &'a Catalog,
+        package: &'a PackageContent,
+    ) -> Option<Finalist<'a>> {
+        let mut found: Vec<Finalist<'a>> = Vec::new();
+        for bundle in &package.bundles {
+            let ruled_out = requirements.unmet_by(bundle);
+            if ruled_out.is_empty() {
+                found.push(Finalist {
+                    catalog,
+                    bundle,
+                    is_deprecated: package.is_deprecated(bundle.name()),
+                    position: self.candidates.len(),
+                });
             }
-            PackageResult::Absent => {}
-            PackageResult::Unreadable(reason) => {
-                return Err(ResolveError::Catalog {
-                    package: filter.package_name.clone(),
-                    catalog: catalog.name.clone(),
+            self.candidates.push(Candidate {
+                catalog: catalog.name.clone(),
+                bundle: bundle.name().to_owned(),
+                version: bundle.version.as_ref().ok().map(version_text),
+                ruled_out,
+            });
+        }
+        found.sort_by(|a, b| b.rank().cmp(&a.rank()));
+        let mut found = found.into_iter();
+        let best = found.next()?;
+        for other in found {
+            let name = best.bundle.name().to_owned();
+            let reason = if other.is_deprecated == best.is_deprecated {
+                RuledOut::NotNewest { newest: name }
+            } else {
+                RuledOut::Deprecated { instead: name }
+            };
+            self.rule_out(other.position, reason);
+        }
+        Some(best)
+    }
+
+    /// Chooses among the catalogs.
+    fn winner(
+        &mut self,
+        request: &Request<'_>,
+        mut finalists: Vec<Finalist<'a>>,
+    ) -> Result<Resolved, ResolveError> {
+        if let Some(supported) = finalists.iter().find(|finalist| !finalist.is_deprecated) {
+            let instead = supported.bundle.name().to_owned();
+            for deprecated in finalists.iter().filter(|finalist| finalist.is_deprecated) {
+                let instead = instead.clone();
+                self.rule_out(deprecated.position, RuledOut::Deprecated { instead });
+            }
+            finalists.retain(|finalist| !finalist.is_deprecated);
+        }
+        let highest = finalists.iter().map(|finalist| finalist.catalog.priority).max();
+        let (first, others): (Vec<_>, Vec<_>) = finalists
+            .iter()
+            .partition(|finalist| Some(finalist.catalog.priority) == highest);
+        let [winner] = first.as_slice() else {
+            let catalogs: Vec<String> = finalists
+                .iter()
+                .map(|finalist| finalist.catalog.name.clone())
+                .collect();
+            for finalist in &finalists {
+                self.rule_out(finalist.position, RuledOut::Ambiguous);
+            }
+            return Err(ResolveError::NoBundle(Box::new(NoBundle::new(request, catalogs))));
+        };
+        for other in others {
+            let catalog = winner.catalog.name.clone();
+            self.rule_out(other.position, RuledOut::LowerPriority { catalog });
+        }
+        self.checked(winner)
+    }
+
+    /// Checks the winner. There is no second choice: it would depend on a rule that users do not see.
+    fn checked(&mut self, winner: &Finalist<'a>) -> Result<Resolved, ResolveError> {
+        let bundle = winner.bundle;
+        let name = bundle.name().to_owned();
+        let version = match &bundle.version {
+            Ok(version) => version.clone(),
+            Err(reason) => {
+                self.rule_out(winner.position, RuledOut::NoVersion(reason.clone()));
+                return Err(ResolveError::BundleVersion {
+                    bundle: name,
                     reason: reason.clone(),
                 });
             }
-        }
-    }
-    checked(&winner(request, finalists)?)
-}
-
-/// Returns the newest bundle of a package that meets the requirements; a deprecated one only if there is no other.
-fn finalist<'a>(
-    requirements: &Requirements<'_>,
-    catalog: &'a Catalog,
-    package: &'a PackageContent,
-) -> Option<Finalist<'a>> {
-    let candidates = package
-        .bundles
-        .iter()
-        .filter(|bundle| requirements.are_met_by(bundle));
-    let finalists = candidates.map(|bundle| Finalist {
-        catalog,
-        bundle,
-        is_deprecated: package.is_deprecated(bundle.name()),
-    });
-    // The first of equals, in the order of the catalog.
-    finalists.rev().max_by_key(Finalist::rank)
-}
-
-/// Chooses among the catalogs.
-fn winner<'a>(request: &Request<'_>, mut finalists: Vec<Finalist<'a>>) -> Result<Finalist<'a>, ResolveError> {
-    if finalists.iter().any(|finalist| !finalist.is_deprecated) {
-        finalists.retain(|finalist| !finalist.is_deprecated);
-    }
-    let names = finalists.iter().map(|finalist| finalist.catalog.name.clone());
-    let error = NoBundle::new(request, names.collect());
-    let highest = finalists.iter().map(|finalist| finalist.catalog.priority).max();
-    finalists.retain(|finalist| Some(finalist.catalog.priority) == highest);
-    match (finalists.pop(), finalists.is_empty()) {
-        (Some(winner), true) => Ok(winner),
-        _ => Err(ResolveError::NoBundle(Box::new(error))),
-    }
-}
-
-/// Checks the winner. There is no second choice: it would depend on a rule that users do not see.
-fn checked(winner: &Finalist<'_>) -> Result<Resolved, ResolveError> {
-    let bundle = winner.bundle;
-    let name = bundle.name().to_owned();
-    let version = match &bundle.version {
-        Ok(version) => version.clone(),
-        Err(reason) => {
-            return Err(ResolveError::BundleVersion {
+        };
+        if let Some(property) = bundle.unsupported_property() {
+            let property = property.to_owned();
+            self.rule_out(winner.position, RuledOut::Dependency(property.clone()));
+            return Err(ResolveError::Dependency {
                 bundle: name,
-                reason: reason.clone(),
+                property,
             });
         }
-    };
-    if let Some(property) = bundle.unsupported_property() {
-        return Err(ResolveError::Dependency {
-            bundle: name,
-            property: property.to_owned(),
-        });
+        Ok(Resolved {
+            catalog: winner.catalog.name.clone(),
+            bundle: bundle.clone(),
+            version,
+        })
     }
-    Ok(Resolved {
-        catalog: winner.catalog.name.clone(),
-        bundle: bundle.clone(),
-        version,
-    })
-}
 
-/// Returns the deprecations of the catalog with the chosen bundle, else of that with the highest priority.
-fn deprecations(used: &[UsedCatalog<'_>], chosen: Option<&str>) -> Option<Vec<DeprecationEntry>> {
-    let rank = |catalog: &Catalog| (chosen == Some(catalog.name.as_str()), catalog.priority);
-    // The first of equals, by name.
-    let (_, package) = used.iter().rev().max_by_key(|(catalog, _)| rank(catalog))?;
-    Some(package.deprecations.clone())
+    fn rule_out(&mut self, position: usize, reason: RuledOut) {
+        if let Some(candidate) = self.candidates.get_mut(position) {
+            candidate.ruled_out.push(reason);
+        }
+    }
+
+    fn deprecations(&self, chosen: Option<&str>) -> Option<Vec<DeprecationEntry>> {
+        let rank = |catalog: &Catalog| (chosen == Some(catalog.name.as_str()), catalog.priority);
+        // The first of equals, by name.
+        let (_, package) = self
+            .packages
+            .iter()
+            .rev()
+            .max_by_key(|(catalog, _)| rank(catalog))?;
+        Some(package.deprecations.clone())
+    }
 }
 
 #[cfg(test)]

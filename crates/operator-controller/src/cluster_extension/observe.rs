@@ -132,8 +132,8 @@ impl ClusterExtensions {
     ) -> Option<Catalog> {
         let name = catalog.name_any();
         let labels = catalog.labels().clone();
-        let is_used =
-            !catalog.spec.is_switched_off() && selects(filter.selector.as_ref(), &labels).unwrap_or(false);
+        let is_switched_off = catalog.spec.is_switched_off();
+        let is_used = !is_switched_off && selects(filter.selector.as_ref(), &labels).unwrap_or(false);
         let package = if is_used {
             self.package(key, &name, &filter.package_name, catalog)?
         } else {
@@ -143,6 +143,7 @@ impl ClusterExtensions {
             name,
             labels,
             priority: catalog.spec.priority.unwrap_or_default(),
+            is_switched_off,
             package,
         })
     }

@@ -1,5 +1,7 @@
 //! ClusterExtensions on the cluster in memory: the cases of upstream's documentation and acceptance tests.
 
+mod flows;
+
 use serde_json::{Value, json};
 
 use super::test_env::{TestBundle, TestEnv, condition};
@@ -37,7 +39,7 @@ fn assert_rests(env: &mut TestEnv) {
 }
 
 #[test]
-fn v1_the_newest_bundle_is_installed_and_reported() {
+fn v1_001_v1_003_v1_013_the_newest_bundle_is_installed_and_reported() {
     let mut env = TestEnv::new();
     env.extension(&json!({}));
     assert_eq!(env.condition("Progressing"), REACHED);
@@ -108,7 +110,7 @@ fn v1_drift_is_corrected_and_what_users_add_stays() {
 }
 
 #[test]
-fn v1_only_successors_follow_unless_the_user_answers_for_it() {
+fn v1_006_v1u_008_only_successors_follow_unless_the_user_answers_for_it() {
     let mut env = TestEnv::new();
     env.catalog("c", &["1.0.0", "1.1.0", "2.0.0"]);
     env.extension(&json!({"version": "1.0.0"}));

@@ -1,5 +1,7 @@
 //! The last minor version of OpenShift that a bundle works with.
 
+use std::fmt;
+
 use go_compat::semver::Version;
 use olm_api::cluster_operator::MAX_OPENSHIFT_VERSION;
 use olm_fbc::schema::Bundle;
@@ -19,6 +21,12 @@ impl Minor {
             (4, 23) => Self { major: 5, minor: 0 },
             (major, minor) => Self { major, minor },
         }
+    }
+}
+
+impl fmt::Display for Minor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
     }
 }
 

@@ -85,7 +85,7 @@ impl PackageContent {
     }
 
     /// Returns the package of documents that all belong to it; `None` if there are none.
-    fn from_blobs(blobs: impl IntoIterator<Item = Blob>) -> Option<Self> {
+    pub fn from_blobs(blobs: impl IntoIterator<Item = Blob>) -> Option<Self> {
         let mut content = Self::default();
         let mut is_empty = true;
         for blob in blobs {
@@ -125,7 +125,7 @@ impl PackageContent {
 
 impl CatalogBundle {
     /// Reads the version of a bundle.
-    fn new(bundle: Bundle) -> Self {
+    pub fn new(bundle: Bundle) -> Self {
         let version = version_of(&bundle);
         Self { bundle, version }
     }

@@ -10,18 +10,22 @@ use olm_fbc::schema::{Channel, ChannelEntry};
 
 use super::openshift::{self, Minor};
 use super::package::parse_version;
-use super::{CatalogBundle, PackageContent, Request, ResolveError};
+use super::{CatalogBundle, PackageContent, Request, ResolveError, RuledOut};
 
 /// Requirements of a request on the bundles of one catalog.
 pub(super) struct Requirements<'a> {
     /// Bundles in a wanted channel; `None` if any will do.
     in_channels: Option<BTreeSet<&'a str>>,
     range: Option<&'a Range>,
-    /// Name of the installed bundle.
-    installed: Option<&'a str>,
-    /// `None` if any version may follow.
-    successors: Option<Successors<'a>>,
+    installed: Option<Installed<'a>>,
     openshift: Option<Minor>,
+}
+
+/// The installed bundle.
+struct Installed<'a> {
+    metadata: &'a BundleMetadata,
+    /// `None` if any version may follow.
+    constraint: Option<Successors<'a>>,
 }
 
 /// Bundles that may follow the installed one.
@@ -56,64 +60,86 @@ impl<'a> Requirements<'a> {
             .collect();
         let entries = || wanted.iter().copied().flat_map(|channel| &channel.entries);
         let is_free = filter.upgrade_constraint_policy == Some(UpgradeConstraintPolicy::SelfCertified);
-        let successors = match request.installed {
-            Some(installed) if !is_free => {
-                let version = parse_version(&installed.version).map_err(ResolveError::InstalledVersion)?;
+        let installed = match request.installed {
+            None => None,
+            Some(metadata) if is_free => Some(Installed {
+                metadata,
+                constraint: None,
+            }),
+            Some(metadata) => {
+                let installed = parse_version(&metadata.version).map_err(ResolveError::InstalledVersion)?;
                 let names = entries()
-                    .filter(|entry| follows(entry, installed, &version.version))
+                    .filter(|entry| follows(entry, metadata, &installed.version))
                     .map(|entry| entry.name.as_str())
                     .collect();
-                Some(Successors {
-                    installed: version,
-                    names,
+                Some(Installed {
+                    metadata,
+                    constraint: Some(Successors { installed, names }),
                 })
             }
-            _ => None,
         };
         Ok(Self {
             in_channels: (!filter.channels.is_empty())
                 .then(|| entries().map(|entry| entry.name.as_str()).collect()),
             range,
-            installed: request.installed.map(|installed| installed.name.as_str()),
-            successors,
+            installed,
             openshift: request.openshift.map(Minor::of),
         })
     }
 
-    /// Returns true if the bundle is a candidate.
-    pub(super) fn are_met_by(&self, bundle: &CatalogBundle) -> bool {
-        self.is_in_channels(bundle)
-            && self.is_in_range(bundle)
-            && self.may_follow(bundle)
-            && self.supports_cluster(bundle)
+    /// Returns everything that rules the bundle out; empty for a candidate.
+    pub(super) fn unmet_by(&self, bundle: &CatalogBundle) -> Vec<RuledOut> {
+        let unmet = [
+            self.outside_channels(bundle),
+            self.outside_range(bundle),
+            self.not_a_successor(bundle),
+            self.too_old_for_cluster(bundle),
+        ];
+        unmet.into_iter().flatten().collect()
     }
 
-    fn is_in_channels(&self, bundle: &CatalogBundle) -> bool {
-        let names = self.in_channels.as_ref();
-        names.is_none_or(|names| names.contains(bundle.name()))
+    fn outside_channels(&self, bundle: &CatalogBundle) -> Option<RuledOut> {
+        let names = self.in_channels.as_ref()?;
+        (!names.contains(bundle.name())).then_some(RuledOut::OtherChannel)
     }
 
     /// Only the version counts, not the release.
-    fn is_in_range(&self, bundle: &CatalogBundle) -> bool {
-        let version = bundle.version.as_ref();
-        self.range
-            .is_none_or(|range| version.is_ok_and(|found| range.contains(&found.version)))
+    fn outside_range(&self, bundle: &CatalogBundle) -> Option<RuledOut> {
+        let range = self.range?;
+        match &bundle.version {
+            Ok(version) if range.contains(&version.version) => None,
+            Ok(_) => Some(RuledOut::OutsideRange {
+                range: range.as_str().to_owned(),
+            }),
+            Err(reason) => Some(RuledOut::NoVersion(reason.clone())),
+        }
     }
 
-    fn may_follow(&self, bundle: &CatalogBundle) -> bool {
-        let Some(Successors { installed, names }) = &self.successors else {
-            return true;
-        };
-        names.contains(bundle.name()) || bundle.version.as_ref().is_ok_and(|found| found == installed)
+    fn not_a_successor(&self, bundle: &CatalogBundle) -> Option<RuledOut> {
+        let Successors { installed, names } = self.installed.as_ref()?.constraint.as_ref()?;
+        let version = bundle.version.as_ref().ok();
+        if names.contains(bundle.name()) || version == Some(installed) {
+            return None;
+        }
+        Some(if version.is_some_and(|version| version < installed) {
+            RuledOut::Downgrade
+        } else {
+            RuledOut::NotASuccessor
+        })
     }
 
     /// The installed bundle stays a candidate: that it is outdated is no reason to fail.
-    fn supports_cluster(&self, bundle: &CatalogBundle) -> bool {
-        let Some(cluster) = self.openshift else {
-            return true;
-        };
-        let last = openshift::last_supported(&bundle.bundle);
-        self.installed == Some(bundle.name()) || last.is_none_or(|last| last >= cluster)
+    fn too_old_for_cluster(&self, bundle: &CatalogBundle) -> Option<RuledOut> {
+        let cluster = self.openshift?;
+        let is_installed = self
+            .installed
+            .as_ref()
+            .is_some_and(|installed| installed.metadata.name == bundle.name());
+        let last = openshift::last_supported(&bundle.bundle)?;
+        (!is_installed && last < cluster).then(|| RuledOut::OpenShift {
+            last: last.to_string(),
+            cluster: cluster.to_string(),
+        })
     }
 }
 

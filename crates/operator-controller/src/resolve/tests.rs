@@ -80,6 +80,7 @@ fn catalog(name: &str, priority: i32, documents: &[Value]) -> Catalog {
             olm_api::extension_v1::METADATA_NAME_LABEL.to_owned(),
             name.to_owned(),
         )]),
+        is_switched_off: false,
         package: package.map_or(PackageResult::Absent, |package| {
             PackageResult::Found(Arc::new(package))
         }),
@@ -121,4 +122,20 @@ fn chosen(fields: &Value, installed: Option<&str>, catalogs: &[Catalog]) -> Stri
         Ok(resolved) => resolved.bundle.name().to_owned(),
         Err(error) => error.to_string(),
     }
+}
+
+/// Returns every candidate with what rules it out.
+fn explained(resolution: &Resolution) -> Vec<String> {
+    let candidates = resolution.candidates.iter();
+    candidates
+        .map(|candidate| {
+            let reasons: Vec<String> = candidate.ruled_out.iter().map(ToString::to_string).collect();
+            format!(
+                "{}/{}: {}",
+                candidate.catalog,
+                candidate.bundle,
+                reasons.join("; ")
+            )
+        })
+        .collect()
 }

@@ -87,6 +87,20 @@ fn v1_014_the_newest_bundle_that_fits_the_cluster_is_chosen() {
         let resolution = resolve(&request, &catalogs);
         assert_eq!(resolution.outcome.unwrap().bundle.name(), expected, "{cluster:?}");
     }
+    let openshift = Version::new(4, 18, 0);
+    let request = Request {
+        filter: &filter,
+        installed: None,
+        openshift: Some(&openshift),
+    };
+    assert_eq!(
+        explained(&resolve(&request, &catalogs)),
+        [
+            "c/p.v1.0.0: is not the newest candidate, which is p.v1.1.0",
+            "c/p.v1.1.0: ",
+            "c/p.v1.2.0: supports OpenShift up to 4.17, and the cluster runs 4.18",
+        ]
+    );
 }
 
 #[test]
@@ -98,12 +112,25 @@ fn case_1_catalogs_of_one_priority_are_ambiguous_and_the_higher_priority_wins() 
         catalog("a", 1, &old),
         catalog("c", 0, &new),
     ];
+    let resolution = run(&json!({"version": ">0"}), None, &equal);
     assert_eq!(
-        chosen(&json!({"version": ">0"}), None, &equal),
+        resolution.outcome.as_ref().unwrap_err().to_string(),
         r#"found bundles for package "p" matching version ">0" in multiple catalogs with the same priority [a b c]"#
     );
+    assert_eq!(
+        explained(&resolution)[0],
+        "a/p.v1.0.0: is offered by several catalogs of the same priority"
+    );
     let higher = [catalog("a", 0, &new), catalog("b", 1, &old)];
-    let resolved = run(&json!({}), None, &higher).outcome.unwrap();
+    let resolution = run(&json!({}), None, &higher);
+    assert_eq!(
+        explained(&resolution),
+        [
+            "a/p.v2.0.0: is in a catalog of lower priority than b",
+            "b/p.v1.0.0: "
+        ]
+    );
+    let resolved = resolution.outcome.unwrap();
     assert_eq!(
         (resolved.catalog.as_str(), resolved.bundle.name()),
         ("b", "p.v1.0.0")
@@ -115,7 +142,11 @@ fn case_1_catalogs_of_one_priority_are_ambiguous_and_the_higher_priority_wins() 
 fn case_2_a_deprecated_bundle_is_chosen_last() {
     let mut old = documents(&[("stable", "p.v1.0.0; p.v1.1.0")]);
     old.push(deprecations(&["p.v1.1.0"]));
-    assert_eq!(chosen(&json!({}), None, &[catalog("a", 0, &old)]), "p.v1.0.0");
+    let resolution = run(&json!({}), None, &[catalog("a", 0, &old)]);
+    assert_eq!(
+        explained(&resolution),
+        ["a/p.v1.0.0: ", "a/p.v1.1.0: is deprecated, and p.v1.0.0 is not"]
+    );
     // In another catalog of lower priority.
     let mut deprecated = documents(&[("stable", "p.v2.0.0")]);
     deprecated.push(deprecations(&["", "p.v2.0.0"]));
@@ -124,7 +155,10 @@ fn case_2_a_deprecated_bundle_is_chosen_last() {
         catalog("b", 0, &documents(&[("stable", "p.v1.0.0")])),
     ];
     let resolution = run(&json!({}), None, &both);
-    assert_eq!(resolution.outcome.unwrap().bundle.name(), "p.v1.0.0");
+    assert_eq!(
+        explained(&resolution),
+        ["a/p.v2.0.0: is deprecated, and p.v1.0.0 is not", "b/p.v1.0.0: "]
+    );
     // Deprecations are those of the winner.
     assert_eq!(resolution.deprecations, Some(Vec::new()));
     // Without another choice it is accepted.
@@ -144,19 +178,33 @@ fn case_38_deprecations_are_known_although_resolution_fails() {
 }
 
 #[test]
-fn case_7_catalogs_that_are_not_selected_are_left_out() {
+fn case_7_catalogs_that_are_switched_off_or_not_selected_are_left_out() {
     let all = documents(&[("stable", "p.v1.0.0")]);
-    let mut broken = catalog("broken", 0, &all);
-    broken.package = PackageResult::Unreadable("is not looked at".to_owned());
+    let mut off = catalog("off", 0, &all);
+    off.is_switched_off = true;
+    off.package = PackageResult::Unreadable("is not looked at".to_owned());
     let other = catalog("other", 0, &documents(&[])[..0]);
-    let catalogs = [broken, catalog("a", 0, &all), catalog("b", 0, &all), other];
+    let catalogs = [off, catalog("a", 0, &all), catalog("b", 0, &all), other];
     let fields = json!({"selector": {"matchExpressions": [
-        {"key": "olm.operatorframework.io/metadata.name", "operator": "In", "values": ["b", "other"]},
+        {"key": "olm.operatorframework.io/metadata.name", "operator": "In", "values": ["b", "off", "other"]},
     ]}});
     let resolution = run(&fields, None, &catalogs);
     assert_eq!(resolution.outcome.unwrap().catalog, "b");
+    let unused: Vec<_> = resolution
+        .unused_catalogs
+        .iter()
+        .map(|unused| (unused.name.as_str(), unused.reason))
+        .collect();
     assert_eq!(
-        chosen(&fields, None, &catalogs[..2]),
+        unused,
+        [
+            ("a", UnusedReason::NotSelected),
+            ("off", UnusedReason::SwitchedOff),
+            ("other", UnusedReason::WithoutPackage),
+        ]
+    );
+    assert_eq!(
+        chosen(&json!({}), None, &catalogs[..1]),
         r#"no bundles found for package "p""#
     );
 }
@@ -179,6 +227,7 @@ fn case_8_an_invalid_selector_or_range_ends_the_resolution() {
     ] {
         let resolution = run(&fields, None, &one(&CHANNELS));
         assert_eq!(resolution.outcome.unwrap_err().to_string(), error);
+        assert_eq!(resolution.candidates, []);
     }
 }
 
@@ -203,12 +252,17 @@ fn case_12_a_bundle_with_dependencies_is_refused_and_no_other_is_tried() {
             .unwrap();
         let property = json!({"type": kind, "value": {"group": "g", "version": "v1", "kind": "K"}});
         newest["properties"].as_array_mut().unwrap().push(property);
+        let resolution = run(&json!({}), None, &[catalog("c", 0, &all)]);
         assert_eq!(
-            chosen(&json!({}), None, &[catalog("c", 0, &all)]),
+            resolution.outcome.as_ref().unwrap_err().to_string(),
             format!(
                 "validating bundle \"p.v1.1.0\": bundle \"p.v1.1.0\" has a dependency declared via property {kind:?} which is \
                  currently not supported"
             )
+        );
+        assert_eq!(
+            explained(&resolution)[1],
+            format!("c/p.v1.1.0: depends on other bundles through property {kind}, which is not supported")
         );
     }
 }
@@ -223,6 +277,10 @@ fn a_bundle_without_a_readable_version_is_chosen_last() {
     newest["properties"] = json!([]);
     let catalogs = [catalog("c", 0, &all)];
     assert_eq!(chosen(&json!({}), None, &catalogs), "p.v1.0.0");
+    assert_eq!(
+        explained(&run(&json!({"version": ">=1"}), None, &catalogs))[1],
+        "c/p.v1.1.0: has no readable version: no package property found in bundle \"p.v1.1.0\""
+    );
     all.retain(|document| document["name"] != "p.v1.0.0");
     assert_eq!(
         chosen(&json!({}), None, &[catalog("c", 0, &all)]),
@@ -268,5 +326,6 @@ fn the_order_of_catalogs_does_not_matter() {
     catalogs.reverse();
     let other = run(&fields, None, &catalogs);
     assert_eq!(one.outcome, other.outcome);
+    assert_eq!(one.candidates, other.candidates);
     assert_eq!(one.outcome.unwrap().catalog, "c");
 }

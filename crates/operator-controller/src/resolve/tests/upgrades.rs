@@ -126,6 +126,15 @@ fn v1u_007_other_versions_are_refused_with_the_installed_one_in_the_error() {
         let fields = json!({"version": version, "upgradeConstraintPolicy": "CatalogProvided"});
         assert_eq!(chosen(&fields, Some("p.v1.0.0"), &catalogs), error, "{row}");
     }
+    assert_eq!(
+        explained(&run(&json!({"version": "1.2.0"}), Some("p.v1.0.0"), &catalogs)),
+        [
+            "c/p.v0.9.0: is outside of the wanted range 1.2.0; is older than the installed version",
+            "c/p.v1.0.0: is outside of the wanted range 1.2.0",
+            "c/p.v1.1.0: is outside of the wanted range 1.2.0",
+            "c/p.v1.2.0: is not a successor of the installed version",
+        ]
+    );
 }
 
 /// V1-007 to V1-011: what happens when the catalog gets new versions.
@@ -169,9 +178,13 @@ fn case_6_edges_of_channels_that_are_not_wanted_do_not_count() {
             "{channels}"
         );
     }
+    let resolution = run(&json!({"channels": ["none"]}), Some("p.v1.0.0"), &catalogs);
     assert_eq!(
-        chosen(&json!({"channels": ["none"]}), Some("p.v1.0.0"), &catalogs),
-        r#"error upgrading from currently installed version "1.0.0": no bundles found for package "p" in channels [none]"#
+        explained(&resolution),
+        [
+            "c/p.v1.0.0: is in none of the wanted channels",
+            "c/p.v1.1.0: is in none of the wanted channels; is not a successor of the installed version",
+        ]
     );
 }
 
