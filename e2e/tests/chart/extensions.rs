@@ -1,7 +1,10 @@
 //! ClusterExtensions with the chart's `v1.enabled`.
 
+use std::process::Stdio;
+
 use anyhow::ensure;
 use e2e::lab::{Lab, PATIENCE, condition};
+use e2e::plugin;
 use e2e::variant::{CSV_FILE, Variant};
 use serde_json::{Value, json};
 use xtask::catalog::Entry;
@@ -62,6 +65,17 @@ pub fn a_cluster_extension_is_installed_and_upgraded(lab: &Lab) -> anyhow::Resul
         it["spec"]["lifecycleState"] == "Active" && is(it, "Succeeded", "True", SUCCEEDED)
     })?;
 
+    // The commands of the plugin.
+    let listed = says(lab, &["get", "extension", PACKAGE])?;
+    ensure!(listed.contains(&csv(FIRST)) && listed.contains(FIRST), "{listed}");
+    let found = says(
+        lab,
+        &["search", "catalog", "--package", PACKAGE, "--list-versions"],
+    )?;
+    ensure!(found.contains(FIRST) && found.contains(SECOND), "{found}");
+    let tree = says(lab, &["status", PACKAGE])?;
+    ensure!(tree.contains("ClusterObjectSet parrot-1: Active"), "{tree}");
+
     // What somebody deletes comes back.
     for (kind, name) in [("configmap", PERCH), ("serviceaccount", PACKAGE)] {
         let found = namespace.get(kind, name)?.unwrap_or_default();
@@ -99,7 +113,7 @@ pub fn a_cluster_extension_is_installed_and_upgraded(lab: &Lab) -> anyhow::Resul
         image.ends_with(SECOND) && it["status"]["availableReplicas"] == 1
     })?;
 
-    kubectl.run(&["delete", "clusterextension", PACKAGE, KUBECTL_TIMEOUT])?;
+    says(lab, &["delete", "extension", PACKAGE, "--yes"])?;
     for left in [
         &["clusterobjectset", "parrot-1"][..],
         &["clusterobjectset", "parrot-2"],
@@ -135,6 +149,25 @@ fn publish(lab: &Lab) -> anyhow::Result<String> {
     }
     lab.publish(PACKAGE, &[package], CATALOG_IMAGE)?;
     Ok(first.definition())
+}
+
+/// Returns what a command of `kubectl operator olmv1` says.
+fn says(lab: &Lab, arguments: &[&str]) -> anyhow::Result<String> {
+    let output = lab
+        .cluster()
+        .command(plugin::program()?)
+        .arg("olmv1")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "olmv1 {}: {text}{errors}",
+        arguments.join(" ")
+    );
+    Ok(text)
 }
 
 /// Returns the name of the bundle of a version.
