@@ -152,7 +152,7 @@ fn save(subscription: &Subscription, file: &Path) -> anyhow::Result<()> {
         .and_then(|mut opened| opened.write_all(text.as_bytes()));
     written.with_context(|| {
         format!(
-            "cannot save the Subscription in {}, so nothing was changed; an existing file may be of a rollback that is incomplete",
+            "cannot save the Subscription in {}, so nothing was changed; if the file exists, it is of an earlier rollback: create its Subscription if that is still missing, and remove the file",
             file.display()
         )
     })
