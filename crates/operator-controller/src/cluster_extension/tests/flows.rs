@@ -22,14 +22,15 @@ fn channels(env: &mut TestEnv, channels: &[(&str, &[&str])]) {
         }
         documents.push(json!({"schema": "olm.channel", "name": name, "package": "p", "entries": entries}));
     }
-    let bundle = |version: &&str| -> Value {
-        json!({
-            "schema": "olm.bundle", "name": format!("p.v{version}"), "package": "p", "image": format!("reg.example/p:{version}"),
-            "properties": [{"type": "olm.package", "value": {"packageName": "p", "version": version}}],
-        })
-    };
     documents.extend(versions.into_iter().map(bundle));
     env.documents("c", &documents);
+}
+
+fn bundle(version: &str) -> Value {
+    json!({
+        "schema": "olm.bundle", "name": format!("p.v{version}"), "package": "p", "image": format!("reg.example/p:{version}"),
+        "properties": [{"type": "olm.package", "value": {"packageName": "p", "version": version}}],
+    })
 }
 
 #[test]
