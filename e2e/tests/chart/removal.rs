@@ -88,7 +88,10 @@ pub fn nothing_is_left(release: &Release) -> anyhow::Result<()> {
     let guide = std::fs::read_to_string(workspace::root().join("docs/guides/install-olm.md"))?;
     let part = guide.split_once("#### Nothing left\n").map(|(_, part)| part);
     let block = part
-        .and_then(|part| part.split("```sh\n").find(|block| block.contains("helm uninstall")))
+        .and_then(|part| {
+            part.split("```sh\n")
+                .find(|block| block.contains("helm uninstall"))
+        })
         .and_then(|rest| rest.split("```").next());
     let lines = block.context("the guide has no block of commands for that")?;
     ensure!(lines.contains("helm uninstall olm --wait\n"), "{lines}");
