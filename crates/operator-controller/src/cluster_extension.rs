@@ -36,12 +36,12 @@ use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
 use olm_runtime::outcome::Outcomes;
-use olm_runtime::plan::{Action, Guard, Plan, Target};
+use olm_runtime::plan::{Action, Plan, Target};
 use olm_runtime::store::{Index, Store};
 use olm_runtime::{NamespacedName, Timestamp, clock};
-use serde_json::json;
 
 use self::choose::Chosen;
+use crate::apply::object::replace_finalizers;
 use crate::apply::revisions::{RevisionDecision, own_secrets};
 use crate::bundle_images::BundleImages;
 use crate::catalog_content::CatalogContents;
@@ -200,12 +200,6 @@ fn without_obsolete_finalizers(extension: &ClusterExtension) -> Option<Action> {
     if finalizers.len() == before {
         return None;
     }
-    // The list is replaced as a whole, so those of others must be known.
-    let guard = Guard {
-        uid: extension.metadata.uid.clone(),
-        resource_version: extension.metadata.resource_version.clone(),
-    };
     let target = Target::cluster::<ClusterExtension>(&extension.name_any());
-    let patch = json!({"metadata": {"finalizers": finalizers}});
-    Some(Action::patch(target, patch, guard))
+    Some(replace_finalizers(target, &extension.metadata, &finalizers))
 }

@@ -1,8 +1,9 @@
 //! Identity and owners of an object whose kind is known only at run time.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use olm_api::labels;
-use serde_json::Value;
+use olm_runtime::plan::{Action, Guard, Target};
+use serde_json::{Value, json};
 
 /// Group, version, kind, namespace and name of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +51,16 @@ impl ObjectId {
             self.kind, self.group, self.version, self.namespace, self.name
         )
     }
+}
+
+/// Returns the patch that replaces the finalizers of an object by others. It fails if the object has changed since it was read, because
+/// finalizers of others may have been added.
+pub(crate) fn replace_finalizers(target: Target, metadata: &ObjectMeta, finalizers: &[String]) -> Action {
+    let guard = Guard {
+        uid: metadata.uid.clone(),
+        resource_version: metadata.resource_version.clone(),
+    };
+    Action::patch(target, json!({"metadata": {"finalizers": finalizers}}), guard)
 }
 
 /// Returns the owner references of an object. Those that cannot be read are left out.

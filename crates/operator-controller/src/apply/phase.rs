@@ -1,5 +1,7 @@
 //! Split of a bundle's objects into phases, which are applied one after the other. No I/O.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::object::ObjectId;
@@ -93,26 +95,22 @@ pub struct Phase {
 /// does not do that.
 pub fn sort_into_phases(mut objects: Vec<Value>) -> Vec<Phase> {
     objects.sort_by_cached_key(ObjectId::of);
-    let rows: Vec<(&str, Value)> = objects
-        .into_iter()
-        .map(|object| (phase_of(&object), object))
-        .collect();
+    let mut by_phase: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for object in objects {
+        by_phase.entry(phase_of(&object)).or_default().push(object);
+    }
     let mut phases = Vec::new();
     for (name, _) in PHASES {
-        let objects: Vec<Value> = rows
-            .iter()
-            .filter(|(phase, _)| *phase == name)
-            .map(|(_, object)| object.clone())
-            .collect();
-        for (part, objects) in objects.chunks(MAX_OBJECTS).enumerate() {
+        let mut objects = by_phase.remove(name).unwrap_or_default();
+        let mut part = 1_usize;
+        while !objects.is_empty() {
+            let rest = objects.split_off(objects.len().min(MAX_OBJECTS));
             let name = match part {
-                0 => name.to_owned(),
-                part => format!("{name}-{}", part.saturating_add(1)),
+                1 => name.to_owned(),
+                part => format!("{name}-{part}"),
             };
-            phases.push(Phase {
-                name,
-                objects: objects.to_vec(),
-            });
+            phases.push(Phase { name, objects });
+            (objects, part) = (rest, part.saturating_add(1));
         }
     }
     phases

@@ -10,7 +10,7 @@ use olm_api::extension_v1::{
     ClusterExtension, ClusterExtensionInstallStatus, ClusterExtensionStatus, ClusterObjectSet, RevisionStatus,
 };
 use olm_runtime::Timestamp;
-use olm_runtime::condition::{remove_condition, set_condition, stored_time};
+use olm_runtime::condition::{remove_condition, set_condition};
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::{Action, Requeue, Target, status_patch};
@@ -19,8 +19,8 @@ use super::choose::{Chosen, active};
 use super::revision::{newest, renewed_at};
 use super::{Failures, Observed, Refusal, Step, Verdict};
 use crate::apply::revisions::ActiveRevisions;
-use crate::condition::shortened;
 use crate::reads::FAILURE_LASTS;
+use crate::report;
 use crate::resolve::deprecation_conditions;
 
 /// Longest delay between two attempts.
@@ -112,16 +112,7 @@ fn requeue(Failures(count): &Failures) -> Requeue {
 fn renewal(observed: &Observed, now: Timestamp) -> Requeue {
     let at = newest(&observed.revisions).and_then(|revision| renewed_at(revision));
     let seconds = at.map(|at| at.as_second().saturating_sub(now.as_second()));
-    match seconds
-        .and_then(|seconds| u64::try_from(seconds).ok())
-        .filter(|seconds| *seconds > 0)
-    {
-        Some(seconds) => Requeue::After {
-            delay: Duration::from_secs(seconds),
-            reason: "certificates are due",
-        },
-        None => Requeue::AwaitChange,
-    }
+    report::after_seconds(seconds, "certificates are due")
 }
 
 /// A status that is being computed.
@@ -148,14 +139,8 @@ impl<'a> Report<'a> {
     }
 
     fn set(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
-        let condition = Condition {
-            type_: type_.to_owned(),
-            status: status.to_owned(),
-            reason: reason.to_owned(),
-            message: shortened(message),
-            last_transition_time: stored_time(self.now),
-            observed_generation: self.extension.metadata.generation,
-        };
+        let texts = [type_, status, reason, message];
+        let condition = report::condition(texts, &self.extension.metadata, self.now);
         set_condition(&mut self.status.conditions, condition);
     }
 

@@ -12,7 +12,7 @@ use super::{
 use crate::apply::collision::{Claimant, Treatment, treatment};
 use crate::apply::digest::check_digests;
 use crate::apply::managed::OTHERS;
-use crate::apply::object::{contains, is_deleting, metadata_text, owners};
+use crate::apply::object::{contains, is_deleting, metadata_text, owners, replace_finalizers};
 use crate::apply::phase::Phase;
 use crate::apply::probe::{is_probed, probe};
 use crate::apply::validation::revision_error;
@@ -55,13 +55,7 @@ fn finalizer_patch(set: &ClusterObjectSet, is_wanted: bool) -> Option<Action> {
     } else {
         finalizers.retain(|finalizer| finalizer != FINALIZER);
     }
-    // The list is replaced as a whole, so those of others must be known.
-    let guard = Guard {
-        uid: set.metadata.uid.clone(),
-        resource_version: set.metadata.resource_version.clone(),
-    };
-    let patch = json!({"metadata": {"finalizers": finalizers}});
-    Some(Action::patch(target_of(set), patch, guard))
+    Some(replace_finalizers(target_of(set), &set.metadata, &finalizers))
 }
 
 fn target_of(set: &ClusterObjectSet) -> Target {

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use go_compat::quote;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use olm_api::condition::{FALSE, TRUE, UNKNOWN, cluster_object_set as words};
 use olm_api::extension_v1::{ClusterObjectSet, ClusterObjectSetStatus, LifecycleState};
 use olm_api::labels;
 use olm_runtime::Timestamp;
-use olm_runtime::condition::{set_condition, stored_time};
+use olm_runtime::condition::set_condition;
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
 use olm_runtime::plan::{Action, Requeue, Target, status_patch};
@@ -20,7 +19,7 @@ use crate::apply::collision::{collision_text, controller};
 use crate::apply::object::metadata_text;
 use crate::apply::probe::{ProbeResult, probe};
 use crate::apply::validation::phase_error;
-use crate::condition::shortened;
+use crate::report;
 
 /// Interval of attempts after a collision or a refused object.
 const RETRY: Duration = Duration::from_secs(10);
@@ -28,6 +27,7 @@ const RETRY: Duration = Duration::from_secs(10);
 const TEARDOWN: Duration = Duration::from_secs(5);
 /// Delay before the next phase, if no change of an object requeues the revision.
 const NEXT_PHASE: Duration = Duration::from_millis(10);
+
 /// Returns the patch of the status if it changes, and what is known of the objects.
 pub(super) fn status(
     observed: &Observed,
@@ -122,14 +122,8 @@ impl<'a> Report<'a> {
     }
 
     fn set(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
-        let condition = Condition {
-            type_: type_.to_owned(),
-            status: status.to_owned(),
-            reason: reason.to_owned(),
-            message: shortened(message),
-            last_transition_time: stored_time(self.now),
-            observed_generation: self.set.metadata.generation,
-        };
+        let texts = [type_, status, reason, message];
+        let condition = report::condition(texts, &self.set.metadata, self.now);
         set_condition(&mut self.status.conditions, condition);
     }
 
@@ -156,11 +150,7 @@ impl<'a> Report<'a> {
 
     /// Returns the requeue at the progress deadline.
     fn requeue(&self) -> Requeue {
-        let seconds = self.remaining.and_then(|seconds| u64::try_from(seconds).ok());
-        match seconds.filter(|seconds| *seconds > 0) {
-            Some(seconds) => after(Duration::from_secs(seconds), "progress deadline"),
-            None => Requeue::AwaitChange,
-        }
+        report::after_seconds(self.remaining, "progress deadline")
     }
 }
 
