@@ -14,6 +14,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::debian;
+
 /// Debian packages of the browser and of fonts.
 const PACKAGES: [&str; 2] = ["chromium-headless-shell", "fonts-dejavu-core"];
 const PROGRAM: &str = "chromium-headless-shell";
@@ -29,27 +31,7 @@ const MAX_KEYS: usize = 60;
 /// # Errors
 /// It cannot be installed.
 pub fn ensure_installed() -> anyhow::Result<()> {
-    if Path::new("/usr/bin").join(PROGRAM).exists() {
-        return Ok(());
-    }
-    let list = PACKAGES.join(" ");
-    ensure!(
-        rustix::process::geteuid().is_root() && Path::new("/usr/bin/apt-get").exists(),
-        "this test needs a browser; run: sudo apt-get install {list}"
-    );
-    for arguments in [&["update"][..], &["install", "--yes", "--no-install-recommends"]] {
-        let packages: &[&str] = if arguments.len() == 1 { &[] } else { &PACKAGES };
-        let output = Command::new("apt-get")
-            .args(arguments)
-            .args(packages)
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .stdin(Stdio::null())
-            .output()
-            .context("cannot run apt-get")?;
-        let errors = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "cannot install {list}: {errors}");
-    }
-    Ok(())
+    debian::ensure_installed(PROGRAM, &PACKAGES)
 }
 
 /// A browser with one page.

@@ -7,6 +7,7 @@
 pub mod browser;
 pub mod cluster;
 pub mod corpus;
+pub mod debian;
 pub mod demo;
 pub mod guide;
 pub mod lab;

@@ -6,6 +6,7 @@ mod extensions;
 mod metrics;
 mod one_file;
 mod openshift;
+mod prometheus;
 mod reach;
 mod removal;
 
@@ -28,6 +29,7 @@ use xtask::{chart, deploy, images};
 use crate::catalogs::{a_cluster_catalog_is_served, with_v1};
 use crate::extensions::a_cluster_extension_is_installed_and_upgraded;
 use crate::metrics::{METRICS_SECRET, metrics_are_served_to_whom_the_cluster_lets_read_them, metrics_secret};
+use crate::prometheus::prometheus_reads_all_and_evaluates_every_alert;
 use crate::reach::{package_server_serves_as_its_service_monitor_says, the_api_server_is_not_cut_off};
 use crate::removal::{nothing_is_left, of_helm, uninstalled};
 
@@ -339,8 +341,10 @@ fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_
     let secured = format!("olm.tlsSecret={METRICS_SECRET},catalog.tlsSecret={METRICS_SECRET}");
     let v1 = with_v1(&scratch, kubectl)?;
     let as_deployment = ["--set", "package.installedAs=Deployment", "--set", &secured];
-    release.install(&[&as_deployment[..], &v1[..]].concat())?;
-    metrics_are_served_to_whom_the_cluster_lets_read_them(&release, &authority)?;
+    let values = [&as_deployment[..], &v1[..]].concat();
+    release.install(&values)?;
+    let scraper = metrics_are_served_to_whom_the_cluster_lets_read_them(&release, &authority)?;
+    prometheus_reads_all_and_evaluates_every_alert(&release, &values, &scraper)?;
     a_cluster_catalog_is_served(kubectl, lab.demo_catalog()?)?;
     a_cluster_extension_is_installed_and_upgraded(&lab)?;
     kubectl.run(&["delete", "deployment", "demo-operator", "-n", OPERATORS])?;

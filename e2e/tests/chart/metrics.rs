@@ -36,11 +36,12 @@ pub fn metrics_secret(kubectl: &Destination) -> anyhow::Result<String> {
     Ok(certificate)
 }
 
-/// MET-001: metrics over TLS only for an account that is bound to the chart's ClusterRole; health for everybody.
+/// MET-001: metrics over TLS only for an account that is bound to the chart's ClusterRole; health for everybody. Returns the token of
+/// that account.
 pub fn metrics_are_served_to_whom_the_cluster_lets_read_them(
     release: &Release,
     authority: &str,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<String> {
     let kubectl = &release.kubectl;
     for account in ["scraper", "eve"] {
         kubectl.run(&["create", "serviceaccount", account, "-n", OPERATORS])?;
@@ -87,7 +88,7 @@ pub fn metrics_are_served_to_whom_the_cluster_lets_read_them(
         ensure!(plain.starts_with("metrics are only served over TLS"), "{plain}");
         is_as_prometheus_likes_it(&page)?;
     }
-    Ok(())
+    Ok(scraper)
 }
 
 /// Checks that Prometheus' linter complains only about upstream's names.
