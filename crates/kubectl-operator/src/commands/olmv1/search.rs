@@ -43,12 +43,6 @@ async fn search(args: &SearchArgs) -> anyhow::Result<Verdict> {
     let package = args.package.as_deref().filter(|package| !package.is_empty());
     let mut found: Vec<(String, Packages)> = Vec::new();
     for catalog in &catalogs {
-        let name = catalog.name_any();
-        let path = content_path(catalog, args.catalogd_namespace.as_deref())?;
-        let what = || format!("read the content of ClusterCatalog {name}");
-        let request = http::Request::get(path).body(Vec::new())?;
-        let reader = answer(what, cluster.client.request_stream(request)).await?;
-        let reader = std::pin::pin!(reader);
         let mut packages = Packages::default();
         let mut take = |document: Value| {
             packages.add(&document);
@@ -57,9 +51,15 @@ async fn search(args: &SearchArgs) -> anyhow::Result<Verdict> {
                 None => Ok(()),
             }
         };
-        let read = documents(reader, package, &mut take).await;
-        read.with_context(|| format!("cannot {}", what()))?;
-        found.push((name, packages));
+        read(
+            &cluster,
+            catalog,
+            args.catalogd_namespace.as_deref(),
+            package,
+            &mut take,
+        )
+        .await?;
+        found.push((catalog.name_any(), packages));
     }
     let is_found = found.iter().any(|(_, packages)| packages.has_packages());
     if let Some(package) = package.filter(|_| !is_found) {
@@ -71,6 +71,28 @@ async fn search(args: &SearchArgs) -> anyhow::Result<Verdict> {
         None => printer::data(&table(&found, args.list_versions))?,
     }
     Ok(Verdict::Fine)
+}
+
+/// Reads the content of a catalog, and passes on its documents, all or those of one package. `catalogd` replaces the namespace of the
+/// server in the address of the catalog.
+///
+/// # Errors
+/// The content cannot be read, or `take` fails.
+pub(super) async fn read(
+    cluster: &Cluster,
+    catalog: &ClusterCatalog,
+    catalogd: Option<&str>,
+    package: Option<&str>,
+    take: &mut dyn FnMut(Value) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let name = catalog.name_any();
+    let path = content_path(catalog, catalogd)?;
+    let what = || format!("read the content of ClusterCatalog {name}");
+    let request = http::Request::get(path).body(Vec::new())?;
+    let reader = answer(what, cluster.client.request_stream(request)).await?;
+    let reader = std::pin::pin!(reader);
+    let read = documents(reader, package, take).await;
+    read.with_context(|| format!("cannot {}", what()))
 }
 
 /// Prints a document of a catalog. YAML documents begin with `---`.
