@@ -8,7 +8,6 @@ mod tests;
 mod text;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
@@ -46,7 +45,7 @@ pub(super) async fn run(args: &PlanExtensionArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let catalogd = args.catalogd_namespace.as_deref();
     let catalogs = async |filter: &CatalogFilter| read::catalogs(&cluster, filter, catalogd).await;
-    let plan = plan(&cluster, args, catalogs, read::bundle).await?;
+    let plan = Box::pin(plan(&cluster, args, catalogs, read::bundle)).await?;
     match args.output {
         Some(format) => printer::document(&plan, format)?,
         None => printer::data(&plan.text())?,
@@ -108,7 +107,7 @@ async fn plan(
                     bundle: &bundle,
                     is_installed: installed.is_some(),
                 };
-                add_changes(&mut plan, cluster, &wanted, current.map(Arc::as_ref)).await;
+                add_changes(&mut plan, cluster, &wanted, current.map(|set| &**set)).await;
                 return Ok(plan);
             }
             Err(error) => format!("its image {image} cannot be read from here: {error}"),
@@ -259,10 +258,11 @@ async fn add_changes(
 ) {
     let namespace = wanted.extension.spec.namespace.as_str();
     let endpoints = endpoints(wanted.bundle, namespace);
+    let certificates = read::certificates(cluster, &endpoints).await;
     let options = Options {
         namespace,
         config: wanted.extension.spec.inline_config(),
-        certificates: &read::certificates(cluster, &endpoints).await,
+        certificates: &certificates,
     };
     let phases = match wanted.phases(&options) {
         Ok(phases) => phases,

@@ -59,10 +59,12 @@ pub(super) struct ImageChange {
 }
 
 impl Changes {
-    /// Returns a line for each change: what is lost first.
+    /// Returns a line for each change: what is lost first. Roles and bindings are left out. They have another name in each version,
+    /// and the permissions say what they give.
     pub(super) fn lines(&self) -> Vec<String> {
+        let is_told = |change: &&ObjectChange| !RBAC.contains(&change.kind.as_str());
         let preview = PlanPreview {
-            objects: self.objects.clone(),
+            objects: self.objects.iter().filter(is_told).cloned().collect(),
             permissions: self.permissions.clone(),
             ..PlanPreview::default()
         };

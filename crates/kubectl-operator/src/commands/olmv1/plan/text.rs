@@ -9,10 +9,12 @@ use serde::Serialize;
 use super::changes::Changes;
 use crate::preview::name;
 use crate::table::Table;
-use crate::terminal::plain;
+use crate::terminal::{line, plain};
 
 /// Maximum number of candidates in the text.
 const MAX_CANDIDATES: usize = 10;
+/// Maximum length of a problem, which may list the fields of definitions.
+const MAX_TEXT: usize = 4000;
 /// Maximum number of changes in the text.
 const MAX_CHANGES: usize = 60;
 
@@ -148,10 +150,10 @@ impl Plan {
         self.add_candidates(&mut text);
         self.add_changes(&mut text);
         for problem in &self.problems {
-            let _ = writeln!(text, "\ncannot be done: {}", plain(problem));
+            let _ = writeln!(text, "\ncannot be done: {}", line(problem, MAX_TEXT));
         }
         for note in &self.notes {
-            let _ = writeln!(text, "\nnote: {}", plain(note));
+            let _ = writeln!(text, "\nnote: {}", line(note, MAX_TEXT));
         }
         text
     }
@@ -222,8 +224,8 @@ impl Plan {
             return;
         }
         let _ = writeln!(text, "\nchanges{against}");
-        for line in lines.iter().take(MAX_CHANGES) {
-            let _ = writeln!(text, "  {}", plain(line));
+        for change in lines.iter().take(MAX_CHANGES) {
+            let _ = writeln!(text, "  {}", plain(change));
         }
         let more = lines.len().saturating_sub(MAX_CHANGES);
         if more > 0 {
