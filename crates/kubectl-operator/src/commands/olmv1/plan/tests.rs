@@ -1,7 +1,8 @@
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use clap::Parser as _;
-use olm_api::extension_v1::{API_VERSION, METADATA_NAME_LABEL};
+use olm_api::extension_v1::METADATA_NAME_LABEL;
 use olm_fbc::bundle_files::BundleFile;
 use olm_testing::cluster::FakeCluster;
 use operator_controller::render::Endpoint;
@@ -278,8 +279,8 @@ fn what_differs_in_each_revision_is_no_change() {
             Some("metadata.labels.a.b/c"),
         ),
     ] {
-        let endpoints = std::slice::from_ref(&endpoint);
-        let (changes, _) = changes::compare(&[old.clone()], &[new], "shop", endpoints);
+        let endpoints = from_ref(&endpoint);
+        let (changes, _) = changes::compare(from_ref(&old), from_ref(&new), "shop", endpoints);
         let fields: Vec<&str> = changes
             .objects
             .iter()
