@@ -45,7 +45,7 @@ pub(super) async fn run(args: &PlanExtensionArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let catalogd = args.catalogd_namespace.as_deref();
     let catalogs = async |filter: &CatalogFilter| read::catalogs(&cluster, filter, catalogd).await;
-    let plan = Box::pin(plan(&cluster, args, catalogs, read::bundle)).await?;
+    let plan = Box::pin(plan(&cluster, args, &catalogs, &read::bundle)).await?;
     match args.output {
         Some(format) => printer::document(&plan, format)?,
         None => printer::data(&plan.text())?,
@@ -60,8 +60,8 @@ pub(super) async fn run(args: &PlanExtensionArgs) -> anyhow::Result<Verdict> {
 async fn plan(
     cluster: &Cluster,
     args: &PlanExtensionArgs,
-    catalogs: impl AsyncFn(&CatalogFilter) -> anyhow::Result<Vec<Catalog>>,
-    pull: impl AsyncFn(&str) -> Result<Bundle, String>,
+    catalogs: &impl AsyncFn(&CatalogFilter) -> anyhow::Result<Vec<Catalog>>,
+    pull: &impl AsyncFn(&str) -> Result<Bundle, String>,
 ) -> anyhow::Result<Plan> {
     let extension = wanted(cluster, args).await?;
     let filter = extension.spec.source.catalog.clone().unwrap_or_default();

@@ -96,18 +96,18 @@ fn installed() -> FakeCluster {
 async fn planned(
     cluster: &FakeCluster,
     more: &[&str],
-    pulled: Result<Bundle, String>,
+    pulled: &Result<Bundle, String>,
 ) -> anyhow::Result<Plan> {
     let (client, _link) = cluster.connect();
     let here = Cluster::of(client, "default");
     let catalogs = async |_: &CatalogFilter| anyhow::Ok(catalogs());
     let pull = async |_: &str| pulled.clone();
-    plan(&here, &args(more), catalogs, pull).await
+    plan(&here, &args(more), &catalogs, &pull).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_is_told_with_its_rivals_and_changes() {
-    let plan = planned(&installed(), &[], Ok(bundle())).await.unwrap();
+    let plan = planned(&installed(), &[], &Ok(bundle())).await.unwrap();
     assert!(plan.problems.is_empty(), "{:?}", plan.problems);
     let text = plan.text();
     let (choice, changes) = text.split_once("\nchanges").unwrap();
@@ -151,7 +151,7 @@ async fn an_upgrade_is_told_with_its_rivals_and_changes() {
 /// The catalogs are still of use where the registry is out of reach.
 #[tokio::test(start_paused = true)]
 async fn without_the_image_the_choice_is_told_alone() {
-    let plan = planned(&installed(), &[], Err("no such host".to_owned()))
+    let plan = planned(&installed(), &[], &Err("no such host".to_owned()))
         .await
         .unwrap();
     assert_eq!((plan.problems.len(), &plan.changes), (0, &None));
@@ -182,13 +182,13 @@ async fn flags_are_planned_as_if_they_were_fields() {
             "",
         ),
     ] {
-        let plan = planned(&cluster, flags, Ok(bundle())).await.unwrap();
+        let plan = planned(&cluster, flags, &Ok(bundle())).await.unwrap();
         let name = plan.chosen.as_ref().map(|chosen| chosen.name.as_str());
         assert_eq!(name, chosen, "{flags:?}");
         assert_eq!(plan.problems.concat(), problem, "{flags:?}");
     }
     for flags in [["-p", "other"], ["-n", "elsewhere"]] {
-        let error = planned(&cluster, &flags, Ok(bundle()))
+        let error = planned(&cluster, &flags, &Ok(bundle()))
             .await
             .unwrap_err()
             .to_string();
@@ -199,7 +199,7 @@ async fn flags_are_planned_as_if_they_were_fields() {
 #[tokio::test(start_paused = true)]
 async fn a_new_extension_is_told_with_what_is_in_its_way() {
     let cluster = cluster();
-    let error = planned(&cluster, &[], Ok(bundle()))
+    let error = planned(&cluster, &[], &Ok(bundle()))
         .await
         .unwrap_err()
         .to_string();
@@ -215,7 +215,7 @@ async fn a_new_extension_is_told_with_what_is_in_its_way() {
         object: definition,
     });
     let flags = ["-p", "etcd", "-n", "shop"];
-    let plan = planned(&cluster, &flags, Ok(with_definition)).await.unwrap();
+    let plan = planned(&cluster, &flags, &Ok(with_definition)).await.unwrap();
     assert!(
         plan.text()
             .contains("\n  install  etcd.v1.2.0 from ClusterCatalog community\n")
@@ -235,7 +235,7 @@ async fn a_new_extension_is_told_with_what_is_in_its_way() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bundle_that_cannot_be_rendered_is_refused() {
-    let plan = planned(&installed(), &[], Ok(Bundle::default())).await.unwrap();
+    let plan = planned(&installed(), &[], &Ok(Bundle::default())).await.unwrap();
     let problem = plan.problems.concat();
     assert!(
         problem.starts_with(
