@@ -19,11 +19,13 @@ use crate::args::olmv1::SearchArgs;
 use crate::args::shared::Document;
 use crate::cluster::Cluster;
 use crate::commands::within;
-use crate::reader::{answer, list_cluster};
+use crate::reader::{answer, is_unserved, list_cluster};
 use crate::table::Table;
 use crate::terminal::plain;
 use crate::{Verdict, printer};
 
+/// Schema of a package's own document.
+const PACKAGE: &str = "olm.package";
 /// Default time to read catalogs, as in upstream's plugin.
 const TIMEOUT: Duration = Duration::from_secs(300);
 /// Maximum size in bytes of the content of a catalog. The largest public ones have some hundred MiB.
@@ -85,8 +87,39 @@ pub(super) async fn read(
     package: Option<&str>,
     take: &mut dyn FnMut(Value) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
+    let base = content_path(catalog, catalogd)?;
+    let Some(name) = package else {
+        return read_path(cluster, catalog, &format!("{base}/all"), package, take).await;
+    };
+    let of_package = query(&base, &[("schema", PACKAGE), ("name", name)]);
+    match read_path(cluster, catalog, &of_package, package, take).await {
+        Ok(()) => {}
+        // Upstream's catalogd has this address only if a feature is on.
+        Err(error) if is_unserved(&error) => {
+            return read_path(cluster, catalog, &format!("{base}/all"), package, take).await;
+        }
+        Err(error) => return Err(error),
+    }
+    // The other documents name the package in a field of their own.
+    let others = query(&base, &[("package", name)]);
+    read_path(cluster, catalog, &others, package, take).await
+}
+
+/// Returns the path of the documents with these fields.
+fn query(base: &str, fields: &[(&str, &str)]) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(fields);
+    format!("{base}/metas?{}", query.finish())
+}
+
+async fn read_path(
+    cluster: &Cluster,
+    catalog: &ClusterCatalog,
+    path: &str,
+    package: Option<&str>,
+    take: &mut dyn FnMut(Value) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let name = catalog.name_any();
-    let path = content_path(catalog, catalogd)?;
     let what = || format!("read the content of ClusterCatalog {name}");
     let request = http::Request::get(path).body(Vec::new())?;
     let reader = answer(what, cluster.client.request_stream(request)).await?;
@@ -157,7 +190,7 @@ fn is_served(catalog: &ClusterCatalog) -> bool {
         && conditions.any(|found| found.type_ == cluster_catalog::SERVING && found.status == condition::TRUE)
 }
 
-/// Returns the path at which the API server passes on the content of a catalog. `namespace` replaces the one in its address.
+/// Returns the path below which the API server passes on the content of a catalog. `namespace` replaces the one in its address.
 fn content_path(catalog: &ClusterCatalog, namespace: Option<&str>) -> anyhow::Result<String> {
     let status = catalog.status.as_ref();
     let urls = status.and_then(|status| status.urls.as_ref());
@@ -190,7 +223,7 @@ fn service_path(base: &str, namespace: Option<&str>) -> Option<String> {
             .split('/')
             .all(|segment| segment.is_empty() || is_dns1123_subdomain(segment));
     is_safe.then(|| {
-        format!("/api/v1/namespaces/{namespace}/services/{scheme}:{service}:{port}/proxy{path}/api/v1/all")
+        format!("/api/v1/namespaces/{namespace}/services/{scheme}:{service}:{port}/proxy{path}/api/v1")
     })
 }
 
@@ -218,7 +251,7 @@ async fn documents(
 /// Returns the package that a document is about. The document of the package itself has only a name.
 fn package_of(document: &Value) -> &str {
     let field = match document["schema"].as_str() {
-        Some("olm.package") => "name",
+        Some(PACKAGE) => "name",
         _ => "package",
     };
     document[field].as_str().unwrap_or_default()
@@ -241,18 +274,18 @@ struct Package {
 impl Packages {
     fn add(&mut self, document: &Value) {
         let schema = document["schema"].as_str().unwrap_or_default();
-        if !matches!(schema, "olm.package" | "olm.channel" | "olm.bundle") {
+        if !matches!(schema, PACKAGE | "olm.channel" | "olm.bundle") {
             return;
         }
         let package = self.0.entry(package_of(document).to_owned()).or_default();
         match schema {
-            "olm.package" => package.is_package = true,
+            PACKAGE => package.is_package = true,
             "olm.channel" => {
                 let name = document["name"].as_str().unwrap_or_default();
                 package.channels.insert(name.to_owned());
             }
             _ => {
-                let version = property(document, "olm.package")["version"].as_str();
+                let version = property(document, PACKAGE)["version"].as_str();
                 let version = version.and_then(|version| Version::parse(version).ok());
                 package.versions.extend(version);
                 if package.provider.is_empty() {
