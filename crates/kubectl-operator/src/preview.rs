@@ -110,8 +110,19 @@ fn rule_text(rule: &Rule) -> String {
     }
 }
 
-/// Describes the changes of a plan in a few lines, like a diff: removals first, then new permissions, then objects.
+/// Describes the changes of a plan in a few lines, like a diff.
 pub(crate) fn diff(preview: &PlanPreview) -> Vec<String> {
+    let mut lines = changes(preview);
+    let more = lines.len().saturating_sub(MAX_CHANGES);
+    lines.truncate(MAX_CHANGES);
+    if more > 0 {
+        lines.push(format!("… and {more} more changes"));
+    }
+    lines
+}
+
+/// Describes each change of a plan in a line: removals first, then new permissions, then objects.
+pub(crate) fn changes(preview: &PlanPreview) -> Vec<String> {
     let of_rules = |sign: char, is_gained: bool| {
         preview.permissions.iter().flat_map(move |change| {
             let rules = if is_gained { &change.gained } else { &change.lost };
@@ -126,17 +137,12 @@ pub(crate) fn diff(preview: &PlanPreview) -> Vec<String> {
         objects.map(move |object| format!("{sign} {}", object_text(object)))
     };
     let all = of_rules('-', false)
+        .chain(objects(Verb::Delete, '-'))
         .chain(definitions)
         .chain(of_rules('+', true))
         .chain(objects(Verb::Change, '~'))
         .chain(objects(Verb::Create, '+'));
-    let mut lines: Vec<String> = all.collect();
-    let more = lines.len().saturating_sub(MAX_CHANGES);
-    lines.truncate(MAX_CHANGES);
-    if more > 0 {
-        lines.push(format!("… and {more} more changes"));
-    }
-    lines
+    all.collect()
 }
 
 /// Returns one line for each rule that an account gains or loses.

@@ -279,6 +279,7 @@ fn every_new_command_teaches_with_examples_and_exit_codes() {
             "all custom resources of their kinds",
         ),
         (&["olmv1", "install", "extension"], "[default: olmv1-system]"),
+        (&["olmv1", "plan"], "why not another one"),
         (&["olmv1", "search", "catalog"], "services/proxy"),
         (&["olmv1", "status"], "ClusterObjectSets"),
     ] {
@@ -317,6 +318,7 @@ fn a_cluster_that_is_not_there_is_one_error_for_every_command() {
         &["olmv1", "delete", "extensions", "--all"],
         &["olmv1", "get", "catalogs"],
         &["olmv1", "install", "extension", "etcd", "-p", "etcd"],
+        &["olmv1", "plan", "etcd"],
         &["olmv1", "search", "catalog"],
         &["olmv1", "status", "etcd"],
         &["olmv1", "update", "extension", "etcd", "--version", "1.x"],

@@ -24,6 +24,7 @@ pub mod permission;
 pub mod plan_preview;
 pub mod pod;
 pub mod proxy;
+pub mod rights;
 mod schema;
 pub mod sparse;
 pub mod unpacked_bundle;

@@ -64,9 +64,11 @@ pub enum Verb {
     Create,
     /// The object exists and is changed.
     Change,
+    /// The object is deleted; only OLM v1 does this.
+    Delete,
 }
 
-/// An object that the plan creates or changes.
+/// An object that the plan creates, changes or deletes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectChange {

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::host::{Capabilities, Host, RegistryConfigError};
 use crate::reference::Reference;
+use crate::user_credentials::variable;
 
 /// Configuration file below `etc/containers` and below `.config/containers` of a home.
 const REGISTRIES: &str = "registries.conf";
@@ -40,6 +41,11 @@ impl ContainerTools {
             home,
             registries_conf: None,
         }
+    }
+
+    /// Returns the configuration that the environment of this process names: `HOME`, `CONTAINERS_REGISTRIES_CONF`.
+    pub fn of_environment() -> Self {
+        Self::new(variable("HOME")).with_registries_conf(variable("CONTAINERS_REGISTRIES_CONF"))
     }
 
     /// Reads this file instead of `registries.conf`. It must exist.

@@ -11,6 +11,8 @@ use crate::asked::Asked;
 use crate::auth::Credentials;
 use crate::credential::CredentialsError;
 use crate::helper::{self, Helpers};
+use crate::host::{Host, RegistryConfigError};
+use crate::registry_config::RegistryConfig;
 
 /// Entry of `credential-helpers` in `registries.conf` that means the files.
 const FILES: &str = "containers-auth.json";
@@ -41,6 +43,17 @@ struct AuthFile {
 }
 
 impl AuthPlaces {
+    /// Returns the places that the environment of this process names.
+    pub fn of_environment() -> Self {
+        Self {
+            auth_file: variable("REGISTRY_AUTH_FILE"),
+            docker_config: variable("DOCKER_CONFIG"),
+            runtime_dir: variable("XDG_RUNTIME_DIR"),
+            config_home: variable("XDG_CONFIG_HOME"),
+            home: variable("HOME"),
+        }
+    }
+
     /// Returns the files in the order in which they are asked.
     fn files(&self) -> Vec<AuthFile> {
         let docker = self
@@ -73,6 +86,12 @@ impl AuthPlaces {
     }
 }
 
+/// Returns the path in an environment variable; `None` if it is unset or empty.
+pub(crate) fn variable(name: &str) -> Option<PathBuf> {
+    let value = std::env::var_os(name).filter(|value| !value.is_empty());
+    value.map(PathBuf::from)
+}
+
 /// Returns the file of container tools for a session without a folder of its own.
 fn own_run_file() -> Option<PathBuf> {
     use std::os::unix::fs::MetadataExt as _;
@@ -102,6 +121,24 @@ impl Credentials {
             asked.note("registries.conf".to_owned(), said);
         }
         credentials.with_asked(asked)
+    }
+
+    /// Returns a user's credentials for hosts. Those that may not be asked are left out.
+    ///
+    /// # Errors
+    /// The configuration of container tools cannot be read.
+    pub fn of_user_for(
+        hosts: &[Host],
+        places: &AuthPlaces,
+        config: &RegistryConfig,
+    ) -> Result<Self, RegistryConfigError> {
+        let mut registries: Vec<String> = Vec::new();
+        for host in hosts.iter().filter(|host| host.refusal.is_none()) {
+            if !registries.iter().any(|known| known == host.registry()) {
+                registries.push(host.registry().to_owned());
+            }
+        }
+        Ok(Self::of_user(places, &config.credential_helpers()?, &registries))
     }
 }
 

@@ -18,7 +18,7 @@ const METADATA: &str = "metadata";
 const SPOOL_BYTES: u64 = 2 * Limits::BUNDLE.layer;
 
 /// The files of a bundle image that are read.
-const VIEW: View = View::new(|labels| folders(labels).map(str::to_owned).to_vec());
+pub const VIEW: View = View::new(|labels| folders(labels).map(str::to_owned).to_vec());
 
 /// Where bundles come from.
 #[async_trait]
@@ -72,7 +72,10 @@ fn folders(labels: &std::collections::BTreeMap<String, String>) -> [&str; 2] {
 }
 
 /// Reads the bundle in an image. Its labels may name other folders than the usual ones.
-fn read(content: &ImageContent) -> Result<Bundle, BundleError> {
+///
+/// # Errors
+/// The files are no bundle.
+pub fn read(content: &ImageContent) -> Result<Bundle, BundleError> {
     let usual = folders(&content.labels).into_iter().zip([MANIFESTS, METADATA]);
     let files: Vec<(String, &[u8])> = usual
         .flat_map(|(folder, usual)| {

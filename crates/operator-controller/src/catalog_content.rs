@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use catalogd::registry::certificates;
+use olm_api::condition::{TRUE, cluster_catalog as of_catalog};
+use olm_api::extension_v1::ClusterCatalog;
 use olm_fbc::schema::schemas;
 use olm_oci::install_tls_provider;
 use olm_runtime::error::with_causes;
@@ -86,6 +88,26 @@ impl CatalogContents for ServedContents {
         });
         read.await.map_err(|panicked| panicked.to_string())?
     }
+}
+
+/// Returns the URL of a catalog's content, and its digest; `None` if it is not served.
+pub fn served(catalog: &ClusterCatalog) -> Option<(&str, &str)> {
+    let status = catalog.status.as_ref()?;
+    let mut conditions = status.conditions.iter();
+    let is_served =
+        conditions.any(|condition| condition.type_ == of_catalog::SERVING && condition.status == TRUE);
+    let base = &status.urls.as_ref()?.base;
+    let digest = &status.resolved_source.as_ref()?.image.reference;
+    is_served.then_some((base.as_str(), digest.as_str()))
+}
+
+/// True if the catalog has failed before it served anything. So it has no package that could be missed.
+pub fn never_had_content(catalog: &ClusterCatalog) -> bool {
+    let conditions = || catalog.status.iter().flat_map(|status| status.conditions.iter());
+    let has_failed = |reason: &str| [of_catalog::RETRYING, of_catalog::BLOCKED].contains(&reason);
+    !conditions().any(|condition| condition.type_ == of_catalog::SERVING)
+        && conditions()
+            .any(|condition| condition.type_ == of_catalog::PROGRESSING && has_failed(&condition.reason))
 }
 
 fn not_found(url: &str) -> String {

@@ -12,7 +12,7 @@
 //! - Nothing is written if a definition of the bundle would break stored objects, unless the extension allows it.
 
 mod certificates;
-mod choose;
+pub mod choose;
 mod observe;
 mod revision;
 mod status;

@@ -55,14 +55,13 @@ impl Settings {
             Some(dir) => RegistryConfig::from_dir(dir),
             None => RegistryConfig::default(),
         };
-        let tools = ContainerTools::new(variable("HOME"))
-            .with_registries_conf(variable("CONTAINERS_REGISTRIES_CONF"));
+        let tools = ContainerTools::of_environment();
         let registries = registries
             .with_tools(tools)
             .with_insecure(global.use_http || global.skip_tls || global.skip_tls_verify);
         Ok(Self {
             registries,
-            auth: auth_places(),
+            auth: AuthPlaces::of_environment(),
             cache: variable("OLM_CACHE_DIR"),
             _root_ca_copy: None,
         })
@@ -133,14 +132,7 @@ impl Settings {
     }
 
     fn credentials_of(&self, hosts: &[Host]) -> anyhow::Result<Credentials> {
-        let mut registries: Vec<String> = Vec::new();
-        for host in hosts.iter().filter(|host| host.refusal.is_none()) {
-            if !registries.iter().any(|known| known == host.registry()) {
-                registries.push(host.registry().to_owned());
-            }
-        }
-        let helpers = self.registries.credential_helpers()?;
-        Ok(Credentials::of_user(&self.auth, &helpers, &registries))
+        Ok(Credentials::of_user_for(hosts, &self.auth, &self.registries)?)
     }
 }
 
@@ -148,14 +140,4 @@ fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name)
         .filter(|value| !value.is_empty())
         .map(PathBuf::from)
-}
-
-fn auth_places() -> AuthPlaces {
-    AuthPlaces {
-        auth_file: variable("REGISTRY_AUTH_FILE"),
-        docker_config: variable("DOCKER_CONFIG"),
-        runtime_dir: variable("XDG_RUNTIME_DIR"),
-        config_home: variable("XDG_CONFIG_HOME"),
-        home: variable("HOME"),
-    }
 }

@@ -75,6 +75,13 @@ pub fn a_cluster_extension_is_installed_and_upgraded(lab: &Lab) -> anyhow::Resul
     ensure!(found.contains(FIRST) && found.contains(SECOND), "{found}");
     let tree = says(lab, &["status", PACKAGE])?;
     ensure!(tree.contains("ClusterObjectSet parrot-1: Active"), "{tree}");
+    let plan = says(lab, &["plan", PACKAGE, "--version", SECOND])?;
+    let upgrade = format!(
+        "upgrade  {} to {} from ClusterCatalog {CATALOG}",
+        csv(FIRST),
+        csv(SECOND)
+    );
+    ensure!(plan.contains(&upgrade), "{plan}");
 
     // What somebody deletes comes back.
     for (kind, name) in [("configmap", PERCH), ("serviceaccount", PACKAGE)] {

@@ -7,7 +7,6 @@
 //! - Facts that take longer than [`TIME`] to read are listed as unknown. No plan waits for its preview.
 
 pub(crate) mod reconciler;
-mod rights;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use kube::ResourceExt;
 use olm_api::plan_preview::{
     DefinitionChange, ObjectChange, OperatorChange, PERMISSIONS, PlanPreview, VERSION, Verb,
 };
+use olm_api::rights;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Step};
 use olm_runtime::error::ObserveError;

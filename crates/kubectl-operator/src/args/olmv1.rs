@@ -1,5 +1,7 @@
 //! Flags of `olmv1`.
 
+mod plan;
+
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
@@ -7,6 +9,7 @@ use clap::{ArgAction, Args as ClapArgs, Subcommand, ValueEnum};
 use go_compat::masterminds::Range;
 use olm_api::extension_v1::{CrdUpgradeSafetyEnforcement, UpgradeConstraintPolicy};
 
+pub(crate) use self::plan::PlanExtensionArgs;
 use super::ConnectionArgs;
 use super::shared::{Document, WaitArgs, boolean, duration, whole};
 
@@ -43,6 +46,19 @@ pub(crate) enum Olmv1Command {
         kubectl operator olmv1 install extension etcd --package-name etcd -n shop"
     )]
     Install(InstallCommand),
+    /// Show what OLM would do with a ClusterExtension
+    ///
+    /// The command shows which version of which catalog OLM would choose, and why not another one. If it can pull the bundle image
+    /// from here, it also shows which objects, images and permissions would change. NAME may be a ClusterExtension that exists, as
+    /// it is or with other fields, or a new one with --package-name. Nothing is written.
+    ///
+    /// Exit codes: 0 if OLM would install or keep a version, 2 if it could not, 1 on an error.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator olmv1 plan etcd                        # what OLM would do now\n  \
+        kubectl operator olmv1 plan etcd --version 1.2.0        # what it would do with another version\n  \
+        kubectl operator olmv1 plan etcd -p etcd -n shop        # what a new ClusterExtension would install\n  \
+        kubectl operator olmv1 plan etcd -o json | jq -r '.candidates[] | .bundle, .ruledOut[]'")]
+    Plan(PlanExtensionArgs),
     /// Search the packages of ClusterCatalogs
     #[command(
         subcommand,

@@ -2,6 +2,7 @@
 
 mod catalogs;
 mod extensions;
+mod plan;
 mod search;
 mod selector;
 mod status;
@@ -52,6 +53,7 @@ pub(crate) async fn run(command: &Olmv1Command, limit: Option<Duration>) -> anyh
         Olmv1Command::Get(GetCommand::Catalog(args)) => within(limit, get::<ClusterCatalog>(args)).await,
         Olmv1Command::Get(GetCommand::Extension(args)) => within(limit, get::<ClusterExtension>(args)).await,
         Olmv1Command::Install(InstallCommand::Extension(args)) => extensions::install(args).await,
+        Olmv1Command::Plan(args) => within(limit, plan::run(args)).await,
         Olmv1Command::Search(SearchCommand::Catalog(args)) => search::run(args).await,
         Olmv1Command::Status(args) => within(limit, status::run(args)).await,
         Olmv1Command::Update(UpdateCommand::Catalog(args)) => catalogs::update(args).await,

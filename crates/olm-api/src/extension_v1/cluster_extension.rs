@@ -100,6 +100,13 @@ pub struct ClusterExtensionSpec {
 }
 
 impl ClusterExtensionSpec {
+    /// Returns the configuration of the bundle; `None` without it, or if it has a form that is not known.
+    pub fn inline_config(&self) -> Option<&Value> {
+        let config = self.config.as_ref()?;
+        let inline = config.inline.as_ref();
+        inline.filter(|_| config.config_type == ExtensionConfigType::Inline)
+    }
+
     /// Returns true if CustomResourceDefinitions are checked before they are changed: unless the user has switched that off.
     pub fn checks_crd_upgrades(&self) -> bool {
         let preflight = self

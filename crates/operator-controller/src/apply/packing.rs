@@ -142,7 +142,7 @@ fn secret_name(revision: &str, data: &BTreeMap<String, Vec<u8>>) -> String {
 ///
 /// # Errors
 /// The data is not an object as JSON, or is too large. The texts are upstream's.
-pub(super) fn unpack(data: &[u8], key: &str, secret: &str) -> Result<Value, String> {
+pub fn unpack(data: &[u8], key: &str, secret: &str) -> Result<Value, String> {
     let place = format!("key {} in Secret {secret}", quote(key));
     let mut inflated = Vec::new();
     let data = if data.starts_with(&GZIP) {

@@ -10,22 +10,26 @@ use olm_fbc::schema::DeprecationEntry;
 
 use crate::apply::revisions::{ActiveRevisions, active_revisions, is_stuck};
 use crate::resolve::{
-    Catalog, Request, ResolveError, Resolved, is_in_range, keeps_installed, resolve, selects, version_text,
+    Candidate, Catalog, Request, ResolveError, Resolved, UnusedCatalog, is_in_range, keeps_installed,
+    resolve, selects, version_text,
 };
 
 /// A bundle to install or to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Chosen {
-    pub(super) name: String,
+pub struct Chosen {
+    /// Name of the bundle.
+    pub name: String,
     /// Version and release.
-    pub(super) version: String,
-    pub(super) image: String,
-    pub(super) package: String,
+    pub version: String,
+    /// Image of the bundle.
+    pub image: String,
+    /// Name of the package.
+    pub package: String,
 }
 
 impl Chosen {
     /// Returns the bundle of a revision.
-    pub(super) fn of_revision(revision: &ClusterObjectSet) -> Self {
+    pub fn of_revision(revision: &ClusterObjectSet) -> Self {
         let annotation = |key: &str| revision.annotations().get(key).cloned().unwrap_or_default();
         Self {
             name: annotation(labels::EXTENSION_BUNDLE_NAME),
@@ -45,7 +49,7 @@ impl Chosen {
     }
 
     /// Returns name and version, as in the status.
-    pub(super) fn metadata(&self) -> BundleMetadata {
+    pub fn metadata(&self) -> BundleMetadata {
         BundleMetadata {
             name: self.name.clone(),
             version: self.version.clone(),
@@ -56,14 +60,19 @@ impl Chosen {
 
 /// The chosen bundle, or the error to report.
 #[derive(Debug)]
-pub(super) struct Choice {
-    pub(super) bundle: Result<Chosen, ResolveError>,
+pub struct Choice {
+    /// The bundle.
+    pub bundle: Result<Chosen, ResolveError>,
     /// Deprecations of the package; `None` if no catalog was read.
-    pub(super) deprecations: Option<Vec<DeprecationEntry>>,
+    pub deprecations: Option<Vec<DeprecationEntry>>,
+    /// Bundles of the package in the catalogs that were read, and why the others were not chosen.
+    pub candidates: Vec<Candidate>,
+    /// Catalogs that were not used.
+    pub unused_catalogs: Vec<UnusedCatalog>,
 }
 
 /// Returns the active revisions of an extension among those with its label.
-pub(super) fn active<'a>(
+pub fn active<'a>(
     extension: &ClusterExtension,
     revisions: &'a [Arc<ClusterObjectSet>],
 ) -> ActiveRevisions<'a> {
@@ -87,47 +96,62 @@ impl ActiveRevisions<'_> {
     }
 
     /// Returns the bundle of the rollout to finish before anything else; `None` if the catalogs decide.
-    pub(super) fn rollout(&self, filter: &CatalogFilter) -> Option<Choice> {
+    pub fn rollout(&self, filter: &CatalogFilter) -> Option<Choice> {
         let newest = self.wanted_rollout(filter)?;
         (!is_stuck(newest)).then(|| Choice {
             bundle: Ok(Chosen::of_revision(newest)),
             deprecations: None,
+            candidates: Vec::new(),
+            unused_catalogs: Vec::new(),
         })
     }
 
     /// Chooses among the bundles of the catalogs. If none fits, the rollout goes on, or the installed bundle is kept without catalogs.
-    pub(super) fn choose(
+    pub fn choose(
         &self,
         filter: &CatalogFilter,
         openshift: Option<&Version>,
         catalogs: &[Catalog],
     ) -> Choice {
         let installed = self.installed.map(|set| Chosen::of_revision(set));
-        let metadata = installed.as_ref().map(Chosen::metadata);
-        let request = Request {
-            filter,
-            installed: metadata.as_ref(),
-            openshift,
-        };
-        let resolution = resolve(&request, catalogs);
-        let bundle = match resolution.outcome {
-            Ok(resolved) => Ok(Chosen::of_catalog(&resolved, &filter.package_name)),
-            Err(error) => {
-                let selector = filter.selector.as_ref();
-                let is_selected = |catalog: &Catalog| selects(selector, &catalog.labels).unwrap_or(true);
-                let has_catalog = catalogs.iter().any(is_selected);
-                let rollout = self.wanted_rollout(filter).map(Chosen::of_revision);
-                let kept = installed.filter(|_| {
-                    metadata
-                        .as_ref()
-                        .is_some_and(|it| keeps_installed(filter, it, has_catalog))
-                });
-                rollout.or(kept).ok_or(error)
-            }
-        };
-        Choice {
-            bundle,
-            deprecations: resolution.deprecations,
+        let rollout = self.wanted_rollout(filter).map(Chosen::of_revision);
+        choose(installed, rollout, filter, openshift, catalogs)
+    }
+}
+
+/// Chooses among the bundles of the catalogs. If none fits, `rollout` goes on, or the installed bundle is kept without catalogs.
+pub fn choose(
+    installed: Option<Chosen>,
+    rollout: Option<Chosen>,
+    filter: &CatalogFilter,
+    openshift: Option<&Version>,
+    catalogs: &[Catalog],
+) -> Choice {
+    let metadata = installed.as_ref().map(Chosen::metadata);
+    let request = Request {
+        filter,
+        installed: metadata.as_ref(),
+        openshift,
+    };
+    let resolution = resolve(&request, catalogs);
+    let bundle = match resolution.outcome {
+        Ok(resolved) => Ok(Chosen::of_catalog(&resolved, &filter.package_name)),
+        Err(error) => {
+            let selector = filter.selector.as_ref();
+            let is_selected = |catalog: &Catalog| selects(selector, &catalog.labels).unwrap_or(true);
+            let has_catalog = catalogs.iter().any(is_selected);
+            let kept = installed.filter(|_| {
+                metadata
+                    .as_ref()
+                    .is_some_and(|it| keeps_installed(filter, it, has_catalog))
+            });
+            rollout.or(kept).ok_or(error)
         }
+    };
+    Choice {
+        bundle,
+        deprecations: resolution.deprecations,
+        candidates: resolution.candidates,
+        unused_catalogs: resolution.unused_catalogs,
     }
 }

@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::{Api, ResourceExt as _};
-use olm_api::condition::{TRUE, cluster_catalog as of_catalog};
 use olm_api::extension_v1::{CatalogFilter, ClusterCatalog, ClusterExtension};
 use olm_api::labels;
 use olm_runtime::discovery::deadline;
@@ -21,6 +20,7 @@ use super::{ClusterExtensions, Observed, Refusal, Step};
 use crate::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions, lookup_error};
 use crate::apply::phase::Phase;
 use crate::apply::revisions::RevisionDecision;
+use crate::catalog_content::{never_had_content, served};
 use crate::resolve::{Catalog, PackageResult, ResolveError, selects};
 
 /// Longest name of an extension, in bytes: values of labels have 63, of which revisions take a dash and four digits.
@@ -257,24 +257,4 @@ impl ClusterExtensions {
         }
         check_upgrades(&upgrades)
     }
-}
-
-/// Returns the URL of a catalog's content, and its digest; `None` if it is not served.
-fn served(catalog: &ClusterCatalog) -> Option<(&str, &str)> {
-    let status = catalog.status.as_ref()?;
-    let mut conditions = status.conditions.iter();
-    let is_served =
-        conditions.any(|condition| condition.type_ == of_catalog::SERVING && condition.status == TRUE);
-    let base = &status.urls.as_ref()?.base;
-    let digest = &status.resolved_source.as_ref()?.image.reference;
-    is_served.then_some((base.as_str(), digest.as_str()))
-}
-
-/// True if the catalog has failed before it served anything. So it has no package that could be missed.
-fn never_had_content(catalog: &ClusterCatalog) -> bool {
-    let conditions = || catalog.status.iter().flat_map(|status| status.conditions.iter());
-    let has_failed = |reason: &str| [of_catalog::RETRYING, of_catalog::BLOCKED].contains(&reason);
-    !conditions().any(|condition| condition.type_ == of_catalog::SERVING)
-        && conditions()
-            .any(|condition| condition.type_ == of_catalog::PROGRESSING && has_failed(&condition.reason))
 }

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use kube::core::PartialObjectMeta;
-use olm_api::extension_v1::{
-    ClusterExtension, ClusterObjectSet, CollisionProtection, ExtensionConfigType, LifecycleState,
-};
+use olm_api::extension_v1::{ClusterExtension, ClusterObjectSet, CollisionProtection, LifecycleState};
 use olm_api::labels;
 use olm_runtime::Timestamp;
 use serde_json::{Value, json};
@@ -24,14 +22,6 @@ const PROPERTIES: &str = "olm.properties";
 /// Form of revisions. A program with another number renders all bundles again.
 const FORM: u32 = 1;
 
-/// Returns the configuration of an extension.
-fn inline_config(extension: &ClusterExtension) -> Option<&Value> {
-    let config = extension.spec.config.as_ref()?;
-    (config.config_type == ExtensionConfigType::Inline)
-        .then_some(config.inline.as_ref())
-        .flatten()
-}
-
 /// Returns a digest of what a revision of the bundle is made from.
 pub(super) fn made_from(extension: &ClusterExtension, chosen: &Chosen) -> String {
     let spec = &extension.spec;
@@ -40,7 +30,7 @@ pub(super) fn made_from(extension: &ClusterExtension, chosen: &Chosen) -> String
         "uid": extension.metadata.uid,
         "bundle": [chosen.name, chosen.version, chosen.image, chosen.package],
         "namespace": spec.namespace,
-        "config": inline_config(extension),
+        "config": spec.inline_config(),
         "deadline": spec.progress_deadline_minutes,
     });
     hex::encode(Sha256::digest(inputs.to_string()))
@@ -117,7 +107,7 @@ impl Revision<'_> {
         let spec = &extension.spec;
         let options = Options {
             namespace: &spec.namespace,
-            config: inline_config(extension),
+            config: spec.inline_config(),
             certificates: &self.certificates.provider,
         };
         let name = extension.name_any();

@@ -182,6 +182,7 @@ fn every_command_teaches_with_examples_and_exit_codes() {
         "get catalog",
         "get extension",
         "install extension",
+        "plan",
         "search catalog",
         "status",
         "update catalog",

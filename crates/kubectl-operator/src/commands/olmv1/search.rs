@@ -19,11 +19,13 @@ use crate::args::olmv1::SearchArgs;
 use crate::args::shared::Document;
 use crate::cluster::Cluster;
 use crate::commands::within;
-use crate::reader::{answer, list_cluster};
+use crate::reader::{answer, is_unserved, list_cluster};
 use crate::table::Table;
 use crate::terminal::plain;
 use crate::{Verdict, printer};
 
+/// Schema of a package's own document.
+const PACKAGE: &str = "olm.package";
 /// Default time to read catalogs, as in upstream's plugin.
 const TIMEOUT: Duration = Duration::from_secs(300);
 /// Maximum size in bytes of the content of a catalog. The largest public ones have some hundred MiB.
@@ -43,12 +45,6 @@ async fn search(args: &SearchArgs) -> anyhow::Result<Verdict> {
     let package = args.package.as_deref().filter(|package| !package.is_empty());
     let mut found: Vec<(String, Packages)> = Vec::new();
     for catalog in &catalogs {
-        let name = catalog.name_any();
-        let path = content_path(catalog, args.catalogd_namespace.as_deref())?;
-        let what = || format!("read the content of ClusterCatalog {name}");
-        let request = http::Request::get(path).body(Vec::new())?;
-        let reader = answer(what, cluster.client.request_stream(request)).await?;
-        let reader = std::pin::pin!(reader);
         let mut packages = Packages::default();
         let mut take = |document: Value| {
             packages.add(&document);
@@ -57,9 +53,15 @@ async fn search(args: &SearchArgs) -> anyhow::Result<Verdict> {
                 None => Ok(()),
             }
         };
-        let read = documents(reader, package, &mut take).await;
-        read.with_context(|| format!("cannot {}", what()))?;
-        found.push((name, packages));
+        read(
+            &cluster,
+            catalog,
+            args.catalogd_namespace.as_deref(),
+            package,
+            &mut take,
+        )
+        .await?;
+        found.push((catalog.name_any(), packages));
     }
     let is_found = found.iter().any(|(_, packages)| packages.has_packages());
     if let Some(package) = package.filter(|_| !is_found) {
@@ -71,6 +73,59 @@ async fn search(args: &SearchArgs) -> anyhow::Result<Verdict> {
         None => printer::data(&table(&found, args.list_versions))?,
     }
     Ok(Verdict::Fine)
+}
+
+/// Reads the content of a catalog, and passes on its documents, all or those of one package. `catalogd` replaces the namespace of the
+/// server in the address of the catalog.
+///
+/// # Errors
+/// The content cannot be read, or `take` fails.
+pub(super) async fn read(
+    cluster: &Cluster,
+    catalog: &ClusterCatalog,
+    catalogd: Option<&str>,
+    package: Option<&str>,
+    take: &mut dyn FnMut(Value) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let base = content_path(catalog, catalogd)?;
+    let Some(name) = package else {
+        return read_path(cluster, catalog, &format!("{base}/all"), package, take).await;
+    };
+    let of_package = query(&base, &[("schema", PACKAGE), ("name", name)]);
+    match read_path(cluster, catalog, &of_package, package, take).await {
+        Ok(()) => {}
+        // Upstream's catalogd has this address only if a feature is on.
+        Err(error) if is_unserved(&error) => {
+            return read_path(cluster, catalog, &format!("{base}/all"), package, take).await;
+        }
+        Err(error) => return Err(error),
+    }
+    // The other documents name the package in a field of their own.
+    let others = query(&base, &[("package", name)]);
+    read_path(cluster, catalog, &others, package, take).await
+}
+
+/// Returns the path of the documents with these fields.
+fn query(base: &str, fields: &[(&str, &str)]) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(fields);
+    format!("{base}/metas?{}", query.finish())
+}
+
+async fn read_path(
+    cluster: &Cluster,
+    catalog: &ClusterCatalog,
+    path: &str,
+    package: Option<&str>,
+    take: &mut dyn FnMut(Value) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let name = catalog.name_any();
+    let what = || format!("read the content of ClusterCatalog {name}");
+    let request = http::Request::get(path).body(Vec::new())?;
+    let reader = answer(what, cluster.client.request_stream(request)).await?;
+    let reader = std::pin::pin!(reader);
+    let read = documents(reader, package, take).await;
+    read.with_context(|| format!("cannot {}", what()))
 }
 
 /// Prints a document of a catalog. YAML documents begin with `---`.
@@ -135,7 +190,7 @@ fn is_served(catalog: &ClusterCatalog) -> bool {
         && conditions.any(|found| found.type_ == cluster_catalog::SERVING && found.status == condition::TRUE)
 }
 
-/// Returns the path at which the API server passes on the content of a catalog. `namespace` replaces the one in its address.
+/// Returns the path below which the API server passes on the content of a catalog. `namespace` replaces the one in its address.
 fn content_path(catalog: &ClusterCatalog, namespace: Option<&str>) -> anyhow::Result<String> {
     let status = catalog.status.as_ref();
     let urls = status.and_then(|status| status.urls.as_ref());
@@ -168,7 +223,7 @@ fn service_path(base: &str, namespace: Option<&str>) -> Option<String> {
             .split('/')
             .all(|segment| segment.is_empty() || is_dns1123_subdomain(segment));
     is_safe.then(|| {
-        format!("/api/v1/namespaces/{namespace}/services/{scheme}:{service}:{port}/proxy{path}/api/v1/all")
+        format!("/api/v1/namespaces/{namespace}/services/{scheme}:{service}:{port}/proxy{path}/api/v1")
     })
 }
 
@@ -196,7 +251,7 @@ async fn documents(
 /// Returns the package that a document is about. The document of the package itself has only a name.
 fn package_of(document: &Value) -> &str {
     let field = match document["schema"].as_str() {
-        Some("olm.package") => "name",
+        Some(PACKAGE) => "name",
         _ => "package",
     };
     document[field].as_str().unwrap_or_default()
@@ -219,18 +274,18 @@ struct Package {
 impl Packages {
     fn add(&mut self, document: &Value) {
         let schema = document["schema"].as_str().unwrap_or_default();
-        if !matches!(schema, "olm.package" | "olm.channel" | "olm.bundle") {
+        if !matches!(schema, PACKAGE | "olm.channel" | "olm.bundle") {
             return;
         }
         let package = self.0.entry(package_of(document).to_owned()).or_default();
         match schema {
-            "olm.package" => package.is_package = true,
+            PACKAGE => package.is_package = true,
             "olm.channel" => {
                 let name = document["name"].as_str().unwrap_or_default();
                 package.channels.insert(name.to_owned());
             }
             _ => {
-                let version = property(document, "olm.package")["version"].as_str();
+                let version = property(document, PACKAGE)["version"].as_str();
                 let version = version.and_then(|version| Version::parse(version).ok());
                 package.versions.extend(version);
                 if package.provider.is_empty() {

@@ -73,7 +73,7 @@ async fn a_content_that_is_cut_off_is_an_error() {
 
 #[test]
 fn the_address_of_a_catalog_is_one_of_a_service() {
-    let path = |service: &str| format!("/api/v1/namespaces/{service}/proxy/catalogs/demo/api/v1/all");
+    let path = |service: &str| format!("/api/v1/namespaces/{service}/proxy/catalogs/demo/api/v1");
     for (base, namespace, expected) in [
         (
             "https://catalogd-service.olm.svc/catalogs/demo",
@@ -99,6 +99,15 @@ fn the_address_of_a_catalog_is_one_of_a_service() {
     ] {
         assert_eq!(service_path(base, namespace), expected.map(path), "{base}");
     }
+}
+
+#[test]
+fn one_package_is_asked_for_by_its_name() {
+    assert_eq!(query("/a", &[("package", "etcd")]), "/a/metas?package=etcd");
+    assert_eq!(
+        query("/a", &[("schema", PACKAGE), ("name", "a&b=c")]),
+        "/a/metas?schema=olm.package&name=a%26b%3Dc"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,16 +7,18 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use olm_api::labels;
-use olm_api::plan_preview::{PERMISSIONS, PermissionChange, Rule};
-use olm_api::user_role::{KUBERNETES_AGGREGATE_PREFIX, is_api_label};
-use olm_api::v1::{OperatorGroup, OperatorGroupSpec};
 use serde_json::Value;
 
 use self::coverage::Coverage;
-use crate::object;
-use crate::step_kind::StepKind;
+use crate::labels;
+use crate::plan_preview::{PERMISSIONS, PermissionChange, Rule};
+use crate::user_role::{KUBERNETES_AGGREGATE_PREFIX, is_api_label};
+use crate::v1::{OperatorGroup, OperatorGroupSpec};
 
+/// Kinds that give rights.
+const CLUSTER_ROLE: &str = "ClusterRole";
+const CLUSTER_ROLE_BINDING: &str = "ClusterRoleBinding";
+const ROLE_BINDING: &str = "RoleBinding";
 /// Verbs on resources that are compared, of one side. A bundle of a whole platform has some hundreds.
 const COMPARED: usize = 5000;
 /// Target namespaces that are told one by one.
@@ -42,7 +44,7 @@ enum Place {
 /// Where the OperatorGroup has namespaced permissions of ClusterServiceVersions carried, beside the namespace of the plan
 /// (`docs/reference/lifecycle.md`, rights beyond the own namespace).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Targets {
+pub enum Targets {
     /// The whole cluster, with the right to see namespaces.
     All,
     /// These, which may be none.
@@ -53,7 +55,7 @@ pub(super) enum Targets {
 
 impl Targets {
     /// As these groups, of which a namespace with operators has one, select: what OLM found, else what they say.
-    pub(super) fn of(groups: &[Arc<OperatorGroup>], own: &str) -> Self {
+    pub fn of(groups: &[Arc<OperatorGroup>], own: &str) -> Self {
         let [group] = groups else {
             return Self::Unknown;
         };
@@ -152,7 +154,7 @@ impl Budget {
 
 /// What each subject gains and loses when `before` becomes `after`, and what cannot be said. Objects are as plans have them:
 /// bindings refer to Roles among them, or to others, whose rules are not known.
-pub(super) fn changes(
+pub fn changes(
     before: &[Value],
     after: &[Value],
     namespace: &str,
@@ -228,22 +230,20 @@ fn grants(objects: &[Value], namespace: &str, targets: &Targets) -> Option<Grant
     };
     let mut roles: BTreeMap<(&str, &str), &Value> = BTreeMap::new();
     for role in objects {
-        roles
-            .entry((object::kind(role), object::name(role)))
-            .or_insert(role);
+        roles.entry((kind(role), name(role))).or_insert(role);
     }
     for binding in objects {
-        let places = match StepKind::of(object::kind(binding)) {
-            Some(StepKind::ClusterRole) => {
+        let places = match kind(binding) {
+            CLUSTER_ROLE => {
                 for holder in aggregated_to(binding) {
                     let rules = rules_of(binding, &mut left)?;
                     grants.entry(holder).or_default().extend(rules);
                 }
                 continue;
             }
-            Some(StepKind::RoleBinding) if object::is_of_a_csv(binding) => targets.places(),
-            Some(StepKind::RoleBinding) => &[Place::Own],
-            Some(StepKind::ClusterRoleBinding) => &[Place::Cluster],
+            ROLE_BINDING if is_of_a_csv(binding) => targets.places(),
+            ROLE_BINDING => &[Place::Own],
+            CLUSTER_ROLE_BINDING => &[Place::Cluster],
             _ => continue,
         };
         let text = |pointer| {
@@ -252,16 +252,16 @@ fn grants(objects: &[Value], namespace: &str, targets: &Targets) -> Option<Grant
                 .and_then(Value::as_str)
                 .unwrap_or_default()
         };
-        let (kind, name) = (text("/roleRef/kind"), text("/roleRef/name"));
+        let (role_kind, role_name) = (text("/roleRef/kind"), text("/roleRef/name"));
         // What is read of a role costs, also where nobody gets it.
-        let mut rules = match roles.get(&(kind, name)) {
+        let mut rules = match roles.get(&(role_kind, role_name)) {
             Some(role) => rules_of(role, &mut left)?,
             None => vec![Rule {
-                role: format!("{kind} {name}"),
+                role: format!("{role_kind} {role_name}"),
                 ..Rule::default()
             }],
         };
-        if StepKind::of(object::kind(binding)) == Some(StepKind::RoleBinding) && places == [Place::Cluster] {
+        if kind(binding) == ROLE_BINDING && places == [Place::Cluster] {
             rules.extend(see_namespaces());
         }
         let subjects = binding.get("subjects").and_then(Value::as_array);
@@ -287,7 +287,7 @@ fn see_namespaces() -> impl Iterator<Item = Rule> {
 
 /// The roles that get the rules of a ClusterRole because its labels say so: everybody who has one of them gains.
 fn aggregated_to(role: &Value) -> impl Iterator<Item = Holder> {
-    object::metadata_entries(role, "labels").filter_map(|(key, value)| {
+    label_entries(role).filter_map(|(key, value)| {
         let subject = match key.strip_prefix(KUBERNETES_AGGREGATE_PREFIX) {
             Some(name) => format!("ClusterRole {name}"),
             None => is_api_label(key).then(|| format!("ClusterRoles with {key}"))?,
@@ -393,4 +393,35 @@ fn subject_text(subject: &Value, namespace: &str) -> String {
         elsewhere if !elsewhere.is_empty() && elsewhere != namespace => format!("{kind} {elsewhere}/{name}"),
         _ => format!("{kind} {name}"),
     }
+}
+
+fn kind(object: &Value) -> &str {
+    object.get("kind").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns the name of an object, or what the API server begins it with.
+fn name(object: &Value) -> &str {
+    let text = |field: &str| object.get("metadata")?.get(field)?.as_str();
+    let given = |text: &&str| !text.is_empty();
+    text("name")
+        .filter(given)
+        .or_else(|| text("generateName").filter(given))
+        .unwrap_or_default()
+}
+
+fn label_entries(object: &Value) -> impl Iterator<Item = (&str, &str)> {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    let labels = labels.into_iter().flatten();
+    labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+}
+
+/// Returns true if an object was made for a ClusterServiceVersion: its owner or its labels say so.
+fn is_of_a_csv(object: &Value) -> bool {
+    let owners = object
+        .pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array);
+    let mut owners = owners.into_iter().flatten();
+    owners.any(|owner| kind(owner) == labels::OWNER_KIND_CSV)
+        || label_entries(object)
+            .any(|(key, value)| key == labels::OWNER_KIND && value == labels::OWNER_KIND_CSV)
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use olm_api::plan_preview::Rule;
+use crate::plan_preview::Rule;
 
 /// What somebody may do. Rules have one verb on one resource each.
 #[derive(Debug)]

@@ -1,0 +1,357 @@
+//! `olmv1 plan`: shows what OLM would do with a ClusterExtension, existing or new. The choice, the objects and the checks are those of
+//! `operator-controller`. Nothing is written.
+
+mod changes;
+mod read;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{anyhow, bail};
+use kube::ResourceExt as _;
+use olm_api::extension_v1::{CatalogFilter, ClusterExtension, ClusterObjectSet, CollisionProtection};
+use olm_api::labels;
+use olm_fbc::schema::schemas;
+use operator_controller::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions};
+use operator_controller::apply::phase::Phase;
+use operator_controller::apply::revisions::{DesiredRevision, RevisionDecision, decide_revision};
+use operator_controller::cluster_extension::choose::{Choice, Chosen, active, choose};
+use operator_controller::render::{Bundle, Options, endpoints, render};
+use operator_controller::resolve::Catalog;
+use serde_json::Value;
+
+use self::text::{Plan, PlannedBundle, PlannedCatalog, sorted};
+use super::extensions;
+use crate::args::olmv1::{
+    InstallExtensionArgs, PlanExtensionArgs, UnsetArgs, UpdateExtensionArgs, WriteArgs,
+};
+use crate::args::shared::WaitArgs;
+use crate::cluster::Cluster;
+use crate::reader::{get_cluster, has_namespace, is_forbidden};
+use crate::terminal::plain;
+use crate::{Verdict, printer};
+
+/// Longest name of an extension for which OLM makes revisions.
+const LONGEST_NAME: usize = 58;
+
+/// Prints the plan.
+///
+/// # Errors
+/// The extension, its catalogs or its revisions cannot be read, or the flags do not fit it.
+pub(super) async fn run(args: &PlanExtensionArgs) -> anyhow::Result<Verdict> {
+    let cluster = Cluster::connect(&args.connection).await?;
+    let catalogd = args.catalogd_namespace.as_deref();
+    let catalogs = async |filter: &CatalogFilter| read::catalogs(&cluster, filter, catalogd).await;
+    let plan = Box::pin(plan(&cluster, args, &catalogs, &read::bundle)).await?;
+    match args.output {
+        Some(format) => printer::document(&plan, format)?,
+        None => printer::data(&plan.text())?,
+    }
+    Ok(Verdict::when(plan.problems.is_empty()))
+}
+
+/// Returns the plan. `catalogs` reads the catalogs with the wanted package, and `pull` the bundle in an image.
+///
+/// # Errors
+/// As [`run`].
+async fn plan(
+    cluster: &Cluster,
+    args: &PlanExtensionArgs,
+    catalogs: &impl AsyncFn(&CatalogFilter) -> anyhow::Result<Vec<Catalog>>,
+    pull: &impl AsyncFn(&str) -> Result<Bundle, String>,
+) -> anyhow::Result<Plan> {
+    let extension = wanted(cluster, args).await?;
+    let filter = extension.spec.source.catalog.clone().unwrap_or_default();
+    let revisions = read::revisions(cluster, &extension).await?;
+    let active = active(&extension, &revisions);
+    // OLM without revisions tells the installed bundle in the status only.
+    let told = of_status(&extension).filter(|_| revisions.is_empty());
+    let rollout = active.rollout(&filter);
+    let is_rollout = rollout.is_some();
+    let choice = match rollout {
+        Some(rollout) => rollout,
+        None => {
+            let catalogs = catalogs(&filter).await?;
+            let openshift = read::openshift(cluster).await;
+            match &told {
+                Some(told) => choose(Some(told.clone()), None, &filter, openshift.as_ref(), &catalogs),
+                None => active.choose(&filter, openshift.as_ref(), &catalogs),
+            }
+        }
+    };
+    let installed = active.installed.map(|set| Chosen::of_revision(set)).or(told);
+    let mut plan = Plan {
+        extension: extension.name_any(),
+        namespace: extension.spec.namespace.clone(),
+        package: filter.package_name.clone(),
+        installed: installed.as_ref().map(PlannedBundle::from),
+        is_rollout,
+        ..Plan::default()
+    };
+    add_choice(&mut plan, &choice);
+    add_obstacles(&mut plan, cluster, &extension).await?;
+    let Ok(chosen) = &choice.bundle else {
+        return Ok(plan);
+    };
+    let unread = match chosen.image.as_str() {
+        "" => "its image is not known here".to_owned(),
+        image => match pull(image).await {
+            Ok(bundle) => {
+                let current = active.installed.or(active.rolling_out.last().copied());
+                let wanted = Wanted {
+                    extension: &extension,
+                    chosen,
+                    bundle: &bundle,
+                    is_installed: installed.is_some(),
+                };
+                add_changes(&mut plan, cluster, &wanted, current.map(|set| &**set)).await;
+                return Ok(plan);
+            }
+            Err(error) => format!("its image {image} cannot be read from here: {error}"),
+        },
+    };
+    plan.notes.push(format!(
+        "the changes by {} are unknown, because {unread}",
+        chosen.name
+    ));
+    Ok(plan)
+}
+
+/// Returns the extension with the fields of the flags.
+async fn wanted(cluster: &Cluster, args: &PlanExtensionArgs) -> anyhow::Result<ClusterExtension> {
+    let write = WriteArgs {
+        dry_run: None,
+        output: None,
+        connection: args.connection.clone(),
+    };
+    let name = plain(&args.name);
+    let Some(mut extension) = get_cluster::<ClusterExtension>(&cluster.client, &args.name).await? else {
+        let package_name = args.package_name.clone().ok_or_else(|| {
+            anyhow!("the cluster has no ClusterExtension {name}; to plan a new one, use --package-name")
+        })?;
+        return extensions::new(&InstallExtensionArgs {
+            name: args.name.clone(),
+            package_name,
+            fields: args.fields.clone(),
+            service_account: "default".to_owned(),
+            cleanup_timeout: Duration::ZERO,
+            wait: WaitArgs::default(),
+            write,
+        });
+    };
+    let catalog = extension.spec.source.catalog.as_ref();
+    let package = catalog
+        .map(|catalog| catalog.package_name.as_str())
+        .unwrap_or_default();
+    let namespace = extension.spec.namespace.as_str();
+    for (flag, given, fixed) in [
+        ("--package-name", &args.package_name, package),
+        ("--namespace", &args.connection.namespace, namespace),
+    ] {
+        if given
+            .as_deref()
+            .is_some_and(|given| !given.is_empty() && given != fixed)
+        {
+            bail!(
+                "ClusterExtension {name} exists with {flag} {}, which cannot be changed; omit the flag, or plan another name",
+                plain(fixed)
+            );
+        }
+    }
+    let update = UpdateExtensionArgs {
+        name: args.name.clone(),
+        fields: args.fields.clone(),
+        unset: UnsetArgs { ignore_unset: true },
+        wait: WaitArgs::default(),
+        write,
+    };
+    extensions::change(&mut extension, &update)?;
+    Ok(extension)
+}
+
+/// Returns the bundle that the status names as installed.
+fn of_status(extension: &ClusterExtension) -> Option<Chosen> {
+    let install = extension.status.as_ref()?.install.as_ref()?;
+    let catalog = extension.spec.source.catalog.as_ref()?;
+    Some(Chosen {
+        name: install.bundle.name.clone(),
+        version: install.bundle.version.clone(),
+        image: String::new(),
+        package: catalog.package_name.clone(),
+    })
+}
+
+/// Adds the chosen bundle and the other candidates, or why there is none.
+fn add_choice(plan: &mut Plan, choice: &Choice) {
+    let chosen = choice.bundle.as_ref().ok();
+    plan.candidates = sorted(&choice.candidates, chosen);
+    plan.unused_catalogs = choice.unused_catalogs.iter().map(PlannedCatalog::from).collect();
+    match &choice.bundle {
+        Ok(chosen) => {
+            let mut candidates = plan.candidates.iter();
+            let candidate = candidates.find(|candidate| candidate.is_chosen);
+            plan.chosen = Some(PlannedBundle {
+                catalog: candidate.map(|found| found.catalog.clone()).unwrap_or_default(),
+                ..PlannedBundle::from(chosen)
+            });
+        }
+        Err(error) => plan.problems.push(error.to_string()),
+    }
+    for entry in choice.deprecations.iter().flatten() {
+        let reference = &entry.reference;
+        let is_chosen = chosen.is_some_and(|chosen| chosen.name == reference.name);
+        let what = match reference.schema.as_str() {
+            schemas::PACKAGE => "the package",
+            schemas::BUNDLE if is_chosen => reference.name.as_str(),
+            _ => continue,
+        };
+        plan.notes
+            .push(format!("{what} is deprecated: {}", entry.message));
+    }
+}
+
+/// Adds what stops OLM whatever it chooses.
+async fn add_obstacles(
+    plan: &mut Plan,
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+) -> anyhow::Result<()> {
+    let name = extension.name_any();
+    if name.len() > LONGEST_NAME {
+        let text = format!("the name of the ClusterExtension has more than {LONGEST_NAME} characters");
+        plan.problems.push(text);
+    }
+    if extension.metadata.deletion_timestamp.is_some() {
+        plan.problems
+            .push("the ClusterExtension is being deleted".to_owned());
+    }
+    let namespace = &extension.spec.namespace;
+    match has_namespace(&cluster.client, namespace).await {
+        Ok(true) => {}
+        Ok(false) => plan.problems.push(format!(
+            "namespace {namespace} does not exist; create it with `kubectl create namespace`"
+        )),
+        Err(error) if is_forbidden(&error) => plan.notes.push(format!("{error:#}")),
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+/// What OLM would install.
+struct Wanted<'a> {
+    extension: &'a ClusterExtension,
+    chosen: &'a Chosen,
+    bundle: &'a Bundle,
+    /// True if another or the same version is installed.
+    is_installed: bool,
+}
+
+/// Adds the changes of the objects, or why OLM refuses the bundle.
+async fn add_changes(
+    plan: &mut Plan,
+    cluster: &Cluster,
+    wanted: &Wanted<'_>,
+    current: Option<&ClusterObjectSet>,
+) {
+    let namespace = wanted.extension.spec.namespace.as_str();
+    let endpoints = endpoints(wanted.bundle, namespace);
+    let certificates = read::certificates(cluster, &endpoints).await;
+    let options = Options {
+        namespace,
+        config: wanted.extension.spec.inline_config(),
+        certificates: &certificates,
+    };
+    let phases = match wanted.phases(&options) {
+        Ok(phases) => phases,
+        Err(error) => return plan.problems.push(wanted.refusal(&error)),
+    };
+    add_definitions(plan, cluster, wanted, &phases).await;
+    let old = match current {
+        Some(set) => read::objects(cluster, set).await.map_err(|error| {
+            format!(
+                "the objects of ClusterObjectSet {} are unknown: {error:#}",
+                set.name_any()
+            )
+        }),
+        None if wanted.is_installed => Err("OLM has no ClusterObjectSet of the installed bundle".to_owned()),
+        None => Ok(Vec::new()),
+    };
+    let (old, against) = match old {
+        Ok(old) => (old, current.map(|set| set.name_any())),
+        Err(unknown) => {
+            plan.notes
+                .push(format!("{unknown}; the changes are those of a new installation"));
+            (Vec::new(), None)
+        }
+    };
+    let new: Vec<Value> = phases.into_iter().flat_map(|phase| phase.objects).collect();
+    let (changes, unknown) = changes::compare(&old, &new, namespace, &endpoints);
+    plan.changes = Some(changes::Changes { against, ..changes });
+    plan.notes.extend(unknown);
+}
+
+impl Wanted<'_> {
+    /// Returns the objects of the bundle as a revision has them.
+    fn phases(&self, options: &Options<'_>) -> Result<Vec<Phase>, String> {
+        let name = self.extension.name_any();
+        let annotations = [
+            (labels::EXTENSION_BUNDLE_VERSION, &self.chosen.version),
+            (labels::EXTENSION_PACKAGE_NAME, &self.chosen.package),
+        ];
+        let desired = DesiredRevision {
+            extension: &name,
+            extension_uid: self.extension.metadata.uid.as_deref().unwrap_or_default(),
+            annotations: annotations
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value.clone()))
+                .collect::<BTreeMap<String, String>>(),
+            objects: render(self.bundle, options).map_err(|error| error.to_string())?,
+            protection: CollisionProtection::Prevent,
+            progress_deadline_minutes: None,
+            system_namespace: "",
+            has_secrets: true,
+        };
+        Ok(match decide_revision(&[], &desired)? {
+            RevisionDecision::New { phases, .. } => phases,
+            RevisionDecision::Unchanged { .. } => Vec::new(),
+        })
+    }
+
+    /// Returns an error as OLM would report it.
+    fn refusal(&self, error: &str) -> String {
+        let Chosen { name, version, .. } = self.chosen;
+        format!("error for resolved bundle {name:?} with version {version:?}: {error}")
+    }
+}
+
+/// Adds what OLM has against the definitions of a bundle.
+async fn add_definitions(plan: &mut Plan, cluster: &Cluster, wanted: &Wanted<'_>, phases: &[Phase]) {
+    let own = wanted.extension.name_any();
+    let mut upgrades: Vec<CrdUpgrade<'_>> = Vec::new();
+    for new in definitions(phases) {
+        let name = new["metadata"]["name"].as_str().unwrap_or_default();
+        let old = match read::definition(cluster, name).await {
+            Ok(Some(old)) => old,
+            Ok(None) => continue,
+            Err(error) => {
+                plan.notes
+                    .push(format!("{error:#}; whether its change is safe is unknown"));
+                continue;
+            }
+        };
+        if old["metadata"]["labels"][labels::EXTENSION_OWNER_NAME] != own.as_str() {
+            plan.problems.push(format!(
+                "CustomResourceDefinition {name} exists already and is not of this ClusterExtension, so OLM would report a collision"
+            ));
+        }
+        upgrades.push(CrdUpgrade { old, new });
+    }
+    if wanted.extension.spec.checks_crd_upgrades()
+        && let Err(error) = check_upgrades(&upgrades)
+    {
+        plan.problems.push(wanted.refusal(&error));
+    }
+}

@@ -1,0 +1,272 @@
+//! Compares the objects of a bundle with those of a revision. Values are compared, and only the names of fields are told. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use olm_api::labels;
+use olm_api::plan_preview::{ObjectChange, PermissionChange, PlanPreview, Verb};
+use olm_api::rights::{self, Targets};
+use operator_controller::apply::object::ObjectId;
+use operator_controller::render::Endpoint;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::preview;
+use crate::terminal::plain;
+
+/// Number of names in the path of a field.
+const DEPTH: usize = 3;
+/// Kinds that give rights.
+const RBAC: [&str; 4] = ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"];
+/// Pod templates of a workload have their containers here.
+const CONTAINERS: [&str; 2] = [
+    "/spec/template/spec/initContainers",
+    "/spec/template/spec/containers",
+];
+
+static NULL: Value = Value::Null;
+
+/// What a new revision changes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Changes {
+    /// The ClusterObjectSet that the bundle is compared with; `None` if nothing is installed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub against: Option<String>,
+    /// Objects that are created, changed or deleted.
+    pub objects: Vec<ObjectChange>,
+    /// Rules that accounts gain or lose.
+    pub permissions: Vec<PermissionChange>,
+    /// Images of containers that change.
+    pub images: Vec<ImageChange>,
+}
+
+/// A container whose image changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ImageChange {
+    /// Kind of the workload.
+    pub kind: String,
+    /// Name of the workload.
+    pub name: String,
+    /// Name of the container.
+    pub container: String,
+    /// Image in the revision; empty for a new container.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub from: String,
+    /// Image in the bundle; empty if the container is removed.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub to: String,
+}
+
+impl Changes {
+    /// Returns a line for each change: what is lost first. Roles and bindings are left out. They have another name in each version,
+    /// and the permissions say what they give.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let is_told = |change: &&ObjectChange| !RBAC.contains(&change.kind.as_str());
+        let preview = PlanPreview {
+            objects: self.objects.iter().filter(is_told).cloned().collect(),
+            permissions: self.permissions.clone(),
+            ..PlanPreview::default()
+        };
+        let mut lines = preview::changes(&preview);
+        lines.extend(self.images.iter().map(ImageChange::line));
+        lines
+    }
+}
+
+impl ImageChange {
+    fn line(&self) -> String {
+        let [kind, name, container] =
+            [&self.kind, &self.name, &self.container].map(|text| preview::name(text));
+        let container = format!("{kind} {name}, container {container}");
+        let [from, to] = [&self.from, &self.to].map(|image| preview::name(&plain(image)));
+        match (self.from.is_empty(), self.to.is_empty()) {
+            (true, _) => format!("+ image {to} ({container})"),
+            (false, true) => format!("- image {from} ({container})"),
+            (false, false) => format!("~ image {from} to {to} ({container})"),
+        }
+    }
+}
+
+/// Compares the objects of a revision with those of a bundle that is installed in `namespace`. Contents of certificates, which OLM
+/// issues for the `endpoints`, do not count, nor does the version that each object has as an annotation. Also returns what is unknown.
+pub(super) fn compare(
+    old: &[Value],
+    new: &[Value],
+    namespace: &str,
+    endpoints: &[Endpoint],
+) -> (Changes, Vec<String>) {
+    let (permissions, unknown) = permissions(old, new, namespace);
+    let changes = Changes {
+        against: None,
+        objects: objects(old, new, endpoints),
+        permissions,
+        images: images(old, new),
+    };
+    (changes, unknown)
+}
+
+/// Returns the identity of an object. An object in another version of its API is the same.
+fn identity(object: &Value) -> ObjectId {
+    ObjectId {
+        version: String::new(),
+        ..ObjectId::of(object)
+    }
+}
+
+fn objects(old: &[Value], new: &[Value], endpoints: &[Endpoint]) -> Vec<ObjectChange> {
+    let by_id = |objects: &[Value]| -> BTreeMap<ObjectId, Value> {
+        let objects = objects.iter();
+        objects
+            .map(|object| (identity(object), comparable(object, endpoints)))
+            .collect()
+    };
+    let (old, new) = (by_id(old), by_id(new));
+    let ids: BTreeSet<&ObjectId> = old.keys().chain(new.keys()).collect();
+    let change = |id: &ObjectId| {
+        let (verb, fields) = match (old.get(id), new.get(id)) {
+            (Some(old), Some(new)) => {
+                let mut fields = BTreeSet::new();
+                add_fields(old, new, &mut Vec::new(), &mut fields);
+                if fields.is_empty() {
+                    return None;
+                }
+                (Verb::Change, fields)
+            }
+            (Some(_), None) => (Verb::Delete, BTreeSet::new()),
+            (None, _) => (Verb::Create, BTreeSet::new()),
+        };
+        Some(ObjectChange {
+            verb,
+            kind: id.kind.clone(),
+            name: id.name.clone(),
+            namespace: id.namespace.clone(),
+            fields: fields.into_iter().collect(),
+            ..ObjectChange::default()
+        })
+    };
+    ids.into_iter().filter_map(change).collect()
+}
+
+/// Returns an object without what differs in each revision.
+fn comparable(object: &Value, endpoints: &[Endpoint]) -> Value {
+    let mut object = object.clone();
+    for (pointer, key) in [
+        ("/metadata/annotations", labels::EXTENSION_BUNDLE_VERSION),
+        ("/spec/template/metadata/annotations", labels::CA_HASH),
+    ] {
+        if let Some(annotations) = object.pointer_mut(pointer).and_then(Value::as_object_mut) {
+            annotations.remove(key);
+        }
+    }
+    let id = ObjectId::of(&object);
+    let is_certificate = |endpoint: &Endpoint| {
+        id.kind == "Secret" && id.name == endpoint.secret && id.namespace == endpoint.namespace
+    };
+    if endpoints.iter().any(is_certificate)
+        && let Some(fields) = object.as_object_mut()
+    {
+        fields.remove("data");
+    }
+    let webhooks = object.get_mut("webhooks").and_then(Value::as_array_mut);
+    for webhook in webhooks.into_iter().flatten() {
+        remove_ca(webhook.get_mut("clientConfig"));
+    }
+    remove_ca(object.pointer_mut("/spec/conversion/webhook/clientConfig"));
+    object
+}
+
+fn remove_ca(client_config: Option<&mut Value>) {
+    if let Some(config) = client_config.and_then(Value::as_object_mut) {
+        config.remove("caBundle");
+    }
+}
+
+/// Adds the paths of the fields that differ.
+fn add_fields<'a>(old: &'a Value, new: &'a Value, path: &mut Vec<&'a str>, fields: &mut BTreeSet<String>) {
+    if old == new {
+        return;
+    }
+    match (old, new) {
+        (Value::Object(before), Value::Object(after)) if path.len() < DEPTH => {
+            let names: BTreeSet<&'a String> = before.keys().chain(after.keys()).collect();
+            for name in names {
+                path.push(name.as_str());
+                let (old, new) = (before.get(name), after.get(name));
+                add_fields(old.unwrap_or(&NULL), new.unwrap_or(&NULL), path, fields);
+                path.pop();
+            }
+        }
+        _ => {
+            fields.insert(path.join("."));
+        }
+    }
+}
+
+/// Returns what accounts gain and lose, in the whole cluster and in each namespace with Roles.
+fn permissions(old: &[Value], new: &[Value], own: &str) -> (Vec<PermissionChange>, Vec<String>) {
+    let is_rbac = |object: &&Value| RBAC.contains(&object["kind"].as_str().unwrap_or_default());
+    let place = |object: &Value| {
+        object["metadata"]["namespace"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let rbac = || old.iter().chain(new).filter(is_rbac);
+    let mut places: BTreeSet<String> = rbac().map(place).filter(|place| !place.is_empty()).collect();
+    places.insert(own.to_owned());
+    let (mut changes, mut unknown) = (Vec::new(), Vec::new());
+    for namespace in &places {
+        let of = |objects: &[Value]| -> Vec<Value> {
+            let found = objects.iter().filter(is_rbac).filter(|object| {
+                let place = place(object);
+                place.is_empty() || place == *namespace
+            });
+            found.cloned().collect()
+        };
+        let targets = Targets::Named(Vec::new());
+        let (found, trouble) = rights::changes(&of(old), &of(new), namespace, &targets);
+        // What holds in the whole cluster is told once.
+        let is_told = |change: &PermissionChange| namespace == own || !change.namespace.is_empty();
+        changes.extend(found.into_iter().filter(is_told));
+        unknown.extend(trouble);
+    }
+    unknown.dedup();
+    (changes, unknown)
+}
+
+/// Kind and name of a workload, and name of a container.
+type Container<'a> = (String, String, &'a str);
+
+fn images(old: &[Value], new: &[Value]) -> Vec<ImageChange> {
+    let (old, new) = (images_of(old), images_of(new));
+    let containers: BTreeSet<&Container<'_>> = old.keys().chain(new.keys()).collect();
+    let change = |container: &Container<'_>| {
+        let [from, to] = [&old, &new].map(|images| images.get(container).copied().unwrap_or_default());
+        let (kind, name, container) = container;
+        (from != to).then(|| ImageChange {
+            kind: kind.clone(),
+            name: name.clone(),
+            container: (*container).to_owned(),
+            from: from.to_owned(),
+            to: to.to_owned(),
+        })
+    };
+    containers.into_iter().filter_map(change).collect()
+}
+
+/// Returns the image of each container.
+fn images_of(objects: &[Value]) -> BTreeMap<Container<'_>, &str> {
+    let mut images = BTreeMap::new();
+    for object in objects {
+        let ObjectId { kind, name, .. } = ObjectId::of(object);
+        for pointer in CONTAINERS {
+            let containers = object.pointer(pointer).and_then(Value::as_array);
+            for container in containers.into_iter().flatten() {
+                let text = |field: &str| container[field].as_str().unwrap_or_default();
+                images.insert((kind.clone(), name.clone(), text("name")), text("image"));
+            }
+        }
+    }
+    images
+}

@@ -1,0 +1,227 @@
+//! Reads what a plan needs: catalogs, revisions with their objects, definitions, and bundle images.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use go_compat::quote;
+use go_compat::semver::Version;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, ResourceExt as _};
+use olm_api::extension_v1::{CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet};
+use olm_api::labels;
+use olm_api::names::is_dns1123_subdomain;
+use olm_fbc::schema::Blob;
+use olm_oci::{AuthPlaces, ContainerTools, Credentials, Puller, Reference, RegistryConfig};
+use operator_controller::apply::packing::unpack;
+use operator_controller::bundle_images;
+use operator_controller::catalog_content::{never_had_content, served};
+use operator_controller::render::{Bundle, CertificateProvider, Endpoint};
+use operator_controller::resolve::{Catalog, PackageContent, PackageResult, selects};
+use serde_json::Value;
+
+use super::super::search;
+use crate::cluster::Cluster;
+use crate::reader::{answer, api, is_unserved, list_cluster};
+
+/// Maximum time to pull a bundle image.
+const PULL_TIME: Duration = Duration::from_secs(120);
+
+/// Data of a Secret by key.
+type Data = BTreeMap<String, Vec<u8>>;
+
+/// Returns all ClusterCatalogs with the wanted package. `catalogd` replaces the namespace of their server.
+///
+/// # Errors
+/// The catalogs cannot be listed, or the content of a selected one cannot be read.
+pub(super) async fn catalogs(
+    cluster: &Cluster,
+    filter: &CatalogFilter,
+    catalogd: Option<&str>,
+) -> anyhow::Result<Vec<Catalog>> {
+    let mut found = Vec::new();
+    for catalog in list_cluster::<ClusterCatalog>(&cluster.client, "").await? {
+        let labels = catalog.labels().clone();
+        let is_switched_off = catalog.spec.is_switched_off();
+        let is_used = !is_switched_off && selects(filter.selector.as_ref(), &labels).unwrap_or(false);
+        let package = match is_used {
+            true => package(cluster, &catalog, &filter.package_name, catalogd).await?,
+            false => PackageResult::Absent,
+        };
+        found.push(Catalog {
+            name: catalog.name_any(),
+            labels,
+            priority: catalog.spec.priority.unwrap_or_default(),
+            is_switched_off,
+            package,
+        });
+    }
+    Ok(found)
+}
+
+async fn package(
+    cluster: &Cluster,
+    catalog: &ClusterCatalog,
+    package: &str,
+    catalogd: Option<&str>,
+) -> anyhow::Result<PackageResult> {
+    if served(catalog).is_none() {
+        return Ok(match never_had_content(catalog) {
+            true => PackageResult::Absent,
+            false => {
+                let name = catalog.name_any();
+                PackageResult::Unreadable(format!("catalog {} is not being served", quote(&name)))
+            }
+        });
+    }
+    let mut blobs = Vec::new();
+    let mut take = |document: Value| {
+        blobs.push(Blob::from_value(document)?);
+        anyhow::Ok(())
+    };
+    search::read(cluster, catalog, catalogd, Some(package), &mut take).await?;
+    let content = PackageContent::from_blobs(blobs);
+    Ok(content.map_or(PackageResult::Absent, |content| {
+        PackageResult::Found(Arc::new(content))
+    }))
+}
+
+/// Returns the revisions of an extension; none if it does not exist, or if its OLM has no revisions.
+///
+/// # Errors
+/// The list request fails.
+pub(super) async fn revisions(
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+) -> anyhow::Result<Vec<Arc<ClusterObjectSet>>> {
+    if extension.uid().is_none() {
+        return Ok(Vec::new());
+    }
+    let selector = format!("{}={}", labels::EXTENSION_OWNER_NAME, extension.name_any());
+    match list_cluster::<ClusterObjectSet>(&cluster.client, &selector).await {
+        Ok(sets) => Ok(sets.into_iter().map(Arc::new).collect()),
+        Err(error) if is_unserved(&error) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the objects of a revision, most of which are in Secrets.
+///
+/// # Errors
+/// A Secret cannot be read, or does not have the object.
+pub(super) async fn objects(cluster: &Cluster, set: &ClusterObjectSet) -> anyhow::Result<Vec<Value>> {
+    let mut secrets: BTreeMap<(String, String), Data> = BTreeMap::new();
+    let mut objects = Vec::new();
+    for object in set.spec.phases.iter().flat_map(|phase| &phase.objects) {
+        if let Some(inline) = &object.object {
+            objects.push(inline.clone());
+            continue;
+        }
+        let Some(reference) = &object.reference else {
+            continue;
+        };
+        let place = (
+            reference.namespace.clone().unwrap_or_default(),
+            reference.name.clone(),
+        );
+        if !secrets.contains_key(&place) {
+            let data = secret(cluster, &place.0, &place.1).await?;
+            secrets.insert(place.clone(), data);
+        }
+        let title = format!("{}/{}", place.0, place.1);
+        let data = secrets.get(&place).and_then(|data| data.get(&reference.key));
+        let data = data.ok_or_else(|| anyhow!("Secret {title} has no key {:?}", reference.key))?;
+        objects.push(unpack(data, &reference.key, &title).map_err(|error| anyhow!(error))?);
+    }
+    Ok(objects)
+}
+
+async fn secret(cluster: &Cluster, namespace: &str, name: &str) -> anyhow::Result<Data> {
+    if !is_dns1123_subdomain(name) {
+        bail!("{name:?} is no name of a Secret");
+    }
+    let api: Api<Secret> = api(&cluster.client, Some(namespace));
+    let found = answer(|| format!("read Secret {namespace}/{name}"), api.get_opt(name)).await?;
+    let data = found
+        .with_context(|| format!("Secret {namespace}/{name} does not exist"))?
+        .data;
+    let data = data.unwrap_or_default().into_iter();
+    Ok(data.map(|(key, value)| (key, value.0)).collect())
+}
+
+/// Returns the version of OpenShift that the cluster runs; `None` elsewhere, or if it cannot be read.
+pub(super) async fn openshift(cluster: &Cluster) -> Option<Version> {
+    let kind = GroupVersionKind::gvk("config.openshift.io", "v1", "ClusterVersion");
+    let api: Api<DynamicObject> = Api::all_with(cluster.client.clone(), &ApiResource::from_gvk(&kind));
+    let found = answer(
+        || "read ClusterVersion version".to_owned(),
+        api.get_opt("version"),
+    );
+    let found = found.await.ok()??;
+    Version::parse(found.data["status"]["desired"]["version"].as_str()?).ok()
+}
+
+/// Returns the issuer of certificates that OLM would use for the webhooks of a bundle.
+pub(super) async fn certificates(cluster: &Cluster, endpoints: &[Endpoint]) -> CertificateProvider {
+    if !endpoints.is_empty() {
+        for (version, kind, provider) in [
+            (
+                "cert-manager.io/v1",
+                "Certificate",
+                CertificateProvider::CertManager,
+            ),
+            (
+                "config.openshift.io/v1",
+                "ClusterVersion",
+                CertificateProvider::OpenshiftServiceCa,
+            ),
+        ] {
+            let what = || format!("read the kinds of {version}");
+            let listed = answer(what, cluster.client.list_api_group_resources(version)).await;
+            let has_kind = listed.is_ok_and(|listed| listed.resources.iter().any(|found| found.kind == kind));
+            if has_kind {
+                return provider;
+            }
+        }
+    }
+    CertificateProvider::without_content(endpoints)
+}
+
+/// Returns a CustomResourceDefinition of the cluster.
+///
+/// # Errors
+/// The request fails.
+pub(super) async fn definition(cluster: &Cluster, name: &str) -> anyhow::Result<Option<Value>> {
+    if !is_dns1123_subdomain(name) {
+        return Ok(None);
+    }
+    let kind = ApiResource::erase::<CustomResourceDefinition>(&());
+    let api: Api<DynamicObject> = Api::all_with(cluster.client.clone(), &kind);
+    let what = || format!("read CustomResourceDefinition {name}");
+    let found = answer(what, api.get_opt(name)).await?;
+    Ok(found.map(serde_json::to_value).transpose()?)
+}
+
+/// Pulls a bundle with the user's credentials.
+///
+/// # Errors
+/// The image cannot be pulled from here, or is no bundle.
+pub(super) async fn bundle(image: &str) -> Result<Bundle, String> {
+    let pulled = tokio::time::timeout(PULL_TIME, Box::pin(pull(image))).await;
+    pulled.unwrap_or_else(|_| Err(format!("no answer within {} s", PULL_TIME.as_secs())))
+}
+
+async fn pull(image: &str) -> Result<Bundle, String> {
+    let reference: Reference = image.parse().map_err(|error| format!("{error}"))?;
+    let config = RegistryConfig::default().with_tools(ContainerTools::of_environment());
+    let hosts = config.hosts(&reference).map_err(|error| error.to_string())?;
+    let credentials = Credentials::of_user_for(&hosts, &AuthPlaces::of_environment(), &config);
+    let credentials = credentials.map_err(|error| error.to_string())?;
+    let puller = Puller::new(config);
+    let content = puller.content(&reference, &credentials, bundle_images::VIEW);
+    let content = content.await.map_err(|error| error.to_string())?;
+    bundle_images::read(&content).map_err(|error| error.to_string())
+}
