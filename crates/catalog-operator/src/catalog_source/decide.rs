@@ -28,6 +28,7 @@ use super::observed::Observed;
 use super::pod::{accept_any_content, build_config_map_pod, build_pod, is_of_config_map};
 use super::pod_state::{self, End};
 use super::source::Source;
+use super::triggers;
 use super::update::{self, Step};
 use crate::object;
 use crate::stores::config_maps::ConfigMapState;
@@ -543,7 +544,9 @@ fn ownership(live: &ObjectMeta, wanted: &ObjectMeta) -> Owner {
     let Some(us) = wanted.owner_references.iter().flatten().next() else {
         return Owner::Others;
     };
-    if owners().any(|owner| owner.uid == us.uid) {
+    // A webhook may remove the owners of all that is created. Then the labels tell.
+    let is_stripped = owners().next().is_none() && has_labels(live, wanted);
+    if is_stripped || owners().any(|owner| owner.uid == us.uid) {
         Owner::Us
     } else if owners().any(|owner| owner.kind == us.kind && owner.name == us.name) {
         Owner::Namesake
@@ -552,8 +555,15 @@ fn ownership(live: &ObjectMeta, wanted: &ObjectMeta) -> Owner {
     }
 }
 
+/// True for a pod of this CatalogSource: it is an owner, or a webhook removed the owners, and the labels name it.
+pub(crate) fn is_pod_of(pod: &Pod, source: &CatalogSource) -> bool {
+    let meta = &pod.metadata;
+    let is_stripped = || triggers::named_by_labels(meta).is_some_and(|named| named == name(source));
+    is_owned_by(meta, source.metadata.uid.as_deref()) || is_stripped()
+}
+
 /// True when one of the object's owners has this uid.
-pub(crate) fn is_owned_by(meta: &ObjectMeta, uid: Option<&str>) -> bool {
+fn is_owned_by(meta: &ObjectMeta, uid: Option<&str>) -> bool {
     object::has_owner(meta.owner_references.iter().flatten(), uid)
 }
 
