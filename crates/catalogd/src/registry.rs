@@ -134,6 +134,7 @@ mod tests {
         assert_eq!(certificates(None).unwrap(), [""; 0].map(PathBuf::from));
         assert!(certificates(Some(&path.join("gone"))).is_err());
     }
+
     /// A registry that does not exist: upstream's users look for the text, and ours for the way out.
     #[tokio::test]
     async fn errors_of_pulls_name_the_way_out() {

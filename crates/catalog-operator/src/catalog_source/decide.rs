@@ -160,10 +160,7 @@ impl Draft {
         let meta = &source.metadata;
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let target = Target::of::<CatalogSource>(namespace, &name(source));
-        let guard = Guard {
-            uid: meta.uid.clone(),
-            resource_version: meta.resource_version.clone(),
-        };
+        let guard = Guard::of(meta);
         let patch = Action::patch(target, json!({"spec": {"image": image}}), guard);
         self.actions.push((Purpose::Image, patch));
     }
@@ -199,12 +196,9 @@ impl Draft {
             observed.service_account.as_deref(),
             Exists::Keep,
             |live, wanted| {
-                let guard = Guard {
-                    uid: live.metadata.uid.clone(),
-                    // The list of pull secrets is written as a whole, so concurrent changes by others must
-                    // not be lost.
-                    resource_version: live.metadata.resource_version.clone(),
-                };
+                // The list of pull secrets is written as a whole, so concurrent changes by others must not be
+                // lost.
+                let guard = Guard::of(&live.metadata);
                 account::mend(live, wanted).map(|patch| Action::patch(target_of(wanted), patch, guard))
             },
         );
