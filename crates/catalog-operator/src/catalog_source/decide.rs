@@ -538,8 +538,10 @@ fn ownership(live: &ObjectMeta, wanted: &ObjectMeta) -> Owner {
     let Some(us) = wanted.owner_references.iter().flatten().next() else {
         return Owner::Others;
     };
-    // A webhook may remove the owners of all that is created. Then the labels tell.
-    let is_stripped = owners().next().is_none() && has_labels(live, wanted);
+    // A webhook may remove the owners of all that is created. Then the labels tell, if there are more than
+    // OLM's mark, which objects of bundles have, too.
+    let has_own_labels = wanted.labels.as_ref().is_some_and(|labels| labels.len() > 1);
+    let is_stripped = owners().next().is_none() && has_own_labels && has_labels(live, wanted);
     if is_stripped || owners().any(|owner| owner.uid == us.uid) {
         Owner::Us
     } else if owners().any(|owner| owner.kind == us.kind && owner.name == us.name) {
