@@ -351,6 +351,9 @@ impl Operator<'_> {
         let succeeded = self.installed.filter(has_succeeded);
         match state {
             State::Installing => succeeded,
+            State::Failed => succeeded
+                .or_else(|| self.former())
+                .or(self.installed.filter(|csv| has_succeeded_once(csv))),
             _ => succeeded.or_else(|| self.former()).or(self.installed),
         }
     }
@@ -366,6 +369,8 @@ impl Operator<'_> {
         let installed_csv = match (installed, state) {
             (Some(csv), _) => csv.name_any(),
             (None, State::Installing) => String::new(),
+            // Its first version failed.
+            (None, _) if self.installed.is_some() => String::new(),
             (None, _) => status
                 .and_then(|status| status.installed_csv.clone())
                 .unwrap_or_default(),
@@ -396,6 +401,12 @@ impl Operator<'_> {
             message,
         }
     }
+}
+
+/// Returns true if the history of a ClusterServiceVersion says that it has succeeded. One that never did was never installed.
+fn has_succeeded_once(csv: &ClusterServiceVersion) -> bool {
+    let mut history = csv.status.iter().flat_map(|status| status.conditions.iter());
+    history.any(|entry| entry.phase == Phase::Succeeded)
 }
 
 /// Returns the version of a ClusterServiceVersion; its name if that is unknown.

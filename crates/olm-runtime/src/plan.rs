@@ -9,6 +9,7 @@ mod secret;
 use std::{fmt, time::Duration};
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, core::ApiResource};
 use serde_json::Value;
 
@@ -127,6 +128,16 @@ pub struct Guard {
     pub uid: Option<String>,
     /// The object must still have this resourceVersion.
     pub resource_version: Option<String>,
+}
+
+impl Guard {
+    /// Returns the preconditions that the object is still the same and unchanged, for example because a list is replaced as a whole.
+    pub fn of(metadata: &ObjectMeta) -> Self {
+        Self {
+            uid: metadata.uid.clone(),
+            resource_version: metadata.resource_version.clone(),
+        }
+    }
 }
 
 /// One write.

@@ -176,7 +176,8 @@ fn decide(observed: &Observed) -> Plan {
             return plan;
         }
         Step::Revision(RevisionDecision::New { actions, .. } | RevisionDecision::Unchanged { actions }) => {
-            plan.actions.clone_from(actions);
+            plan.actions.extend(delete_abandoned_secrets(observed, actions));
+            plan.actions.extend(actions.iter().cloned());
         }
         Step::Reading | Step::Unresolved(_) | Step::Refused(..) => {}
     }
@@ -190,6 +191,31 @@ fn decide(observed: &Observed) -> Plan {
         plan.actions.extend(own_secrets(revision, &secrets));
     }
     plan
+}
+
+/// Returns the deletions of Secrets of revisions that were never made, because admission refused them or the process was killed, besides
+/// those that `actions` write. A repeated attempt has other Secrets if OLM issues the certificates.
+fn delete_abandoned_secrets(observed: &Observed, actions: &[Action]) -> Vec<Action> {
+    let uid = observed.extension.metadata.uid.as_deref();
+    let is_abandoned = |secret: &&Arc<PartialObjectMeta<Secret>>| {
+        let revision = secret.labels().get(olm_api::labels::REVISION_NAME);
+        let mut owners = secret.metadata.owner_references.iter().flatten();
+        owners.any(|owner| Some(owner.uid.as_str()) == uid)
+            && observed
+                .revisions
+                .iter()
+                .all(|made| Some(&made.name_any()) != revision)
+            && actions
+                .iter()
+                .all(|action| action.target().name != secret.name_any())
+    };
+    let abandoned = observed.secrets.iter().filter(is_abandoned);
+    let delete = |secret: &Arc<PartialObjectMeta<Secret>>| {
+        let namespace = secret.namespace().unwrap_or_default();
+        let target = Target::of::<Secret>(&namespace, &secret.name_any());
+        Action::delete(target, secret.metadata.uid.clone())
+    };
+    abandoned.map(delete).collect()
 }
 
 /// Returns the patch that removes the finalizers of upstream's program from an extension that is being deleted.

@@ -28,6 +28,7 @@ use super::observed::Observed;
 use super::pod::{accept_any_content, build_config_map_pod, build_pod, is_of_config_map};
 use super::pod_state::{self, End};
 use super::source::Source;
+use super::triggers;
 use super::update::{self, Step};
 use crate::object;
 use crate::stores::config_maps::ConfigMapState;
@@ -159,10 +160,7 @@ impl Draft {
         let meta = &source.metadata;
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let target = Target::of::<CatalogSource>(namespace, &name(source));
-        let guard = Guard {
-            uid: meta.uid.clone(),
-            resource_version: meta.resource_version.clone(),
-        };
+        let guard = Guard::of(meta);
         let patch = Action::patch(target, json!({"spec": {"image": image}}), guard);
         self.actions.push((Purpose::Image, patch));
     }
@@ -198,12 +196,9 @@ impl Draft {
             observed.service_account.as_deref(),
             Exists::Keep,
             |live, wanted| {
-                let guard = Guard {
-                    uid: live.metadata.uid.clone(),
-                    // The list of pull secrets is written as a whole, so concurrent changes by others must
-                    // not be lost.
-                    resource_version: live.metadata.resource_version.clone(),
-                };
+                // The list of pull secrets is written as a whole, so concurrent changes by others must not be
+                // lost.
+                let guard = Guard::of(&live.metadata);
                 account::mend(live, wanted).map(|patch| Action::patch(target_of(wanted), patch, guard))
             },
         );
@@ -543,7 +538,11 @@ fn ownership(live: &ObjectMeta, wanted: &ObjectMeta) -> Owner {
     let Some(us) = wanted.owner_references.iter().flatten().next() else {
         return Owner::Others;
     };
-    if owners().any(|owner| owner.uid == us.uid) {
+    // A webhook may remove the owners of all that is created. Then the labels tell, if there are more than
+    // OLM's mark, which objects of bundles have, too.
+    let has_own_labels = wanted.labels.as_ref().is_some_and(|labels| labels.len() > 1);
+    let is_stripped = owners().next().is_none() && has_own_labels && has_labels(live, wanted);
+    if is_stripped || owners().any(|owner| owner.uid == us.uid) {
         Owner::Us
     } else if owners().any(|owner| owner.kind == us.kind && owner.name == us.name) {
         Owner::Namesake
@@ -552,8 +551,15 @@ fn ownership(live: &ObjectMeta, wanted: &ObjectMeta) -> Owner {
     }
 }
 
+/// True for a pod of this CatalogSource: it is an owner, or a webhook removed the owners, and the labels name it.
+pub(crate) fn is_pod_of(pod: &Pod, source: &CatalogSource) -> bool {
+    let meta = &pod.metadata;
+    let is_stripped = || triggers::named_by_labels(meta).is_some_and(|named| named == name(source));
+    is_owned_by(meta, source.metadata.uid.as_deref()) || is_stripped()
+}
+
 /// True when one of the object's owners has this uid.
-pub(crate) fn is_owned_by(meta: &ObjectMeta, uid: Option<&str>) -> bool {
+fn is_owned_by(meta: &ObjectMeta, uid: Option<&str>) -> bool {
     object::has_owner(meta.owner_references.iter().flatten(), uid)
 }
 

@@ -450,6 +450,7 @@ fn list_and_status_agree_on_what_is_installed() {
         ("Failed", true, "1.0.0"),
         ("Succeeded", true, "2.0.0"),
         ("Installing", false, ""),
+        ("Failed", false, ""),
         ("Succeeded", false, "2.0.0"),
     ] {
         let mut objects = vec![subscription("db", &status), csv("2.0.0", phase, "")];
@@ -473,6 +474,15 @@ fn list_and_status_agree_on_what_is_installed() {
             "{phase} {is_upgrade}: {line}"
         );
     }
+}
+
+#[test]
+fn a_version_that_fails_after_it_succeeded_is_installed() {
+    let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"});
+    let mut failed = csv("2.0.0", "Failed", "");
+    failed["status"]["conditions"] = json!([{"phase": "Succeeded"}, {"phase": "Failed"}]);
+    let gathered = gathered_of([subscription("db", &status), failed]);
+    assert_eq!(gathered.operators()[0].row().installed_version, "2.0.0");
 }
 
 #[test]

@@ -56,10 +56,7 @@ impl ObjectId {
 /// Returns the patch that replaces the finalizers of an object by others. It fails if the object has changed since it was read, because
 /// finalizers of others may have been added.
 pub(crate) fn replace_finalizers(target: Target, metadata: &ObjectMeta, finalizers: &[String]) -> Action {
-    let guard = Guard {
-        uid: metadata.uid.clone(),
-        resource_version: metadata.resource_version.clone(),
-    };
+    let guard = Guard::of(metadata);
     Action::patch(target, json!({"metadata": {"finalizers": finalizers}}), guard)
 }
 

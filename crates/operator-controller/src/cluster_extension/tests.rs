@@ -1,5 +1,6 @@
 //! ClusterExtensions on the cluster in memory: the cases of upstream's documentation and acceptance tests.
 
+mod certificates;
 mod flows;
 
 use serde_json::{Value, json};
@@ -537,32 +538,6 @@ fn v1_a_bundle_that_was_refused_is_pulled_again() {
     env.bundle(&TestBundle::default());
     env.settle_for(60);
     assert_eq!(env.condition("Progressing"), REACHED);
-}
-
-#[test]
-fn v1_without_another_issuer_webhooks_have_certificates_of_olm() {
-    let mut env = TestEnv::new();
-    env.bundle(&TestBundle {
-        has_webhook: true,
-        ..TestBundle::default()
-    });
-    env.extension(&json!({"version": "1.0.0"}));
-    env.settle_for(20);
-    assert_eq!(env.condition("Progressing"), REACHED);
-    let secret = env
-        .stage
-        .cluster
-        .get("Secret", "ns", "demo-service-cert")
-        .unwrap();
-    assert_eq!(secret["data"].as_object().unwrap().len(), 3);
-    let webhooks = env.get("ValidatingWebhookConfiguration", "check.example.com")["webhooks"].clone();
-    assert_eq!(
-        webhooks[0]["clientConfig"]["caBundle"],
-        secret["data"]["olmCAKey"]
-    );
-    let renewed = &env.get("ClusterObjectSet", "e-1")["metadata"]["annotations"]["olm.operatorframework.io/certificates-renewed-at"];
-    assert!(renewed.as_str().unwrap().starts_with("2027-12-31T"), "{renewed}");
-    assert_rests(&mut env);
 }
 
 #[test]

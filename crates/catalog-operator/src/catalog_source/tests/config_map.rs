@@ -56,6 +56,30 @@ fn the_catalog_becomes_an_owner_of_its_config_map_and_then_serves() {
     assert!(plan_text(&owned_by(None)).contains("create Pod"));
 }
 
+/// The answer to the write shows that a webhook removed the owner: this version is served without one.
+#[test]
+fn a_config_map_that_gets_no_owner_is_served_without() {
+    let mut observed = owned_by(Some(vec![]));
+    let (_, verdict) = decide::decide(&observed, now());
+    let recorded = |version: &str| {
+        let written = Outcome::Done(Arc::new(json!({"metadata": {"resourceVersion": version}})));
+        let outcomes = outcomes_for_tests(vec![written]);
+        status::compose(&observed, &verdict, &outcomes, now())
+    };
+    assert_eq!(recorded("8"), CatalogSourceStatus::default(), "it has the owner");
+    let status = recorded("7");
+    let reference = status.config_map_reference.as_ref().unwrap();
+    assert_eq!(reference.resource_version.as_deref(), Some("7"));
+    Arc::make_mut(&mut observed.source).status = Some(status);
+    assert!(plan_text(&observed).contains("create Pod"));
+    // The next version is tried again.
+    observed.config_map = version(8, "hash");
+    if let ConfigMapState::Found(version) = &mut observed.config_map {
+        version.owners = Some(vec![]);
+    }
+    assert!(plan_text(&observed).starts_with("patch ConfigMap ns/content"));
+}
+
 #[test]
 fn a_config_map_that_cannot_be_owned_is_told_in_upstreams_words() {
     let observed = owned_by(Some(vec![]));

@@ -394,10 +394,7 @@ fn write_secret(observed: &Observed, endpoint: &Endpoint) -> Option<Action> {
     let mut owners = secret.metadata.owner_references.clone().unwrap_or_default();
     owners.push(owner::reference(&observed.csv));
     let target = Target::of::<ServingSecret>(observed.namespace(), &endpoint.secret());
-    let guard = Guard {
-        uid: secret.metadata.uid.clone(),
-        resource_version: secret.metadata.resource_version.clone(),
-    };
+    let guard = Guard::of(&secret.metadata);
     let patch = json!({"metadata": {"ownerReferences": to_value(&owners)}});
     Some(Action::patch(target, patch, guard).by(identity(observed)))
 }
