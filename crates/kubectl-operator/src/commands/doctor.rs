@@ -75,7 +75,7 @@ const CHECKS: [(&str, Check); 18] = [
         "cluster-wide rights belong to a ClusterServiceVersion",
         csvs::rights,
     ),
-    ("bundles were unpacked", cluster_parts::unpacking),
+    ("Jobs that unpack bundles succeed", cluster_parts::unpacking),
     (
         "stored versions of objects are served",
         cluster_parts::stored_versions,

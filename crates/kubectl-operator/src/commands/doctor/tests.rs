@@ -139,7 +139,8 @@ fn was(there: bool) {
     assert!(there);
 }
 
-async fn diagnosed_in(cluster: &FakeCluster, namespace: Option<&str>) -> Diagnosis {
+/// Returns the diagnosis of a namespace, or of all.
+pub(crate) async fn diagnosed_in(cluster: &FakeCluster, namespace: Option<&str>) -> Diagnosis {
     diagnosed_with(cluster, namespace, OLM).await
 }
 
