@@ -60,7 +60,7 @@ pub(crate) async fn run(command: &Olmv1Command, limit: Option<Duration>) -> anyh
 }
 
 /// A kind that the commands manage.
-trait Managed:
+pub(super) trait Managed:
     Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize
 {
     /// Word for the kind in commands and confirmations; its plural ends in s.

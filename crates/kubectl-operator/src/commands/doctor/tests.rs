@@ -1,6 +1,7 @@
 mod advice;
 mod calls;
 mod namespaces;
+mod olm_v1;
 
 use std::time::Duration;
 
