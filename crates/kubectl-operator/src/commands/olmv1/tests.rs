@@ -355,12 +355,8 @@ async fn more_time_is_suggested_only_where_it_may_help() {
         let olm = async move {
             tokio::time::sleep(Duration::from_secs(5)).await;
             let conditions = [condition("Progressing", status, reason, "cannot pull it")];
-            assert!(later.edit(
-                "ClusterCatalog",
-                "",
-                "demo",
-                &json!({"status": {"conditions": conditions}})
-            ));
+            let told = json!({"status": {"conditions": conditions}});
+            assert!(later.edit("ClusterCatalog", "", "demo", &told));
         };
         let cleanup = Some(args.cleanup_timeout);
         let (result, ()) = tokio::join!(create(&here, &made, &args.wait, cleanup, &args.write), olm);
