@@ -326,12 +326,13 @@ fn an_upgrade_that_fails_is_rolled_back_and_held_until_it_is_released() -> anyho
     let run = |words: &[&str], code| operator(&namespace, &folder, words, code);
     releases.install_first(&namespace)?;
     namespace.apply(&[releases.greeting("Ada")])?;
+    namespace.wait_for_plan(&second, "RequiresApproval")?;
     let listed = run(&["list"], 0)?;
     ensure!(listed.contains("Pinned"), "{listed}");
     releases.approve_upgrade(&namespace, "1.1.0")?;
-    let failed = namespace.wait_for_phase(&second, "Failed")?;
-    let cause = text(&failed, "/status/message");
-    ensure!(cause.contains(MISSING), "{cause}");
+    namespace.wait_for("csv", &second, "phase Failed with its cause", |csv| {
+        text(csv, "/status/phase") == "Failed" && text(csv, "/status/message").contains(MISSING)
+    })?;
 
     // All commands name the cause and the way back.
     let back = format!(

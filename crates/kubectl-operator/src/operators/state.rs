@@ -253,7 +253,8 @@ impl Operator<'_> {
     /// one is being read.
     fn waiting(&self, subscription: &Subscription, on_its_way: State) -> Option<Verdict> {
         if let Some(current) = self.current {
-            let runs = *current.phase() == Phase::Succeeded;
+            // A pinned one stays where it is.
+            let runs = *current.phase() == Phase::Succeeded && self.pin().is_none();
             // Upstream's OLM leaves the condition behind, without a message.
             let text = message(subscription, condition::BUNDLE_UNPACKING).filter(|_| runs)?;
             return Some(Verdict::new(State::Upgrading, text));
