@@ -270,7 +270,7 @@ impl Operator<'_> {
         }
         let open = condition::OBSTACLES
             .into_iter()
-            .filter(|type_| failed_state(*type_).is_none());
+            .filter(|&type_| failed_state(type_).is_none());
         for type_ in open.chain([condition::INSTALL_PLAN_MISSING]) {
             if let Some(text) = message_or_reason(subscription, type_) {
                 let verdict = Verdict::new(State::Pending, text);
