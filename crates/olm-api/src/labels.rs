@@ -299,6 +299,8 @@ pub const REVISION: &str = "olm.operatorframework.io/revision";
 pub const REVISION_MADE_FROM: &str = "olm.operatorframework.io/made-from";
 /// Annotation of a revision with the time at which its certificates are renewed.
 pub const REVISION_RENEWED_AT: &str = "olm.operatorframework.io/certificates-renewed-at";
+/// Annotation of a ClusterExtension, value [`TRUE`]: upgrades follow semantic versions, not the edges of the catalog.
+pub const SEMVER_UPGRADES: &str = "olm.operatorframework.io/semver-upgrades";
 /// Label of an object that a ClusterObjectSet applied, value [`EXTENSION_MANAGER`].
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Value of [`MANAGED_BY`], and field manager of the objects of a ClusterObjectSet.

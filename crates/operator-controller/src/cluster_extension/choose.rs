@@ -100,6 +100,7 @@ impl ActiveRevisions<'_> {
         &self,
         filter: &CatalogFilter,
         openshift: Option<&Version>,
+        is_by_semver: bool,
         catalogs: &[Catalog],
     ) -> Choice {
         let installed = self.installed.map(|set| Chosen::of_revision(set));
@@ -108,6 +109,7 @@ impl ActiveRevisions<'_> {
             filter,
             installed: metadata.as_ref(),
             openshift,
+            is_by_semver,
         };
         let resolution = resolve(&request, catalogs);
         let bundle = match resolution.outcome {

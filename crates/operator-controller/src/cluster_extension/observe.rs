@@ -79,7 +79,10 @@ impl ClusterExtensions {
         let choice = match active.rollout(&filter) {
             Some(choice) => choice,
             None => match self.catalogs(key, &filter) {
-                Some(catalogs) => active.choose(&filter, self.openshift.as_ref(), &catalogs),
+                Some(catalogs) => {
+                    let is_by_semver = is_set(&extension, labels::SEMVER_UPGRADES);
+                    active.choose(&filter, self.openshift.as_ref(), is_by_semver, &catalogs)
+                }
                 None => return Ok(observed),
             },
         };
@@ -257,6 +260,12 @@ impl ClusterExtensions {
         }
         check_upgrades(&upgrades)
     }
+}
+
+/// Returns true if the extension has an annotation with the value `true`.
+pub(super) fn is_set(extension: &ClusterExtension, annotation: &str) -> bool {
+    let value = extension.annotations().get(annotation);
+    value.is_some_and(|value| value == labels::TRUE)
 }
 
 /// Returns the URL of a catalog's content, and its digest; `None` if it is not served.
