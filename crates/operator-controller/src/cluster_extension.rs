@@ -27,6 +27,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use go_compat::semver::Version;
 use k8s_openapi::api::core::v1::{ObjectReference, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt as _};
 use olm_api::extension_v1::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
@@ -36,11 +37,13 @@ use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
 use olm_runtime::outcome::Outcomes;
-use olm_runtime::plan::{Action, Plan, Target};
+use olm_runtime::plan::{Action, Guard, Plan, Target};
 use olm_runtime::store::{Index, Store};
 use olm_runtime::{NamespacedName, Timestamp, clock};
+use serde_json::json;
 
 use self::choose::Chosen;
+use self::observe::is_set;
 use crate::apply::object::replace_finalizers;
 use crate::apply::revisions::{RevisionDecision, own_secrets};
 use crate::bundle_images::BundleImages;
@@ -188,8 +191,31 @@ fn decide(observed: &Observed) -> Plan {
         let secrets = observed.secrets.iter().filter(is_of);
         let secrets: Vec<_> = secrets.map(|secret| secret.metadata.clone()).collect();
         plan.actions.extend(own_secrets(revision, &secrets));
+        plan.actions
+            .extend(deletion_annotation(&observed.extension, revision));
     }
     plan
+}
+
+/// Returns the patch that copies the annotation about custom resources to a revision, which outlives the extension.
+fn deletion_annotation(extension: &ClusterExtension, revision: &ClusterObjectSet) -> Option<Action> {
+    let key = olm_api::labels::DELETE_CUSTOM_RESOURCES;
+    let wanted = is_set(extension, key);
+    let is_own = |owner: &OwnerReference| Some(&owner.uid) == extension.metadata.uid.as_ref();
+    let current = revision.annotations().get(key);
+    if current.is_some_and(|value| value == olm_api::labels::TRUE) == wanted
+        || revision.metadata.deletion_timestamp.is_some()
+        || !revision.owner_references().iter().any(is_own)
+    {
+        return None;
+    }
+    let guard = Guard {
+        uid: revision.metadata.uid.clone(),
+        resource_version: None,
+    };
+    let patch = json!({"metadata": {"annotations": {key: wanted.then_some(olm_api::labels::TRUE)}}});
+    let target = Target::cluster::<ClusterObjectSet>(&revision.name_any());
+    Some(Action::patch(target, patch, guard))
 }
 
 /// Returns the patch that removes the finalizers of upstream's program from an extension that is being deleted.

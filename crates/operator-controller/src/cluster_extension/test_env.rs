@@ -103,7 +103,7 @@ impl TestEnv {
             });
         }
         let mut env = Self { stage, fakes };
-        for name in ["ns", "olm"] {
+        for name in ["ns", "olm", "kube-system"] {
             env.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
         }
         for version in ["1.0.0", "1.1.0", "2.0.0"] {

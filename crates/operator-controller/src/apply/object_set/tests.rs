@@ -1,5 +1,7 @@
 //! Revisions on the cluster in memory.
 
+mod definitions;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use olm_testing::stage::story::{Interruption, Story, assert_rests, every_interruption, tell};
 use serde_json::{Value, json};
@@ -365,9 +367,19 @@ fn a_deleted_revision_goes_with_its_objects() {
     env.settle();
     env.delete(SET, "e-1");
     env.settle();
-    assert_eq!(env.get(SET, "e-1"), Value::Null);
-    assert_eq!(env.get("ConfigMap", "a"), Value::Null);
-    assert_eq!(env.get("Deployment", "demo"), Value::Null);
+    assert_all_gone(&env);
+}
+
+#[track_caller]
+fn assert_all_gone(env: &TestEnv) {
+    for (kind, name) in [
+        (SET, "e-1"),
+        ("ConfigMap", "a"),
+        ("Deployment", "demo"),
+        ("CustomResourceDefinition", "demos.example.com"),
+    ] {
+        assert_eq!(env.get(kind, name), Value::Null, "{kind}");
+    }
 }
 
 #[test]
