@@ -10,11 +10,14 @@
 //!   or its certificates are due.
 //! - A revision that is being rolled out is finished before the next one, unless it is stuck or its version is no longer wanted.
 //! - Nothing is written if a definition of the bundle would break stored objects, unless the extension allows it.
+//! - Nothing is written while the ServiceAccount of the extension lacks a right that the bundle needs.
 
+mod account;
 mod certificates;
 mod choose;
 mod observe;
 mod revision;
+mod rights;
 mod status;
 #[cfg(test)]
 mod test_env;
@@ -38,6 +41,7 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
 use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::{Action, Guard, Plan, Target};
+use olm_runtime::review::Reviewer;
 use olm_runtime::store::{Index, Store};
 use olm_runtime::{NamespacedName, Timestamp, clock};
 use serde_json::json;
@@ -79,6 +83,10 @@ pub struct ClusterExtensions {
     bundles: Reads<String, Arc<Bundle>>,
     client: Client,
     discovery: Discovery,
+    /// Answers questions about rights of accounts.
+    reviewer: Arc<dyn Reviewer>,
+    /// True if `spec.serviceAccount` has no effect.
+    ignores_accounts: bool,
     /// Namespace of the Secrets of revisions.
     system_namespace: Arc<str>,
     /// Version of OpenShift that the cluster runs.

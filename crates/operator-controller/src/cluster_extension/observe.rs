@@ -192,11 +192,18 @@ impl ClusterExtensions {
             extension, revisions, ..
         } = observed;
         let has_secrets = has_secrets(revisions, &observed.secrets);
-        if has_secrets && is_current(revisions, &made_from(extension, &chosen), clock::now()) {
+        let account = self.account(extension);
+        let made_from = made_from(extension, &chosen, account.as_ref());
+        if has_secrets && is_current(revisions, &made_from, clock::now()) {
             self.bundles.retain(|image| *image != chosen.image);
             return Ok(Step::Revision(RevisionDecision::Unchanged {
                 actions: Vec::new(),
             }));
+        }
+        if let Some(account) = &account
+            && let Some(text) = self.missing_account(account).await?
+        {
+            return Ok(Step::Unresolved(Refusal::repeated(text)));
         }
         let (images, image) = (Arc::clone(&self.images), chosen.image.clone());
         let pull = async move { images.bundle(&image).await.map(Arc::new) };
@@ -208,11 +215,20 @@ impl ClusterExtensions {
         let certificates = self.certificates(&bundle, &extension.spec.namespace).await?;
         let revision = Revision {
             extension,
+            account: account.as_ref(),
             chosen: &chosen,
             certificates: &certificates,
             system_namespace: &self.system_namespace,
             has_secrets,
         };
+        // A bundle that cannot be rendered is reported by the comparison.
+        if let Some(account) = &account
+            && let Ok(objects) = revision.objects(&bundle)
+            && let Some(text) = Box::pin(self.missing_rights(account, &objects)).await?
+        {
+            self.bundles.retain(|image| *image != chosen.image);
+            return Ok(Step::Refused(chosen, Refusal::repeated(text)));
+        }
         let refusal = match revision.compare(revisions, &bundle) {
             Ok(RevisionDecision::New { phases, .. })
                 if let Err(text) = self.check_definitions(extension, &phases).await =>

@@ -50,8 +50,8 @@ pub(super) fn new(args: &InstallExtensionArgs) -> anyhow::Result<ClusterExtensio
     };
     let spec = ClusterExtensionSpec {
         namespace: namespace.unwrap_or(DEFAULT_NAMESPACE).to_owned(),
-        service_account: Some(ServiceAccountReference {
-            name: Some(args.service_account.clone()),
+        service_account: args.service_account.clone().map(|name| ServiceAccountReference {
+            name: Some(name),
             ..ServiceAccountReference::default()
         }),
         source: ClusterExtensionSource {
