@@ -24,7 +24,7 @@ use crate::{Verdict, writer};
 const DEFAULT_NAMESPACE: &str = "olmv1-system";
 
 /// Creates an extension and waits until it is installed. An extension that is not installed in time is kept, as in upstream's
-/// plugin: deleting it would delete its definitions and all their custom resources.
+/// plugin: deleting it would delete its definitions, and upstream's OLM v1 deletes all their custom resources with them.
 ///
 /// # Errors
 /// The extension cannot be created, or is not installed in time.
@@ -197,7 +197,7 @@ impl Managed for ClusterExtension {
         "AGE",
     ];
     const CONSEQUENCE: &'static str =
-        " with everything installed, its CustomResourceDefinitions and all their custom resources";
+        " with everything installed; upstream's OLM v1 also deletes all custom resources of its kinds, this one keeps them";
     const SHOWN_BY: &'static str = "olmv1 status {}";
 
     fn row(&self, now: Timestamp) -> Vec<String> {
