@@ -370,6 +370,13 @@ fn a_deleted_revision_goes_with_its_objects() {
     assert_all_gone(&env);
 }
 
+/// A custom resource of the definition.
+fn demo() -> Value {
+    json!({
+        "apiVersion": "example.com/v1", "kind": "Demo", "metadata": {"namespace": "ns", "name": "data"}, "spec": {"a": 1},
+    })
+}
+
 #[track_caller]
 fn assert_all_gone(env: &TestEnv) {
     for (kind, name) in [
@@ -450,6 +457,18 @@ fn stories() -> Vec<Story<Step>> {
             ],
         ),
         ("delete", vec![Step::Put(first), Step::Delete(SET, "e-1")]),
+        (
+            "delete without data",
+            vec![Step::Put(three_phases(1, "1")), Step::Delete(SET, "e-1")],
+        ),
+        (
+            "delete with data",
+            vec![
+                Step::Put(three_phases(1, "1")),
+                Step::Put(demo()),
+                Step::Delete(SET, "e-1"),
+            ],
+        ),
     ]
 }
 

@@ -2,17 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{SET, assert_all_gone, owner_of_controller, rolled_out, three_phases, upgrade};
+use super::{SET, assert_all_gone, demo, owner_of_controller, rolled_out, three_phases, upgrade};
 use crate::apply::object::owners;
 use crate::apply::object_set::FINALIZER;
 use crate::apply::test_env::{TestEnv, config_map, deployment, object_set};
-
-/// Creates a custom resource of the definition.
-fn put_demo(env: &mut TestEnv) {
-    env.put(json!({
-        "apiVersion": "example.com/v1", "kind": "Demo", "metadata": {"namespace": "ns", "name": "data"}, "spec": {"a": 1},
-    }));
-}
 
 /// Deletes the revision as `kubectl delete --cascade=foreground` does.
 fn delete_in_foreground(env: &mut TestEnv) {
@@ -28,7 +21,7 @@ fn a_definition_with_custom_resources_stays_when_its_revision_is_deleted() {
         let mut env = TestEnv::new();
         env.put(three_phases(1, "1"));
         env.settle();
-        put_demo(&mut env);
+        env.put(demo());
         if in_foreground {
             delete_in_foreground(&mut env);
         } else {
@@ -68,7 +61,7 @@ fn an_annotation_deletes_definitions_with_their_custom_resources() {
     set["metadata"]["annotations"]["olm.operatorframework.io/delete-custom-resources"] = json!("true");
     env.put(set);
     env.settle();
-    put_demo(&mut env);
+    env.put(demo());
     env.delete(SET, "e-1");
     env.settle();
     assert_all_gone(&env);
@@ -79,7 +72,7 @@ fn the_user_is_told_which_definitions_were_kept() {
     let mut env = TestEnv::new();
     env.put(three_phases(1, "1"));
     env.settle();
-    put_demo(&mut env);
+    env.put(demo());
     env.stage.as_user(|cluster| cluster.delete(SET, "", "e-1"));
     env.stage.settle();
     let events = env.stage.cluster.take_log().events;
@@ -97,7 +90,7 @@ fn a_definition_with_custom_resources_stays_when_the_next_revision_drops_it() {
     let mut env = TestEnv::new();
     env.put(three_phases(1, "1"));
     env.settle();
-    put_demo(&mut env);
+    env.put(demo());
     let second = [
         ("configuration", vec![config_map("a", "2")]),
         ("deploy", vec![deployment("demo")]),
