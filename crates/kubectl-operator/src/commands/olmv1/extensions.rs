@@ -196,8 +196,7 @@ impl Managed for ClusterExtension {
         "PROGRESSING",
         "AGE",
     ];
-    const CONSEQUENCE: &'static str =
-        " with everything installed; upstream's OLM v1 also deletes all custom resources of its kinds, this one keeps them";
+    const CONSEQUENCE: &'static str = " with everything installed; upstream's OLM v1 also deletes all custom resources of its kinds, this one keeps them";
     const SHOWN_BY: &'static str = "olmv1 status {}";
 
     fn row(&self, now: Timestamp) -> Vec<String> {
