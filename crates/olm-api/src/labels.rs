@@ -299,6 +299,14 @@ pub const REVISION: &str = "olm.operatorframework.io/revision";
 pub const REVISION_MADE_FROM: &str = "olm.operatorframework.io/made-from";
 /// Annotation of a revision with the time at which its certificates are renewed.
 pub const REVISION_RENEWED_AT: &str = "olm.operatorframework.io/certificates-renewed-at";
+/// Annotation of a ClusterExtension, value [`TRUE`]: upgrades follow semantic versions, not the edges of the catalog.
+pub const SEMVER_UPGRADES: &str = "olm.operatorframework.io/semver-upgrades";
+/// Annotation of a ClusterExtension and its revisions, value [`TRUE`]: definitions are deleted although they have custom resources.
+pub const DELETE_CUSTOM_RESOURCES: &str = "olm.operatorframework.io/delete-custom-resources";
+/// Annotation of a revision: name of the ServiceAccount that its objects are written as.
+pub const SERVICE_ACCOUNT_NAME: &str = "olm.operatorframework.io/service-account-name";
+/// Annotation of a revision: namespace of the ServiceAccount that its objects are written as.
+pub const SERVICE_ACCOUNT_NAMESPACE: &str = "olm.operatorframework.io/service-account-namespace";
 /// Label of an object that a ClusterObjectSet applied, value [`EXTENSION_MANAGER`].
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Value of [`MANAGED_BY`], and field manager of the objects of a ClusterObjectSet.

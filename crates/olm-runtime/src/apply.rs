@@ -422,14 +422,18 @@ fn replace_request(
 /// Adds the headers with which the API server authorizes the request as the tenant's ServiceAccount. The account's groups are implied.
 /// Naming them would need the right to impersonate any group.
 fn impersonate(request: &mut http::Request<Vec<u8>>, identity: &Identity) -> Result<(), String> {
-    let Identity::ServiceAccount { namespace, name } = identity else {
-        return Ok(());
+    let (namespace, name, is_marked) = match identity {
+        Identity::Operator => return Ok(()),
+        Identity::ServiceAccount { namespace, name } => (namespace, name, true),
+        Identity::Unmarked { namespace, name } => (namespace, name, false),
     };
     let user = HeaderValue::from_str(&format!("system:serviceaccount:{namespace}:{name}"));
     let user = user.map_err(|error| error.to_string())?;
     request.headers_mut().insert(IMPERSONATE_USER, user);
-    let marks = HeaderValue::from_static(labels::IMPERSONATE_EXTRA_VALUE);
-    request.headers_mut().insert(IMPERSONATE_MARKS, marks);
+    if is_marked {
+        let marks = HeaderValue::from_static(labels::IMPERSONATE_EXTRA_VALUE);
+        request.headers_mut().insert(IMPERSONATE_MARKS, marks);
+    }
     Ok(())
 }
 

@@ -98,6 +98,14 @@ pub enum Identity {
         /// Name of the account.
         name: String,
     },
+    /// A ServiceAccount that a user named, by impersonation (ClusterExtension `spec.serviceAccount`). The write has no mark of OLM, so it
+    /// must not set guarded labels.
+    Unmarked {
+        /// Namespace of the account.
+        namespace: String,
+        /// Name of the account.
+        name: String,
+    },
 }
 
 /// Behaviour of [`Action::Create`] if the object already exists.
@@ -379,7 +387,9 @@ impl fmt::Display for Action {
             | Self::Create { .. }
             | Self::Delete { .. } => {}
         }
-        if let Identity::ServiceAccount { namespace, name } = self.identity() {
+        if let Identity::ServiceAccount { namespace, name } | Identity::Unmarked { namespace, name } =
+            self.identity()
+        {
             write!(f, " as {namespace}/{name}")?;
         }
         Ok(())

@@ -8,6 +8,7 @@ use olm_api::extension_v1::ClusterObjectSet;
 use olm_runtime::driver::Runner;
 use olm_runtime::metrics::Metrics;
 use olm_runtime::queue::Queue;
+use olm_runtime::review::KubeReviewer;
 use olm_runtime::store::{Store, StoreSet, Watch};
 use olm_runtime::{NamespacedName, client, process};
 use tokio::task::JoinSet;
@@ -38,6 +39,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             folder.clone(),
         )),
         openshift: args.openshift(),
+        reviewer: Arc::new(KubeReviewer::new(&client)),
+        ignores_accounts: args.ignore_service_account,
     };
     let own = client.default_namespace().to_owned();
     let (set, start) = controllers(&client, args.system_namespace(&own), sources);

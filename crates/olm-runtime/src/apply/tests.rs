@@ -404,6 +404,21 @@ fn a_tenants_write_is_made_in_the_tenants_name() {
         request.headers()["impersonate-extra-olm.operatorframework.io"],
         "marks"
     );
+    let unmarked = Identity::Unmarked {
+        namespace: "ns".into(),
+        name: "installer".into(),
+    };
+    let request = request_of(&action.by(unmarked)).unwrap();
+    assert_eq!(
+        request.headers()["impersonate-user"],
+        "system:serviceaccount:ns:installer"
+    );
+    assert!(
+        !request
+            .headers()
+            .contains_key("impersonate-extra-olm.operatorframework.io"),
+        "the account could set labels that OLM trusts"
+    );
 }
 
 /// The olm-operator compares the returned Deployment with the one it applied; no code compares definitions.

@@ -56,7 +56,7 @@ impl TestEnv {
             stage,
             writes: Vec::new(),
         };
-        for name in ["ns", "olm"] {
+        for name in ["ns", "olm", "kube-system"] {
             env.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
         }
         env

@@ -1,7 +1,9 @@
 //! ClusterExtensions on the cluster in memory: the cases of upstream's documentation and acceptance tests.
 
+mod accounts;
 mod certificates;
 mod flows;
+mod removal;
 
 use serde_json::{Value, json};
 
@@ -383,6 +385,7 @@ fn v1_a_deleted_extension_takes_its_objects_along() {
         ("ClusterObjectSet", "e-1"),
         ("ConfigMap", "a"),
         ("Deployment", "demo"),
+        ("CustomResourceDefinition", "demos.example.com"),
     ] {
         assert_eq!(env.get(kind, name), Value::Null, "{kind} {name}");
     }

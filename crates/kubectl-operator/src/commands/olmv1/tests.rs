@@ -185,12 +185,14 @@ fn an_extension_is_made_of_the_flags() {
     let plain = extensions::new(&install_args(&[])).unwrap();
     assert_eq!(
         serde_json::to_value(&plain.spec).unwrap(),
-        json!({"namespace": "olmv1-system", "serviceAccount": {"name": "default"},
+        json!({"namespace": "olmv1-system",
             "source": {"sourceType": "Catalog", "catalog": {"packageName": "etcd-operator"}}})
     );
     let flags = [
         "-n",
         "shop",
+        "-s",
+        "installer",
         "-c",
         "stable,beta",
         "--version=1.2.x",
@@ -203,7 +205,7 @@ fn an_extension_is_made_of_the_flags() {
     let selector = json!({"matchExpressions": [{"key": "team", "operator": "In", "values": ["a", "b"]}]});
     assert_eq!(
         serde_json::to_value(&all.spec).unwrap(),
-        json!({"namespace": "shop", "serviceAccount": {"name": "default"},
+        json!({"namespace": "shop", "serviceAccount": {"name": "installer"},
             "install": {"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}},
             "source": {"sourceType": "Catalog", "catalog": {"packageName": "etcd-operator", "version": "1.2.x",
                 "channels": ["stable", "beta"], "selector": selector, "upgradeConstraintPolicy": "SelfCertified"}}})

@@ -71,7 +71,9 @@ impl ClusterObjectSets {
                     }
                     None => None,
                 };
+                let live = current.as_ref().map(|current| &current.object);
                 objects.push(ReadObject {
+                    is_kept: Box::pin(self.is_kept_by_archive(set, &id, live)).await?,
                     protection: protection_of(&set.spec, phase, object),
                     id,
                     manifest,

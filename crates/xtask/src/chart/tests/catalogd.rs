@@ -60,8 +60,6 @@ fn with_olm_v1_there_are_the_definitions_and_what_its_programs_need() {
             "Service/catalogd-service",
             "ServiceAccount/catalogd",
             "ServiceAccount/operator-controller",
-            "ValidatingAdmissionPolicy/clusterextension-serviceaccount-deprecated",
-            "ValidatingAdmissionPolicyBinding/clusterextension-serviceaccount-deprecated",
         ]
     );
     for kind in ["clustercatalogs", "clusterextensions", "clusterobjectsets"] {
