@@ -102,41 +102,6 @@ impl Default for Queues {
     }
 }
 
-impl Queues {
-    /// Number of keys in all queues.
-    fn held(&self) -> usize {
-        let Self {
-            csvs,
-            copies,
-            mislabelled_csvs,
-            groups,
-            conditions,
-            namespaces,
-            orphaned_callers,
-            olm_configs,
-            group_roles,
-            api_roles,
-            operators,
-            adoptions,
-            cluster_operators,
-        } = self;
-        let by_object = [
-            csvs,
-            mislabelled_csvs,
-            groups,
-            conditions,
-            namespaces,
-            olm_configs,
-            group_roles,
-            operators,
-            adoptions,
-            cluster_operators,
-        ];
-        let by_object: usize = by_object.into_iter().map(Queue::held).sum();
-        by_object + copies.held() + orphaned_callers.held() + api_roles.held()
-    }
-}
-
 fn of_namespace(key: &olm_runtime::NamespacedName) -> &str {
     &key.namespace
 }
@@ -148,8 +113,7 @@ fn of_namespace(key: &olm_runtime::NamespacedName) -> &str {
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let metrics = Metrics::registered()?;
     let flags = &args.operator;
-    let unacknowledged = flags.leader_election.unacknowledged();
-    let client = client::connect(flags.common.kubeconfig.as_deref(), unacknowledged, &metrics).await?;
+    let client = client::connect(flags.common.kubeconfig.as_deref(), &metrics).await?;
     let (set, start) = controllers(&client, Settings::of(&args), &metrics);
     let candidacy = flags
         .leader_election
@@ -194,8 +158,6 @@ pub fn controllers(
     let stores = Stores::register(&mut set, client);
     metrics::register(metrics, &stores.csvs);
     let queues = Queues::default();
-    let filled = queues.clone();
-    set.fills(move || filled.held());
     // Caches and indexes are updated before the controllers that use them are triggered.
     let accounts = KnownAccounts::follow(&stores.account_news);
     let indexes = (ComponentIndex::follow(&stores), OwnedIndex::follow(&stores));

@@ -120,8 +120,7 @@ impl Admin {
     }
 
     fn content(&self, method: &Method, path: &str) -> Answer {
-        let (missing, unlisted) = (self.stores.missing(), self.stores.unlisted());
-        let readiness = readiness(&missing, &unlisted, self.leadership.readiness());
+        let readiness = readiness(&self.stores.missing(), self.leadership.readiness());
         content(method, path, readiness, self.stores.metrics(), &self.page)
     }
 }
@@ -177,21 +176,11 @@ const PROFILES: &str = "/debug/pprof";
 /// Body of the answer to requests for profiles.
 pub const NO_PROFILES: &str = "this program is not written in Go and has no profiles; /metrics has process_resident_memory_bytes, process_cpu_seconds_total, process_threads and olm_store_objects; traces show where time is spent (OTEL_EXPORTER_OTLP_ENDPOINT)\n";
 
-/// Body of the `/readyz` answer if the process is ready, else the reason why it is not. Reasons are `missing` stores, stores that are
-/// `unlisted` since the process leads, or the election.
-fn readiness(
-    missing: &[&str],
-    unlisted: &[&str],
-    election: Result<Option<String>, String>,
-) -> Result<String, String> {
+/// Body of the `/readyz` answer if the process is ready, else the reason why it is not. Reasons are `missing` stores or the
+/// election.
+fn readiness(missing: &[&str], election: Result<Option<String>, String>) -> Result<String, String> {
     if !missing.is_empty() {
         return Err(format!("waiting for the first list of: {}\n", missing.join(", ")));
-    }
-    if !unlisted.is_empty() {
-        return Err(format!(
-            "leader, waiting for a new list of: {}\n",
-            unlisted.join(", ")
-        ));
     }
     match election {
         Ok(None) => Ok("ok\n".to_owned()),

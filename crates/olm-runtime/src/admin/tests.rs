@@ -2,13 +2,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http_body_util::BodyExt as _;
-use k8s_openapi::api::core::v1::ConfigMap;
-use olm_testing::cluster::{FakeCluster, Fault, Refusal, Verb};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::store::{StoreSet, Watch};
+use crate::store::StoreSet;
 
 /// Returns the status code, the media type and the body of an answer.
 async fn told(answer: Answer) -> (u16, String, String) {
@@ -29,7 +27,7 @@ fn plain() -> Admin {
 #[tokio::test]
 async fn readiness_names_what_is_missing() {
     let of = async |method: Method, path: &str, missing: &[&str]| {
-        let readiness = readiness(missing, &[], Ok(None));
+        let readiness = readiness(missing, Ok(None));
         let (metrics, page) = (Metrics::default(), Page::default());
         let (code, _, body) = told(content(&method, path, readiness, &metrics, &page)).await;
         (code, body)
@@ -52,7 +50,7 @@ async fn readiness_names_what_is_missing() {
 #[tokio::test]
 async fn a_standby_is_ready_and_says_who_leads() {
     let of = async |missing: &[&str], election| {
-        let readiness = readiness(missing, &[], election);
+        let readiness = readiness(missing, election);
         let (metrics, page) = (Metrics::default(), Page::default());
         let (code, _, body) = told(content(&Method::GET, "/readyz", readiness, &metrics, &page)).await;
         (code, body)
@@ -189,34 +187,6 @@ async fn met_001_the_metrics_are_made_once_a_second_however_many_ask() {
     assert_eq!((answers.len(), made.load(Ordering::SeqCst)), (CONNECTIONS - 1, 1));
     tokio::time::advance(Duration::from_secs(1)).await;
     assert!(ask_for("/metrics", &mut late[0]).await.contains("\nmade 2\n"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_leads_and_cannot_list_is_not_ready() {
-    let cluster = FakeCluster::new();
-    let (client, _) = cluster.connect();
-    let mut set = StoreSet::new();
-    let _store = set.add(Watch::<ConfigMap>::new(&client));
-    let mut watches = JoinSet::new();
-    let mut stores = set.start(&mut watches);
-    stores.wait().await;
-    let admin = Admin::new(stores.clone(), Leadership::default(), false);
-    let told = async || {
-        let (code, _, body) = told(admin.content(&Method::GET, "/readyz")).await;
-        (code, body)
-    };
-    assert_eq!(told().await, (200, "ok\n".to_owned()));
-    cluster.on_request(|request| {
-        let refusal = || Fault::Refuse(Refusal::new(500, "InternalError", "no"));
-        (request.verb == Verb::List).then(refusal)
-    });
-    let listing = tokio::spawn(async move { stores.list_again(Duration::from_secs(120)).await });
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    let waiting = "leader, waiting for a new list of: configmaps.\n";
-    assert_eq!(told().await, (503, waiting.to_owned()));
-    cluster.clear_hooks();
-    assert!(listing.await.unwrap());
-    assert_eq!(told().await.0, 200);
 }
 
 #[tokio::test(start_paused = true)]
