@@ -34,7 +34,6 @@ use crate::{
     },
     group_role::GroupRoles,
     guarded_labels, metrics,
-    mislabelled_csv::MislabelledCsvs,
     namespace::Namespaces,
     olm_config::OlmConfigs,
     operator::{Operators, components::ComponentIndex},
@@ -60,7 +59,6 @@ pub(crate) struct Queues {
     pub(crate) csvs: Queue<olm_runtime::NamespacedName>,
     pub(crate) copies: Queue<CopyKey>,
     /// ClusterServiceVersions with the label of copies.
-    pub(crate) mislabelled_csvs: Queue<olm_runtime::NamespacedName>,
     pub(crate) groups: Queue<olm_runtime::NamespacedName>,
     pub(crate) conditions: Queue<olm_runtime::NamespacedName>,
     pub(crate) namespaces: Queue<olm_runtime::NamespacedName>,
@@ -86,7 +84,6 @@ impl Default for Queues {
             csvs: fair(),
             // A namespace whose originals have ten thousand copies delays no other.
             copies: Queue::fair(|key| &key.from, COPIES_OF_A_NAMESPACE),
-            mislabelled_csvs: fair(),
             groups: fair(),
             conditions: fair(),
             namespaces: Queue::new(),
@@ -251,15 +248,6 @@ fn start(
         certificates: CertificateMaker,
     };
     runner.spawn(&mut workers, &Arc::new(Csv { reader }), &queues.csvs, WORKERS);
-    let mislabelled_csvs = MislabelledCsvs {
-        stores: stores.clone(),
-    };
-    runner.spawn(
-        &mut workers,
-        &Arc::new(mislabelled_csvs),
-        &queues.mislabelled_csvs,
-        1,
-    );
     let groups = OperatorGroups {
         stores: stores.clone(),
         client: client.clone(),
