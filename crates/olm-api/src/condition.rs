@@ -92,12 +92,6 @@ pub mod olm_config {
          installed in AllNamespace mode";
 }
 
-/// Reasons of events about an Operator.
-pub mod operator {
-    /// The status does not list all components.
-    pub const TOO_MANY_COMPONENTS: &str = "TooManyComponents";
-}
-
 /// Values of `requirementStatus[].status` and of its dependents.
 pub mod requirement {
     /// The requirement is met.
