@@ -30,7 +30,6 @@ use crate::{
     csv::{
         Csv,
         observe::{Reader, accounts::KnownAccounts},
-        serving::certificate::CertificateMaker,
     },
     group_role::GroupRoles,
     guarded_labels, metrics,
@@ -245,7 +244,6 @@ fn start(
         discovery: Discovery::new(client.clone()),
         accounts,
         client: client.clone(),
-        certificates: CertificateMaker,
     };
     runner.spawn(&mut workers, &Arc::new(Csv { reader }), &queues.csvs, WORKERS);
     let groups = OperatorGroups {
