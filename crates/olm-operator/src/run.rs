@@ -253,12 +253,11 @@ fn start(
     runner.spawn(&mut workers, &Arc::new(groups), &queues.groups, WORKERS);
     let orphans = OrphanedCallers {
         stores: stores.clone(),
-        client: client.clone(),
+        client,
     };
     runner.spawn(&mut workers, &Arc::new(orphans), &queues.orphaned_callers, 1);
     let conditions = OperatorConditions {
         stores: stores.clone(),
-        client,
     };
     runner.spawn(&mut workers, &Arc::new(conditions), &queues.conditions, WORKERS);
     let namespaces = Namespaces {
