@@ -67,8 +67,6 @@ pub mod csv {
     pub const RIGHTS_MISSING: &str = "RightsMissing";
     /// Reason of the warning event: rights beyond the namespace were revoked, because no OperatorGroup grants them.
     pub const RIGHTS_WITHDRAWN: &str = "RightsWithdrawn";
-    /// Reason of the warning event: the label of copies was removed from an object that is not a copy.
-    pub const LABEL_REMOVED: &str = "LabelRemoved";
     /// Reason of the warning event: a namespace rejects its copy.
     pub const COPY_REFUSED: &str = "CopyRefused";
 }
@@ -92,12 +90,6 @@ pub mod olm_config {
     /// Message: copies are disabled and at least one still exists.
     pub const UNEXPECTED_MESSAGE: &str = "Copied CSVs are disabled and at least one unexpected copied CSV was found for an operator \
          installed in AllNamespace mode";
-}
-
-/// Reasons of events about an Operator.
-pub mod operator {
-    /// The status does not list all components.
-    pub const TOO_MANY_COMPONENTS: &str = "TooManyComponents";
 }
 
 /// Values of `requirementStatus[].status` and of its dependents.
@@ -277,8 +269,6 @@ pub mod operator_group {
     pub const INVALID_SELECTOR: &str = "InvalidSelector";
     /// Reason of the warning event: its ClusterRoles cannot be created, because its name does not fit a label.
     pub const NAME_TOO_LONG: &str = "NameTooLong";
-    /// Reason of the warning event: its ClusterRoles aggregate only some of its APIs.
-    pub const TOO_MANY_APIS: &str = "TooManyAPIs";
 }
 
 /// Reasons of events about the ClusterRoles for users.

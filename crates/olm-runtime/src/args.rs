@@ -196,12 +196,6 @@ impl LeaderElection {
         Some(Candidacy::new(lease, times))
     }
 
-    /// Maximum time that data sent to the API server may stay unacknowledged; `None` without leader election.
-    pub fn unacknowledged(&self) -> Option<Duration> {
-        let times = self.times().ok().filter(|_| self.leader_elect)?;
-        Some(times.unacknowledged())
-    }
-
     fn times(&self) -> Result<LeaseTimes, String> {
         LeaseTimes::new(
             self.leader_elect_lease_duration,

@@ -142,8 +142,6 @@ fn operator() -> Operator {
             let mut set = StoreSet::new();
             let sets: Store<ClusterObjectSet> = set.add(Watch::new(&client));
             let queue: Queue<NamespacedName> = Queue::new();
-            let filled = queue.clone();
-            set.fills(move || filled.held());
             let start = register(&set, &client, &sets, &queue, "olm");
             let start = move |runner: &Runner| {
                 let mut tasks = JoinSet::new();

@@ -2,8 +2,8 @@
 //! that lead there.
 //!
 //! # Expected flow
-//! `observe` reads Secrets and the related objects. If a certificate is not valid it issues a new pair, whose
-//! key goes only into the plan's [`Action::ApplySecret`]. Everything else here does no I/O.
+//! `observe` reads Secrets and the related objects. If a certificate is not valid and this reconcile installs,
+//! `csv/prepare.rs` issues a new pair, whose key goes only into the plan's [`Action::ApplySecret`]. No I/O here.
 //!
 //! # Guarantees
 //! - Webhooks and APIServices trust a new CA before its certificate is written. They trust the old CA until
