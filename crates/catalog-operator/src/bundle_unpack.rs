@@ -42,5 +42,5 @@ pub(crate) use content::UnpackedBundle;
 pub use error::UnpackError;
 pub(crate) use image_source::ImageBundleSource;
 pub(crate) use unpacker::{
-    BundleSource, InlineBundle, Known, UnpackRequest, UnpackState, Unpacker, UnpackerConfig, Waiter,
+    BundleSource, InlineBundle, Known, Subscriber, UnpackRequest, UnpackState, Unpacker, UnpackerConfig,
 };

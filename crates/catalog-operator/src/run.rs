@@ -249,8 +249,8 @@ fn build_services(
         images: bundles,
         catalogs: snapshots.clone(),
     });
-    let mut unpacker = Unpacker::new(bundles, store, config, figures.clone(), move |waiter| {
-        wiring::wake(&woken, waiter);
+    let mut unpacker = Unpacker::new(bundles, store, config, figures.clone(), move |subscriber| {
+        wiring::wake(&woken, subscriber);
     });
     let unpack_jobs = build_unpack_jobs(args, client, stores, queues);
     if let Some(jobs) = &unpack_jobs {

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::custom_resources::{CheckRequest, CheckState, CustomResources};
 use super::observe::{BundleContent, Reads};
-use crate::bundle_unpack::{UnpackError, UnpackRequest, UnpackState, Unpacker, Waiter};
+use crate::bundle_unpack::{Subscriber, UnpackError, UnpackRequest, UnpackState, Unpacker};
 use crate::debounce::debounce_left;
 use crate::manifest::BundleImageReference;
 
@@ -90,7 +90,7 @@ impl Reads for ClusterReads {
             ),
             deadline: None,
             retry_interval: None,
-            waiter: Waiter::InstallPlan(NamespacedName::new(namespace, name)),
+            subscriber: Subscriber::InstallPlan(NamespacedName::new(namespace, name)),
         };
         match self.unpacker.request(&request) {
             UnpackState::Ready(bundle) => {

@@ -1,5 +1,5 @@
 mod fairness;
-mod waiters;
+mod subscribers;
 
 use std::collections::VecDeque;
 
@@ -37,7 +37,7 @@ impl BundleSource for Script {
 struct Rig {
     unpacker: Unpacker,
     script: Arc<Script>,
-    woken: Arc<Mutex<Vec<Waiter>>>,
+    woken: Arc<Mutex<Vec<Subscriber>>>,
     /// Folder of the store.
     folder: tempfile::TempDir,
 }
@@ -51,7 +51,7 @@ fn rig(answers: Vec<Result<UnpackedBundle, UnpackError>>) -> Rig {
     let woken = Arc::new(Mutex::new(Vec::new()));
     let wake = {
         let woken = Arc::clone(&woken);
-        move |waiter: &Waiter| woken.lock().unwrap().push(waiter.clone())
+        move |subscriber: &Subscriber| woken.lock().unwrap().push(subscriber.clone())
     };
     let folder = tempfile::tempdir().unwrap();
     let unpacker = Unpacker::new(
@@ -89,9 +89,9 @@ impl Rig {
         let woken = std::mem::take(&mut *self.woken.lock().unwrap());
         woken
             .into_iter()
-            .map(|waiter| match waiter {
-                Waiter::Namespace(name) => name,
-                Waiter::InstallPlan(key) => key.to_string(),
+            .map(|subscriber| match subscriber {
+                Subscriber::Namespace(name) => name,
+                Subscriber::InstallPlan(key) => key.to_string(),
             })
             .collect()
     }
@@ -116,7 +116,7 @@ fn request(namespace: &str) -> UnpackRequest {
         catalog: NamespacedName::new("olm", "cat"),
         deadline: None,
         retry_interval: None,
-        waiter: Waiter::Namespace(namespace.into()),
+        subscriber: Subscriber::Namespace(namespace.into()),
     }
 }
 
