@@ -11,15 +11,13 @@
 //! - While a catalog is being read again, or cannot be reached any more, its last good content stands, for as long as a
 //!   namespace uses it. A catalog no namespace uses is forgotten.
 //! - The contents of one namespace's catalogs take no more than [`NAMESPACE_BYTES`] together, and all of them no more than
-//!   [`TOTAL_BYTES`] ([`room`]). One that does not fit beside the others is not kept, and says so; what was kept before stands,
-//!   unless its namespace has more than its part and another one needs the room.
-//! - A round sees one whole read of each catalog: a content never changes, and the next one has another identity.
+//!   [`TOTAL_BYTES`]. One that does not fit beside the others is not kept, and says so; what was kept before stands.
+//! - A reconcile sees one whole read of each catalog: a content never changes, and the next one has another identity.
 //! - Manifests that a catalog carries are not kept: they are fetched when they are needed, and must be those that were read.
 //! - A server that is not a pod of ours may change what it serves while the connection lives: it is read again after
 //!   [`READ_AGAIN`].
 
 mod read;
-mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
@@ -35,7 +33,6 @@ use tokio::time::{Instant, timeout};
 use tonic::transport::Channel;
 
 use self::read::Read;
-use self::room::Bounds;
 use crate::catalog_source::connection::{Connections, LiveConnection};
 use crate::fair_permits::FairPermits;
 
@@ -111,6 +108,15 @@ pub enum Content {
     Here(Arc<Snapshot>),
     /// Not in memory (any more), perhaps replaced. Callers must get the state of the catalog again.
     Absent,
+}
+
+/// Limits of contents in memory, in bytes.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// Limit of the catalogs in one namespace.
+    namespace: usize,
+    /// Limit of all catalogs.
+    total: usize,
 }
 
 type Wake = Arc<dyn Fn(&str) + Send + Sync>;
@@ -324,13 +330,14 @@ impl Snapshots {
     /// Returns the memory size of the contents in use, in bytes.
     pub(crate) fn bytes(&self) -> Vec<(NamespacedName, usize)> {
         let entries = self.shared.lock();
-        let held = entries.iter().filter(|(_, entry)| entry.content.is_some());
-        held.map(|(source, entry)| (source.clone(), entry.bytes))
+        let present = entries.iter().filter(|(_, entry)| entry.content.is_some());
+        present
+            .map(|(source, entry)| (source.clone(), entry.bytes))
             .collect()
     }
 
     /// Returns the total memory size, in bytes.
-    pub fn held(&self) -> usize {
+    pub fn total_bytes(&self) -> usize {
         self.bytes()
             .iter()
             .fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
@@ -369,7 +376,7 @@ impl Shared {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, users: &BTreeSet<String>) {
+    fn wake_users(&self, users: &BTreeSet<String>) {
         for namespace in users {
             (self.wake)(namespace);
         }
