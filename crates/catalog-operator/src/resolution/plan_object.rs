@@ -77,32 +77,6 @@ pub(crate) fn deletion(plan: &InstallPlan) -> Action {
     Action::delete(target, plan.uid()).only_at(plan.resource_version())
 }
 
-/// Whether a plan waits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Terms {
-    approval: Approval,
-    approved: bool,
-}
-
-impl Terms {
-    /// Those of a plan.
-    pub(crate) fn of(plan: &InstallPlan) -> Self {
-        Self {
-            approval: plan.spec.approval.clone(),
-            approved: plan.spec.approved,
-        }
-    }
-
-    /// What comes of it, for people.
-    pub(crate) fn meaning(&self) -> &'static str {
-        if self.approved {
-            "start immediately"
-        } else {
-            "wait for approval"
-        }
-    }
-}
-
 /// A plan to be made.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WantedPlan {
@@ -119,18 +93,6 @@ pub(crate) struct WantedPlan {
 }
 
 impl WantedPlan {
-    /// Whether it waits, as it is asked for.
-    pub(crate) fn terms(&self) -> Terms {
-        Terms {
-            approval: if self.manual {
-                Approval::Manual
-            } else {
-                Approval::Automatic
-            },
-            approved: !self.manual,
-        }
-    }
-
     /// The object to create, without its status: the API server drops that on creation.
     pub(crate) fn object(
         &self,
@@ -138,7 +100,6 @@ impl WantedPlan {
         generation: i64,
         owners: &[Arc<Subscription>],
     ) -> InstallPlan {
-        let terms = self.terms();
         let components = component::labels_of(&self.steps, &self.lookups, namespace);
         let components: BTreeMap<String, String> = components
             .into_values()
@@ -156,8 +117,12 @@ impl WantedPlan {
             },
             spec: InstallPlanSpec {
                 cluster_service_version_names: self.csv_names.clone(),
-                approval: terms.approval,
-                approved: terms.approved,
+                approval: if self.manual {
+                    Approval::Manual
+                } else {
+                    Approval::Automatic
+                },
+                approved: !self.manual,
                 generation: Some(generation),
                 ..InstallPlanSpec::default()
             },
