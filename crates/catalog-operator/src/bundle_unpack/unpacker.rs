@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use self::unpack::Unpack;
-use super::bundle_store::{BundleStore, STORE_BYTES, StoredBundle};
+use super::bundle_store::{BundleStore, StoredBundle};
 use super::content::UnpackedBundle;
 use super::error::{UnpackClass, UnpackError};
 use super::job::UnpackJobs;
@@ -25,10 +25,6 @@ use crate::metrics::Figures;
 /// Time without requests after which an available bundle is forgotten. The next request checks the catalog's
 /// access again. A reconcile may be delayed by a minute, and repeating a Job takes one.
 const KEEP_READY: Duration = Duration::from_secs(300);
-/// Time after its last use before which the loss of a bundle counts as a failure. The store does not have room
-/// for all bundles in use, and without a pause they would displace each other without end.
-const LOST_EARLY: Duration = Duration::from_secs(60);
-
 /// Source of bundles.
 #[async_trait]
 pub trait BundleSource: Send + Sync + 'static {
@@ -288,14 +284,7 @@ impl Unpacker {
         }
         let (mut subscribers, mut before) = (BTreeMap::new(), None);
         if let Some(entry) = entries.get_mut(&key) {
-            let lost = entry.fail_if_lost_early(&key, now);
             if let Some(state) = entry.answer(request, asked) {
-                drop(entries);
-                if let Some(failure) = lost {
-                    // A reconcile that could not read the bundle ignores this answer.
-                    self.shared.tell(&BTreeSet::from([request.subscriber.clone()]));
-                    tokio::spawn(Unpack::new(Arc::clone(&self.shared), key).remind(failure));
-                }
                 return state;
             }
             subscribers = std::mem::take(&mut entry.subscribers);
@@ -343,7 +332,7 @@ impl Unpacker {
             }
             !forget
         });
-        self.shared.tell(&subscribers);
+        self.shared.wake_all(&subscribers);
     }
 
     /// Number of known bundles, in any state.
@@ -385,26 +374,6 @@ impl Entry {
         Some(bundle.clone())
     }
 
-    /// Turns a bundle that was lost within [`LOST_EARLY`] of its last use into a failure, and returns that. Only
-    /// for a bundle that is not available.
-    fn fail_if_lost_early(&mut self, key: &Key, now: Instant) -> Option<Failure> {
-        let unused = now.saturating_duration_since(self.last_used);
-        if !matches!(self.state, EntryState::Ready(_)) || unused >= LOST_EARLY {
-            return None;
-        }
-        let cause = format!(
-            "image `{}`: the stored bundle was lost within {} s of its last use: bundles in use exceed {} MiB, or its file was damaged",
-            key.image,
-            LOST_EARLY.as_secs(),
-            STORE_BYTES >> 20,
-        );
-        let error = UnpackError::new(UnpackClass::NoRoom, cause).of_bundle(&key.bundle);
-        tracing::warn!(image = %key.image, catalog = %key.catalog, %error, "stored bundle lost; retrying after a pause");
-        let failure = Failure { error, at: now };
-        self.state = EntryState::Failed(failure.clone());
-        Some(failure)
-    }
-
     /// Returns the response to a request for a bundle that is not available, and subscribes it if there is
     /// something to wait for. `None` when it is time to try again.
     fn answer(&mut self, request: &UnpackRequest, asked: SubscriberRequest) -> Option<UnpackState> {
@@ -413,7 +382,7 @@ impl Entry {
             error: failure.error.clone(),
         };
         let answer = match &self.state {
-            // Its file was removed, but it was not in use.
+            // Its file was removed.
             EntryState::Ready(_) => return None,
             EntryState::Failed(failure) if is_due(failure) => return None,
             EntryState::Failed(failure) => failed(failure),
@@ -438,7 +407,7 @@ impl Shared {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, subscribers: &BTreeSet<Subscriber>) {
+    fn wake_all(&self, subscribers: &BTreeSet<Subscriber>) {
         for subscriber in subscribers {
             (self.wake)(subscriber);
         }

@@ -227,34 +227,6 @@ async fn a_bundle_that_is_no_longer_on_disk_is_fetched_again() {
     assert_eq!(rig.script.fetched.lock().unwrap()[1], "r/b@sha256:00 for olm/cat");
 }
 
-/// Otherwise bundles that the store has no room for would displace each other without a pause.
-#[tokio::test(start_paused = true)]
-async fn a_bundle_lost_soon_after_its_use_is_fetched_again_after_a_pause() {
-    let rig = rig(vec![bundle()]);
-    rig.ask("one");
-    wait(2).await;
-    assert_eq!(rig.ask("one"), "ready r/b@sha256:00");
-    rig.empty_store();
-    rig.woken();
-    let UnpackState::Failed { error } = rig.unpacker.request(&request("one")) else {
-        panic!("not failed")
-    };
-    insta::assert_snapshot!(error.cause, @"image `r/b:v1`: the stored bundle was lost within 60 s of its last use: bundles in use exceed 256 MiB, or its file was damaged");
-    assert_eq!(rig.woken(), ["one"], "it may have been told ready just before");
-    wait(30).await;
-    assert_eq!(rig.ask("one"), "failed NoRoom");
-    assert_eq!((rig.fetches(), rig.woken().len()), (1, 0));
-    wait(31).await;
-    assert_eq!(rig.woken(), ["one"]);
-    assert_eq!(rig.ask("one"), "unpacking");
-    wait(2).await;
-    assert_eq!(rig.ask("one"), "ready r/b@sha256:00");
-    assert_eq!(rig.fetches(), 2);
-    wait(LOST_EARLY.as_secs()).await;
-    rig.empty_store();
-    assert_eq!(rig.ask("one"), "unpacking", "it was not in use");
-}
-
 /// A first request that returned at once used to block everything else meanwhile.
 #[tokio::test]
 async fn a_large_bundle_keeps_nobody_waiting() {

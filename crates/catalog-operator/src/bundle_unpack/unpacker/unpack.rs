@@ -240,7 +240,7 @@ impl Unpack {
     }
 
     /// Triggers each subscriber of the failure at its retry time.
-    pub(super) async fn remind(self, failure: Failure) {
+    async fn remind(self, failure: Failure) {
         while let Some((next, joined)) = self.wake_due(&failure) {
             tokio::select! {
                 () = tokio::time::sleep_until(next) => {}
@@ -276,7 +276,7 @@ impl Unpack {
             entries.remove(&self.key);
         }
         drop(entries);
-        self.shared.tell(&due);
+        self.shared.wake_all(&due);
         (!is_over).then(|| (next.unwrap_or(forget_at), joined))
     }
 
@@ -297,7 +297,7 @@ impl Unpack {
         *trouble = Some(error);
         let subscribers = subscribers.keys().cloned().collect();
         drop(entries);
-        self.shared.tell(&subscribers);
+        self.shared.wake_all(&subscribers);
     }
 
     /// Sets the result of the unpack and triggers the subscribers.
@@ -310,6 +310,6 @@ impl Unpack {
         entry.last_used = Instant::now();
         let subscribers = std::mem::take(&mut entry.subscribers).into_keys().collect();
         drop(entries);
-        self.shared.tell(&subscribers);
+        self.shared.wake_all(&subscribers);
     }
 }
