@@ -94,15 +94,6 @@ pub(crate) fn failures_before(pod: &Pod) -> u32 {
         .unwrap_or(0)
 }
 
-/// Number of consecutive pods before this one that were outdated before they started.
-pub(crate) fn outdated_before(pod: &Pod) -> u32 {
-    let annotations = pod.metadata.annotations.as_ref();
-    annotations
-        .and_then(|annotations| annotations.get(labels::POD_OUTDATED))
-        .and_then(|count| count.parse().ok())
-        .unwrap_or(0)
-}
-
 /// Returns the reason of a pod's death, if known: a node that refuses a pod reports it here.
 pub(crate) fn last_words(pod: &Pod) -> String {
     let status = pod.status.as_ref();
