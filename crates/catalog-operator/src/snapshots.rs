@@ -59,7 +59,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 #[async_trait]
 pub trait CatalogReader: Send + Sync + 'static {
     /// Reads everything that resolution needs of the catalog behind `channel`, or returns an error.
-    async fn read(&self, channel: Channel) -> Result<Listed, String>;
+    async fn read(&self, channel: Channel) -> Result<CatalogSnapshot, String>;
 
     /// Reads the manifests of a bundle that are in the catalog itself.
     async fn manifests(&self, _channel: Channel, bundle: &BundleName) -> Result<Vec<String>, String> {
@@ -78,13 +78,6 @@ pub struct BundleName {
     pub name: String,
 }
 
-/// Result of a read.
-#[derive(Debug)]
-pub struct Listed {
-    /// Packages and bundles.
-    pub snapshot: CatalogSnapshot,
-}
-
 /// Identity of a content: equal values are the same content of the same catalog.
 pub(crate) type ContentId = u64;
 
@@ -99,15 +92,6 @@ pub enum ContentState {
     Failed(String),
     /// There is no connection and no earlier content.
     Unreachable,
-}
-
-/// Content with a known identity.
-#[derive(Debug, Clone)]
-pub enum Content {
-    /// In memory.
-    Here(Arc<Snapshot>),
-    /// Not in memory (any more), perhaps replaced. Callers must get the state of the catalog again.
-    Absent,
 }
 
 /// Limits of contents in memory, in bytes.
@@ -230,16 +214,14 @@ impl Snapshots {
         self.shared.connections.link(key).is_some()
     }
 
-    /// Returns the content with an identity from [`Snapshots::get`]. If it is absent, nothing follows from
-    /// that: the catalog is read again, and the namespaces that use it are triggered.
-    pub fn content(&self, key: &NamespacedName, id: ContentId) -> Content {
+    /// Returns the content with an identity from [`Snapshots::get`]; `None` if it is not in memory (any more).
+    /// Then the catalog is read again, and the namespaces that use it are triggered.
+    pub fn content(&self, key: &NamespacedName, id: ContentId) -> Option<Arc<Snapshot>> {
         let link = self.shared.connections.link(key);
         let mut entries = self.shared.lock();
-        let Some(entry) = entries.get_mut(key) else {
-            return Content::Absent;
-        };
+        let entry = entries.get_mut(key)?;
         match &entry.content {
-            Some(content) if entry.id == Some(id) => return Content::Here(Arc::clone(content)),
+            Some(content) if entry.id == Some(id) => return Some(Arc::clone(content)),
             Some(_) => {}
             None => {
                 // The next call of `get` must not report it as known.
@@ -250,7 +232,7 @@ impl Snapshots {
                 }
             }
         }
-        Content::Absent
+        None
     }
 
     /// Returns the error of the last read while older content is kept.

@@ -21,7 +21,8 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::plan::Target;
 use serde_json::Value;
 
-use self::contents::{Contents, NoObject};
+use self::contents::Contents;
+pub use self::contents::NoObject;
 use super::custom_resources::{CheckRequest, CheckState};
 use super::{crd_upgrade, operator_group};
 use crate::bundle_unpack::UnpackedBundle;
@@ -96,28 +97,7 @@ pub struct KnownStep {
     pub current: Option<Value>,
 }
 
-/// A bundle's content as far as it is there.
-#[derive(Debug, Clone)]
-pub enum BundleContent {
-    /// There it is.
-    Ready(UnpackedBundle),
-    /// It is on its way; the plan will be looked at again when it arrives.
-    Fetching {
-        /// What is waited for, for people.
-        message: String,
-        /// How long this is not worth a status yet.
-        debounce: Option<Duration>,
-    },
-    /// It cannot be had.
-    Failed {
-        /// Why.
-        message: String,
-        /// False when waiting can help.
-        lasting: bool,
-    },
-}
-
-/// The reads of a round that no store can answer. They happen only while a plan is being carried out.
+/// The reads of a reconcile that no store can answer. They happen only while a plan is being carried out.
 #[async_trait]
 pub trait Reads: Send + Sync {
     /// An object, live: a plan must not overwrite what it has not seen, and caching every object an operator may bring would mean
@@ -130,8 +110,12 @@ pub trait Reads: Send + Sync {
         version: &str,
         kind: &str,
     ) -> Result<Option<ServedKind>, ObserveError>;
-    /// The content of a bundle image for this plan.
-    async fn bundle(&self, reference: &BundleImageReference, plan: &InstallPlan) -> BundleContent;
+    /// Returns the content of a bundle image for this plan; if it is being fetched, the plan is triggered when it arrives.
+    async fn bundle(
+        &self,
+        reference: &BundleImageReference,
+        plan: &InstallPlan,
+    ) -> Result<UnpackedBundle, NoObject>;
     /// Whether a ClusterServiceVersion that is no copy exists; the argument is `namespace/name`.
     fn csv_exists(&self, csv: &str) -> bool;
     /// Names of the ClusterServiceVersions of a namespace, copies left out, that declare a conversion webhook for this

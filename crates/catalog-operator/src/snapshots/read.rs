@@ -86,7 +86,7 @@ impl Read {
             }
         };
         let index = move || {
-            let snapshot = Arc::new(Snapshot::from(&listed.snapshot));
+            let snapshot = Arc::new(Snapshot::from(&listed));
             let bytes = snapshot.held();
             Weighed { snapshot, bytes }
         };

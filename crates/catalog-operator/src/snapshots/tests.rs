@@ -20,7 +20,7 @@ struct Fake {
 
 #[async_trait]
 impl CatalogReader for Fake {
-    async fn read(&self, _channel: Channel) -> Result<Listed, String> {
+    async fn read(&self, _channel: Channel) -> Result<CatalogSnapshot, String> {
         let read = self.reads.fetch_add(1, Ordering::SeqCst);
         if read < self.endless.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
@@ -29,9 +29,10 @@ impl CatalogReader for Fake {
             return Err("failed to list bundles: down".to_owned());
         }
         let count = if self.grows { read + 1 } else { 1 };
-        Ok(Listed {
-            snapshot: CatalogSnapshot::new(BTreeMap::new(), (0..count).map(entry).collect()),
-        })
+        Ok(CatalogSnapshot::new(
+            BTreeMap::new(),
+            (0..count).map(entry).collect(),
+        ))
     }
 
     async fn manifests(&self, _channel: Channel, bundle: &BundleName) -> Result<Vec<String>, String> {
@@ -137,10 +138,7 @@ impl Rig {
     }
 
     fn here(&self, id: ContentId) -> Option<Arc<Snapshot>> {
-        match self.snapshots.content(&key(), id) {
-            Content::Here(content) => Some(content),
-            Content::Absent => None,
-        }
+        self.snapshots.content(&key(), id)
     }
 
     fn reads(&self) -> usize {
@@ -471,7 +469,7 @@ struct Faulty;
 
 #[async_trait]
 impl CatalogReader for Faulty {
-    async fn read(&self, _channel: Channel) -> Result<Listed, String> {
+    async fn read(&self, _channel: Channel) -> Result<CatalogSnapshot, String> {
         panic!("a fault")
     }
 }

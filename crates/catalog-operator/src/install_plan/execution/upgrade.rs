@@ -58,16 +58,13 @@ pub(super) fn check_crd(
             cause: cause.clone(),
         }),
         CheckState::Checking { debounce } => Ok(Upgrade::Waits(Wait {
-            text: waiting_text(crd),
+            text: format!(
+                "validating existing custom resources against the new schema of CustomResourceDefinition {crd}"
+            ),
             look_again: *debounce,
             is_debounced: debounce.is_some(),
         })),
-        CheckState::Busy => Ok(Upgrade::Waits(Wait::polled(waiting_text(crd)))),
     }
-}
-
-fn waiting_text(crd: &str) -> String {
-    format!("validating existing custom resources against the new schema of CustomResourceDefinition {crd}")
 }
 
 /// Details of a custom resource that readers of the plan may see.
