@@ -162,11 +162,11 @@ pub(crate) fn trouble(pod: &Pod) -> Option<String> {
 fn container_trouble(pod: &Pod, container: &ContainerStatus) -> Option<String> {
     let place = format!("pod {} container {}", name(pod), container.name);
     if let Some(ended) = keeps_ending(container) {
-        let told = ended.message.as_deref().map(str::trim).unwrap_or_default();
+        let output = ended.message.as_deref().map(str::trim).unwrap_or_default();
         let code = ended.exit_code;
         return Some(format!(
             "{place} keeps terminating (exit code {code}): {}",
-            last_line(told)
+            last_line(output)
         ));
     }
     let waiting = container.state.as_ref()?.waiting.as_ref()?;

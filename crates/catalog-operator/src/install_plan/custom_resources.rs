@@ -256,7 +256,7 @@ impl Shared {
     ) {
         let permit = self.permits.acquire(&key.0.namespace).await;
         let began = Instant::now();
-        let work = isolated(self.look(&key, &request, suspect));
+        let work = isolated(self.check(&key, &request, suspect));
         let answer = match tokio::time::timeout(CHECK_TIME, work).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(panicked)) => {
@@ -285,14 +285,14 @@ impl Shared {
         }
     }
 
-    async fn look(&self, key: &Key, request: &CheckRequest, suspect: Option<Misfit>) -> CheckState {
+    async fn check(&self, key: &Key, request: &CheckRequest, suspect: Option<Misfit>) -> CheckState {
         let unread = |version: &str, error: &ReadError| {
             let (crd, group) = (&request.crd, &request.group);
             tracing::info!(%crd, version, %error, "cannot list custom resources");
             CheckState::Unread(format!(
                 "error listing {group}/{version}, Resource={}: {}",
                 request.plural,
-                error.told()
+                error.message()
             ))
         };
         for (version, schema) in &request.versions {
@@ -306,13 +306,13 @@ impl Shared {
                 schema: Arc::new(schema),
             };
             if let Some(suspect) = suspect.as_ref().filter(|suspect| suspect.version == *version) {
-                match resources.look_at(&suspect.namespace, &suspect.name).await {
+                match resources.check_one(&suspect.namespace, &suspect.name).await {
                     Ok(None) => self.forget_misfit(key),
                     Ok(Some(misfit)) => return CheckState::Misfit(misfit),
                     Err(error) => return unread(version, &error),
                 }
             }
-            match resources.look_at_all().await {
+            match resources.check_all().await {
                 Ok(None) => {}
                 Ok(Some(misfit)) => {
                     let Misfit {

@@ -64,20 +64,8 @@ pub enum StepState {
     Done,
     /// Its object waits for a ClusterServiceVersion of the same plan; it was not looked at.
     OwnerPending,
-    /// The bundle is being fetched.
-    Fetching {
-        /// What is waited for, for people.
-        message: String,
-        /// How long this is not worth a status yet.
-        debounce: Option<Duration>,
-    },
-    /// Its object cannot be had.
-    Broken {
-        /// Why.
-        message: String,
-        /// False when waiting can help.
-        lasting: bool,
-    },
+    /// Its object is not available.
+    Missing(NoObject),
     /// The cluster does not serve the kind in this group and version.
     NotServed(String),
     /// Its object, and the object of that name in the cluster.
@@ -127,15 +115,6 @@ pub trait Reads: Send + Sync {
     fn check_custom_resources(&self, request: CheckRequest) -> CheckState;
     /// The namespace pull secrets are copied from.
     fn global_namespace(&self) -> &str;
-}
-
-impl From<NoObject> for StepState {
-    fn from(none: NoObject) -> Self {
-        match none {
-            NoObject::Fetching { message, debounce } => Self::Fetching { message, debounce },
-            NoObject::Broken { message, lasting } => Self::Broken { message, lasting },
-        }
-    }
 }
 
 impl Observed {
@@ -296,7 +275,7 @@ async fn observe_steps(
             false => contents
                 .find_object(reads, &observed.install_plan, step)
                 .await?
-                .map_err(StepState::from),
+                .map_err(StepState::Missing),
         };
         found.push((step, object));
     }

@@ -187,12 +187,13 @@ fn crd_warnings(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -
         let action = change.and_then(|change| change.action);
         action.is_some_and(|action| matches!(outcomes.get(action), Outcome::Done(_)))
     };
-    let told = writes.crd_warnings.iter().filter(|(step, _)| is_written(**step));
-    told.map(|(_, text)| {
-        let regarding = observed.install_plan.object_ref(&());
-        EventDraft::warning(regarding, reasons::CRD_VALIDATION, text.clone())
-    })
-    .collect()
+    let written = writes.crd_warnings.iter().filter(|(step, _)| is_written(**step));
+    written
+        .map(|(_, text)| {
+            let regarding = observed.install_plan.object_ref(&());
+            EventDraft::warning(regarding, reasons::CRD_VALIDATION, text.clone())
+        })
+        .collect()
 }
 
 /// A plan that is over keeps its status; what cannot be brought back is told by an event, and by the rows of the

@@ -11,7 +11,6 @@ use serde_json::json;
 use super::*;
 use crate::bundle_unpack::UnpackedBundle;
 use crate::install_plan::custom_resources::{CheckRequest, CheckState};
-use crate::install_plan::observe::NoObject;
 use crate::manifest::BundleImageReference;
 
 fn known(kind: &str, object: Value, current: Option<Value>) -> StepState {
