@@ -27,7 +27,7 @@ use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundl
 use super::outcome::{
     debounce_requeue, debounced_subscriptions, outcomes_by_subscription, subscription_warning,
 };
-use super::plan_object::{WantedPlan, counted, deletion, is_made_here, plan_name};
+use super::plan_object::{WantedPlan, deletion, is_made_here, plan_name};
 use crate::install_plan::retention::find_surplus;
 use crate::step_kind::StepKind;
 use crate::subscription::ResolutionOutcome;
@@ -242,7 +242,7 @@ impl Draft<'_> {
             subscription
                 .status
                 .as_ref()
-                .and_then(|status| counted(status.install_plan_generation))
+                .and_then(|status| status.install_plan_generation)
         });
         known.max().unwrap_or(0).max(self.observed.last_generation)
     }

@@ -35,20 +35,12 @@ pub(crate) fn plan_name(namespace: &str, generation: i64) -> String {
     format!("{GENERATE_NAME}{:016x}", hash::fnv1a64(identity.as_bytes()))
 }
 
-/// Generations beyond this are none that counting led to. It is where numbers end that every reader of JSON can tell apart.
-const LAST_GENERATION: i64 = (1 << 53) - 1;
-
-/// A generation that somebody may have counted to; anyone who writes plans can claim any.
-pub(crate) fn counted(generation: Option<i64>) -> Option<i64> {
-    generation.filter(|generation| (0..=LAST_GENERATION).contains(generation))
-}
-
 /// The highest generation of the plans that were made for one of these Subscriptions.
 pub(crate) fn last_generation(plans: &[Arc<InstallPlan>], subscriptions: &[Arc<Subscription>]) -> i64 {
     let is_ours = |plan: &&Arc<InstallPlan>| subscriptions.iter().any(|owner| is_owned_by(plan, owner));
     let generations = plans.iter().filter(is_ours);
     generations
-        .filter_map(|plan| counted(plan.spec.generation))
+        .filter_map(|plan| plan.spec.generation)
         .max()
         .unwrap_or(0)
 }
@@ -67,7 +59,7 @@ pub(crate) fn is_made_here(plan: &InstallPlan) -> bool {
 /// Whether its name is the one of its generation.
 pub(crate) fn has_our_name(plan: &InstallPlan) -> bool {
     let (name, namespace) = (&plan.metadata.name, plan.metadata.namespace.as_deref());
-    let ours = counted(plan.spec.generation).zip(namespace);
+    let ours = plan.spec.generation.zip(namespace);
     ours.is_some_and(|(generation, namespace)| *name == Some(plan_name(namespace, generation)))
 }
 

@@ -9,9 +9,7 @@ use kube::ResourceExt;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscription};
 
 use super::super::observed::Observed;
-use super::super::plan_object::{
-    GENERATE_NAME, WantedPlan, counted, has_our_name, is_made_here, is_owned_by,
-};
+use super::super::plan_object::{GENERATE_NAME, WantedPlan, has_our_name, is_made_here, is_owned_by};
 
 /// Returns the plan with the status that it has or is about to get, without its steps: Subscriptions do not mention them.
 pub(super) fn adopted(found: Arc<InstallPlan>, wanted: &WantedPlan) -> Arc<InstallPlan> {
@@ -92,7 +90,7 @@ fn is_newer(plan: &InstallPlan, subscription: &Subscription) -> bool {
     let had = subscription
         .status
         .as_ref()
-        .and_then(|status| counted(status.install_plan_generation))
+        .and_then(|status| status.install_plan_generation)
         .unwrap_or(0);
-    counted(plan.spec.generation).is_some_and(|generation| generation > had)
+    plan.spec.generation.is_some_and(|generation| generation > had)
 }
