@@ -1,4 +1,4 @@
-//! The live reads of a round, and bundles.
+//! The live reads of a reconcile, and bundles.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Whether existing custom resources fit the schema that a CustomResourceDefinition is about to get.
 //!
 //! # Expected flow
-//! A round asks ([`CustomResources::check`]) and is answered at once. The first time the resources are read beside the rounds, page
+//! A reconcile asks ([`CustomResources::check`]) and is answered at once. The first time the resources are read beside the reconciles, page
 //! by page, and the plan is woken when that is over.
 //!
 //! # Guarantees

@@ -1,4 +1,4 @@
-//! Everything one round of an InstallPlan reads, as values.
+//! Everything one reconcile of an InstallPlan reads, as values.
 
 mod contents;
 mod crds;
@@ -156,7 +156,7 @@ impl Observed {
     }
 }
 
-/// Reads what the next round of `install_plan` needs: nothing for plans that wait for approval or are over.
+/// Reads what the next reconcile of `install_plan` needs: nothing for plans that wait for approval or are over.
 ///
 /// # Errors
 /// A read did not go through.
@@ -175,7 +175,7 @@ pub async fn observe(
         ..Observed::default()
     };
     if is_to_be_executed(&observed) {
-        observed.steps = observe_steps(reads, &observed, Horizon::Round).await?;
+        observed.steps = observe_steps(reads, &observed, Horizon::Reconcile).await?;
         observed.living_csvs = living_csvs(reads, &observed.steps);
         observed.converted_crds = converted_crds(reads, &observed.install_plan, &observed.steps);
         observed.other_crd_owners = crds::other_owners(reads, &observed);
@@ -242,7 +242,7 @@ fn creates_csv(install_plan: &InstallPlan, name: &str) -> bool {
     })
 }
 
-/// Reads what all steps of a plan find, in whatever round they are carried out.
+/// Reads what all steps of a plan find, in whatever reconcile they are carried out.
 ///
 /// # Errors
 /// A read did not go through.
@@ -256,8 +256,8 @@ pub(crate) async fn look_ahead(
 /// How far ahead is looked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Horizon {
-    /// To what can be done in this round.
-    Round,
+    /// To what can be done in this reconcile.
+    Reconcile,
     /// To the end of the plan.
     Plan,
 }
@@ -310,7 +310,7 @@ async fn observe_step(
     let Some((api, namespaced)) = find_api(reads, kind, resource, &api_version).await? else {
         return Ok(StepState::NotServed(api_version));
     };
-    let waits_for_owner = horizon == Horizon::Round
+    let waits_for_owner = horizon == Horizon::Reconcile
         && kind.has_owner()
         && namespaced
         && observed.find_csv(&step.resolving).is_none()

@@ -1,4 +1,4 @@
-//! The statuses of a namespace's Subscriptions, as they follow from what became of the round's writes. Pure, and called last.
+//! The statuses of a namespace's Subscriptions, as they follow from what became of the reconcile's writes. Pure, and called last.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::subscription::{self, Assignment, Facts, ResolutionOutcome};
 /// How long the making of a plan may fail for reasons that pass by themselves before Subscriptions are told.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The statuses, their events, when to look again, and what the next round has to know.
+/// The statuses, their events, when to look again, and what the next reconcile has to know.
 pub(crate) fn status(
     observed: &Observed,
     mut verdict: Verdict,
@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// Number of statuses written, and the text of the first, after a round whose plan was made with `outcome`, when the tries
+    /// Number of statuses written, and the text of the first, after a reconcile whose plan was made with `outcome`, when the tries
     /// before it had failed for so many seconds.
     fn after_failing(
         seconds: Option<i64>,

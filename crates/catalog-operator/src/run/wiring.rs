@@ -173,7 +173,7 @@ fn connect_unpacks(stores: &Stores, queues: &Queues, services: &Services) {
     connect_unpack_rights(&stores.role_bindings, queues);
 }
 
-/// Who waits for a Job looks at it itself, beside the rounds that make it.
+/// Who waits for a Job looks at it itself, beside the reconciles that make it.
 fn connect_unpack_watch<P: OfUnpack + Projection>(
     store: &Store<Projected<P>>,
     queues: &Queues,
