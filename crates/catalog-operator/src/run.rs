@@ -37,9 +37,9 @@ use crate::snapshots::{CatalogReader, Snapshots};
 use crate::stores::Stores;
 use crate::upgrade_policy::reconciler::PolicyReconciler;
 
-/// Rounds of one controller at a time.
+/// Reconciles of one controller at a time.
 const WORKERS: usize = 4;
-/// Rounds of one namespace at a time: whatever they wait for, there are workers left for the others.
+/// Reconciles of one namespace at a time: whatever they wait for, there are workers left for the others.
 const WORKERS_OF_A_NAMESPACE: usize = 2;
 /// Namespaces resolved at a time: it is work for processors, and one namespace is never resolved twice at once.
 const RESOLVERS: usize = 2;
@@ -229,8 +229,8 @@ fn build_services(
         images: bundles,
         catalogs: snapshots.clone(),
     });
-    let mut unpacker = Unpacker::new(bundles, store, config, figures.clone(), move |waiter| {
-        wiring::wake(&woken, waiter);
+    let mut unpacker = Unpacker::new(bundles, store, config, figures.clone(), move |subscriber| {
+        wiring::wake(&woken, subscriber);
     });
     let unpack_jobs = build_unpack_jobs(args, client, stores, queues);
     if let Some(jobs) = &unpack_jobs {
