@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use olm_registry::client::Client;
 use olm_registry::limits::{
-    BUNDLE_PROPERTIES, DEPENDENCY_BYTES, MESSAGE_FIELDS, PACKAGE_BYTES, PARALLEL_PACKAGES, ReadLimits,
+    BUNDLE_PROPERTIES, DEPENDENCY_BYTES, PACKAGE_BYTES, PARALLEL_PACKAGES, ReadLimits,
 };
 use olm_registry::proto;
 use olm_registry::snapshot::{Fetched, SnapshotError, fetch_within};
@@ -499,18 +499,6 @@ async fn a_package_too_large_leaves_its_bundles_out() {
         "{:?}",
         fetched.skipped
     );
-}
-
-/// Two encoded bytes are a hundred in memory.
-#[tokio::test]
-async fn a_message_of_empty_fields_is_not_decoded() {
-    let hollow = || proto::Bundle {
-        provided_apis: vec![proto::GroupVersionKind::default(); MESSAGE_FIELDS + 1],
-        ..bundle(0)
-    };
-    assert!(hollow().encoded_len() < 1 << 20);
-    let bundles = move || endless(move |_| hollow());
-    refused(read(SMALL, bundles, package).await, "fields, the limit");
 }
 
 #[tokio::test]
