@@ -14,16 +14,12 @@ pub const READ_TIME: Duration = Duration::from_secs(120);
 pub const REGISTRY_MESSAGE_BYTES: usize = 4 * CSV_BYTES;
 /// Heads of all catalogs that are parsed at once.
 pub const PARALLEL_HEADS: usize = 2;
-/// Approximate bytes kept of all catalogs in the global namespace. The catalogs of a large distribution have
+/// Approximate bytes kept of one catalog in the global namespace. The catalogs of a large distribution have
 /// thousands of channels, each with a description of tens of KiB.
-pub const GLOBAL_BYTES: usize = 256 << 20;
-/// Approximate bytes kept of all catalogs in one other namespace.
-pub const NAMESPACE_BYTES: usize = 64 << 20;
-/// Approximate bytes kept of all namespaces except the global one; above it each has an equal share.
-pub const TENANT_BYTES: usize = 512 << 20;
-/// Bytes that a catalog is charged beside its packages: a task and a connection.
-pub const CATALOG_BYTES: usize = 64 << 10;
-/// Time until a catalog without room is read again.
+pub const GLOBAL_CATALOG_BYTES: usize = 256 << 20;
+/// Approximate bytes kept of one catalog in another namespace.
+pub const OTHER_CATALOG_BYTES: usize = 64 << 20;
+/// Time until a catalog that is too large is read again.
 pub const READ_AGAIN_WHEN_FULL: Duration = Duration::from_secs(300);
 /// Bytes of a CatalogSource's names and labels, which each of its packages repeats. Longer ones are not
 /// shown.
@@ -89,9 +85,14 @@ mod tests {
     #[test]
     fn the_reference_page_has_these_figures() {
         let rows = [
-            ("Catalogs of the global namespace", bytes(GLOBAL_BYTES as u64)),
-            ("Catalogs of one other namespace", bytes(NAMESPACE_BYTES as u64)),
-            ("Catalogs of all other namespaces", bytes(TENANT_BYTES as u64)),
+            (
+                "One catalog of the global namespace",
+                bytes(GLOBAL_CATALOG_BYTES as u64),
+            ),
+            (
+                "One catalog of another namespace",
+                bytes(OTHER_CATALOG_BYTES as u64),
+            ),
             ("Time to read one catalog", seconds(READ_TIME)),
             ("ClusterServiceVersion of a channel head", bytes(CSV_BYTES as u64)),
             ("Icon", bytes(ICON_BYTES as u64)),
