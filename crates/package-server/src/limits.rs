@@ -21,11 +21,6 @@ pub const GLOBAL_CATALOG_BYTES: usize = 256 << 20;
 pub const OTHER_CATALOG_BYTES: usize = 64 << 20;
 /// Time until a catalog that is too large is read again.
 pub const READ_AGAIN_WHEN_FULL: Duration = Duration::from_secs(300);
-/// Bytes of a CatalogSource's names and labels, which each of its packages repeats. Longer ones are not
-/// shown.
-pub const FACTS_BYTES: usize = 16 << 10;
-/// Number of these labels: a selector compares those of each package.
-pub const FACTS_LABELS: usize = 64;
 /// Skipped packages and channels that one read logs individually.
 pub const TOLD_LEFT_OUT: usize = 20;
 /// Bytes of one ClusterServiceVersion; a channel with a larger one is skipped. The API server accepts less
@@ -35,8 +30,6 @@ pub const CSV_BYTES: usize = 4 << 20;
 pub const ICON_BYTES: usize = 1 << 20;
 /// Bytes of the `status` of one PackageManifest; a package with more is skipped.
 pub const PACKAGE_MANIFEST_BYTES: usize = 8 << 20;
-/// Bytes of a package's name and labels, which each response writes anew; a package with more is skipped.
-pub const PACKAGE_LABEL_BYTES: usize = 16 << 10;
 /// Time that readiness waits for the first read of slow or unreachable catalogs.
 pub const FIRST_READS: Duration = Duration::from_secs(3);
 
@@ -68,10 +61,6 @@ pub const STREAMS: u32 = 100;
 pub const OTHER_STREAMS: u32 = 4;
 /// Bytes of a response that wait on one HTTP/2 stream for a slow client.
 pub const SEND_BYTES: usize = 64 << 10;
-/// Characters of a selector.
-pub const SELECTOR_CHARACTERS: usize = 16 << 10;
-/// Requirements of a selector: each is compared with each package.
-pub const SELECTOR_REQUIREMENTS: usize = 64;
 /// Lists that are assembled at once. Other requests are not delayed: a client with many lists waits for its
 /// own.
 pub const PARALLEL_LISTS: usize = 2;
