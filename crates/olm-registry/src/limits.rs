@@ -7,6 +7,31 @@ use std::time::Duration;
 
 /// Maximum bytes of one message. Upstream's clients stop at 4 MiB, which drops big bundles.
 pub const MESSAGE_BYTES: usize = 64 << 20;
+/// Maximum bytes of one dependency of a bundle, or of one property that resolution reads. They are parsed
+/// when the catalog is read. All properties of a bundle together must fit into annotations, which have the
+/// same limit.
+pub const DEPENDENCY_BYTES: usize = 256 << 10;
+/// Maximum properties, dependencies and APIs of one bundle. Each is parsed and indexed for resolution. The
+/// largest real bundles have some hundreds.
+pub const BUNDLE_PROPERTIES: usize = 5_000;
+/// Maximum bytes of all properties of one bundle, of any type: rules of other bundles may parse them.
+/// Upstream's clients have the same limit for a whole bundle.
+pub const PROPERTIES_BYTES: usize = 4 << 20;
+/// Maximum bytes of one package: names of channels and deprecations. Upstream's clients have the same limit.
+pub const PACKAGE_BYTES: usize = 4 << 20;
+/// Maximum bytes of the names of all packages in a list.
+pub const PACKAGE_NAME_BYTES: usize = 4 << 20;
+/// Maximum packages that one read requests at a time.
+pub const PARALLEL_PACKAGES: usize = 8;
+/// Maximum characters of a server's error that our own error repeats.
+pub const ERROR_CHARACTERS: usize = 1024;
+/// Time to connect.
+pub const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// Time for a call with one answer, and for the start of a stream.
+pub const CALL_TIME: Duration = Duration::from_secs(30);
+/// Time between two messages of a stream.
+pub const STALL_TIME: Duration = Duration::from_secs(30);
+
 /// Bounds for reading one catalog once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
