@@ -148,7 +148,7 @@ where
             let answered = answered.await;
             tracing::trace!(?answered, "request for health or metrics");
         });
-        open.add(0, peer.ip(), task.abort_handle());
+        open.add(peer.ip(), task.abort_handle());
     }
 }
 

@@ -33,21 +33,15 @@ pub const PACKAGE_MANIFEST_BYTES: usize = 8 << 20;
 /// Time that readiness waits for the first read of slow or unreachable catalogs.
 pub const FIRST_READS: Duration = Duration::from_secs(3);
 
-/// Connections of callers with a certificate of the API server's.
-pub const TRUSTED_CONNECTIONS: usize = 64;
-/// All other connections, including unfinished handshakes.
-pub const OTHER_CONNECTIONS: usize = 128;
-/// Age at which a connection without such a certificate is closed.
-pub const OTHER_CONNECTION_AGE: Duration = Duration::from_secs(60);
+/// Open connections, including unfinished handshakes.
+pub const CONNECTIONS: usize = 256;
 /// Time for a TLS handshake.
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// Time for the head of a request.
 pub const HEAD_TIME: Duration = Duration::from_secs(10);
-/// Bytes of the head of a request.
-pub const HEAD_BYTES: usize = 32 << 10;
-/// Bytes of the head of a request from the API server, which has the same limit. It names all groups of a
-/// user there. HTTP/2 counts 32 more for each header.
-pub const TRUSTED_HEAD_BYTES: usize = 1 << 20;
+/// Bytes of the head of a request. The API server has the same limit, and names all groups of a user there.
+/// HTTP/2 counts 32 more for each header.
+pub const HEAD_BYTES: u32 = 1 << 20;
 /// Time until the response to a request begins.
 pub const ANSWER_TIME: Duration = Duration::from_secs(15);
 /// Time from the head of an HTTP/2 request to the last byte of its response. The API server waits as long for
@@ -55,10 +49,8 @@ pub const ANSWER_TIME: Duration = Duration::from_secs(15);
 pub const REQUEST_TIME: Duration = Duration::from_secs(60);
 /// Time without progress after which a socket is closed.
 pub const STALL_TIME: Duration = Duration::from_secs(30);
-/// Requests at once on one connection of the API server's.
+/// Requests at once on one connection.
 pub const STREAMS: u32 = 100;
-/// Requests at once on one of the other connections.
-pub const OTHER_STREAMS: u32 = 4;
 /// Bytes of a response that wait on one HTTP/2 stream for a slow client.
 pub const SEND_BYTES: usize = 64 << 10;
 /// Lists that are assembled at once. Other requests are not delayed: a client with many lists waits for its
