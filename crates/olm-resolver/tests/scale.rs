@@ -244,7 +244,7 @@ fn a_hundred_failures_have_all_their_advice() {
 /// Each trial covers the whole namespace, and all failures share one budget.
 #[test]
 fn thousands_of_failures_come_to_an_end_without_advice() {
-    let count = if cfg!(debug_assertions) { 1_000 } else { 2_000 };
+    let count = if cfg!(debug_assertions) { 1_200 } else { 2_000 };
     let (plan, spent) = planned(failing(count));
     assert_eq!(plan.unsatisfiable.len(), count);
     let told =
