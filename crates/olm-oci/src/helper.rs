@@ -5,8 +5,10 @@
 //! program.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
-use std::process::{Command, ExitStatus, Stdio};
+use std::io::{Read, Write as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -19,6 +21,13 @@ const HUB_KEY: &str = "https://index.docker.io/v1/";
 const TOKEN_USER: &str = "<token>";
 /// Text of a helper that has nothing for a registry, which is not a failure.
 const NOT_FOUND: &str = "credentials not found";
+/// Time for an answer. Some helpers ask a cloud, or wait for a person to unlock a keychain.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Time for the helper to exit after its answer, and the interval of checking for it.
+const AFTER: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Maximum bytes of an answer that are read.
+const OUTPUT_BYTES: u64 = 1 << 16;
 /// Maximum characters of a helper's text that an error repeats.
 const WORDS: usize = 200;
 
@@ -58,8 +67,12 @@ pub(crate) fn program(name: &str) -> String {
 
 /// Asks a helper for a registry's credential.
 pub(crate) fn ask(name: &str, registry: &str) -> Answer {
+    ask_within(name, registry, LIMIT)
+}
+
+fn ask_within(name: &str, registry: &str, limit: Duration) -> Answer {
     for key in keys(registry) {
-        if let Some(credential) = run(name, key)? {
+        if let Some(credential) = run(name, key, limit)? {
             return Ok(Some(credential));
         }
     }
@@ -72,7 +85,7 @@ fn keys(registry: &str) -> impl Iterator<Item = &str> {
     hub.into_iter().chain([registry])
 }
 
-fn run(name: &str, key: &str) -> Answer {
+fn run(name: &str, key: &str, limit: Duration) -> Answer {
     // The name becomes part of a program's name, and must not become a path.
     if name.contains(['/', '\\']) {
         return Err("the name of the helper is a path".to_owned());
@@ -88,12 +101,23 @@ fn run(name: &str, key: &str) -> Answer {
         // A helper that does not read its input will not answer well either.
         let _ = input.write_all(key.as_bytes());
     }
-    let ended = child.wait_with_output().map_err(|error| error.to_string())?;
-    if !ended.status.success() {
-        return refusal(ended.status, &ended.stdout, &ended.stderr);
+    let (output, errors) = (reader(child.stdout.take()), reader(child.stderr.take()));
+    // The answer is complete when the output closes. A background process of the helper may keep it open
+    // until the limit.
+    let Ok(answer) = output.recv_timeout(limit) else {
+        end(&mut child);
+        return Err(format!("no answer within {} s", limit.as_secs_f32()));
+    };
+    let Some(status) = ended(&mut child) else {
+        end(&mut child);
+        return Err("the helper did not exit after its response".to_owned());
+    };
+    if !status.success() {
+        let errors = errors.recv_timeout(AFTER).unwrap_or_default();
+        return refusal(status, &answer, &errors);
     }
-    let output: HelperOutput = serde_json::from_slice(&ended.stdout)
-        .map_err(|_| "the response of the helper is not JSON".to_owned())?;
+    let output: HelperOutput =
+        serde_json::from_slice(&answer).map_err(|_| "the response of the helper is not JSON".to_owned())?;
     if output.secret.is_empty() {
         return Ok(None);
     }
@@ -121,6 +145,35 @@ fn refusal(status: ExitStatus, output: &[u8], errors: &[u8]) -> Answer {
         Some(said) => format!("{status}: {said}"),
         None => status.to_string(),
     })
+}
+
+/// Receives a program's output once it is closed.
+fn reader(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(pipe) = pipe {
+            let _ = pipe.take(OUTPUT_BYTES).read_to_end(&mut bytes);
+        }
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
+fn ended(child: &mut Child) -> Option<ExitStatus> {
+    for _ in 0..AFTER.as_millis() / LOOK_EVERY.as_millis() {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) => std::thread::sleep(LOOK_EVERY),
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 #[cfg(test)]
