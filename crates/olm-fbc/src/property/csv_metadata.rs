@@ -46,28 +46,28 @@ const FIELDS: [(&str, Shape); 14] = [
     ("crdDescriptions", Object(CRDS)),
     ("description", Text),
     ("displayName", Text),
-    (
-        "installModes",
-        List(&[("type", Text, Always), ("supported", Bool, Always)]),
-    ),
+    ("installModes", List(INSTALL_MODE)),
     ("keywords", Texts),
     ("labels", TextMap),
     ("links", List(LINK)),
-    (
-        "maintainers",
-        List(&[("name", Text, IfSet), ("email", Text, IfSet)]),
-    ),
+    ("maintainers", List(MAINTAINER)),
     ("maturity", Text),
     ("minKubeVersion", Text),
-    (
-        "nativeAPIs",
-        List(&[
-            ("group", Text, Always),
-            ("version", Text, Always),
-            ("kind", Text, Always),
-        ]),
-    ),
+    ("nativeAPIs", List(NATIVE_API)),
     ("provider", Object(LINK)),
+];
+
+/// An install mode.
+pub const INSTALL_MODE: Fieldset = &[("type", Text, Always), ("supported", Bool, Always)];
+
+/// A maintainer.
+pub const MAINTAINER: Fieldset = &[("name", Text, IfSet), ("email", Text, IfSet)];
+
+/// An API of Kubernetes.
+pub const NATIVE_API: Fieldset = &[
+    ("group", Text, Always),
+    ("version", Text, Always),
+    ("kind", Text, Always),
 ];
 
 /// A link, or a provider.

@@ -8,7 +8,9 @@ use go_compat::json::{self, Html};
 use olm_fbc::property::CsvMetadata;
 use olm_fbc::property::csv_metadata::Shape::{Any, Bool, Integer, List, Object, Text, TextMap, Texts};
 use olm_fbc::property::csv_metadata::Written::{Always, IfSet};
-use olm_fbc::property::csv_metadata::{API_SERVICES, CRDS, Fieldset, LINK, Shape};
+use olm_fbc::property::csv_metadata::{
+    API_SERVICES, CRDS, Fieldset, INSTALL_MODE, LINK, MAINTAINER, NATIVE_API, Shape,
+};
 use olm_fbc::schema::{Package, RelatedImage};
 use serde_json::{Value, json};
 
@@ -70,17 +72,7 @@ const SPEC: Fieldset = &[
 /// Readers expect a strategy, so an empty one is written.
 const INSTALL: Fieldset = &[("strategy", Text, Always), ("spec", Any, Always)];
 
-const NATIVE_API: Fieldset = &[
-    ("group", Text, Always),
-    ("version", Text, Always),
-    ("kind", Text, Always),
-];
-
-const MAINTAINER: Fieldset = &[("name", Text, IfSet), ("email", Text, IfSet)];
-
 const ICON: Fieldset = &[("base64data", Text, Always), ("mediatype", Text, Always)];
-
-const INSTALL_MODE: Fieldset = &[("type", Text, Always), ("supported", Bool, Always)];
 
 const IMAGE: Fieldset = &[("name", Text, Always), ("image", Text, Always)];
 
