@@ -59,7 +59,9 @@ pub struct Candidacy {
 impl Candidacy {
     /// Creates a candidacy of this process for this Lease.
     pub fn new(lease: NamespacedName, times: LeaseTimes) -> Self {
-        let pod = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME"));
+        // Tools that rewrite variables of a Deployment may leave one empty.
+        let named = |variable: &str| std::env::var(variable).ok().filter(|name| !name.is_empty());
+        let pod = named("POD_NAME").or_else(|| named("HOSTNAME"));
         // A container restarted in its pod is a new process.
         let random = || RandomState::new().hash_one(std::process::id());
         let unique = Uuid::from_u64_pair(random(), random());

@@ -45,14 +45,7 @@ pub struct Args {
 }
 
 /// Flags of upstream's program that have no meaning here, and whether each takes a value. All features are on.
-pub const OBSOLETE: [(&str, bool); 6] = [
-    ("--feature-gates", true),
-    ("--pprof-bind-address", true),
-    ("--tls-custom-ciphers", true),
-    ("--tls-custom-curves", true),
-    ("--tls-custom-version", true),
-    ("--tls-profile", true),
-];
+pub const OBSOLETE: [(&str, bool); 2] = [("--feature-gates", true), ("--pprof-bind-address", true)];
 
 impl Args {
     /// Returns the error of flags that are each valid but do not fit together.
