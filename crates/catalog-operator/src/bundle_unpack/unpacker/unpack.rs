@@ -27,6 +27,7 @@ use super::{Entry, EntryState, Failure, Key, Shared, Subscriber, SubscriberReque
 const KEEP_FAILED: Duration = Duration::from_secs(60);
 /// Maximum time of one attempt, independent of the deadline of the whole unpack.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(600);
+
 /// The task of one entry.
 pub(super) struct Unpack {
     shared: Arc<Shared>,
@@ -81,7 +82,7 @@ impl Unpack {
         let jobs = self.shared.jobs.as_ref();
         // A Job cannot pull a bundle whose manifests are in the catalog.
         if let Some(jobs) = jobs.filter(|jobs| jobs.is_only_way() && self.key.inline.is_none()) {
-            return self.by_job(jobs, None).await;
+            return Box::pin(self.by_job(jobs, None)).await;
         }
         let (result, wait) = self
             .attempt_in_turn(started.elapsed().saturating_sub(*waited))
@@ -90,7 +91,7 @@ impl Unpack {
         let elapsed = started.elapsed().saturating_sub(*waited);
         match (result, jobs) {
             (Err(error), Some(jobs)) if self.is_for_nodes(&error, attempt, elapsed) => {
-                self.by_job(jobs, Some(error)).await
+                Box::pin(self.by_job(jobs, Some(error))).await
             }
             (result, _) => result,
         }
