@@ -102,7 +102,7 @@ impl Reconciler for Operators {
         let operator = self.stores.operators.get_key(key);
         let found = components::find(&self.index, &key.name, &label);
         // It may have existed a moment ago.
-        let nothing = operator.is_none() && found.total == 0;
+        let nothing = operator.is_none() && found.refs.is_empty();
         Ok((!nothing).then(|| Observed {
             name: key.name.clone(),
             operator,
