@@ -12,7 +12,6 @@ use olm_registry::client::Client;
 use olm_registry::limits::{DEPENDENCY_BYTES, PACKAGE_BYTES, PARALLEL_PACKAGES, ReadLimits};
 use olm_registry::proto;
 use olm_registry::snapshot::{Fetched, SnapshotError, fetch_within};
-use prost::Message as _;
 use tokio_stream::{Stream, StreamExt as _};
 
 /// Limits that are reached soon, so that the tests are short.

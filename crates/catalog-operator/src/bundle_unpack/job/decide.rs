@@ -11,7 +11,6 @@ use kube::core::ObjectMeta;
 use olm_api::condition::subscription as reasons;
 use olm_api::labels;
 use olm_api::v1alpha1::CatalogSource;
-use olm_runtime::NamespacedName;
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::key::reference;
 use olm_runtime::outcome::{Outcome, Outcomes};

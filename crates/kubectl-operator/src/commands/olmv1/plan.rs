@@ -140,7 +140,7 @@ async fn wanted(cluster: &Cluster, args: &PlanExtensionArgs) -> anyhow::Result<C
             name: args.name.clone(),
             package_name,
             fields: args.fields.clone(),
-            service_account: "default".to_owned(),
+            service_account: None,
             cleanup_timeout: Duration::ZERO,
             wait: WaitArgs::default(),
             write,
