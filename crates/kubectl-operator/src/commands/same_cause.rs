@@ -110,8 +110,8 @@ const ROWS: [Row; 17] = [
     (
         |cluster| {
             put_plan(cluster, "Failed", |plan| {
-                plan["status"]["message"] = json!("it is forbidden")
-            })
+                plan["status"]["message"] = json!("it is forbidden");
+            });
         },
         "InstallPlan install-1: it is forbidden",
         "kubectl delete installplan install-1 -n shop",
@@ -140,7 +140,7 @@ const ROWS: [Row; 17] = [
                 "1.0.0",
                 "Failed",
                 "admission webhook \"x\" denied the request",
-            ))
+            ));
         },
         "admission webhook \"x\" denied the request",
         "correct the cause, and OLM tries again",
@@ -168,7 +168,7 @@ const ROWS: [Row; 17] = [
             edit(
                 cluster,
                 &json!({"metadata": {"annotations": {UPGRADE_HOLD: "=1.0.0"}}}),
-            )
+            );
         },
         "held within =1.0.0",
         "",
@@ -179,7 +179,7 @@ const ROWS: [Row; 17] = [
             edit(
                 cluster,
                 &json!({"spec": {"startingCSV": "etcd.v1.0.0", "installPlanApproval": "Manual"}}),
-            )
+            );
         },
         "pinned at etcd.v1.0.0",
         "",

@@ -80,7 +80,14 @@ async fn plan(
             match &told {
                 Some(told) => {
                     let installed = Some(told.clone());
-                    choose(installed, None, &filter, openshift.as_ref(), is_by_semver, &catalogs)
+                    choose(
+                        installed,
+                        None,
+                        &filter,
+                        openshift.as_ref(),
+                        is_by_semver,
+                        &catalogs,
+                    )
                 }
                 None => active.choose(&filter, openshift.as_ref(), is_by_semver, &catalogs),
             }

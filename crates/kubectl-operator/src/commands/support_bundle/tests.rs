@@ -390,7 +390,11 @@ async fn a_bundle_of_a_namespace_has_what_is_of_olm_also_where_catalogs_are_else
 async fn a_bundle_has_olm_v1_where_the_cluster_has_it_and_no_values_of_its_secrets() {
     let cluster = cluster();
     let (_, parts, _) = bundle_of(&cluster, None).await;
-    assert!(!parts.iter().any(|(path, _)| path.contains("objects/clustercatalogs")));
+    assert!(
+        !parts
+            .iter()
+            .any(|(path, _)| path.contains("objects/clustercatalogs"))
+    );
     for (kind, plural) in [
         ("ClusterCatalog", "clustercatalogs"),
         ("ClusterExtension", "clusterextensions"),
