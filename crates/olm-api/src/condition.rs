@@ -143,6 +143,16 @@ pub mod subscription {
     pub const BUNDLE_UNPACKING: &str = "BundleUnpacking";
     /// Type: a bundle could not be fetched.
     pub const BUNDLE_UNPACK_FAILED: &str = "BundleUnpackFailed";
+    /// Types of the conditions that keep a Subscription from being ready while they are true, most severe first. Everything that
+    /// names one cause names the first of these.
+    pub const OBSTACLES: [&str; 6] = [
+        INSTALL_PLAN_FAILED,
+        RESOLUTION_FAILED,
+        BUNDLE_UNPACK_FAILED,
+        CATALOG_SOURCES_UNHEALTHY,
+        INSTALL_PLAN_PENDING,
+        BUNDLE_UNPACKING,
+    ];
     /// Type: package, channel or bundle is deprecated; summary of the three types below.
     pub const DEPRECATED: &str = "Deprecated";
     /// Type: the package is deprecated.

@@ -200,6 +200,20 @@ fn what_went_wrong_counts_before_what_is_on_its_way() {
     assert_eq!(verdict.state, State::Ready);
 }
 
+/// `kubectl wait` and Flux read the condition, and must not be told another cause.
+#[test]
+fn of_two_causes_the_one_is_told_that_the_condition_ready_names() {
+    let obstacles = olm_api::condition::subscription::OBSTACLES;
+    for (at, first) in obstacles.into_iter().enumerate() {
+        for second in obstacles.into_iter().skip(at + 1) {
+            let conditions =
+                [second, first].map(|type_| json!({"type": type_, "status": "True", "message": type_}));
+            let (verdict, _) = one([subscription("db", &json!({"conditions": conditions}))]);
+            assert_eq!(verdict.message, first, "beside {second}");
+        }
+    }
+}
+
 #[test]
 fn a_plan_that_waits_for_somebody_is_told_until_it_is_approved() {
     let status = json!({"installPlanRef": {"name": "install-1"}});

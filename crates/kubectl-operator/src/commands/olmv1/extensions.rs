@@ -123,7 +123,15 @@ pub(super) async fn update(args: &UpdateExtensionArgs) -> anyhow::Result<Verdict
         let followed = follow(&cluster, &updated, &wait, &mut Screen::stderr()).await?;
         updated = followed.map_err(|waits| {
             let status = cluster.commands.told_of_cluster("olmv1 status {}", &[&args.name]);
-            anyhow!("{waits}; the update is kept, follow it with `{status}` or use --timeout to wait longer")
+            let text = waits.text;
+            match waits.is_on_its_way {
+                true => anyhow!(
+                    "{text}; the update is kept, follow it with `{status}` or use --timeout to wait longer"
+                ),
+                false => {
+                    anyhow!("{text}; the update is kept; correct what the message names, and see `{status}`")
+                }
+            }
         })?;
     }
     report(&[updated], "updated", &args.write)?;

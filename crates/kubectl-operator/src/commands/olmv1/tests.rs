@@ -339,6 +339,33 @@ async fn a_catalog_that_does_not_get_ready_is_deleted_again() {
     assert!(cluster.get("ClusterCatalog", "", "demo").is_none());
 }
 
+/// More time does not help where an attempt has failed: its message says what does.
+#[tokio::test(start_paused = true)]
+async fn more_time_is_suggested_only_where_it_may_help() {
+    for (status, reason, helps) in [
+        ("True", "Retrying", false),
+        ("False", "Blocked", false),
+        ("True", "Succeeded", true),
+    ] {
+        let cluster = cluster();
+        let (here, _link) = here(&cluster);
+        let args = create_args(&["--timeout", "30s"]);
+        let made = catalogs::new(&args).unwrap();
+        let later = cluster.clone();
+        let olm = async move {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let conditions = [condition("Progressing", status, reason, "cannot pull it")];
+            let told = json!({"status": {"conditions": conditions}});
+            assert!(later.edit("ClusterCatalog", "", "demo", &told));
+        };
+        let cleanup = Some(args.cleanup_timeout);
+        let (result, ()) = tokio::join!(create(&here, &made, &args.wait, cleanup, &args.write), olm);
+        let error = result.unwrap_err().to_string();
+        assert_eq!(error.contains("--timeout"), helps, "{reason}: {error}");
+        assert_eq!(error.contains("cannot pull it; "), !helps, "{reason}: {error}");
+    }
+}
+
 /// After an update the conditions are about the fields before it.
 #[test]
 fn conditions_of_an_older_generation_do_not_count() {
