@@ -28,8 +28,9 @@ pub(in super::super) fn catalogs(frame: &Frame<'_>, health: &Health) -> String {
                 tbody {
                     @for (at, row) in rows.iter().take(MAX_ROWS).enumerate() {
                         @let state = if row.state.is_empty() { "New" } else { row.state.as_str() };
+                        @let name = format!("{}/{}", row.namespace, row.name);
                         tr {
-                            th class=(width(&row.name)) scope="row" data-label="Catalog" { (plain(&row.namespace)) "/" (plain(&row.name)) }
+                            th class=(width(&name)) scope="row" data-label="Catalog" { (plain(&name)) }
                             td class=(width(state)) data-label="State" { (badge(row.mark(), state)) }
                             td.long data-label="Name" {
                                 (text_or_none(&row.display_name))

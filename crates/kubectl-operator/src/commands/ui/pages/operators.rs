@@ -63,11 +63,14 @@ pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: 
                 }
                 tbody {
                     @for row in rows.iter().take(MAX_ROWS) {
+                        @let name = match frame.namespace {
+                            Some(_) => row.name.clone(),
+                            None => format!("{}/{}", row.namespace, row.name),
+                        };
                         tr {
-                            th class=(width(&row.name)) scope="row" data-label="Operator" {
+                            th class=(width(&name)) scope="row" data-label="Operator" {
                                 a id=(format!("operator-{}-{}", row.namespace, row.name)) href=(href("operator", &[("namespace", &row.namespace), ("name", &row.name)])) {
-                                    @if frame.namespace.is_none() { (plain(&row.namespace)) "/" }
-                                    (plain(&row.name))
+                                    (plain(&name))
                                 }
                             }
                             td class=(width(row.state.as_str())) data-label="State" { (badge(row.state.mark(), row.state.as_str())) }

@@ -95,7 +95,7 @@ async fn catalogs_are_shown_with_their_problems_failing_ones_first() {
         let seen = browser.page("catalogs").await;
         insta::assert_snapshot!(text_of(&seen), @r"
         Catalogs
-        4 catalogs that namespace shop can use  1 failing   2 waiting   1 ready
+        4 catalogs that namespace shop can use  1 failing 2 waiting 1 ready
         Catalog State Name Source Priority Problem
         olm/zombie TRANSIENT_FAILURE Cat grpc registry.example.com/cat:v1 0
         olm/stale READY Cat grpc registry.example.com/cat:v1 0 cannot pull &lt;b&gt;
@@ -119,6 +119,7 @@ async fn catalogs_are_shown_with_their_problems_failing_ones_first() {
 #[serde(rename_all = "camelCase")]
 struct Blob<'a> {
     schema: String,
+    #[serde(default)]
     name: String,
     #[serde(default)]
     default_channel: String,
@@ -247,7 +248,6 @@ fn pages_to_look_at_are_written() {
     write("style.css", &routes::style());
     write("script.js", routes::SCRIPT);
     let commands = CommandLine::default();
-    let frame = |title| frame(title, &commands);
 
     let mut files: Vec<_> = fs::read_dir(&fbc)
         .unwrap()
@@ -256,11 +256,11 @@ fn pages_to_look_at_are_written() {
     files.sort();
     let packages: Vec<Package> = files.iter().map(|file| package_of(file)).collect();
     assert_eq!(packages.len(), 125);
-    let body = pages::catalog(&frame("Packages"), "shop", &packages, "");
+    let body = pages::catalog(&frame("Packages", &commands), "shop", &packages, "");
     assert!(body.contains("125 of 125 packages"), "{body}");
     write("packages.html", &body);
     for package in &packages {
-        let body = pages::package(&frame(&package.name), "shop", package);
+        let body = pages::package(&frame(&package.name, &commands), "shop", package);
         assert!(
             !body.contains("<script>") && !body.contains("<img"),
             "{}",
@@ -277,7 +277,7 @@ fn pages_to_look_at_are_written() {
     let infinispan = ["2.0.4", "2.0.5", "2.1.0"].map(|version| format!("infinispan-operator.v{version}"));
     let infinispan: Vec<&str> = infinispan.iter().map(String::as_str).collect();
     let body = graph_page(&fbc.join("infinispan"), "infinispan", "2.1.x", &infinispan);
-    // Four of the five channels are the beginning of the newest, and share its lane.
+    // Three of the five channels end where the newest goes on, and share its lane.
     let lanes = body.split("<path class=\"lane\" d=\"M").skip(1);
     let lanes: BTreeSet<&str> = lanes.map(|rest| rest.split_once(',').unwrap().0).collect();
     assert_eq!(lanes.len(), 2, "{body}");
@@ -286,15 +286,15 @@ fn pages_to_look_at_are_written() {
     let operators = gathered();
     write(
         "operators.html",
-        &pages::operators(&frame("Operators"), &operators, ""),
+        &pages::operators(&frame("Operators", &commands), &operators, ""),
     );
     write(
         "operator.html",
-        &pages::operator(&frame("waits"), &operators, "waits"),
+        &pages::operator(&frame("waits", &commands), &operators, "waits"),
     );
     write(
         "operator-failing.html",
-        &pages::operator(&frame("db"), &gathered_of(failing()), "db"),
+        &pages::operator(&frame("db", &commands), &gathered_of(failing()), "db"),
     );
     let plan: olm_api::v1alpha1::InstallPlan = serde_json::from_value(waiting("{}")).unwrap();
     let preview = plan.annotations().get(olm_api::labels::PLAN_PREVIEW);
@@ -308,7 +308,7 @@ fn pages_to_look_at_are_written() {
     };
     write(
         "plan.html",
-        &pages::plan(&frame("etcd 1.0.0 → 2.0.0"), &shown, "digest", "token"),
+        &pages::plan(&frame("etcd 1.0.0 → 2.0.0", &commands), &shown, "digest", "token"),
     );
     let mut health = Health::default();
     for (name, state) in [
@@ -319,7 +319,10 @@ fn pages_to_look_at_are_written() {
         let source = serde_json::from_value(source("olm", name, &connection(state))).unwrap();
         health.catalogs.push(row(&source));
     }
-    write("catalogs.html", &pages::catalogs(&frame("Catalogs"), &health));
+    write(
+        "catalogs.html",
+        &pages::catalogs(&frame("Catalogs", &commands), &health),
+    );
 
     let etcd = tempfile::tempdir().unwrap();
     fs::write(etcd.path().join("catalog.yaml"), ETCD_CATALOG).unwrap();
@@ -332,6 +335,6 @@ fn pages_to_look_at_are_written() {
     let explained = explain(&question, None).unwrap();
     write(
         "explain.html",
-        &pages::explain(&frame("Why in shop"), &explained, &plan, None),
+        &pages::explain(&frame("Why in shop", &commands), &explained, &plan, None),
     );
 }
