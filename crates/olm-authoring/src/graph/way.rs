@@ -39,8 +39,8 @@ impl PackageGraph {
         from: &str,
         to: &'a str,
     ) -> impl Iterator<Item = &'a Node> {
-        let is_on_way = |name: &str| self.way.iter().any(|(_, own)| own == name);
-        let before = |node: &&Node| *node.name != *to;
+        let is_on_way = move |name: &str| self.way.iter().any(|(_, own)| own == name);
+        let before = move |node: &&Node| *node.name != *to;
         // The installed version may be in another channel.
         let start = self.versions().into_iter().find(|node| *node.name == *from);
         let is_newer = move |node: &&Node| start.is_some_and(|start| start.order() < node.order());
