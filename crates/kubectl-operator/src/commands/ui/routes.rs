@@ -365,7 +365,7 @@ impl App {
         let key = namespace.map(str::to_owned);
         let global = self.args.global_catalog_namespace.as_deref();
         let read = self.health.get(&key, async || {
-            health::read(&self.cluster.client, namespace, global).await
+            Box::pin(health::read(&self.cluster.client, namespace, global)).await
         });
         let read = read.await;
         let notes = read.iter().flat_map(|health| health.notes.clone()).collect();

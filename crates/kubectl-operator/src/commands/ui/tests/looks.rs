@@ -131,6 +131,7 @@ struct Blob<'a> {
 
 #[derive(Deserialize)]
 struct Entry {
+    #[serde(default)]
     name: String,
     #[serde(default)]
     replaces: String,
