@@ -430,7 +430,7 @@ impl ChannelGraph {
     }
 
     /// Returns true if the channel ends where the other one goes on: its versions are the oldest of the other, with the same
-    /// upgrades. The head of the other may have a range of its own, so a head with a range is not the same inside of it.
+    /// upgrades. A drawing shows the range of a head only, so a head with a range is not the same as a version that is no head.
     fn begins(&self, other: &Self) -> bool {
         let are_same = |(own, others): (&Node, &Node)| {
             let has_range = own.skip_range.is_some();
