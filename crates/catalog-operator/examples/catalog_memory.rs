@@ -237,7 +237,12 @@ async fn measure() -> Result<(), Failure> {
     let folder = tempfile::tempdir()?;
     let servers = Servers::start(folder.path())?;
     let connections = Connections::new(|_: &NamespacedName| {});
-    let snapshots = Snapshots::new(connections.clone(), Arc::new(GrpcCatalogReader), |_: &str| {});
+    let snapshots = Snapshots::new(
+        connections.clone(),
+        Arc::new(GrpcCatalogReader),
+        "olm",
+        |_: &str| {},
+    );
     let before = anonymous();
     refresh(&connections, &snapshots, &servers.ports, 0).await?;
     let read = anonymous();

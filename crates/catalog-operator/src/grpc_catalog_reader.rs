@@ -14,7 +14,7 @@ pub struct GrpcCatalogReader;
 
 #[async_trait]
 impl CatalogReader for GrpcCatalogReader {
-    async fn read(&self, channel: Channel) -> Result<CatalogSnapshot, String> {
+    async fn read(&self, channel: Channel) -> Result<(CatalogSnapshot, usize), String> {
         let client = Client::new(channel, Timeouts::default());
         let fetched = Box::pin(snapshot::fetch(&client))
             .await
@@ -22,7 +22,7 @@ impl CatalogReader for GrpcCatalogReader {
         for left_out in &fetched.skipped {
             tracing::warn!("catalog content is not used: {left_out}");
         }
-        Ok(fetched.snapshot)
+        Ok((fetched.snapshot, fetched.bytes))
     }
 
     async fn manifests(&self, channel: Channel, bundle: &BundleName) -> Result<Vec<String>, String> {

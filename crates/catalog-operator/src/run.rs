@@ -204,7 +204,8 @@ fn build_services(
     ))
     .with_dial(outside.dial);
     let of_namespaces = queues.namespaces.clone();
-    let snapshots = Snapshots::new(connections.clone(), outside.catalogs, move |namespace: &str| {
+    let (catalogs, global) = (outside.catalogs, args.global_namespace());
+    let snapshots = Snapshots::new(connections.clone(), catalogs, global, move |namespace: &str| {
         of_namespaces.add(namespace.to_owned());
     });
     let registries = registries(args);

@@ -10,8 +10,9 @@
 //!   one namespace's catalogs never take all reads ([`FairPermits`]).
 //! - While a catalog is being read again, or cannot be reached any more, its last good content stands, for as long as a
 //!   namespace uses it. A catalog no namespace uses is forgotten.
-//! - The contents of one namespace's catalogs take no more than [`NAMESPACE_BYTES`] together, and all of them no more than
-//!   [`TOTAL_BYTES`]. One that does not fit beside the others is not kept, and says so; what was kept before stands.
+//! - The contents of one namespace's catalogs take no more than [`NAMESPACE_BYTES`] together, and those of all namespaces but
+//!   the global one no more than [`TOTAL_BYTES`]: tenants cannot take the memory of the catalogs that all use. One that does
+//!   not fit beside the others is not kept, and says so; what was kept before stands.
 //! - A reconcile sees one whole read of each catalog: a content never changes, and the next one has another identity.
 //! - Manifests that a catalog carries are not kept: they are fetched when they are needed, and must be those that were read.
 //! - A server that is not a pod of ours may change what it serves while the connection lives: it is read again after
@@ -44,7 +45,7 @@ pub(crate) const READ_DEADLINE: Duration = Duration::from_secs(60);
 pub(crate) const READ_AGAIN: Duration = Duration::from_secs(30 * 60);
 /// Approximate limit of all catalogs in one namespace, in bytes.
 pub(crate) const NAMESPACE_BYTES: usize = 512 << 20;
-/// Approximate limit of all namespaces together, in bytes.
+/// Approximate limit of all namespaces but the global one together, in bytes.
 pub(crate) const TOTAL_BYTES: usize = 1 << 30;
 /// Time limit for the manifests of one bundle.
 pub(crate) const MANIFESTS_DEADLINE: Duration = Duration::from_secs(60);
@@ -58,8 +59,9 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// Reads a whole catalog from its registry server.
 #[async_trait]
 pub trait CatalogReader: Send + Sync + 'static {
-    /// Reads everything that resolution needs of the catalog behind `channel`, or returns an error.
-    async fn read(&self, channel: Channel) -> Result<CatalogSnapshot, String>;
+    /// Reads everything that resolution needs of the catalog behind `channel`, or returns an error. Also returns
+    /// the approximate bytes that it takes in memory.
+    async fn read(&self, channel: Channel) -> Result<(CatalogSnapshot, usize), String>;
 
     /// Reads the manifests of a bundle that are in the catalog itself.
     async fn manifests(&self, _channel: Channel, bundle: &BundleName) -> Result<Vec<String>, String> {
@@ -99,7 +101,7 @@ pub enum ContentState {
 struct Bounds {
     /// Limit of the catalogs in one namespace.
     namespace: usize,
-    /// Limit of all catalogs.
+    /// Limit of all catalogs outside of the global namespace.
     total: usize,
 }
 
@@ -117,6 +119,7 @@ struct Shared {
     entries: Mutex<BTreeMap<NamespacedName, Entry>>,
     permits: FairPermits,
     bounds: Bounds,
+    global_namespace: String,
     ids: AtomicU64,
     wake: Wake,
     /// Number of reads of each catalog.
@@ -167,10 +170,11 @@ struct Failure {
 
 impl Snapshots {
     /// Creates an empty set; `wake` is called with each namespace that uses a catalog when its state has
-    /// changed.
+    /// changed. Catalogs of `global_namespace` do not count towards the limit of all.
     pub fn new(
         connections: Connections,
         reader: Arc<dyn CatalogReader>,
+        global_namespace: &str,
         wake: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
         Self {
@@ -183,6 +187,7 @@ impl Snapshots {
                     namespace: NAMESPACE_BYTES,
                     total: TOTAL_BYTES,
                 },
+                global_namespace: global_namespace.to_owned(),
                 ids: AtomicU64::new(1),
                 wake: Arc::new(wake),
                 counts: Mutex::default(),
@@ -424,7 +429,7 @@ mod tests;
 
 #[cfg(test)]
 impl Snapshots {
-    /// Sets other limits for the catalogs of a namespace, and for all of them.
+    /// Sets other limits for the catalogs of a namespace, and for all outside of the global one.
     #[must_use]
     pub fn with_bounds(mut self, namespace: usize, total: usize) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {

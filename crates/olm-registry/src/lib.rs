@@ -15,6 +15,7 @@ pub mod index;
 pub mod limits;
 pub mod proto;
 pub mod query;
+mod receive;
 pub mod server;
 mod service;
 pub mod snapshot;

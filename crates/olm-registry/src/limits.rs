@@ -7,6 +7,9 @@ use std::time::Duration;
 
 /// Maximum bytes of one message. Upstream's clients stop at 4 MiB, which drops big bundles.
 pub const MESSAGE_BYTES: usize = 64 << 20;
+/// Maximum fields of one message. A field of two bytes takes a hundred in memory, so a limit on bytes is not
+/// enough.
+pub const MESSAGE_FIELDS: usize = 100_000;
 /// Maximum bytes of one dependency of a bundle, or of one property that resolution reads. They are parsed
 /// when the catalog is read. All properties of a bundle together must fit into annotations, which have the
 /// same limit.
@@ -77,6 +80,7 @@ mod tests {
             ("Memory for one catalog", bytes(limits.kept as u64)),
             ("Time to read a catalog", seconds(limits.time)),
             ("One message", bytes(MESSAGE_BYTES as u64)),
+            ("Fields of one message", MESSAGE_FIELDS.to_string()),
             (
                 "One property that resolution reads",
                 bytes(DEPENDENCY_BYTES as u64),

@@ -397,14 +397,16 @@ impl Builder {
 
     fn entry(&mut self, bundle: proto::Bundle, properties: Arc<[EntryProperty]>) -> BundleEntry {
         let pool = &mut self.pool;
-        pool.keep_entry(properties.len());
+        let version = Version::parse_tolerant(&bundle.version).ok();
+        let parts = version.as_ref().map_or(0, |version| version.pre.len());
+        pool.keep_entry(properties.len(), parts, bundle.version.len());
         let has_image = !bundle.bundle_path.is_empty();
         BundleEntry {
             name: pool.text(&bundle.csv_name),
             package: pool.text(&bundle.package_name),
             channel: pool.text(&bundle.channel_name),
             default_channel: false,
-            version: Version::parse_tolerant(&bundle.version).ok(),
+            version,
             replaces: (!bundle.replaces.is_empty()).then(|| pool.text(&bundle.replaces)),
             skips: pool.texts(&bundle.skips),
             // An unreadable range counts as none.

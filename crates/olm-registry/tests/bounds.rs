@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use olm_registry::client::Client;
-use olm_registry::limits::{DEPENDENCY_BYTES, PACKAGE_BYTES, PARALLEL_PACKAGES, ReadLimits};
+use olm_registry::limits::{DEPENDENCY_BYTES, MESSAGE_FIELDS, PACKAGE_BYTES, PARALLEL_PACKAGES, ReadLimits};
 use olm_registry::proto;
 use olm_registry::snapshot::{Fetched, SnapshotError, fetch_within};
+use prost::Message as _;
 use tokio_stream::{Stream, StreamExt as _};
 
 /// Limits that are reached soon, so that the tests are short.
@@ -483,6 +484,18 @@ async fn a_package_too_large_leaves_its_bundles_out() {
         "{:?}",
         fetched.skipped
     );
+}
+
+/// Two encoded bytes are a hundred in memory.
+#[tokio::test]
+async fn a_message_of_empty_fields_is_not_decoded() {
+    let hollow = || proto::Bundle {
+        provided_apis: vec![proto::GroupVersionKind::default(); MESSAGE_FIELDS + 1],
+        ..bundle(0)
+    };
+    assert!(hollow().encoded_len() < 1 << 20);
+    let bundles = move || endless(move |_| hollow());
+    refused(read(SMALL, bundles, package).await, "fields, the limit");
 }
 
 #[tokio::test]

@@ -22,7 +22,13 @@ fn generate(builder: Builder, out: &Path) {
 fn generated() -> Vec<(&'static str, Vec<u8>)> {
     let dir = tempfile::tempdir().expect("folder");
     let messages = dir.path().join("messages");
-    generate(tonic_prost_build::configure().build_server(false), &messages);
+    // Messages that decode into much memory are refused.
+    generate(
+        tonic_prost_build::configure()
+            .build_server(false)
+            .codec_path("crate::receive::BoundedCodec"),
+        &messages,
+    );
     // The server sends bundles and custom blobs as stored bytes.
     let server = dir.path().join("server");
     generate(

@@ -1,7 +1,6 @@
 //! Immutable catalog snapshots, indexed and in order of preference.
 
 mod answers;
-mod held;
 
 use std::borrow::Cow;
 use std::cmp::Reverse;

@@ -62,7 +62,12 @@ struct Rig {
 impl Rig {
     fn new(port: u16) -> Self {
         let connections = Connections::new(|_: &NamespacedName| {});
-        let snapshots = Snapshots::new(connections.clone(), Arc::new(GrpcCatalogReader), |_: &str| {});
+        let snapshots = Snapshots::new(
+            connections.clone(),
+            Arc::new(GrpcCatalogReader),
+            "olm",
+            |_: &str| {},
+        );
         Self {
             key: NamespacedName::new("ns", "cat"),
             port,
@@ -139,6 +144,19 @@ async fn a_served_catalog_is_connected_read_and_read_again_when_it_comes_back_ch
     let (_stop, _task) = serve(listener, &["1.0.0", "1.1.0", "1.2.0"]);
     let (_, names) = rig.read(Some(first)).await;
     assert_eq!(names, ["demo.v1.0.0", "demo.v1.1.0", "demo.v1.2.0"]);
+}
+
+/// The limits of memory use this count.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_message_of_a_deprecation_counts_as_memory_too() {
+    let message = format!("take 1.1{}", "x".repeat(100_000));
+    let text = catalog(&["1.0.0"]).replace("take 1.1", &message);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let rig = Rig::new(listener.local_addr().unwrap().port());
+    let (_stop, _task) = serve_text(listener, &text);
+    rig.read(None).await;
+    let bytes = rig.snapshots.total_bytes();
+    assert!(bytes > message.len(), "{bytes}");
 }
 
 /// A gRPC server that is no registry: it is connected, and what it answers is told.

@@ -74,7 +74,7 @@ impl Read {
         let _permit = self.shared.permits.acquire(&self.key.namespace).await;
         // A panic in reading one catalog must not leave it in state loading forever.
         let reading = isolated(self.shared.reader.read(channel));
-        let listed = match timeout(READ_DEADLINE, reading).await {
+        let (listed, bytes) = match timeout(READ_DEADLINE, reading).await {
             Ok(Ok(listed)) => listed?,
             Ok(Err(panicked)) => {
                 tracing::error!(catalog = %self.key, %panicked, "reading a catalog panicked");
@@ -85,10 +85,9 @@ impl Read {
                 return Err(format!("failed to list bundles: timed out after {limit} s"));
             }
         };
-        let index = move || {
-            let snapshot = Arc::new(Snapshot::from(&listed));
-            let bytes = snapshot.held();
-            Weighed { snapshot, bytes }
+        let index = move || Weighed {
+            snapshot: Arc::new(Snapshot::from(&listed)),
+            bytes,
         };
         tokio::task::spawn_blocking(index)
             .await
@@ -104,7 +103,8 @@ impl Read {
         if self.own_entry(&mut entries).is_none() {
             return Ok(());
         }
-        check_bounds(&self.key, content.bytes, &entries, self.shared.bounds).map_err(|text| Miss {
+        let (bounds, global) = (self.shared.bounds, &self.shared.global_namespace);
+        check_bounds(&self.key, content.bytes, &entries, bounds, global).map_err(|text| Miss {
             text: format!("failed to list bundles: {text}"),
             refused: true,
         })?;
@@ -189,7 +189,8 @@ impl Read {
     }
 }
 
-/// Checks whether a content of `key` fits into memory beside those of the other catalogs.
+/// Checks whether a content of `key` fits into memory beside those of the other catalogs. Those of the global
+/// namespace are bounded for themselves: however much tenants use, there is memory for them.
 ///
 /// # Errors
 /// It does not, with the figures.
@@ -198,13 +199,16 @@ fn check_bounds(
     bytes: usize,
     entries: &BTreeMap<NamespacedName, Entry>,
     bounds: Bounds,
+    global_namespace: &str,
 ) -> Result<(), String> {
     let others = entries
         .iter()
         .filter(|(other, entry)| entry.content.is_some() && *other != key);
     let (mut of_namespace, mut of_all) = (0_usize, 0_usize);
     for (other, entry) in others {
-        of_all = of_all.saturating_add(entry.bytes);
+        if other.namespace != global_namespace {
+            of_all = of_all.saturating_add(entry.bytes);
+        }
         if other.namespace == key.namespace {
             of_namespace = of_namespace.saturating_add(entry.bytes);
         }
@@ -217,9 +221,9 @@ fn check_bounds(
             bounds.namespace >> 20
         ));
     }
-    if of_all.saturating_add(bytes) > bounds.total {
+    if key.namespace != global_namespace && of_all.saturating_add(bytes) > bounds.total {
         return Err(format!(
-            "out of memory for catalogs: this one needs {needs} MiB, all others use {} MiB, the limit of all catalogs is {} MiB",
+            "out of memory for catalogs: this one needs {needs} MiB, all others outside of the global namespace use {} MiB, their limit together is {} MiB",
             of_all >> 20,
             bounds.total >> 20
         ));

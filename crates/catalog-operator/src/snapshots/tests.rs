@@ -20,7 +20,7 @@ struct Fake {
 
 #[async_trait]
 impl CatalogReader for Fake {
-    async fn read(&self, _channel: Channel) -> Result<CatalogSnapshot, String> {
+    async fn read(&self, _channel: Channel) -> Result<(CatalogSnapshot, usize), String> {
         let read = self.reads.fetch_add(1, Ordering::SeqCst);
         if read < self.endless.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
@@ -29,9 +29,10 @@ impl CatalogReader for Fake {
             return Err("failed to list bundles: down".to_owned());
         }
         let count = if self.grows { read + 1 } else { 1 };
-        Ok(CatalogSnapshot::new(
-            BTreeMap::new(),
-            (0..count).map(entry).collect(),
+        let entries = (0..count).map(entry).collect();
+        Ok((
+            CatalogSnapshot::new(BTreeMap::new(), entries),
+            count * CONTENT_BYTES,
         ))
     }
 
@@ -41,9 +42,7 @@ impl CatalogReader for Fake {
 }
 
 /// Size of a content of the fake reader, if it does not grow.
-fn content_bytes() -> usize {
-    Snapshot::new([entry(0)]).held()
-}
+const CONTENT_BYTES: usize = 2 << 20;
 
 fn entry(number: usize) -> BundleEntry {
     BundleEntry {
@@ -82,7 +81,7 @@ impl Rig {
         let woken: Arc<Mutex<Vec<String>>> = Arc::default();
         let told = Arc::clone(&woken);
         let reading: Arc<dyn CatalogReader> = Arc::<Fake>::clone(&reader);
-        let snapshots = Snapshots::new(connections.clone(), reading, move |namespace: &str| {
+        let snapshots = Snapshots::new(connections.clone(), reading, "olm", move |namespace: &str| {
             told.lock().unwrap().push(namespace.to_owned());
         });
         Self {
@@ -98,9 +97,14 @@ impl Rig {
     /// The same connections and reader for contents of their own.
     fn new_snapshots(&self) -> Snapshots {
         let (reading, told) = (Arc::<Fake>::clone(&self.reader), Arc::clone(&self.woken));
-        Snapshots::new(self.connections.clone(), reading, move |namespace: &str| {
-            told.lock().unwrap().push(namespace.to_owned());
-        })
+        Snapshots::new(
+            self.connections.clone(),
+            reading,
+            "olm",
+            move |namespace: &str| {
+                told.lock().unwrap().push(namespace.to_owned());
+            },
+        )
     }
 
     async fn connect(&self, epoch: &str) {
@@ -346,8 +350,8 @@ async fn endless_catalogs_of_one_namespace_do_not_hold_up_another() {
 async fn the_catalogs_of_a_namespace_have_a_bound_together() {
     let mut rig = Rig::new(false, 0).await;
     let reading: Arc<dyn CatalogReader> = Arc::<Fake>::clone(&rig.reader);
-    let snapshots = Snapshots::new(rig.connections.clone(), reading, |_: &str| {});
-    rig.snapshots = snapshots.with_bounds(content_bytes() * 5 / 2, TOTAL_BYTES);
+    let snapshots = Snapshots::new(rig.connections.clone(), reading, "olm", |_: &str| {});
+    rig.snapshots = snapshots.with_bounds(CONTENT_BYTES * 5 / 2, TOTAL_BYTES);
     let of = |namespace: &str, number: usize| NamespacedName::new(namespace, format!("cat{number}"));
     let get = |key: &NamespacedName| rig.snapshots.get(key, "user");
     for key in [of("ns", 0), of("ns", 1), of("other", 0)] {
@@ -360,7 +364,7 @@ async fn the_catalogs_of_a_namespace_have_a_bound_together() {
     let ContentState::Failed(text) = get(&third) else {
         unreachable!()
     };
-    insta::assert_snapshot!(text, @"failed to list bundles: out of memory for catalogs: this one needs 0 MiB, others of its namespace use 0 MiB, the limit of a namespace is 0 MiB");
+    insta::assert_snapshot!(text, @"failed to list bundles: out of memory for catalogs: this one needs 2 MiB, others of its namespace use 4 MiB, the limit of a namespace is 5 MiB");
     // Another read of the first takes no more memory than it has.
     let first = get(&of("ns", 0)).id();
     rig.connect_key(&of("ns", 0), "2", false).await;
@@ -389,7 +393,7 @@ async fn the_catalogs_of_all_namespaces_have_a_bound_together() {
     let mut rig = Rig::new(false, 0).await;
     rig.snapshots = rig
         .new_snapshots()
-        .with_bounds(NAMESPACE_BYTES, content_bytes() * 5 / 2);
+        .with_bounds(NAMESPACE_BYTES, CONTENT_BYTES * 5 / 2);
     let [first, second, late] = ["a", "b", "late"].map(|namespace| NamespacedName::new(namespace, "cat"));
     let get = |key: &NamespacedName| rig.snapshots.get(key, &key.namespace);
     for key in [&first, &second] {
@@ -401,10 +405,38 @@ async fn the_catalogs_of_all_namespaces_have_a_bound_together() {
     let ContentState::Failed(text) = get(&late) else {
         unreachable!()
     };
-    insta::assert_snapshot!(text, @"failed to list bundles: out of memory for catalogs: this one needs 0 MiB, all others use 0 MiB, the limit of all catalogs is 0 MiB");
+    insta::assert_snapshot!(text, @"failed to list bundles: out of memory for catalogs: this one needs 2 MiB, all others outside of the global namespace use 4 MiB, their limit together is 5 MiB");
     assert_eq!(rig.snapshots.refused(), [late]);
     assert_eq!(rig.snapshots.bytes().len(), 2);
-    assert_eq!(rig.snapshots.total_bytes(), 2 * content_bytes());
+    assert_eq!(rig.snapshots.total_bytes(), 2 * CONTENT_BYTES);
+}
+
+/// Tenants have filled their memory before the global catalogs are read, as after a restart.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_catalogs_of_the_global_namespace_have_memory_of_their_own() {
+    let mut rig = Rig::new(false, 0).await;
+    let room = CONTENT_BYTES * 5 / 2;
+    rig.snapshots = rig.new_snapshots().with_bounds(room, room);
+    let [first, second, late] = ["a", "b", "late"].map(|namespace| NamespacedName::new(namespace, "cat"));
+    let global = |number: usize| NamespacedName::new("olm", format!("cat{number}"));
+    let get = |key: &NamespacedName| rig.snapshots.get(key, "user");
+    // One of them is there before, and takes no memory from the tenants.
+    for key in [&global(0), &first, &second, &global(1)] {
+        rig.connect_key(key, "1", false).await;
+        eventually(|| get(key).id().is_some()).await;
+    }
+    for (key, limit) in [
+        (late, "their limit together"),
+        (global(2), "the limit of a namespace"),
+    ] {
+        rig.connect_key(&key, "1", false).await;
+        eventually(|| matches!(get(&key), ContentState::Failed(_))).await;
+        let ContentState::Failed(text) = get(&key) else {
+            unreachable!()
+        };
+        assert!(text.contains(limit), "{text}");
+    }
+    assert_eq!(rig.snapshots.total_bytes(), 4 * CONTENT_BYTES);
 }
 
 /// Fetched manifests must match the resolved ones; otherwise the catalog is read again.
@@ -469,7 +501,7 @@ struct Faulty;
 
 #[async_trait]
 impl CatalogReader for Faulty {
-    async fn read(&self, _channel: Channel) -> Result<CatalogSnapshot, String> {
+    async fn read(&self, _channel: Channel) -> Result<(CatalogSnapshot, usize), String> {
         panic!("a fault")
     }
 }
@@ -477,7 +509,7 @@ impl CatalogReader for Faulty {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fault_in_reading_a_catalog_is_a_failure_of_that_catalog() {
     let mut rig = Rig::new(false, 0).await;
-    rig.snapshots = Snapshots::new(rig.connections.clone(), Arc::new(Faulty), |_: &str| {});
+    rig.snapshots = Snapshots::new(rig.connections.clone(), Arc::new(Faulty), "olm", |_: &str| {});
     rig.connect("1").await;
     eventually(|| matches!(rig.snapshots.get(&key(), "ns"), ContentState::Failed(_))).await;
 }

@@ -126,12 +126,12 @@ impl Dial for Shared {
 
 #[async_trait]
 impl CatalogReader for Shared {
-    async fn read(&self, _: Channel) -> Result<CatalogSnapshot, String> {
+    async fn read(&self, _: Channel) -> Result<(CatalogSnapshot, usize), String> {
         if *self.failing.lock().unwrap() {
             return Err("failed to list bundles: down".to_owned());
         }
         let entries = self.entries.lock().unwrap().clone();
-        Ok(CatalogSnapshot::new(BTreeMap::new(), entries))
+        Ok((CatalogSnapshot::new(BTreeMap::new(), entries), 1))
     }
 
     async fn manifests(&self, _: Channel, bundle: &BundleName) -> Result<Vec<String>, String> {

@@ -294,7 +294,7 @@ pub mod registry_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::receive::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/api.Registry/ListPackages",
             );
@@ -315,7 +315,7 @@ pub mod registry_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::receive::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static("/api.Registry/GetPackage");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("api.Registry", "GetPackage"));
@@ -334,7 +334,7 @@ pub mod registry_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::receive::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static("/api.Registry/GetBundle");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("api.Registry", "GetBundle"));
@@ -354,7 +354,7 @@ pub mod registry_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::receive::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/api.Registry/GetBundleForChannel",
             );
@@ -379,7 +379,7 @@ pub mod registry_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::receive::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/api.Registry/GetChannelEntriesThatReplace",
             );
@@ -401,7 +401,7 @@ pub mod registry_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::receive::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/api.Registry/GetBundleThatReplaces",
             );
@@ -426,7 +426,7 @@ pub mod registry_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::receive::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/api.Registry/GetChannelEntriesThatProvide",
             );
@@ -451,7 +451,7 @@ pub mod registry_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::receive::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/api.Registry/GetLatestChannelEntriesThatProvide",
             );
@@ -475,7 +475,7 @@ pub mod registry_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::receive::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/api.Registry/GetDefaultBundleThatProvides",
             );
@@ -500,7 +500,7 @@ pub mod registry_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::receive::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static("/api.Registry/ListBundles");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("api.Registry", "ListBundles"));
@@ -618,7 +618,7 @@ pub mod experimental_registry_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::receive::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/api.ExperimentalRegistry/ExperimentalListPackageCustomSchemas",
             );

@@ -43,11 +43,12 @@ impl Pool {
         self.keep_all(1, bytes);
     }
 
-    /// Counts an entry with this number of properties.
-    pub(super) fn keep_entry(&mut self, properties: usize) {
+    /// Counts an entry with this number of properties, whose version has `parts` and `bytes` of text.
+    pub(super) fn keep_entry(&mut self, properties: usize, parts: usize, bytes: usize) {
         self.keep(ENTRY);
         // Indexes list each bundle for each of its properties.
         self.keep_all(properties, 0);
+        self.keep_all(parts, bytes);
     }
 
     /// Counts values with `bytes` of text together.
@@ -113,8 +114,8 @@ impl Pool {
             return known.clone();
         }
         let range = Range::parse(text).ok().map(Arc::new);
-        // The range has the text too.
-        self.keep(text.len().saturating_mul(2));
+        // The text, and the range parsed from it.
+        self.keep(text.len().saturating_mul(11));
         self.ranges.insert(text.to_owned(), range.clone());
         range
     }

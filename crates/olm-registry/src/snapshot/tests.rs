@@ -123,7 +123,7 @@ fn whatever_a_catalog_can_make_large_counts_and_what_bundles_share_counts_once()
     let long = "x".repeat(100_000);
     let plain = fetched(vec![bundle("stable", "a.v1")]).bytes;
     type Change = fn(&mut proto::Bundle, &str);
-    let large: [(&str, Change); 4] = [
+    let large: [(&str, Change); 6] = [
         ("properties", |bundle, text| {
             bundle.properties.push(property("x.large", &format!("{text:?}")));
         }),
@@ -134,6 +134,12 @@ fn whatever_a_catalog_can_make_large_counts_and_what_bundles_share_counts_once()
             bundle.skips.push(text.to_owned());
         }),
         ("image", |bundle, text| bundle.bundle_path = text.to_owned()),
+        ("text of the version", |bundle, text| {
+            bundle.version = format!("1.2.0+{text}");
+        }),
+        ("parts of the version", |bundle, text| {
+            bundle.version = format!("1.2.0-{}x", "x.".repeat(text.len() / 50));
+        }),
     ];
     for (what, change) in large {
         let with = |names: &[&str]| {

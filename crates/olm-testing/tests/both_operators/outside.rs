@@ -52,9 +52,9 @@ impl Dial for Outside {
 
 #[async_trait]
 impl CatalogReader for Outside {
-    async fn read(&self, _: Channel) -> Result<CatalogSnapshot, String> {
+    async fn read(&self, _: Channel) -> Result<(CatalogSnapshot, usize), String> {
         let entries = self.entries.lock().unwrap().clone();
-        Ok(CatalogSnapshot::new(BTreeMap::new(), entries))
+        Ok((CatalogSnapshot::new(BTreeMap::new(), entries), 1))
     }
 }
 
