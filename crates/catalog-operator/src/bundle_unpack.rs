@@ -21,7 +21,8 @@
 //!   the catalog's own secrets for the image ([`access`]).
 //! - Memory contains a bundle only while a reconcile reads it. Bundles on disk have a limit in bytes.
 //! - A bundle that a Job unpacked is only for its catalog.
-//! - Namespaces take turns, and none uses more than half of the fetches.
+//! - Namespaces of catalogs take turns, and none uses more than half of the fetches. All together leave one to the
+//!   global namespace.
 
 pub(crate) mod access;
 pub(crate) mod bundle_store;

@@ -3,6 +3,7 @@
 //! A namespace first acquires one of its own permits, and only then waits for one of the common ones. So at most its share of
 //! requests stands in the common queue, which is first come, first served, and nobody waits behind all work of another
 //! namespace. A namespace never holds more than its share, so that one tenant's slow servers leave the rest to others.
+//! A namespace whose work all others need can be preferred: then those together leave one permit to it.
 //! Dropping a permit frees it, and dropping the future of [`FairPermits::acquire`] leaves the queue.
 
 use std::collections::BTreeMap;
@@ -16,13 +17,25 @@ pub(crate) struct FairPermits {
     common: Arc<Semaphore>,
     /// Maximum number of permits of one namespace.
     share: usize,
+    preferred: Option<Preferred>,
     /// Permits of the namespaces that use or wait for any.
     namespaces: Arc<Mutex<BTreeMap<String, Weak<Semaphore>>>>,
+}
+
+/// A namespace whose work all others need.
+#[derive(Clone)]
+struct Preferred {
+    namespace: String,
+    /// Maximum number of its permits.
+    share: usize,
+    /// Permits of all other namespaces together.
+    others: Arc<Semaphore>,
 }
 
 /// The right to do one piece of work, until it is dropped.
 pub(crate) struct Permit {
     _common: Option<OwnedSemaphorePermit>,
+    _others: Option<OwnedSemaphorePermit>,
     _own: Option<OwnedSemaphorePermit>,
 }
 
@@ -32,11 +45,28 @@ impl FairPermits {
         Self::with_share(permits, permits / 2)
     }
 
-    /// Creates this many permits, of which one namespace holds at most `share`; at least one of each.
-    pub(crate) fn with_share(permits: usize, share: usize) -> Self {
+    /// Creates `share` permits for each namespace, without a limit for all together.
+    pub(crate) fn per_namespace(share: usize) -> Self {
+        Self::with_share(Semaphore::MAX_PERMITS, share)
+    }
+
+    /// Prefers a namespace: it holds at most all permits but one, and so do the others together.
+    #[must_use]
+    pub(crate) fn with_preferred(mut self, namespace: &str) -> Self {
+        let share = self.common.available_permits().saturating_sub(1).max(1);
+        self.preferred = Some(Preferred {
+            namespace: namespace.to_owned(),
+            share,
+            others: Arc::new(Semaphore::new(share)),
+        });
+        self
+    }
+
+    fn with_share(permits: usize, share: usize) -> Self {
         Self {
             common: Arc::new(Semaphore::new(permits.max(1))),
             share: share.max(1),
+            preferred: None,
             namespaces: Arc::default(),
         }
     }
@@ -46,9 +76,15 @@ impl FairPermits {
         let of_namespace = self.of_namespace(namespace);
         // Acquiring only fails for a closed semaphore, and these are never closed.
         let own = of_namespace.acquire_owned().await.ok();
+        let preferred = self.preferred.as_ref();
+        let others = match preferred.filter(|preferred| preferred.namespace != namespace) {
+            Some(preferred) => Arc::clone(&preferred.others).acquire_owned().await.ok(),
+            None => None,
+        };
         let common = Arc::clone(&self.common).acquire_owned().await.ok();
         Permit {
             _common: common,
+            _others: others,
             _own: own,
         }
     }
@@ -59,7 +95,9 @@ impl FairPermits {
         if let Some(known) = namespaces.get(namespace).and_then(Weak::upgrade) {
             return known;
         }
-        let permits = Arc::new(Semaphore::new(self.share));
+        let preferred = self.preferred.as_ref();
+        let own = preferred.filter(|preferred| preferred.namespace == namespace);
+        let permits = Arc::new(Semaphore::new(own.map_or(self.share, |own| own.share)));
         namespaces.insert(namespace.to_owned(), Arc::downgrade(&permits));
         permits
     }
@@ -121,5 +159,20 @@ mod tests {
             1,
             "the others are forgotten"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_preferred_namespace_and_the_others_leave_each_other_one_permit() {
+        let pool = FairPermits::new(4).with_preferred("all");
+        let soon = Duration::from_secs(3600);
+        for (first, then, none) in [(["a", "a", "b"], "all", "c"), (["all", "all", "all"], "a", "all")] {
+            let mut held = Vec::new();
+            for namespace in first {
+                held.push(timeout(Duration::ZERO, pool.acquire(namespace)).await.unwrap());
+            }
+            assert!(timeout(soon, pool.acquire(none)).await.is_err(), "{none}");
+            let last = timeout(Duration::ZERO, pool.acquire(then)).await;
+            assert!(last.is_ok(), "{then}");
+        }
     }
 }

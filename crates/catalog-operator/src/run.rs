@@ -224,6 +224,7 @@ fn build_services(
     let config = UnpackerConfig {
         parallel: PARALLEL_UNPACKS,
         deadline: args.bundle_unpack_timeout,
+        global_namespace: args.global_namespace().to_owned(),
     };
     let woken = queues.clone();
     let bundles = Arc::new(BundleSources {

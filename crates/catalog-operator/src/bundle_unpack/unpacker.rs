@@ -64,15 +64,6 @@ pub enum Subscriber {
     InstallPlan(NamespacedName),
 }
 
-impl Subscriber {
-    fn namespace(&self) -> &str {
-        match self {
-            Self::Namespace(namespace) => namespace,
-            Self::InstallPlan(key) => &key.namespace,
-        }
-    }
-}
-
 /// Request for a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnpackRequest {
@@ -124,12 +115,14 @@ pub(crate) enum Known {
 }
 
 /// Limits of all unpacks together.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct UnpackerConfig {
     /// Maximum number of concurrent unpacks.
     pub parallel: usize,
     /// Deadline of an unpack if the OperatorGroup sets none; zero means none.
     pub deadline: Duration,
+    /// Namespace of the global catalogs, to which the others leave one unpack.
+    pub global_namespace: String,
 }
 
 impl Default for UnpackerConfig {
@@ -137,6 +130,7 @@ impl Default for UnpackerConfig {
         Self {
             parallel: 4,
             deadline: Duration::from_secs(600),
+            global_namespace: "olm".to_owned(),
         }
     }
 }
@@ -156,6 +150,8 @@ struct Shared {
     jobs: Option<UnpackJobs>,
     config: UnpackerConfig,
     figures: Figures,
+    /// Permits by the namespace of the catalog. By that of a subscriber, the slow registry of one tenant would delay
+    /// bundles of global catalogs for all.
     permits: FairPermits,
     wake: Wake,
     entries: Mutex<BTreeMap<Key, Entry>>,
@@ -240,7 +236,7 @@ impl Unpacker {
         figures: Figures,
         wake: impl Fn(&Subscriber) + Send + Sync + 'static,
     ) -> Self {
-        let permits = FairPermits::new(config.parallel);
+        let permits = FairPermits::new(config.parallel).with_preferred(&config.global_namespace);
         Self {
             shared: Arc::new(Shared {
                 source,

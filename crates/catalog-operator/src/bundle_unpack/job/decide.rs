@@ -1,5 +1,6 @@
 //! Decides the writes of a reconcile of an unpack Job. No I/O.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ pub(crate) struct Memory {
     /// Uid of the Job created last, as long as there is none that counts. If others change Jobs on their way
     /// in, more of them do not help.
     made: Option<String>,
+    /// Pull secrets of the Job created last. If others change them on their way in, more Jobs do not help.
+    given: Option<BTreeSet<u64>>,
 }
 
 /// Result of `decide` for `status`.
@@ -155,12 +158,17 @@ fn job(
     let mut others: Vec<String> = observed.jobs.iter().map(|job| uid(job)).collect();
     others.sort_unstable();
     let new = build_job(key, owner, &others, request, source, &observed.settings);
+    let secrets = new.spec.as_ref().map(hashes_of_secrets).unwrap_or_default();
     if let Some(found) = current(request, &runs, &observed.jobs) {
         // Pull secrets are immutable in a Job, so one that lacks a secret is replaced.
-        let secrets = new.spec.as_ref().map(hashes_of_secrets).unwrap_or_default();
         let is_lacking = !is_over(found) && !secrets.is_subset(&found.pull_secrets);
-        let replaced = is_lacking.then(|| deletion(found));
-        return (replaced.into_iter().collect(), Verdict::default());
+        let is_given = memory.given.as_ref() == Some(&secrets);
+        let replaced = (is_lacking && !is_given).then(|| deletion(found));
+        let memory = Memory {
+            given: memory.given,
+            ..Memory::default()
+        };
+        return (replaced.into_iter().collect(), Verdict { memory, making: None });
     }
     let altered = altered(observed, request, &memory);
     // Only a new request creates another Job: the program that changed the last one may no longer do so.
@@ -171,7 +179,10 @@ fn job(
     let mut actions: Vec<Action> = altered.map(|job| deletion(job)).into_iter().collect();
     let making = Some(actions.len());
     actions.push(Action::create_or_keep(target, to_value(&new)));
-    let memory = Memory::default();
+    let memory = Memory {
+        given: Some(secrets),
+        ..Memory::default()
+    };
     (actions, Verdict { memory, making })
 }
 
@@ -201,6 +212,7 @@ fn leftovers(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (P
         let memory = Memory {
             unwanted: made.is_some().then_some(since),
             made,
+            given: None,
         };
         return (Plan::default(), Verdict { memory, making: None });
     }
@@ -223,6 +235,7 @@ fn leftovers(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (P
             let memory = Memory {
                 unwanted: Some(since),
                 made,
+                given: None,
             };
             return (plan, Verdict { memory, making: None });
         }

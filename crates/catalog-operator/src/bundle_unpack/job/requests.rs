@@ -26,9 +26,7 @@ use super::super::error::{UnpackClass, UnpackError};
 use super::objects::{JobSettings, pod_spec};
 use super::progress::{is_failed, is_over, uid};
 use super::result::{Evidence, is_usable, vouched_image};
-use super::{
-    JOBS, JOBS_OF_A_CATALOG_NAMESPACE, JOBS_OF_A_NAMESPACE, JobRequest, name_for_catalog, name_of_image,
-};
+use super::{JOBS_OF_A_NAMESPACE, JobRequest, name_for_catalog, name_of_image};
 use crate::fair_permits::FairPermits;
 use crate::stores::unpacks::{Programs, UnpackJob, UnpackStores};
 
@@ -52,10 +50,8 @@ pub(super) struct Shared {
     settings: JobSettings,
     /// True when no image is pulled in this process.
     only: bool,
-    /// Permits by subscriber namespace, so that no namespace waits for another's requests.
-    pub(super) subscriber_permits: FairPermits,
-    /// Permits by the namespace of the Jobs.
-    pub(super) catalog_permits: FairPermits,
+    /// Permits by the namespace of the catalog, where the Jobs run.
+    pub(super) permits: FairPermits,
     wake: Box<dyn Fn(&NamespacedName) + Send + Sync>,
     requests: Mutex<BTreeMap<NamespacedName, Registered>>,
 }
@@ -106,8 +102,7 @@ impl UnpackJobs {
                 stores,
                 settings,
                 only,
-                subscriber_permits: FairPermits::with_share(JOBS, JOBS_OF_A_NAMESPACE),
-                catalog_permits: FairPermits::with_share(JOBS, JOBS_OF_A_CATALOG_NAMESPACE),
+                permits: FairPermits::per_namespace(JOBS_OF_A_NAMESPACE),
                 wake: Box::new(wake),
                 requests: Mutex::default(),
             }),

@@ -1,9 +1,9 @@
 //! Waits for a Job: for its turn, for its end, and for its result.
 //!
-//! A request first acquires two permits: one of the subscriber's namespace, and one of the catalog's. Then it is
-//! registered, and checked whenever its Jobs, pods or catalog change. Each check ([`UnpackJobs::check`]) maps the
-//! progress of the Job to a result, an error, or a reason of the delay. States that are usually over in a moment
-//! (no Job, no pod, no report of a finished pod) are reported only after they have lasted.
+//! A request first acquires a permit of the catalog's namespace. Then it is registered, and checked whenever its
+//! Jobs, pods or catalog change. Each check ([`UnpackJobs::check`]) maps the progress of the Job to a result, an
+//! error, or a reason of the delay. States that are usually over in a moment (no Job, no pod, no report of a finished
+//! pod) are reported only after they have lasted.
 
 use std::pin::pin;
 use std::sync::OnceLock;
@@ -18,7 +18,7 @@ use super::super::error::{UnpackClass, UnpackError};
 use super::progress::{INCOMPLETE, Progress, Trouble, progress, uid};
 use super::requests::{Registration, UnpackJobs};
 use super::result::{Evidence, VouchedBundle, is_leaving, is_of_source, vouched_image};
-use super::{JOBS_OF_A_CATALOG_NAMESPACE, JOBS_OF_A_NAMESPACE, JobRequest};
+use super::{JOBS_OF_A_NAMESPACE, JobRequest};
 use crate::fair_permits::Permit;
 
 /// Interval of the checks, independent of changes.
@@ -43,13 +43,12 @@ struct Since {
 }
 
 impl UnpackJobs {
-    /// Returns the bundle, once a Job has unpacked it. `refused` is the error of this process, `namespace` that
-    /// of a subscriber; `pending` is called with the reason of each delay.
+    /// Returns the bundle, once a Job has unpacked it. `refused` is the error of this process;
+    /// `pending` is called with the reason of each delay.
     pub(crate) async fn unpack(
         &self,
         request: JobRequest,
         refused: Option<&UnpackError>,
-        namespace: &str,
         pending: impl Fn(UnpackError) + Sync,
     ) -> Result<VouchedBundle, UnpackError> {
         let with_refusal = |error: UnpackError| match refused {
@@ -64,9 +63,7 @@ impl UnpackJobs {
             None => error,
         };
         let pending = |class, text: &str| pending(with_refusal(UnpackError::new(class, text)));
-        let _permits = self
-            .permits(&request.catalog.namespace, namespace, &pending)
-            .await;
+        let _permit = self.permit(&request.catalog.namespace, &pending).await;
         let registration = self.register(request).await?;
         let (mut since, mut reported) = (Since::default(), (Trouble::Other, String::new()));
         loop {
@@ -98,26 +95,17 @@ impl UnpackJobs {
         }
     }
 
-    /// Waits until another Job may run.
-    async fn permits(
-        &self,
-        of_catalog: &str,
-        of_subscriber: &str,
-        pending: impl Fn(UnpackClass, &str),
-    ) -> [Permit; 2] {
-        let permits = async {
-            let own = self.shared.subscriber_permits.acquire(of_subscriber).await;
-            [own, self.shared.catalog_permits.acquire(of_catalog).await]
-        };
-        let mut permits = pin!(permits);
-        if let Ok(permits) = tokio::time::timeout(SOON, &mut permits).await {
-            return permits;
+    /// Waits until another Job may run in the namespace.
+    async fn permit(&self, namespace: &str, pending: impl Fn(UnpackClass, &str)) -> Permit {
+        let mut permit = pin!(self.shared.permits.acquire(namespace));
+        if let Ok(permit) = tokio::time::timeout(SOON, &mut permit).await {
+            return permit;
         }
         let text = format!(
-            "unpack job not yet started: waiting for other unpack Jobs, which run {JOBS_OF_A_NAMESPACE} at a time for one namespace and {JOBS_OF_A_CATALOG_NAMESPACE} in one namespace"
+            "unpack job not yet started: waiting for other unpack Jobs, which run {JOBS_OF_A_NAMESPACE} at a time in one namespace"
         );
         pending(UnpackClass::JobHeldUp, &text);
-        permits.await
+        permit.await
     }
 
     async fn check(&self, registration: &Registration, since: &mut Since) -> Result<Check, UnpackError> {

@@ -41,7 +41,7 @@ impl Unpack {
 
     pub(super) async fn run(self) {
         let started = Instant::now();
-        // Waiting for other namespaces does not count towards this unpack's deadline.
+        // Waiting for other unpacks does not count towards this unpack's deadline.
         let mut waited = Duration::ZERO;
         let mut attempt = 0_u32;
         loop {
@@ -113,22 +113,11 @@ impl Unpack {
             .unwrap_or(self.shared.config.deadline)
     }
 
-    /// Returns the namespace whose share of the permits is used: that of a subscriber.
-    fn namespace(&self) -> String {
-        let entries = self.shared.lock();
-        let subscribers = entries.get(&self.key).map(|entry| entry.subscribers.keys());
-        let mut namespaces = subscribers.into_iter().flatten().map(Subscriber::namespace);
-        namespaces
-            .next()
-            .unwrap_or(&self.key.catalog.namespace)
-            .to_owned()
-    }
-
     /// Waits for a permit, then runs one attempt, `elapsed` after the start of the unpack. Returns its result,
     /// and the time of the wait.
     async fn attempt_in_turn(&self, elapsed: Duration) -> (Result<StoredBundle, UnpackError>, Duration) {
         let since = Instant::now();
-        let _permit = self.shared.permits.acquire(&self.namespace()).await;
+        let _permit = self.shared.permits.acquire(&self.key.catalog.namespace).await;
         let waited = since.elapsed();
         (self.attempt(elapsed).await, waited)
     }
@@ -195,11 +184,9 @@ impl Unpack {
             deadline: self.deadline(),
             passed_over: BTreeSet::new(),
         };
-        let namespace = self.namespace();
         let pending = |trouble: UnpackError| self.note_trouble(trouble.of_bundle(&self.key.bundle));
         let unpack = async {
-            let unpacked = jobs.unpack(request, refused.as_ref(), &namespace, pending);
-            let vouched = unpacked.await?;
+            let vouched = jobs.unpack(request, refused.as_ref(), pending).await?;
             self.store(false, move || vouched.read()).await
         };
         tokio::select! {

@@ -113,6 +113,36 @@ fn a_job_that_goes_on_is_replaced_for_a_pull_secret_that_it_lacks() {
     assert_eq!(writes(&with(&json!(["old", "new"]), Some(status)), None), nothing);
 }
 
+/// A webhook sets the pull secrets of every Job. Otherwise the Job would be deleted and created without end.
+#[test]
+fn a_job_whose_pull_secrets_others_replace_is_replaced_once() {
+    let with = |wanted: &Value, found: Option<&Value>| {
+        let mut observed = going(&json!([]), 600);
+        observed.source = Some(Arc::new(source(wanted)));
+        let job = found.map(|secrets| found_job(&observed.key, secrets, 600, &Value::Null));
+        observed.jobs = job.into_iter().collect();
+        observed
+    };
+    let (old, new, theirs) = (json!(["old"]), json!(["new"]), json!(["theirs"]));
+    // Each row: the catalog's secrets, those of the Job that is found, and what is done.
+    let rows = [
+        (&old, Some(&theirs), "delete"),
+        (&old, None, "create"),
+        (&old, Some(&theirs), ""),
+        (&old, Some(&theirs), ""),
+        (&new, Some(&theirs), "delete"),
+        (&new, None, "create"),
+        (&new, Some(&theirs), ""),
+    ];
+    let mut memory = None;
+    for (number, (wanted, found, expected)) in rows.into_iter().enumerate() {
+        let (plan, next) = decided(&with(wanted, found), memory.as_ref());
+        let verbs: Vec<&str> = plan.actions.iter().map(|action| action.verb()).collect();
+        assert_eq!(verbs.join(" "), expected, "row {number}");
+        memory = next;
+    }
+}
+
 /// A webhook changes the programs of Jobs. Another user's Job in its place is not taken for ours.
 #[test]
 fn a_job_that_was_changed_on_its_way_in_is_made_once_for_each_who_asks() {

@@ -31,9 +31,11 @@ fn unpacker() -> (Unpacker, Arc<Registries>) {
     (Unpacker::new(source, store, config, figures, |_| {}), registries)
 }
 
+/// A request for a bundle of the namespace's own catalog.
 fn wants(namespace: &str, image: &str) -> UnpackRequest {
     UnpackRequest {
         image: image.to_owned(),
+        catalog: NamespacedName::new(namespace, "cat"),
         ..request(namespace)
     }
 }
@@ -57,6 +59,21 @@ async fn a_dripping_registry_of_one_namespace_does_not_hold_up_another() {
     assert!(is_ready(&unpacker, &quiet));
     let begun = registries.begun.lock().unwrap().clone();
     assert_eq!(begun, ["drip/b:v0", "drip/b:v1", "r/b:v1"]);
+}
+
+/// The tenant whose own registry drips is the first to request the bundle.
+#[tokio::test(start_paused = true)]
+async fn dripping_registries_of_tenants_do_not_hold_up_global_catalogs() {
+    let (unpacker, _) = unpacker();
+    for tenant in ["a", "b", "c"] {
+        for number in 0..9 {
+            unpacker.request(&wants(tenant, &format!("drip/{tenant}:v{number}")));
+        }
+    }
+    wait(5).await;
+    unpacker.request(&request("a"));
+    wait(2).await;
+    assert!(is_ready(&unpacker, &request("quiet")));
 }
 
 /// A reconcile needs all of its bundles at once, and each time requests all of them.
