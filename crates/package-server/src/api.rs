@@ -216,8 +216,8 @@ impl Api {
                 None => plain(StatusCode::OK, "ok"),
                 Some(missing) => plain(StatusCode::SERVICE_UNAVAILABLE, missing),
             }),
-            Route::Metrics => match self.metrics.text() {
-                Ok(text) => Ok(response(StatusCode::OK, Metrics::MEDIA_TYPE, Bytes::from(text))),
+            Route::Metrics => match self.metrics.page() {
+                Ok(text) => Ok(response(StatusCode::OK, Metrics::MEDIA_TYPE, text)),
                 Err(_) => Err(ApiStatus::internal()),
             },
             Route::Version => document(accept, &Bytes::from(version())),
