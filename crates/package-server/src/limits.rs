@@ -53,6 +53,8 @@ pub const STALL_TIME: Duration = Duration::from_secs(30);
 pub const STREAMS: u32 = 100;
 /// Bytes of a response that wait on one HTTP/2 stream for a slow client.
 pub const SEND_BYTES: usize = 64 << 10;
+/// Requirements of a selector. Each is compared with each package while one of [`PARALLEL_LISTS`] is taken.
+pub const SELECTOR_REQUIREMENTS: usize = 64;
 /// Lists that are assembled at once. Other requests are not delayed: a client with many lists waits for its
 /// own.
 pub const PARALLEL_LISTS: usize = 2;
@@ -81,6 +83,7 @@ mod tests {
                 "Status of one PackageManifest",
                 bytes(PACKAGE_MANIFEST_BYTES as u64),
             ),
+            ("Requirements of a selector", SELECTOR_REQUIREMENTS.to_string()),
         ];
         assert_listed(
             include_str!("../../../docs/reference/limits.md"),
