@@ -136,7 +136,7 @@ impl Api {
     }
 
     /// Returns whether `peer` is the API server.
-    fn is_front_proxy(&self, peer: &Peer) -> bool {
+    pub(crate) fn is_front_proxy(&self, peer: &Peer) -> bool {
         let known = self.front_proxy.borrow().clone();
         let name = peer.common_name.as_deref();
         known.zip(name).is_some_and(|(known, name)| known.is_proxy(name))

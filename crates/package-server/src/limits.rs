@@ -39,9 +39,11 @@ pub const CONNECTIONS: usize = 256;
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// Time for the head of a request.
 pub const HEAD_TIME: Duration = Duration::from_secs(10);
-/// Bytes of the head of a request. The API server has the same limit, and names all groups of a user there.
-/// HTTP/2 counts 32 more for each header.
-pub const HEAD_BYTES: u32 = 1 << 20;
+/// Bytes of the head of a request.
+pub const HEAD_BYTES: u32 = 32 << 10;
+/// Bytes of the head of a request from the API server, which has the same limit. It names all groups of a
+/// user there. HTTP/2 counts 32 more for each header.
+pub const PROXY_HEAD_BYTES: u32 = 1 << 20;
 /// Time until the response to a request begins.
 pub const ANSWER_TIME: Duration = Duration::from_secs(15);
 /// Time from the head of an HTTP/2 request to the last byte of its response. The API server waits as long for
@@ -50,7 +52,9 @@ pub const REQUEST_TIME: Duration = Duration::from_secs(60);
 /// Time without progress after which a socket is closed.
 pub const STALL_TIME: Duration = Duration::from_secs(30);
 /// Requests at once on one connection.
-pub const STREAMS: u32 = 100;
+pub const STREAMS: u32 = 4;
+/// Requests at once on one connection of the API server's.
+pub const PROXY_STREAMS: u32 = 100;
 /// Bytes of a response that wait on one HTTP/2 stream for a slow client.
 pub const SEND_BYTES: usize = 64 << 10;
 /// Requirements of a selector. Each is compared with each package while one of [`PARALLEL_LISTS`] is taken.
@@ -83,6 +87,8 @@ mod tests {
                 "Status of one PackageManifest",
                 bytes(PACKAGE_MANIFEST_BYTES as u64),
             ),
+            ("Head of a direct request", bytes(u64::from(HEAD_BYTES))),
+            ("Direct requests at once on one connection", STREAMS.to_string()),
             ("Requirements of a selector", SELECTOR_REQUIREMENTS.to_string()),
         ];
         assert_listed(
