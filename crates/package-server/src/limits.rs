@@ -17,9 +17,11 @@ pub const PARALLEL_HEADS: usize = 2;
 /// Approximate bytes kept of one catalog in the global namespace. The catalogs of a large distribution have
 /// thousands of channels, each with a description of tens of KiB.
 pub const GLOBAL_CATALOG_BYTES: usize = 256 << 20;
-/// Approximate bytes kept of one catalog in another namespace.
-pub const OTHER_CATALOG_BYTES: usize = 64 << 20;
-/// Time until a catalog that is too large is read again.
+/// Approximate bytes kept of all catalogs in one other namespace.
+pub const NAMESPACE_BYTES: usize = 64 << 20;
+/// Approximate bytes kept of the catalogs in all namespaces but the global one.
+pub const TENANT_BYTES: usize = 512 << 20;
+/// Time until a catalog without room is read again.
 pub const READ_AGAIN_WHEN_FULL: Duration = Duration::from_secs(300);
 /// Skipped packages and channels that one read logs individually.
 pub const TOLD_LEFT_OUT: usize = 20;
@@ -76,10 +78,8 @@ mod tests {
                 "One catalog of the global namespace",
                 bytes(GLOBAL_CATALOG_BYTES as u64),
             ),
-            (
-                "One catalog of another namespace",
-                bytes(OTHER_CATALOG_BYTES as u64),
-            ),
+            ("Catalogs of one other namespace", bytes(NAMESPACE_BYTES as u64)),
+            ("Catalogs of all other namespaces", bytes(TENANT_BYTES as u64)),
             ("Time to read one catalog", seconds(READ_TIME)),
             ("ClusterServiceVersion of a channel head", bytes(CSV_BYTES as u64)),
             ("Icon", bytes(ICON_BYTES as u64)),
