@@ -14,7 +14,7 @@
 //! - At most [`PARALLEL_READS`] catalogs of the global namespace are read at a time, and as many of all
 //!   others, of which each namespace has one. A read has a deadline.
 //! - The memory of each global catalog, of the catalogs of one other namespace and of all tenants' catalogs is
-//!   limited. A tenant's catalog without room is not read, and nothing is evicted for it.
+//!   limited. New content without room is not served, and nothing is evicted for it.
 //! - A registry that closes the connection soon after a read is not read again at once.
 
 mod dial;
