@@ -3,7 +3,7 @@
 //!
 //! `/healthz` answers 200 as long as the process schedules work. Upstream's `/healthz` answers 200 even when nothing ever started.
 //! `/readyz` answers 503 and names the stores that wait for their initial list. A standby that waits to be elected is ready and names the
-//! leader. `/metrics` serves the metrics of the process; see [`crate::metrics`].
+//! leader. `/metrics` serves the metrics of the process, at most a second old; see [`crate::metrics`].
 
 pub mod secure;
 
@@ -205,8 +205,8 @@ fn content(method: &Method, path: &str, readiness: Result<String, String>, metri
             Ok(body) => text(StatusCode::OK, body),
             Err(body) => text(StatusCode::SERVICE_UNAVAILABLE, body),
         },
-        METRICS => match metrics.text() {
-            Ok(body) => answer(StatusCode::OK, Metrics::MEDIA_TYPE, body.into()),
+        METRICS => match metrics.page() {
+            Ok(body) => answer(StatusCode::OK, Metrics::MEDIA_TYPE, body),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
         },
         path if path == PROFILES || path.starts_with("/debug/pprof/") => {

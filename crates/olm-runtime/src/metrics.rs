@@ -14,10 +14,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use prometheus::core::Collector;
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, TEXT_FORMAT, TextEncoder,
 };
+use tokio::time::Instant;
 
 pub use self::handles::{Counter, Counters, Durations};
 use self::read::{Figure, ReadFigures, Samples};
@@ -29,6 +31,9 @@ use crate::plan::Action;
 /// Bucket bounds of the reconcile histogram, in seconds. A reconcile without reads and writes takes less than the first bound. One that
 /// waits for a server ends with [`REQUEST_DEADLINE`](crate::client::REQUEST_DEADLINE) at the latest.
 const ROUND_SECONDS: [f64; 9] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0];
+
+/// Maximum age of [`Metrics::page`]. Prometheus scrapes every few seconds at most.
+const PAGE_AGE: Duration = Duration::from_secs(1);
 
 /// Metrics of a process. Clones share the same registry. The default counts nothing, for tests and models.
 ///
@@ -54,6 +59,8 @@ struct Registered {
     objects: Arc<Samples>,
     /// Counters of events, by reason.
     events: Mutex<BTreeMap<&'static str, IntCounter>>,
+    /// Last page, and the time when it was encoded.
+    page: Mutex<Option<(Instant, Bytes)>>,
 }
 
 /// Result of a reconcile; the values of controller-runtime's label `result`.
@@ -160,6 +167,7 @@ impl Metrics {
             )?,
             objects: samples("olm_store_objects", "Objects in stores, by resource", "resource")?,
             events: Mutex::default(),
+            page: Mutex::default(),
             registry,
         };
         Ok(Self {
@@ -265,6 +273,26 @@ impl Metrics {
             return Ok(String::new());
         };
         TextEncoder::new().encode_to_string(&registered.registry.gather())
+    }
+
+    /// Returns the [`text`](Self::text) for clients, at most a second old. Clients may request it without limit, and encoding all series
+    /// blocks the thread that runs the controllers.
+    ///
+    /// # Errors
+    /// If a figure cannot be encoded: a bug.
+    pub fn page(&self) -> prometheus::Result<Bytes> {
+        let Some(registered) = &self.registered else {
+            return Ok(Bytes::new());
+        };
+        let mut page = registered.page.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((encoded_at, text)) = &*page
+            && encoded_at.elapsed() < PAGE_AGE
+        {
+            return Ok(text.clone());
+        }
+        let text = Bytes::from(self.text()?);
+        *page = Some((Instant::now(), text.clone()));
+        Ok(text)
     }
 
     /// Returns the sum of all counters called `name`, with any labels; 0 if there are none.

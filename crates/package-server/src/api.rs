@@ -136,7 +136,7 @@ impl Api {
     }
 
     /// Returns whether `peer` is the API server.
-    fn is_front_proxy(&self, peer: &Peer) -> bool {
+    pub(crate) fn is_front_proxy(&self, peer: &Peer) -> bool {
         let known = self.front_proxy.borrow().clone();
         let name = peer.common_name.as_deref();
         known.zip(name).is_some_and(|(known, name)| known.is_proxy(name))
@@ -216,8 +216,8 @@ impl Api {
                 None => plain(StatusCode::OK, "ok"),
                 Some(missing) => plain(StatusCode::SERVICE_UNAVAILABLE, missing),
             }),
-            Route::Metrics => match self.metrics.text() {
-                Ok(text) => Ok(response(StatusCode::OK, Metrics::MEDIA_TYPE, Bytes::from(text))),
+            Route::Metrics => match self.metrics.page() {
+                Ok(text) => Ok(response(StatusCode::OK, Metrics::MEDIA_TYPE, text)),
                 Err(_) => Err(ApiStatus::internal()),
             },
             Route::Version => document(accept, &Bytes::from(version())),

@@ -12,7 +12,9 @@
 //!   deleted. An unreachable registry does not change that.
 //! - Changes of a CatalogSource's names and labels are visible at once, and cause no read.
 //! - At most [`PARALLEL_READS`] catalogs of the global namespace are read at a time, and as many of all
-//!   others. A read has a deadline, and each catalog a limit on its memory.
+//!   others, of which each namespace has one. A read has a deadline.
+//! - The memory of each global catalog, of the catalogs of one other namespace and of all tenants' catalogs is
+//!   limited. New content without room is not served, and nothing is evicted for it.
 //! - A registry that closes the connection soon after a read is not read again at once.
 
 mod dial;
@@ -39,8 +41,8 @@ pub use self::reader::ReadError;
 pub use self::source::Target;
 use crate::index::{Catalog, Index, Packages};
 use crate::limits::{
-    GLOBAL_CATALOG_BYTES, OTHER_CATALOG_BYTES, PARALLEL_HEADS, PARALLEL_READS, READ_AGAIN_WHEN_FULL,
-    READ_TIME,
+    GLOBAL_CATALOG_BYTES, NAMESPACE_BYTES, PARALLEL_HEADS, PARALLEL_READS, READ_AGAIN_WHEN_FULL, READ_TIME,
+    TENANT_BYTES,
 };
 
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -61,6 +63,8 @@ struct Shared {
     global_reads: Semaphore,
     /// Slots for all other catalogs.
     reads: Semaphore,
+    /// One slot per namespace, so that a tenant's slow catalogs do not take all of `reads`.
+    turns: Mutex<BTreeMap<String, Weak<Semaphore>>>,
     /// Slots for parsing channel heads.
     parsing: Arc<Semaphore>,
     interval: watch::Sender<Duration>,
@@ -68,13 +72,15 @@ struct Shared {
     bounds: Bounds,
 }
 
-/// Maximum bytes of one catalog's packages.
+/// Maximum bytes of packages.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
-    /// In the global namespace.
+    /// Of one catalog in the global namespace.
     global: usize,
-    /// In every other namespace.
-    other: usize,
+    /// Of all catalogs in one other namespace.
+    namespace: usize,
+    /// Of all catalogs outside the global namespace.
+    tenants: usize,
 }
 
 /// One CatalogSource.
@@ -122,12 +128,14 @@ impl Catalogs {
                 index: watch::Sender::new(Arc::new(index)),
                 global_reads: Semaphore::new(PARALLEL_READS),
                 reads: Semaphore::new(PARALLEL_READS),
+                turns: Mutex::default(),
                 parsing: Arc::new(Semaphore::new(PARALLEL_HEADS)),
                 interval: watch::Sender::new(interval),
                 dial,
                 bounds: Bounds {
                     global: GLOBAL_CATALOG_BYTES,
-                    other: OTHER_CATALOG_BYTES,
+                    namespace: NAMESPACE_BYTES,
+                    tenants: TENANT_BYTES,
                 },
             }),
         }
@@ -245,12 +253,50 @@ impl Shared {
         self.index.send_modify(|index| change(Arc::make_mut(index)));
     }
 
+    /// Returns the slot of a namespace.
+    fn turn(&self, namespace: &str) -> Arc<Semaphore> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = turns.get(namespace).and_then(Weak::upgrade) {
+            return turn;
+        }
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Arc::new(Semaphore::new(1));
+        turns.insert(namespace.to_owned(), Arc::downgrade(&turn));
+        turn
+    }
+
+    /// Returns the bytes that other catalogs leave for `key`.
+    fn room(&self, entries: &BTreeMap<NamespacedName, Entry>, key: &NamespacedName) -> usize {
+        if self.is_global(&key.namespace) {
+            return self.bounds.global;
+        }
+        let (mut of_namespace, mut of_all) = (0_usize, 0_usize);
+        for (other, entry) in entries {
+            if other == key || self.is_global(&other.namespace) {
+                continue;
+            }
+            of_all = of_all.saturating_add(entry.state.bytes);
+            if other.namespace == key.namespace {
+                of_namespace = of_namespace.saturating_add(entry.state.bytes);
+            }
+        }
+        let in_namespace = self.bounds.namespace.saturating_sub(of_namespace);
+        in_namespace.min(self.bounds.tenants.saturating_sub(of_all))
+    }
+
     /// Serves new content, if its CatalogSource still exists.
-    fn keep(&self, key: &NamespacedName, uid: Option<&str>, read: reader::Read) {
+    ///
+    /// # Errors
+    /// Other reads have taken its room meanwhile.
+    fn keep(&self, key: &NamespacedName, uid: Option<&str>, read: reader::Read) -> Result<(), ReadError> {
         let mut entries = self.lock();
+        let room = self.room(&entries, key);
+        if read.bytes > room {
+            return Err(reader::too_large(room));
+        }
         // Meanwhile the name may belong to another object.
         let Some(entry) = entries.get_mut(key).filter(|entry| entry.uid.as_deref() == uid) else {
-            return;
+            return Ok(());
         };
         entry.state = CatalogState {
             read_at: Some(clock::now()),
@@ -266,6 +312,7 @@ impl Shared {
                 Arc::make_mut(catalog).packages = packages;
             }
         });
+        Ok(())
     }
 
     /// Returns whether a namespace is the global one, whose catalogs all namespaces see.
@@ -306,7 +353,7 @@ enum Wake {
 /// A catalog was not read.
 struct ReadFailure {
     text: String,
-    /// True if it is too large. A retry helps only if the catalog changes.
+    /// True if there is no room for it. A retry helps only if catalogs change.
     is_full: bool,
 }
 
@@ -383,13 +430,14 @@ impl CatalogTask {
     async fn read(&self, address: &str) -> Option<Result<Dialled, ReadFailure>> {
         let shared = self.shared.upgrade()?;
         // The wait is not part of the deadline: a slow catalog must not make others fail.
-        let (reads, room) = if shared.is_global(&self.key.namespace) {
-            (&shared.global_reads, shared.bounds.global)
+        let (turn, permit) = if shared.is_global(&self.key.namespace) {
+            (None, shared.global_reads.acquire().await.ok()?)
         } else {
-            (&shared.reads, shared.bounds.other)
+            let turn = shared.turn(&self.key.namespace).acquire_owned().await.ok()?;
+            (Some(turn), shared.reads.acquire().await.ok()?)
         };
-        let permit = reads.acquire().await.ok()?;
         let began = Instant::now();
+        let room = shared.room(&shared.lock(), &self.key);
         let dial = Arc::clone(&shared.dial);
         let read = async {
             let mut dialled = dial.connect(address).await.map_err(ReadFailure::from)?;
@@ -405,13 +453,13 @@ impl CatalogTask {
             Err(text.into())
         };
         let read = timeout(READ_TIME, read).await.unwrap_or_else(late);
-        drop(permit);
-        Some(read.map(|(dialled, read)| {
+        drop((permit, turn));
+        Some(read.and_then(|(dialled, read)| {
             let (packages, bytes, left_out) = (read.packages.len(), read.bytes, read.left_out);
-            shared.keep(&self.key, self.uid.as_deref(), read);
+            shared.keep(&self.key, self.uid.as_deref(), read)?;
             let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
             tracing::info!(catalog = %self.key, packages, left_out, bytes, elapsed_ms, "catalog read");
-            dialled
+            Ok(dialled)
         }))
     }
 

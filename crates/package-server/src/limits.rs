@@ -17,9 +17,11 @@ pub const PARALLEL_HEADS: usize = 2;
 /// Approximate bytes kept of one catalog in the global namespace. The catalogs of a large distribution have
 /// thousands of channels, each with a description of tens of KiB.
 pub const GLOBAL_CATALOG_BYTES: usize = 256 << 20;
-/// Approximate bytes kept of one catalog in another namespace.
-pub const OTHER_CATALOG_BYTES: usize = 64 << 20;
-/// Time until a catalog that is too large is read again.
+/// Approximate bytes kept of all catalogs in one other namespace.
+pub const NAMESPACE_BYTES: usize = 64 << 20;
+/// Approximate bytes kept of the catalogs in all namespaces but the global one.
+pub const TENANT_BYTES: usize = 512 << 20;
+/// Time until a catalog without room is read again.
 pub const READ_AGAIN_WHEN_FULL: Duration = Duration::from_secs(300);
 /// Skipped packages and channels that one read logs individually.
 pub const TOLD_LEFT_OUT: usize = 20;
@@ -39,9 +41,11 @@ pub const CONNECTIONS: usize = 256;
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// Time for the head of a request.
 pub const HEAD_TIME: Duration = Duration::from_secs(10);
-/// Bytes of the head of a request. The API server has the same limit, and names all groups of a user there.
-/// HTTP/2 counts 32 more for each header.
-pub const HEAD_BYTES: u32 = 1 << 20;
+/// Bytes of the head of a request.
+pub const HEAD_BYTES: u32 = 32 << 10;
+/// Bytes of the head of a request from the API server, which has the same limit. It names all groups of a
+/// user there. HTTP/2 counts 32 more for each header.
+pub const PROXY_HEAD_BYTES: u32 = 1 << 20;
 /// Time until the response to a request begins.
 pub const ANSWER_TIME: Duration = Duration::from_secs(15);
 /// Time from the head of an HTTP/2 request to the last byte of its response. The API server waits as long for
@@ -50,9 +54,13 @@ pub const REQUEST_TIME: Duration = Duration::from_secs(60);
 /// Time without progress after which a socket is closed.
 pub const STALL_TIME: Duration = Duration::from_secs(30);
 /// Requests at once on one connection.
-pub const STREAMS: u32 = 100;
+pub const STREAMS: u32 = 4;
+/// Requests at once on one connection of the API server's.
+pub const PROXY_STREAMS: u32 = 100;
 /// Bytes of a response that wait on one HTTP/2 stream for a slow client.
 pub const SEND_BYTES: usize = 64 << 10;
+/// Requirements of a selector. Each is compared with each package while one of [`PARALLEL_LISTS`] is taken.
+pub const SELECTOR_REQUIREMENTS: usize = 64;
 /// Lists that are assembled at once. Other requests are not delayed: a client with many lists waits for its
 /// own.
 pub const PARALLEL_LISTS: usize = 2;
@@ -70,10 +78,8 @@ mod tests {
                 "One catalog of the global namespace",
                 bytes(GLOBAL_CATALOG_BYTES as u64),
             ),
-            (
-                "One catalog of another namespace",
-                bytes(OTHER_CATALOG_BYTES as u64),
-            ),
+            ("Catalogs of one other namespace", bytes(NAMESPACE_BYTES as u64)),
+            ("Catalogs of all other namespaces", bytes(TENANT_BYTES as u64)),
             ("Time to read one catalog", seconds(READ_TIME)),
             ("ClusterServiceVersion of a channel head", bytes(CSV_BYTES as u64)),
             ("Icon", bytes(ICON_BYTES as u64)),
@@ -81,6 +87,9 @@ mod tests {
                 "Status of one PackageManifest",
                 bytes(PACKAGE_MANIFEST_BYTES as u64),
             ),
+            ("Head of a direct request", bytes(u64::from(HEAD_BYTES))),
+            ("Direct requests at once on one connection", STREAMS.to_string()),
+            ("Requirements of a selector", SELECTOR_REQUIREMENTS.to_string()),
         ];
         assert_listed(
             include_str!("../../../docs/reference/limits.md"),

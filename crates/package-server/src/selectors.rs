@@ -2,9 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::limits::SELECTOR_REQUIREMENTS;
+
 /// A selector cannot be used. The text is for its author.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
+    /// It exceeds the number of requirements.
+    #[error("the selector has more than {SELECTOR_REQUIREMENTS} requirements")]
+    TooMany,
     /// A requirement cannot be parsed.
     #[error("unable to parse requirement: {0}")]
     Requirement(String),
@@ -46,6 +51,9 @@ impl LabelSelector {
             return Ok(Self::default());
         }
         loop {
+            if requirements.len() == SELECTOR_REQUIREMENTS {
+                return Err(SelectorError::TooMany);
+            }
             requirements.push(tokens.requirement().map_err(SelectorError::Requirement)?);
             match tokens.next() {
                 Token::End => return Ok(Self(requirements)),
@@ -284,6 +292,9 @@ impl FieldSelector {
     /// The text is not a valid selector, or has other fields than `metadata.name` and `metadata.namespace`.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let terms = text.split(',').filter(|term| !term.is_empty());
+        if terms.clone().count() > SELECTOR_REQUIREMENTS {
+            return Err(SelectorError::TooMany);
+        }
         terms.map(term).collect::<Result<_, _>>().map(Self)
     }
 
@@ -409,6 +420,19 @@ mod tests {
         ] {
             assert!(selects(selector).is_err(), "{selector}");
         }
+    }
+
+    /// Each requirement is compared with each package.
+    #[test]
+    fn a_selector_of_too_many_requirements_is_refused() {
+        let most = vec!["!z"; SELECTOR_REQUIREMENTS].join(",");
+        assert!(LabelSelector::parse(&most).is_ok());
+        let more = format!("{most},a");
+        assert_eq!(LabelSelector::parse(&more), Err(SelectorError::TooMany));
+        let most = vec!["metadata.name!=z"; SELECTOR_REQUIREMENTS].join(",");
+        assert!(FieldSelector::parse(&most).is_ok());
+        let more = format!("{most},metadata.name!=z");
+        assert_eq!(FieldSelector::parse(&more), Err(SelectorError::TooMany));
     }
 
     #[test]

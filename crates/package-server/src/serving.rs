@@ -34,7 +34,8 @@ use tokio_rustls::server::TlsStream;
 
 use crate::api::{Api, Peer};
 use crate::limits::{
-    CONNECTIONS, HANDSHAKE_TIME, HEAD_BYTES, HEAD_TIME, REQUEST_TIME, SEND_BYTES, STALL_TIME, STREAMS,
+    CONNECTIONS, HANDSHAKE_TIME, HEAD_BYTES, HEAD_TIME, PROXY_HEAD_BYTES, PROXY_STREAMS, REQUEST_TIME,
+    SEND_BYTES, STALL_TIME, STREAMS,
 };
 
 /// Interval of liveness checks on HTTP/2 connections.
@@ -104,6 +105,12 @@ impl Connection {
 
     async fn answer(self, tls: TlsStream<PatientIo<TcpStream>>, peer: Peer) -> hyper::Result<()> {
         let is_http2 = tls.get_ref().1.alpn_protocol() == Some(b"h2".as_slice());
+        // Heads are in memory before their sender is known, except for the API server.
+        let (head_bytes, streams) = if self.api.is_front_proxy(&peer) {
+            (PROXY_HEAD_BYTES, PROXY_STREAMS)
+        } else {
+            (HEAD_BYTES, STREAMS)
+        };
         let (api, peer) = (self.api, Arc::new(peer));
         let service = service_fn(move |request: Request<Incoming>| {
             let (api, peer) = (Arc::clone(&api), Arc::clone(&peer));
@@ -119,9 +126,9 @@ impl Connection {
             let connection = http2::Builder::new(DeadlineExecutor)
                 .timer(TokioTimer::new())
                 .keep_alive_interval(PING_EVERY)
-                .max_concurrent_streams(STREAMS)
+                .max_concurrent_streams(streams)
                 .max_send_buf_size(SEND_BYTES)
-                .max_header_list_size(HEAD_BYTES)
+                .max_header_list_size(head_bytes)
                 .serve_connection(io, service);
             let mut connection = std::pin::pin!(connection);
             tokio::select! {
@@ -133,7 +140,7 @@ impl Connection {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIME)
-                .max_buf_size(HEAD_BYTES as usize)
+                .max_buf_size(head_bytes as usize)
                 .serve_connection(io, service);
             let mut connection = std::pin::pin!(connection);
             tokio::select! {

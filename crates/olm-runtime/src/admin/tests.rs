@@ -78,6 +78,27 @@ async fn met_001_metrics_are_served_as_prometheus_reads_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn met_001_the_metrics_are_made_once_a_second_however_many_ask() {
+    let metrics = Metrics::registered().unwrap();
+    let made = Arc::new(AtomicUsize::new(0));
+    let making = Arc::clone(&made);
+    metrics.gauges("made", "How often", [], move || {
+        let times = making.fetch_add(1, Ordering::SeqCst) + 1;
+        vec![([], i64::try_from(times).unwrap())]
+    });
+    let page = async || {
+        let ready = Ok("ok\n".to_owned());
+        told(content(&Method::GET, "/metrics", ready, &metrics)).await.2
+    };
+    for _ in 0..100 {
+        assert!(page().await.contains("\nmade 1\n"));
+    }
+    assert_eq!(made.load(Ordering::SeqCst), 1);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert!(page().await.contains("\nmade 2\n"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_asks_for_the_head_gets_no_body() {
     for path in ["/healthz", "/readyz?verbose", "/debug/pprof", "/nowhere"] {
         let of = async |method: &str| {

@@ -79,8 +79,9 @@ fn short(text: &str) -> String {
     text.chars().take(ERROR_CHARACTERS).collect()
 }
 
-fn too_large(allowed: usize) -> ReadError {
-    let of = "bytes in memory";
+/// Returns the error of a catalog for which other catalogs leave only `allowed` bytes.
+pub(super) fn too_large(allowed: usize) -> ReadError {
+    let of = "bytes in memory beside other catalogs";
     ReadError::TooLarge { of, allowed }
 }
 

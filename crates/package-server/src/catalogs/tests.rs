@@ -34,16 +34,17 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        Self::with_room(OTHER_CATALOG_BYTES)
+        Self::with_bounds(NAMESPACE_BYTES, TENANT_BYTES)
     }
 
-    /// Returns a lab in which each catalog may have this many bytes.
-    fn with_room(room: usize) -> Self {
+    /// Returns a lab in which the catalogs of one namespace, and those of all tenants, may have so many bytes.
+    fn with_bounds(namespace: usize, tenants: usize) -> Self {
         let dials = Arc::<Counting>::default();
         let mut catalogs = Catalogs::new("olm", HALF_A_DAY, Arc::clone(&dials) as Arc<dyn Dial>);
         let bounds = Bounds {
-            global: room,
-            other: room,
+            global: namespace,
+            namespace,
+            tenants,
         };
         Arc::get_mut(&mut catalogs.shared).unwrap().bounds = bounds;
         let sources = Store::new();
@@ -180,6 +181,25 @@ async fn silent_catalogs_of_tenants_hold_up_none_that_everybody_sees() {
         .map(|(key, _)| key.to_string())
         .collect();
     assert_eq!(tried, ["olm/cat"]);
+}
+
+/// One user may write any number of CatalogSources.
+#[tokio::test]
+async fn silent_catalogs_of_one_tenant_hold_up_no_other_tenant() {
+    let lab = Lab::new();
+    let folder = test_env::catalog(&[("demo", &["1.0.0"])]);
+    let registry = Registry::of(folder.path()).await;
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    for number in 0..2 * PARALLEL_READS {
+        lab.sources
+            .put(source("tenant", &format!("silent-{number}"), &address));
+    }
+    let dials = || lab.dials.0.load(Ordering::SeqCst);
+    wait_for("a read", || (dials() > 0).then_some(())).await;
+    lab.sources.put(source("other", "cat", &registry.address));
+    lab.wait_to_see(&["other/demo.v1.0.0"]).await;
+    assert_eq!(dials(), 2);
 }
 
 #[tokio::test]

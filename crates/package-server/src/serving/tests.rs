@@ -15,6 +15,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
@@ -303,9 +304,24 @@ async fn without_files_localhost_is_served() {
     assert!(certificates.serve(watch::channel(known).1).is_ok());
 }
 
+/// Returns the number of parallel requests that a server announces in the first frame of HTTP/2. The frame
+/// has nine bytes, then pairs of a number and a value.
+async fn streams(mut tls: tokio_rustls::client::TlsStream<TcpStream>) -> u32 {
+    tls.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+        .await
+        .unwrap();
+    let mut head = [0; 9];
+    tls.read_exact(&mut head).await.unwrap();
+    assert_eq!(head[3], 4, "the settings come first");
+    let mut settings = vec![0; usize::from(head[2])];
+    tls.read_exact(&mut settings).await.unwrap();
+    let most = settings.chunks(6).find(|setting| setting[..2] == [0, 3]).unwrap();
+    u32::from_be_bytes(most[2..].try_into().unwrap())
+}
+
 /// The API server sends all groups of a user; a directory may have a thousand.
 #[tokio::test]
-async fn a_user_of_many_groups_is_answered() {
+async fn a_user_of_many_groups_is_answered_and_a_stranger_with_such_a_head_is_not() {
     let server = Server::start().await;
     let many = |path: &str| {
         let mut request = Request::get(format!("https://localhost{path}")).header("x-remote-user", "ada");
@@ -318,6 +334,22 @@ async fn a_user_of_many_groups_is_answered() {
     let mut proxy = server.proxy().await;
     let answer = proxy.sender.send(many(BASE)).await.unwrap();
     assert_eq!(answer.status(), 200);
+    let mut stranger = server.connect(None, b"h2").await.unwrap();
+    let answer = stranger.sender.send(many("/healthz")).await;
+    assert!(answer.is_err() || answer.is_ok_and(|answer| answer.status() == 431));
+}
+
+/// Each unread head and response waits in memory.
+#[tokio::test]
+async fn whoever_is_not_the_api_server_has_few_requests_at_once() {
+    let server = Server::start().await;
+    let other = server.tls(None, b"h2").await.unwrap();
+    assert_eq!(streams(other).await, STREAMS);
+    let proxy = server
+        .tls(Some((&server.proxies, "front-proxy")), b"h2")
+        .await
+        .unwrap();
+    assert_eq!(streams(proxy).await, PROXY_STREAMS);
 }
 
 /// Returns a package that is larger than the window of any client.

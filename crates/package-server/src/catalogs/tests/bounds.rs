@@ -1,24 +1,58 @@
-//! Limits on the costs of one catalog for others.
+//! Limits on the costs of one tenant's catalogs for others.
 
 use tokio::sync::oneshot;
 
 use super::*;
 use crate::limits::REGISTRY_MESSAGE_BYTES;
 
+const NO_ROOM: &str = "bytes in memory beside other catalogs, the limit";
+
 #[tokio::test]
 async fn what_takes_too_much_memory_is_not_served_and_what_was_stays() {
     let small = test_env::catalog(&[("demo", &["1.0.0"])]);
     let large = test_env::catalog(&[("a", &["1.0.0"]), ("b", &["1.0.0"]), ("c", &["1.0.0"])]);
     let (small, large) = (Registry::of(small.path()).await, Registry::of(large.path()).await);
-    let lab = Lab::with_room(bytes_of(&large.address).await - 1);
+    // It fits by itself.
+    let lab = Lab::with_bounds(bytes_of(&large.address).await + 100, TENANT_BYTES);
     lab.sources.put(source("tenant", "small", &small.address));
     lab.wait_to_see(&["tenant/demo.v1.0.0"]).await;
     lab.sources.put(source("tenant", "large", &large.address));
     let failure = lab.wait_for_failure("tenant", "large").await;
-    assert!(failure.contains("bytes in memory, the limit"), "{failure}");
+    assert!(failure.contains(NO_ROOM), "{failure}");
     assert_eq!(lab.seen(None), ["tenant/demo.v1.0.0"]);
     assert!(lab.state("tenant", "large").unwrap().has_no_room);
     assert!(!lab.state("tenant", "small").unwrap().has_no_room);
+    // One tenant's catalogs take nothing from another's.
+    lab.sources.put(source("other", "large", &large.address));
+    lab.wait_to_see(&[
+        "other/a.v1.0.0",
+        "other/b.v1.0.0",
+        "other/c.v1.0.0",
+        "tenant/demo.v1.0.0",
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn all_tenants_together_have_a_limit_and_global_catalogs_their_own() {
+    let folder = test_env::catalog(&[("demo", &["1.0.0"])]);
+    let registry = Registry::of(folder.path()).await;
+    let bytes = bytes_of(&registry.address).await;
+    let lab = Lab::with_bounds(NAMESPACE_BYTES, bytes + bytes / 2);
+    lab.sources.put(source("a", "cat", &registry.address));
+    lab.wait_to_see(&["a/demo.v1.0.0"]).await;
+    lab.sources.put(source("b", "cat", &registry.address));
+    let failure = lab.wait_for_failure("b", "cat").await;
+    assert!(failure.contains(NO_ROOM), "{failure}");
+    // The room may be taken while a catalog is read.
+    let late = reader::Read {
+        bytes,
+        ..reader::Read::default()
+    };
+    let key = NamespacedName::new("b", "cat");
+    assert!(lab.catalogs.shared.keep(&key, None, late).is_err());
+    lab.sources.put(source("olm", "cat", &registry.address));
+    lab.wait_to_see(&["a/demo.v1.0.0", "olm/demo.v1.0.0"]).await;
 }
 
 /// Returns the bytes of the catalog behind `address`.
@@ -43,10 +77,10 @@ async fn heads_are_bounded_while_a_package_is_read() {
     let side = Registry::of(side.path()).await;
     let both = bytes_of(&side.address).await;
     assert!(both < kept + 20_000, "the icon of a side channel is kept");
-    let lab = Lab::with_room(kept + 30_000);
+    let lab = Lab::with_bounds(kept + 30_000, TENANT_BYTES);
     lab.sources.put(source("tenant", "cat", &side.address));
     let failure = lab.wait_for_failure("tenant", "cat").await;
-    assert!(failure.contains("bytes in memory, the limit"), "{failure}");
+    assert!(failure.contains(NO_ROOM), "{failure}");
 }
 
 #[tokio::test]
@@ -101,7 +135,9 @@ async fn what_was_read_of_one_is_not_served_as_another_of_its_name() {
     lab.wait_to_see(&["olm/demo.v1.0.0"]).await;
     let key = NamespacedName::new("olm", "cat");
     let shared = &lab.catalogs.shared;
-    shared.keep(&key, Some("another"), reader::Read::default());
+    shared
+        .keep(&key, Some("another"), reader::Read::default())
+        .unwrap();
     shared.note_failure(&key, Some("another"), "away".to_owned().into());
     assert_eq!(lab.seen(None), ["olm/demo.v1.0.0"]);
     assert_eq!(lab.state("olm", "cat").unwrap().failure, None);
