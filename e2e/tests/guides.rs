@@ -43,7 +43,7 @@ const ELSEWHERE: [(&str, &str); 9] = [
     ("troubleshooting.md", "e2e/tests/bad_input.rs"),
     ("ui.md", "e2e/tests/ui.rs"),
     ("upgrade-olm.md", "e2e/tests/chart/main.rs"),
-    ("when-an-upgrade-fails.md", "docs/guides/troubleshooting.md"),
+    ("when-an-upgrade-fails.md", "e2e/tests/upgrades.rs"),
 ];
 
 /// Registry of a reader. The cluster's registry answers for every name.

@@ -112,7 +112,7 @@ fn an_operator_is_installed_upgraded_and_uninstalled_by_commands() -> anyhow::Re
         object["status"]["state"] == "UpgradePending" && object["status"]["currentCSV"] == SECOND
     })?;
     let listed = run(&["list"], 0)?;
-    assert!(listed.contains("RequiresApproval"), "{listed}");
+    assert!(listed.contains("Pinned"), "{listed}");
     // By its package; without a terminal there is no prompt.
     run(&["upgrade", PACKAGE, "--dry-run"], 0)?;
     let text = run(&["upgrade", PACKAGE, "--timeout", "5m"], 0)?;

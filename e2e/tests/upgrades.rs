@@ -1,9 +1,11 @@
 //! Upgrades through real channels: their path, their obstacles, and data that they must not lose.
 
 use std::path::Path;
+use std::process::Stdio;
 
 use anyhow::{Context as _, ensure};
 use e2e::lab::{Lab, Namespace, PATIENCE, catalog_source, condition, operator_group, subscription};
+use e2e::plugin;
 use e2e::variant::{CSV_FILE, DEFINITION_FILE, Variant};
 use serde_json::{Value, json};
 use xtask::catalog::{Bundle, Entry, Package};
@@ -277,6 +279,100 @@ fn a_definition_keeps_the_versions_in_which_objects_are_stored() -> anyhow::Resu
     );
     let told = namespace.wait_for_condition("wanted", "InstallPlanPending")?;
     ensure!(told["status"] == "True", "{told}");
+    Ok(())
+}
+
+/// Runs the plugin in `folder`, asserts its exit code, and returns its standard output.
+fn operator(namespace: &Namespace<'_>, folder: &Path, words: &[&str], code: i32) -> anyhow::Result<String> {
+    let output = Lab::shared()?
+        .cluster()
+        .command(plugin::program()?)
+        .args(words)
+        .args(["-n", namespace.name()])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot run the plugin")?;
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.code() == Some(code),
+        "{words:?}: {}\n{told}{errors}",
+        output.status
+    );
+    Ok(told)
+}
+
+/// As the guide `when-an-upgrade-fails.md` shows it.
+#[test]
+fn an_upgrade_that_fails_is_rolled_back_and_held_until_it_is_released() -> anyhow::Result<()> {
+    const MISSING: &str = "olm.local/upgrades-failed-missing:1.1.0";
+    let mut releases = Releases::begin("upgrades-failed", |_| Ok(()))?;
+    let (first, second) = (releases.csv(FIRST), releases.csv("1.1.0"));
+    releases.add("1.1.0", replaces(&first), |variant| {
+        variant.edit(CSV_FILE, |csv| {
+            csv.replace(
+                "                    image: olm.local/demo-operator:1.0.0\n",
+                &format!("                    image: {MISSING}\n"),
+            )
+            .replace(
+                "            replicas: 1\n",
+                "            progressDeadlineSeconds: 20\n            replicas: 1\n",
+            )
+        })
+    })?;
+    let folder = Lab::shared()?.folder("upgrades-failed-here")?;
+    let namespace = releases.subscribe(|wanted| by_hand(wanted, &first))?;
+    let run = |words: &[&str], code| operator(&namespace, &folder, words, code);
+    releases.install_first(&namespace)?;
+    namespace.apply(&[releases.greeting("Ada")])?;
+    namespace.wait_for_plan(&second, "RequiresApproval")?;
+    let listed = run(&["list"], 0)?;
+    ensure!(listed.contains("Pinned"), "{listed}");
+    releases.approve_upgrade(&namespace, "1.1.0")?;
+    namespace.wait_for("csv", &second, "phase Failed with its cause", |csv| {
+        text(csv, "/status/phase") == "Failed" && text(csv, "/status/message").contains(MISSING)
+    })?;
+
+    // All commands name the cause and the way back.
+    let back = format!(
+        "or go back to {first}: kubectl operator rollback wanted -n {}",
+        namespace.name()
+    );
+    for command in [&["status", "wanted"][..], &["explain", "wanted"], &["doctor"]] {
+        let told = run(command, 2)?;
+        ensure!(
+            told.contains(MISSING) && told.contains(&back),
+            "{command:?}: {told}"
+        );
+    }
+
+    // The fields of the definition are unknown if the catalog has only the image of the bundle.
+    let rollback = [
+        "rollback",
+        "wanted",
+        "--yes",
+        "--accept-data-loss",
+        "--timeout",
+        "5m",
+    ];
+    let told = run(&rollback, 0)?;
+    ensure!(told.contains(&format!("is back at {first}")), "{told}");
+    namespace.wait_for_phase(&first, "Succeeded")?;
+    ensure!(
+        namespace.get("csv", &second)?.is_none(),
+        "the failed version is gone"
+    );
+    ensure!(
+        namespace.get(&releases.first.definition(), "ada")?.is_some(),
+        "the custom resource is gone"
+    );
+    let listed = run(&["list"], 0)?;
+    ensure!(listed.contains("Held"), "{listed}");
+    run(&["status", "wanted"], 0)?;
+
+    run(&["unhold", "wanted"], 0)?;
+    namespace.wait_for_plan(&second, "RequiresApproval")?;
     Ok(())
 }
 

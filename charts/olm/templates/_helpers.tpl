@@ -49,11 +49,11 @@
 {{- if ne $name "\"\"" -}}{{ $name }}{{- end -}}
 {{- end -}}
 
-{{/* How an operator (root, app) is replaced. Those that elect one may be there at a time; one that was started without an election writes without
+{{/* How an operator (root, app, workload: name of its Deployment if that is another) is replaced. Those that elect one may be there at a time; one that was started without an election writes without
      asking, so nothing runs beside it. */}}
 {{- define "olm.strategy" -}}
 {{- $rolling := true -}}
-{{- with lookup "apps/v1" "Deployment" .root.Values.namespace .app -}}
+{{- with lookup "apps/v1" "Deployment" .root.Values.namespace (.workload | default .app) -}}
 {{- if not (has "--leader-elect" ((index .spec.template.spec.containers 0).args | default list)) -}}{{- $rolling = false -}}{{- end -}}
 {{- end -}}
 {{- if $rolling -}}
@@ -115,6 +115,8 @@ spec:
 {{ include "olm.serviceCaSecret" . }}
 {{- else if eq .name "catalogd" -}}
 catalogd-service-cert
+{{- else if eq .name "operatorController" -}}
+operator-controller-cert
 {{- end -}}
 {{- end -}}
 
@@ -364,21 +366,34 @@ checksum/collector-ca: {{ sha256sum . }}
 {{- end }}
 {{- end -}}
 
+{{/* The labels of a program of OLM v1 (its name), with those of upstream. */}}
+{{- define "olm.v1Labels" -}}
+app: {{ . }}
+app.kubernetes.io/name: {{ . }}
+app.kubernetes.io/part-of: olm
+{{- end -}}
+
 {{/* The pod of an operator, of catalogd or of operator-controller: root, name (its key among the values), app, and what it has of its own: arguments, and for its
-     container and pod ports (optional), mounts and volumes, each as list items or empty. */}}
+     container and pod ports (optional), mounts and volumes, each as list items or empty. Programs of OLM v1 have a `workload`, upstream's name of their
+     Deployment and account, and upstream's labels and name of the container. */}}
 {{- define "olm.operatorPod" -}}
 {{- $values := .root.Values -}}
 {{- $own := index $values .name -}}
 {{- $ports := include "olm.ports" . | fromYaml -}}
 metadata:
   labels:
+    {{- if .workload }}
+    {{- include "olm.v1Labels" .app | nindent 4 }}
+    control-plane: {{ .workload }}
+    {{- else }}
     app: {{ .app }}
+    {{- end }}
   {{- with include "olm.podAnnotations" . }}
   annotations:
     {{- . | nindent 4 }}
   {{- end }}
 spec:
-  serviceAccountName: {{ .app }}
+  serviceAccountName: {{ .workload | default .app }}
   # Rounds in hand have 20 s, the Lease 4, spans 4.
   terminationGracePeriodSeconds: 30
   {{- include "olm.placement" (dict "root" .root "own" $own) | nindent 2 }}
@@ -387,7 +402,7 @@ spec:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   containers:
-    - name: {{ .app }}
+    - name: {{ .workload | empty | ternary .app "manager" }}
       image: {{ include "olm.image" (dict "root" .root "name" "olm" "ref" $own.image.ref) | quote }}
       imagePullPolicy: {{ $own.image.pullPolicy | default $values.image.pullPolicy }}
       command: [/bin/{{ .app }}]
@@ -560,7 +575,7 @@ template:
 {{- end -}}
 
 {{/* A Secret (root, name) to serve a Service (service) with where nobody else makes one: the one that is there, or a new one for ten years, whose
-     authority is named `authority`. */}}
+     authority is named `authority`. Keys are ECDSA P-256. */}}
 {{- define "olm.madeCertificate" -}}
 {{- $namespace := .root.Values.namespace -}}
 {{- $data := dict -}}
@@ -568,8 +583,8 @@ template:
 {{- with lookup "v1" "Secret" $namespace .name -}}
 {{- $data = .data -}}
 {{- else -}}
-{{- $authority := genCA .authority 3650 -}}
-{{- $made := genSignedCert $host (list) (list $host) 3650 $authority -}}
+{{- $authority := genCAWithKey .authority 3650 (genPrivateKey "ecdsa") -}}
+{{- $made := genSignedCertWithKey $host (list) (list $host) 3650 $authority (genPrivateKey "ecdsa") -}}
 {{- $data = dict "ca.crt" ($authority.Cert | b64enc) "tls.crt" ($made.Cert | b64enc) "tls.key" ($made.Key | b64enc) -}}
 {{- end -}}
 {{- dict "apiVersion" "v1" "kind" "Secret" "metadata" (dict "name" .name "namespace" $namespace) "type" "kubernetes.io/tls" "data" $data | toYaml -}}

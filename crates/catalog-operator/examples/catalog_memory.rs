@@ -266,7 +266,7 @@ async fn measure() -> Result<(), Failure> {
         (PACKAGES * VERSIONS * MANIFEST) >> 20,
         mebibytes(before),
         mebibytes(read),
-        mebibytes(snapshots.held() as u64 >> 10),
+        mebibytes(snapshots.total_bytes() as u64 >> 10),
     );
     Ok(())
 }

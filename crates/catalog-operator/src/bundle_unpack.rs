@@ -21,9 +21,7 @@
 //!   the catalog's own secrets for the image ([`access`]).
 //! - Memory contains a bundle only while a reconcile reads it. Bundles on disk have a limit in bytes.
 //! - A bundle that a Job unpacked is only for its catalog.
-//! - Namespaces take turns, and none uses more than half of the fetches. Of bundles in use, those of the
-//!   namespace with the most content are removed from disk first. A bundle lost within a minute of its last use
-//!   is fetched again after a pause.
+//! - Namespaces take turns, and none uses more than half of the fetches.
 
 pub(crate) mod access;
 pub(crate) mod bundle_store;
@@ -42,5 +40,5 @@ pub(crate) use content::UnpackedBundle;
 pub use error::UnpackError;
 pub(crate) use image_source::ImageBundleSource;
 pub(crate) use unpacker::{
-    BundleSource, InlineBundle, Known, UnpackRequest, UnpackState, Unpacker, UnpackerConfig, Waiter,
+    BundleSource, InlineBundle, Known, Subscriber, UnpackRequest, UnpackState, Unpacker, UnpackerConfig,
 };

@@ -10,8 +10,8 @@
 //! is polled gets a second pod when there is newer content behind its tag ([`update`]).
 //!
 //! # Guarantees
-//! - Only objects that belong to exactly this CatalogSource are changed or removed: by uid, or left by a
-//!   deleted one of its name.
+//! - Only objects that belong to exactly this CatalogSource are changed or removed: by uid, left by a deleted
+//!   one of its name, or without any owner and with its labels, because a webhook removes owners.
 //! - Garbage collection deletes the objects with their owner.
 //! - A catalog that is replaced serves until its successor is ready.
 //!
@@ -135,14 +135,13 @@ impl CatalogSourceReconciler {
     /// Returns the catalog's pods: those that serve it, and those that look for a newer image or were
     /// relabelled by others.
     fn pods_of(&self, source: &CatalogSource) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
-        let uid = source.metadata.uid.as_deref();
         let name = source.name_any();
         let pods = self
             .stores
             .pods
             .list_in(&source.namespace().unwrap_or_default())
             .into_iter();
-        pods.filter(|pod| decide::is_owned_by(&pod.metadata, uid))
+        pods.filter(|pod| decide::is_pod_of(pod, source))
             .partition(|pod| pod.labels().get(labels::CATALOG_SOURCE) == Some(&name))
     }
 }

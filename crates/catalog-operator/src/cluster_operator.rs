@@ -2,7 +2,7 @@
 //!
 //! # Expected flow
 //! Where the cluster has the kind, `observe` reads the ClusterOperator; a missing one is made, and its status says that this version
-//! works, once a round of a catalog went well or there is none. Elsewhere nothing is watched.
+//! works, once a reconcile of a catalog went well or there is none. Elsewhere nothing is watched.
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ pub use crate::catalog_source::connection::dial::{Dial, Dialled};
 pub use crate::catalog_source::connection::{ConnectionState, Connections, Endpoint};
 pub use crate::grpc_catalog_reader::GrpcCatalogReader;
 pub use crate::manifest::{BundleImageReference, Manifest};
-pub use crate::snapshots::{CatalogReader, ContentState, Listed, Snapshots};
+pub use crate::snapshots::{CatalogReader, ContentState, Snapshots};
 
 pub mod annotation {
     pub use crate::annotation::*;
@@ -40,7 +40,7 @@ pub mod catalog_source {
 pub mod install_plan {
     pub use crate::install_plan::custom_resources::{CheckRequest, CheckState};
     pub use crate::install_plan::decide::decide;
-    pub use crate::install_plan::observe::{BundleContent, Reads, observe};
+    pub use crate::install_plan::observe::{NoObject, Reads, observe};
     pub use crate::install_plan::status::status;
     pub use crate::install_plan::steps::plan_steps;
     pub use crate::pruning::prune;

@@ -1,11 +1,12 @@
 //! Reads catalogs through the registry's gRPC API.
 
 use async_trait::async_trait;
+use olm_fbc::entry::CatalogSnapshot;
 use olm_registry::client::{Client, Timeouts};
 use olm_registry::snapshot;
 use tonic::transport::Channel;
 
-use crate::snapshots::{BundleName, CatalogReader, Listed};
+use crate::snapshots::{BundleName, CatalogReader};
 
 /// Reads a catalog with one call for all bundles and one for each package.
 #[derive(Debug, Clone, Copy)]
@@ -13,7 +14,7 @@ pub struct GrpcCatalogReader;
 
 #[async_trait]
 impl CatalogReader for GrpcCatalogReader {
-    async fn read(&self, channel: Channel) -> Result<Listed, String> {
+    async fn read(&self, channel: Channel) -> Result<CatalogSnapshot, String> {
         let client = Client::new(channel, Timeouts::default());
         let fetched = Box::pin(snapshot::fetch(&client))
             .await
@@ -21,9 +22,7 @@ impl CatalogReader for GrpcCatalogReader {
         for left_out in &fetched.skipped {
             tracing::warn!("catalog content is not used: {left_out}");
         }
-        Ok(Listed {
-            snapshot: fetched.snapshot,
-        })
+        Ok(fetched.snapshot)
     }
 
     async fn manifests(&self, channel: Channel, bundle: &BundleName) -> Result<Vec<String>, String> {

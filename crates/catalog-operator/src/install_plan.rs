@@ -1,10 +1,10 @@
 //! InstallPlans: approved, and carried out step by step.
 //!
 //! # Expected flow
-//! Resolution creates a plan with its steps, in phase `RequiresApproval` or `Installing`. Once approved, the first round creates
+//! Resolution creates a plan with its steps, in phase `RequiresApproval` or `Installing`. Once approved, the first reconcile creates
 //! the ClusterServiceVersions, the CustomResourceDefinitions and everything that needs no owner; the next one, when the
 //! ClusterServiceVersions' uids are known, creates what they own. When the last CustomResourceDefinition is established the plan
-//! is `Complete`. Each round ends with one write of the plan's status.
+//! is `Complete`. Each reconcile ends with one write of the plan's status.
 //!
 //! # Guarantees
 //! - A plan that is stopped after any write converges to the same state when it is looked at again: what is found is `Present`,

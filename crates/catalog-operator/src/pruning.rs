@@ -53,8 +53,7 @@ pub fn prune(install_plan: &mut InstallPlan) {
 /// `component_labels` are those of the plan, by ClusterServiceVersion.
 ///
 /// Two operators of a namespace may bring RBAC of one name with different rules. Their plans would overwrite each other's for
-/// ever, so that such objects are only made again when they are gone. Of derived ones of one name, which bundles may have, too, the
-/// plan of the latest generation says what is in them. The label that derived ones have proves nothing by its
+/// ever, so that such objects are only made again when they are gone. The label that derived ones have proves nothing by its
 /// presence, since bundles may have it, too: it has to say what is in the object.
 pub(crate) fn fingerprint(component_labels: &BTreeMap<String, String>, step: &Step) -> Option<String> {
     let kind = StepKind::of(&step.resource.kind)?;

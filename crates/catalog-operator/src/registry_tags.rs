@@ -31,7 +31,7 @@ impl ImageTags for RegistryTags {
     async fn digest(&self, image: &str, catalog: &NamespacedName) -> Result<String, String> {
         let image: Reference = image.parse().map_err(text)?;
         let mut keys = self.secrets.of_catalog(catalog).await.map_err(text)?;
-        let told = match self.puller.told_digest(&image, &keys.credentials).await {
+        let digest = match self.puller.told_digest(&image, &keys.credentials).await {
             // The ServiceAccount of the catalog's pod may have more secrets, as for bundles.
             Err(refused) if refused.class() == PullErrorClass::Unauthorized => {
                 let more = self.secrets.of_service_account(catalog).await.map_err(text)?;
@@ -41,9 +41,9 @@ impl ImageTags for RegistryTags {
                 keys.merge(more);
                 self.puller.told_digest(&image, &keys.credentials).await
             }
-            told => told,
+            digest => digest,
         };
-        told.map(|digest| digest.to_string()).map_err(text)
+        digest.map(|digest| digest.to_string()).map_err(text)
     }
 }
 

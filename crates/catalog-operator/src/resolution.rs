@@ -2,10 +2,10 @@
 //! Subscriptions.
 //!
 //! # Expected flow
-//! A round looks at one namespace as a whole. Subscriptions that have no plan on its way are put to the resolver
+//! A reconcile looks at one namespace as a whole. Subscriptions that have no plan on its way are put to the resolver
 //! together with the installed ClusterServiceVersions and the contents of the catalogs in reach. The bundles of the
 //! solution are unpacked; when those of a component are there, an InstallPlan with all its steps is created, and the
-//! Subscriptions it moves on are made to refer to it. The same round composes and writes the status of every
+//! Subscriptions it moves on are made to refer to it. The same reconcile composes and writes the status of every
 //! Subscription that changed, see [`crate::subscription`] for why there is no other writer.
 //!
 //! # Guarantees

@@ -37,9 +37,9 @@ use crate::snapshots::{CatalogReader, Snapshots};
 use crate::stores::Stores;
 use crate::upgrade_policy::reconciler::PolicyReconciler;
 
-/// Rounds of one controller at a time.
+/// Reconciles of one controller at a time.
 const WORKERS: usize = 4;
-/// Rounds of one namespace at a time: whatever they wait for, there are workers left for the others.
+/// Reconciles of one namespace at a time: whatever they wait for, there are workers left for the others.
 const WORKERS_OF_A_NAMESPACE: usize = 2;
 /// Namespaces resolved at a time: it is work for processors, and one namespace is never resolved twice at once.
 const RESOLVERS: usize = 2;
@@ -80,23 +80,6 @@ impl Default for Queues {
     }
 }
 
-impl Queues {
-    /// How many keys they hold, all together.
-    fn held(&self) -> usize {
-        let Self {
-            sources,
-            namespaces,
-            plans,
-            previews,
-            policies,
-            unpacks,
-            cluster_operators,
-        } = self;
-        let by_object = [sources, plans, previews, policies, unpacks, cluster_operators];
-        by_object.into_iter().map(Queue::held).sum::<usize>() + namespaces.held()
-    }
-}
-
 fn of_namespace(key: &NamespacedName) -> &str {
     &key.namespace
 }
@@ -125,8 +108,7 @@ pub struct Services {
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let metrics = Metrics::registered()?;
     let flags = &args.operator;
-    let unacknowledged = flags.leader_election.unacknowledged();
-    let client = client::connect(flags.common.kubeconfig.as_deref(), unacknowledged, &metrics).await?;
+    let client = client::connect(flags.common.kubeconfig.as_deref(), &metrics).await?;
     let endpoints = flags.serving.endpoints();
     let election = &flags.leader_election;
     let candidacy = election.candidacy("catalog-operator", client.default_namespace());
@@ -189,8 +171,6 @@ pub(crate) fn build(args: Args, client: &Client, outside: Outside, figures: Figu
     let mut set = StoreSet::new();
     let stores = Stores::register(&mut set, client, args.unpack != UnpackMode::InProcess);
     let queues = Queues::default();
-    let filled = queues.clone();
-    set.fills(move || filled.held());
     let services = build_services(&args, client, &stores, &queues, outside, &figures);
     wiring::connect(&stores, &queues, &services, args.global_namespace());
     let name = Some(args.operator.write_status_name.clone()).filter(|name| !name.is_empty());
@@ -249,8 +229,8 @@ fn build_services(
         images: bundles,
         catalogs: snapshots.clone(),
     });
-    let mut unpacker = Unpacker::new(bundles, store, config, figures.clone(), move |waiter| {
-        wiring::wake(&woken, waiter);
+    let mut unpacker = Unpacker::new(bundles, store, config, figures.clone(), move |subscriber| {
+        wiring::wake(&woken, subscriber);
     });
     let unpack_jobs = build_unpack_jobs(args, client, stores, queues);
     if let Some(jobs) = &unpack_jobs {

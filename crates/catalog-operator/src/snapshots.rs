@@ -11,15 +11,13 @@
 //! - While a catalog is being read again, or cannot be reached any more, its last good content stands, for as long as a
 //!   namespace uses it. A catalog no namespace uses is forgotten.
 //! - The contents of one namespace's catalogs take no more than [`NAMESPACE_BYTES`] together, and all of them no more than
-//!   [`TOTAL_BYTES`] ([`room`]). One that does not fit beside the others is not kept, and says so; what was kept before stands,
-//!   unless its namespace has more than its part and another one needs the room.
-//! - A round sees one whole read of each catalog: a content never changes, and the next one has another identity.
+//!   [`TOTAL_BYTES`]. One that does not fit beside the others is not kept, and says so; what was kept before stands.
+//! - A reconcile sees one whole read of each catalog: a content never changes, and the next one has another identity.
 //! - Manifests that a catalog carries are not kept: they are fetched when they are needed, and must be those that were read.
 //! - A server that is not a pod of ours may change what it serves while the connection lives: it is read again after
 //!   [`READ_AGAIN`].
 
 mod read;
-mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
@@ -35,7 +33,6 @@ use tokio::time::{Instant, timeout};
 use tonic::transport::Channel;
 
 use self::read::Read;
-use self::room::Bounds;
 use crate::catalog_source::connection::{Connections, LiveConnection};
 use crate::fair_permits::FairPermits;
 
@@ -62,7 +59,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 #[async_trait]
 pub trait CatalogReader: Send + Sync + 'static {
     /// Reads everything that resolution needs of the catalog behind `channel`, or returns an error.
-    async fn read(&self, channel: Channel) -> Result<Listed, String>;
+    async fn read(&self, channel: Channel) -> Result<CatalogSnapshot, String>;
 
     /// Reads the manifests of a bundle that are in the catalog itself.
     async fn manifests(&self, _channel: Channel, bundle: &BundleName) -> Result<Vec<String>, String> {
@@ -81,13 +78,6 @@ pub struct BundleName {
     pub name: String,
 }
 
-/// Result of a read.
-#[derive(Debug)]
-pub struct Listed {
-    /// Packages and bundles.
-    pub snapshot: CatalogSnapshot,
-}
-
 /// Identity of a content: equal values are the same content of the same catalog.
 pub(crate) type ContentId = u64;
 
@@ -104,13 +94,13 @@ pub enum ContentState {
     Unreachable,
 }
 
-/// Content with a known identity.
-#[derive(Debug, Clone)]
-pub enum Content {
-    /// In memory.
-    Here(Arc<Snapshot>),
-    /// Not in memory (any more), perhaps replaced. Callers must get the state of the catalog again.
-    Absent,
+/// Limits of contents in memory, in bytes.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// Limit of the catalogs in one namespace.
+    namespace: usize,
+    /// Limit of all catalogs.
+    total: usize,
 }
 
 type Wake = Arc<dyn Fn(&str) + Send + Sync>;
@@ -224,16 +214,14 @@ impl Snapshots {
         self.shared.connections.link(key).is_some()
     }
 
-    /// Returns the content with an identity from [`Snapshots::get`]. If it is absent, nothing follows from
-    /// that: the catalog is read again, and the namespaces that use it are triggered.
-    pub fn content(&self, key: &NamespacedName, id: ContentId) -> Content {
+    /// Returns the content with an identity from [`Snapshots::get`]; `None` if it is not in memory (any more).
+    /// Then the catalog is read again, and the namespaces that use it are triggered.
+    pub fn content(&self, key: &NamespacedName, id: ContentId) -> Option<Arc<Snapshot>> {
         let link = self.shared.connections.link(key);
         let mut entries = self.shared.lock();
-        let Some(entry) = entries.get_mut(key) else {
-            return Content::Absent;
-        };
+        let entry = entries.get_mut(key)?;
         match &entry.content {
-            Some(content) if entry.id == Some(id) => return Content::Here(Arc::clone(content)),
+            Some(content) if entry.id == Some(id) => return Some(Arc::clone(content)),
             Some(_) => {}
             None => {
                 // The next call of `get` must not report it as known.
@@ -244,7 +232,7 @@ impl Snapshots {
                 }
             }
         }
-        Content::Absent
+        None
     }
 
     /// Returns the error of the last read while older content is kept.
@@ -324,13 +312,14 @@ impl Snapshots {
     /// Returns the memory size of the contents in use, in bytes.
     pub(crate) fn bytes(&self) -> Vec<(NamespacedName, usize)> {
         let entries = self.shared.lock();
-        let held = entries.iter().filter(|(_, entry)| entry.content.is_some());
-        held.map(|(source, entry)| (source.clone(), entry.bytes))
+        let present = entries.iter().filter(|(_, entry)| entry.content.is_some());
+        present
+            .map(|(source, entry)| (source.clone(), entry.bytes))
             .collect()
     }
 
     /// Returns the total memory size, in bytes.
-    pub fn held(&self) -> usize {
+    pub fn total_bytes(&self) -> usize {
         self.bytes()
             .iter()
             .fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
@@ -369,7 +358,7 @@ impl Shared {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, users: &BTreeSet<String>) {
+    fn wake_users(&self, users: &BTreeSet<String>) {
         for namespace in users {
             (self.wake)(namespace);
         }

@@ -193,7 +193,7 @@ fn conversions(webhooks: &List<WebhookDescription>) -> List<WebhookDescription> 
 /// Images, labels and state are read; what the rest of the spec should be is in the hash.
 fn prune_pod(pod: &mut Pod) {
     if let Some(annotations) = &mut pod.metadata.annotations {
-        let kept = [labels::POD_FAILURES, labels::POD_OUTDATED, labels::IMAGE_DIGEST];
+        let kept = [labels::POD_FAILURES, labels::IMAGE_DIGEST];
         annotations.retain(|key, _| kept.contains(&key.as_str()));
     }
     if let Some(spec) = pod.spec.take() {

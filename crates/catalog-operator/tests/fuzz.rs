@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use catalog_operator::for_tests::catalog_source::{ConfigMapState, Observed as ObservedSource, PodSettings};
-use catalog_operator::for_tests::install_plan::{BundleContent, CheckRequest, CheckState, Reads, observe};
+use catalog_operator::for_tests::install_plan::{CheckRequest, CheckState, NoObject, Reads, observe};
 use catalog_operator::for_tests::subscription::{Facts, NamespaceState, ResolutionOutcome};
 use catalog_operator::for_tests::{
     BundleImageReference, ConnectionState, Manifest, UnpackedBundle, annotation, bundle_unpack,
@@ -186,8 +186,8 @@ impl Reads for AnyCluster {
         Ok((kind != "PriorityClass").then_some(ServedKind { api, namespaced }))
     }
 
-    async fn bundle(&self, _: &BundleImageReference, _: &InstallPlan) -> BundleContent {
-        BundleContent::Ready(self.bundle.clone())
+    async fn bundle(&self, _: &BundleImageReference, _: &InstallPlan) -> Result<UnpackedBundle, NoObject> {
+        Ok(self.bundle.clone())
     }
 
     fn csv_exists(&self, csv: &str) -> bool {
@@ -206,7 +206,7 @@ impl Reads for AnyCluster {
     fn check_custom_resources(&self, request: CheckRequest) -> CheckState {
         match request.crd.len().is_multiple_of(2) {
             true => CheckState::Fits,
-            false => CheckState::Busy,
+            false => CheckState::Checking { debounce: None },
         }
     }
 

@@ -1,5 +1,7 @@
 //! Flags as typed, named as on clusters today.
 
+mod tls;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -11,6 +13,7 @@ use olm_runtime::args::{Common, LeaderElection};
 use olm_runtime::tls::TlsFiles;
 
 use crate::registry::{PullSecrets, Registry, own_account};
+use tls::ProfileFlags;
 
 /// Port of metrics if none is named.
 pub(crate) const METRICS: u16 = 7443;
@@ -52,6 +55,8 @@ pub struct Serving {
     /// Key of that certificate.
     #[arg(long, default_value = "", value_name = "FILE")]
     tls_key: String,
+    #[command(flatten)]
+    tls_profile: ProfileFlags,
     /// Where /metrics is served over TLS; with --tls-cert. If it is empty, the port that upstream's program has.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "ADDRESS", value_parser = parse_optional_address)]
     metrics_bind_address: OptionalAddress,
@@ -73,15 +78,11 @@ pub struct Registries {
 
 /// Flags of upstream's program that have no meaning here, and whether each takes a value. Remains are removed at the start and when a
 /// catalog is deleted, and there is no webhook: the controller sets the label.
-pub const OBSOLETE: [(&str, bool); 9] = [
+pub const OBSOLETE: [(&str, bool); 5] = [
     ("--feature-gates", true),
     ("--gc-interval", true),
     ("--pprof-bind-address", true),
     ("--system-namespace", true),
-    ("--tls-custom-ciphers", true),
-    ("--tls-custom-curves", true),
-    ("--tls-custom-version", true),
-    ("--tls-profile", true),
     ("--webhook-server-port", true),
 ];
 
@@ -119,7 +120,13 @@ impl Serving {
             certificate: PathBuf::from(&self.tls_cert),
             key: PathBuf::from(&self.tls_key),
             client_ca: None,
+            profile: self.tls_profile.profile(),
         })
+    }
+
+    /// Returns the named cipher suites and curves that have no effect.
+    pub fn without_effect(&self) -> Vec<&'static str> {
+        self.tls_profile.without_effect()
     }
 
     /// Returns the addresses to serve health and metrics on; `port` is that of metrics if none is named.

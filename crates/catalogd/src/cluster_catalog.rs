@@ -168,10 +168,7 @@ pub(crate) fn decide(observed: &Observed) -> Plan {
     let mut plan = Plan::default();
     if !change.is_empty() {
         // The list of finalizers is replaced as a whole, so those of others must be known.
-        let guard = Guard {
-            uid: metadata.uid.clone(),
-            resource_version: metadata.resource_version.clone(),
-        };
+        let guard = Guard::of(metadata);
         let target = Target::cluster::<ClusterCatalog>(&name);
         let patch = json!({"metadata": Value::Object(change)});
         plan.actions.push(Action::patch(target, patch, guard));

@@ -54,17 +54,46 @@ pub(crate) fn own_account() -> Option<NamespacedName> {
     account_of(&fs::read_to_string(TOKEN).ok()?)
 }
 
-/// Returns upstream's text for an image that does not exist, and our own otherwise.
+/// Returns upstream's text for an image that does not exist, and our own otherwise, with the way out.
 pub fn pull_error(image: &Reference, error: &PullError) -> String {
     if error.class() == PullErrorClass::NotFound {
-        return format!(
+        let text = format!(
             "error creating image source: reading manifest {} in {}/{}: manifest unknown",
             image.selector(),
             image.registry(),
             image.repository(),
         );
+        return format!("{text}; {}", way_out(error.class()));
     }
-    error.to_string()
+    with_way_out(error)
+}
+
+/// Returns the text of a failed pull with the way out.
+pub(crate) fn with_way_out(error: &PullError) -> String {
+    format!("{error}; {}", way_out(error.class()))
+}
+
+/// Returns the way out of a failed pull, in the words of bundles of Subscriptions.
+fn way_out(class: PullErrorClass) -> &'static str {
+    match class {
+        PullErrorClass::UnknownHost | PullErrorClass::Unreachable => {
+            "OLM retries until the registry answers; check the registry, the network and mirrors"
+        }
+        PullErrorClass::Untrusted => {
+            "configure the CA of the registry's certificate: a file in --pull-cas-dir (catalog.registryCA of the chart)"
+        }
+        PullErrorClass::NotFound => "check the image name, push the image, or configure a mirror that has it",
+        PullErrorClass::Unauthorized => {
+            "add a pull secret for the registry: --global-pull-secret, or imagePullSecrets of OLM's ServiceAccount \
+             (catalogd.pullSecrets and operatorController.pullSecrets of the chart)"
+        }
+        PullErrorClass::TooLarge => "build the image with fewer or smaller files",
+        PullErrorClass::Malformed => "build and push the image again",
+        PullErrorClass::DigestMismatch => {
+            "the registry or mirror serves wrong content; push the image again or use another mirror"
+        }
+        PullErrorClass::Storage => "give OLM's pod a writable volume with free space for its cache",
+    }
 }
 
 /// Returns the files of a folder of certificates. Kubernetes keeps the content of mounted volumes in names with two dots.
@@ -104,5 +133,34 @@ mod tests {
         assert_eq!(found, [path.join("a.crt"), path.join("b.pem")]);
         assert_eq!(certificates(None).unwrap(), [""; 0].map(PathBuf::from));
         assert!(certificates(Some(&path.join("gone"))).is_err());
+    }
+
+    /// A registry that does not exist: upstream's users look for the text, and ours for the way out.
+    #[tokio::test]
+    async fn errors_of_pulls_name_the_way_out() {
+        let image: Reference = "127.0.0.1:1/a/b:v1".parse().unwrap();
+        let puller = Puller::new(RegistryConfig::default());
+        let error = puller
+            .resolve(&image, &Credentials::anonymous())
+            .await
+            .unwrap_err();
+        let text = pull_error(&image, &error);
+        assert!(
+            text.starts_with("cannot pull image `127.0.0.1:1/a/b:v1`: "),
+            "{text}"
+        );
+        assert!(
+            text.ends_with(
+                "; OLM retries until the registry answers; check the registry, the network and mirrors"
+            ),
+            "{text}"
+        );
+        for (class, part) in [
+            (PullErrorClass::Untrusted, "catalog.registryCA"),
+            (PullErrorClass::NotFound, "check the image name"),
+            (PullErrorClass::Unauthorized, "pull secret"),
+        ] {
+            assert!(way_out(class).contains(part), "{class}");
+        }
     }
 }

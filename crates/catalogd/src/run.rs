@@ -43,8 +43,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// address is not available.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let metrics = Metrics::registered()?;
-    let unacknowledged = args.leader_election.unacknowledged();
-    let client = client::connect(args.common.kubeconfig.as_deref(), unacknowledged, &metrics).await?;
+    let client = client::connect(args.common.kubeconfig.as_deref(), &metrics).await?;
     let folder = args.cache_dir.join(CONTENTS);
     let contents = ContentStore::open(&folder).with_context(|| format!("cannot use {}", folder.display()))?;
     let address = args.catalogs_server_addr;
@@ -99,8 +98,6 @@ pub fn controllers(
     let mut set = StoreSet::new();
     let catalogs: Store<ClusterCatalog> = set.add(Watch::new(client));
     let queue: Queue<NamespacedName> = Queue::new();
-    let filled = queue.clone();
-    set.fills(move || filled.held());
     let woken = queue.clone();
     let unpacking = Unpacking::new(contents, images, move |catalog: &str| {
         woken.add(NamespacedName::cluster(catalog));

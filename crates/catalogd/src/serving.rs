@@ -54,7 +54,7 @@ pub(crate) async fn serve(
     accept_until(listener, stop, |connections, stream, peer, stopped| {
         let config = tls.as_ref().map(|tls| Arc::clone(&tls.borrow()));
         let task = connections.spawn(accepted_one(stream, config, api.clone(), stopped));
-        open.add(0, peer, task);
+        open.add(peer, task);
     })
     .await;
 }

@@ -127,7 +127,7 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Explain why Subscriptions cannot be resolved or upgraded, and suggest changes
     ///
-    /// Exit codes: 0 if everything resolves, 2 if something does not or OLM reports a failure, 1 on an error.
+    /// Exit codes: 0 if everything resolves and is ready, 2 if something is not, 1 on an error.
     #[command(after_help = "Examples:\n  \
         kubectl operator explain -n shop                 # explain all Subscriptions of the namespace\n  \
         kubectl operator explain db -n shop\n  \
@@ -181,9 +181,9 @@ pub(crate) enum Command {
     ///
     /// The list has a line for each Subscription, and for each ClusterServiceVersion without a Subscription; copies are omitted.
     /// INSTALLED is the last version that succeeded, and CURRENT the version that OLM is installing or has installed. STATE is
-    /// Ready, Held (see hold), Installing, Upgrading, RequiresApproval (see approve), Pending (OLM has not processed it), Unresolved
-    /// (see explain) or Failed. -o wide adds the catalog, the approval, the ClusterServiceVersion and the cause of the state; -o json has all
-    /// fields.
+    /// Ready, Held (see hold), Pinned (startingCSV is installed, and later versions require approval), Installing, Upgrading,
+    /// RequiresApproval (see approve), Pending (OLM has not processed it), Unresolved (see explain) or Failed. -o wide adds the
+    /// catalog, the approval, the ClusterServiceVersion and the cause of the state; -o json has all fields.
     ///
     /// Exit codes: 0 if the list is printed, even if it is empty, 1 on an error.
     #[command(

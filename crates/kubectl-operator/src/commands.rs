@@ -17,6 +17,8 @@ mod plan;
 mod rights;
 mod rollback;
 mod rollout;
+#[cfg(test)]
+mod same_cause;
 mod status;
 mod support_bundle;
 mod ui;

@@ -1,5 +1,6 @@
 //! The operators of a namespace and their state. Pure: values in, rows and trees out.
 
+mod cause;
 mod conditions;
 mod state;
 #[cfg(test)]
@@ -13,6 +14,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use olm_api::condition::subscription as condition;
+use olm_api::labels::OWNER_KIND_CSV;
 use olm_api::v1alpha1::{
     Approval, ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, Subscription,
     SubscriptionState, SubscriptionStatus,
@@ -23,6 +25,7 @@ use crate::command_line::CommandLine;
 use crate::printer;
 use crate::reader::Unreadable;
 
+pub(crate) use self::cause::deleted;
 pub(crate) use self::conditions::message_or_reason;
 pub(crate) use self::state::{State, Verdict};
 pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node};
@@ -70,6 +73,8 @@ pub(crate) struct Operator<'a> {
     /// The ClusterServiceVersion that the current one replaces, while it exists. OLM reports a new version as installed as soon
     /// as it is created.
     pub replaced: Option<&'a ClusterServiceVersion>,
+    /// True if a version that the Subscription names exists but cannot be read.
+    pub is_hidden: bool,
 }
 
 impl Gathered {
@@ -92,7 +97,16 @@ impl Gathered {
     pub(crate) fn operators(&self) -> Vec<Operator<'_>> {
         let plans = self.plans.iter().map(|(key, plan)| (key.clone(), plan));
         let csvs = self.csvs.iter().map(|(key, csv)| (key.clone(), csv));
-        operators(&self.subscriptions, &plans.collect(), &csvs.collect())
+        let unreadable = self.unreadable.iter();
+        let hidden = unreadable
+            .filter(|object| object.kind == OWNER_KIND_CSV)
+            .map(|object| (object.namespace.clone(), object.name.clone()));
+        operators(
+            &self.subscriptions,
+            &plans.collect(),
+            &csvs.collect(),
+            &hidden.collect(),
+        )
     }
 
     /// Returns the name of the operator for a package: that of its Subscription, as in upstream's plugin, else the given name.
@@ -199,11 +213,13 @@ impl Gathered {
     }
 }
 
-/// Returns all operators by namespace and name, those with Subscriptions first. `csvs` has no copies.
+/// Returns all operators by namespace and name, those with Subscriptions first. `csvs` has no copies. `hidden` are
+/// ClusterServiceVersions that exist but cannot be read.
 pub(crate) fn operators<'a>(
     subscriptions: &'a [Subscription],
     plans: &BTreeMap<Key, &'a InstallPlan>,
     csvs: &BTreeMap<Key, &'a ClusterServiceVersion>,
+    hidden: &BTreeSet<Key>,
 ) -> Vec<Operator<'a>> {
     let mut subscriptions: Vec<&Subscription> = subscriptions.iter().collect();
     subscriptions.sort_by_key(|subscription| (subscription.namespace(), subscription.name_any()));
@@ -212,9 +228,11 @@ pub(crate) fn operators<'a>(
     for subscription in subscriptions {
         let namespace = subscription.namespace().unwrap_or_default();
         let status = subscription.status.as_ref();
+        let mut is_hidden = false;
         let mut csv = |name: Option<&String>| {
             let key = (namespace.clone(), name?.clone());
             let found = csvs.get(&key).copied();
+            is_hidden |= hidden.contains(&key);
             of_subscriptions.insert(key);
             found
         };
@@ -231,6 +249,7 @@ pub(crate) fn operators<'a>(
             installed,
             current,
             replaced,
+            is_hidden,
         });
     }
     // OLM deletes a replaced version, so it belongs to the operator that replaces it.
@@ -254,6 +273,7 @@ pub(crate) fn operators<'a>(
         installed: Some(csv),
         current: Some(csv),
         replaced: None,
+        is_hidden: false,
     }));
     operators
 }
@@ -336,6 +356,11 @@ impl Operator<'_> {
             .map(|subscription| subscription.spec.name.as_str())
     }
 
+    /// Returns the InstallPlan that waits for a user's approval.
+    pub(crate) fn pending_plan(&self) -> Option<&InstallPlan> {
+        self.plan.filter(|plan| plan.waits_for_approval())
+    }
+
     /// Returns the version that ran before the current one.
     pub(crate) fn former(&self) -> Option<&ClusterServiceVersion> {
         let is_current = |csv: &&ClusterServiceVersion| {
@@ -351,6 +376,9 @@ impl Operator<'_> {
         let succeeded = self.installed.filter(has_succeeded);
         match state {
             State::Installing => succeeded,
+            State::Failed => succeeded
+                .or_else(|| self.former())
+                .or(self.installed.filter(|csv| has_succeeded_once(csv))),
             _ => succeeded.or_else(|| self.former()).or(self.installed),
         }
     }
@@ -361,11 +389,13 @@ impl Operator<'_> {
         let status = self
             .subscription
             .and_then(|subscription| subscription.status.as_ref());
-        let Verdict { state, message } = self.verdict();
+        let Verdict { state, message, .. } = self.verdict();
         let installed = self.last_succeeded(state);
         let installed_csv = match (installed, state) {
             (Some(csv), _) => csv.name_any(),
             (None, State::Installing) => String::new(),
+            // Its first version failed.
+            (None, _) if self.installed.is_some() => String::new(),
             (None, _) => status
                 .and_then(|status| status.installed_csv.clone())
                 .unwrap_or_default(),
@@ -396,6 +426,12 @@ impl Operator<'_> {
             message,
         }
     }
+}
+
+/// Returns true if the history of a ClusterServiceVersion says that it has succeeded. One that never did was never installed.
+fn has_succeeded_once(csv: &ClusterServiceVersion) -> bool {
+    let mut history = csv.status.iter().flat_map(|status| status.conditions.iter());
+    history.any(|entry| entry.phase == Phase::Succeeded)
 }
 
 /// Returns the version of a ClusterServiceVersion; its name if that is unknown.

@@ -72,7 +72,7 @@ const MOMENTS: [(&str, &str, &str, &str); 16] = [
         "Installing",
         "upper.v0.1.0: Succeeded",
     ),
-    ("08-webhooks", "webhooker", "Ready", "1.0.0 installed"),
+    ("08-webhooks", "webhooker", "Pinned", "1.0.0 installed"),
     ("08-webhooks-upgraded", "webhooker", "Ready", "1.1.0 installed"),
     (
         "09-unsupported-install-mode",
@@ -89,7 +89,7 @@ const MOMENTS: [(&str, &str, &str, &str); 16] = [
     (
         "11-crd-upgrade-refused",
         "gadgeteer",
-        "Unresolved",
+        "Failed",
         "error validating existing CRs against new CRD's schema",
     ),
     (
@@ -125,7 +125,7 @@ const MOMENTS: [(&str, &str, &str, &str); 16] = [
     (
         "16-two-groups-in-a-namespace",
         "gadgeteer",
-        "RequiresApproval",
+        "Failed",
         "multiple operatorgroups",
     ),
 ];

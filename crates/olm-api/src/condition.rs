@@ -67,8 +67,6 @@ pub mod csv {
     pub const RIGHTS_MISSING: &str = "RightsMissing";
     /// Reason of the warning event: rights beyond the namespace were revoked, because no OperatorGroup grants them.
     pub const RIGHTS_WITHDRAWN: &str = "RightsWithdrawn";
-    /// Reason of the warning event: the label of copies was removed from an object that is not a copy.
-    pub const LABEL_REMOVED: &str = "LabelRemoved";
     /// Reason of the warning event: a namespace rejects its copy.
     pub const COPY_REFUSED: &str = "CopyRefused";
 }
@@ -92,12 +90,6 @@ pub mod olm_config {
     /// Message: copies are disabled and at least one still exists.
     pub const UNEXPECTED_MESSAGE: &str = "Copied CSVs are disabled and at least one unexpected copied CSV was found for an operator \
          installed in AllNamespace mode";
-}
-
-/// Reasons of events about an Operator.
-pub mod operator {
-    /// The status does not list all components.
-    pub const TOO_MANY_COMPONENTS: &str = "TooManyComponents";
 }
 
 /// Values of `requirementStatus[].status` and of its dependents.
@@ -143,6 +135,16 @@ pub mod subscription {
     pub const BUNDLE_UNPACKING: &str = "BundleUnpacking";
     /// Type: a bundle could not be fetched.
     pub const BUNDLE_UNPACK_FAILED: &str = "BundleUnpackFailed";
+    /// Types of the conditions that keep a Subscription from being ready while they are true, most severe first. Everything that
+    /// names one cause names the first of these.
+    pub const OBSTACLES: [&str; 6] = [
+        INSTALL_PLAN_FAILED,
+        RESOLUTION_FAILED,
+        BUNDLE_UNPACK_FAILED,
+        CATALOG_SOURCES_UNHEALTHY,
+        INSTALL_PLAN_PENDING,
+        BUNDLE_UNPACKING,
+    ];
     /// Type: package, channel or bundle is deprecated; summary of the three types below.
     pub const DEPRECATED: &str = "Deprecated";
     /// Type: the package is deprecated.
@@ -170,8 +172,6 @@ pub mod subscription {
     pub const BUNDLE_FILES_SKIPPED: &str = "BundleFilesSkipped";
     /// Event (ours): an annotation about upgrades is invalid and counts as the strictest one, or has no effect.
     pub const UPGRADE_POLICY_INVALID: &str = "UpgradePolicyInvalid";
-    /// Event (ours): a plan was changed on admission, so that it waits for something else, or for nothing.
-    pub const INSTALL_PLAN_REWRITTEN: &str = "InstallPlanRewritten";
     /// Event (ours): the value of an annotation is outside the allowed range.
     pub const ANNOTATION_OUT_OF_BOUNDS: &str = "AnnotationOutOfBounds";
     /// Reason of [`RESOLUTION_FAILED`]: the requests contradict each other or the catalogs.
@@ -267,8 +267,6 @@ pub mod operator_group {
     pub const INVALID_SELECTOR: &str = "InvalidSelector";
     /// Reason of the warning event: its ClusterRoles cannot be created, because its name does not fit a label.
     pub const NAME_TOO_LONG: &str = "NameTooLong";
-    /// Reason of the warning event: its ClusterRoles aggregate only some of its APIs.
-    pub const TOO_MANY_APIS: &str = "TooManyAPIs";
 }
 
 /// Reasons of events about the ClusterRoles for users.

@@ -94,8 +94,6 @@ pub const UNDONE_CHANGE: &str = "operatorframework.io/undone-change";
 pub const POD_SPEC_HASH: &str = "olm.pod-spec-hash";
 /// Annotation (ours) of a catalog's pod: number of consecutive pods of the same kind that failed early before it.
 pub const POD_FAILURES: &str = "operatorframework.io/registry-pod-failures";
-/// Annotation (ours) of a ConfigMap catalog's pod: number of consecutive pods before it that were outdated before they started.
-pub const POD_OUTDATED: &str = "operatorframework.io/registry-pod-outdated";
 /// Label of a catalog Service: hash of the wanted Service spec.
 pub const SERVICE_SPEC_HASH: &str = "olm.service-spec-hash";
 /// Label of Roles, ClusterRoles and their bindings: hash of the rules, or of role reference and subjects.
@@ -299,6 +297,14 @@ pub const REVISION: &str = "olm.operatorframework.io/revision";
 pub const REVISION_MADE_FROM: &str = "olm.operatorframework.io/made-from";
 /// Annotation of a revision with the time at which its certificates are renewed.
 pub const REVISION_RENEWED_AT: &str = "olm.operatorframework.io/certificates-renewed-at";
+/// Annotation of a ClusterExtension, value [`TRUE`]: upgrades follow semantic versions, not the edges of the catalog.
+pub const SEMVER_UPGRADES: &str = "olm.operatorframework.io/semver-upgrades";
+/// Annotation of a ClusterExtension and its revisions, value [`TRUE`]: definitions are deleted although they have custom resources.
+pub const DELETE_CUSTOM_RESOURCES: &str = "olm.operatorframework.io/delete-custom-resources";
+/// Annotation of a revision: name of the ServiceAccount that its objects are written as.
+pub const SERVICE_ACCOUNT_NAME: &str = "olm.operatorframework.io/service-account-name";
+/// Annotation of a revision: namespace of the ServiceAccount that its objects are written as.
+pub const SERVICE_ACCOUNT_NAMESPACE: &str = "olm.operatorframework.io/service-account-namespace";
 /// Label of an object that a ClusterObjectSet applied, value [`EXTENSION_MANAGER`].
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Value of [`MANAGED_BY`], and field manager of the objects of a ClusterObjectSet.

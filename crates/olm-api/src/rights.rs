@@ -23,17 +23,15 @@ const ROLE_BINDING: &str = "RoleBinding";
 const COMPARED: usize = 5000;
 /// Target namespaces that are told one by one.
 const MAX_TARGETS: usize = 20;
-/// Bytes of their names, of one side: each rule has its own copy of what a role says once.
-const NAMES: usize = 4 << 20;
 
-/// Who may do something where: the subject, and a place.
-type Holder = (String, Place);
+/// The subject of a grant, and its scope.
+type Holder = (String, Scope);
 /// One verb on one resource each.
 type Grants = BTreeMap<Holder, BTreeSet<Rule>>;
 
 /// Where a rule holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum Scope {
     Cluster,
     /// The namespace of the plan.
     Own,
@@ -77,11 +75,11 @@ impl Targets {
     }
 
     /// Where the permissions of a ClusterServiceVersion hold that are for its namespace.
-    fn places(&self) -> &'static [Place] {
+    fn scopes(&self) -> &'static [Scope] {
         match self {
-            Self::All => &[Place::Cluster],
-            Self::Named(named) if !named.is_empty() => &[Place::Own, Place::Targets],
-            Self::Named(_) | Self::Unknown => &[Place::Own],
+            Self::All => &[Scope::Cluster],
+            Self::Named(named) if !named.is_empty() => &[Scope::Own, Scope::Targets],
+            Self::Named(_) | Self::Unknown => &[Scope::Own],
         }
     }
 
@@ -116,42 +114,6 @@ fn selects_by_labels(spec: &OperatorGroupSpec) -> bool {
     })
 }
 
-/// What of one side may still be compared.
-#[derive(Debug)]
-struct Budget {
-    rules: usize,
-    bytes: usize,
-}
-
-impl Budget {
-    fn spend(&mut self, rules: usize, bytes: usize) -> Option<()> {
-        self.rules = self.rules.checked_sub(rules)?;
-        self.bytes = self.bytes.checked_sub(bytes)?;
-        Some(())
-    }
-
-    /// As many copies of these as somebody gets them.
-    fn spend_on(&mut self, rules: &[Rule]) -> Option<()> {
-        let bytes = rules.iter().map(|rule| {
-            let Rule {
-                group,
-                resource,
-                resource_name,
-                url,
-                role,
-                verbs,
-            } = rule;
-            let verbs: usize = verbs.iter().map(String::len).sum();
-            [group, resource, resource_name, url, role]
-                .map(String::len)
-                .iter()
-                .sum::<usize>()
-                + verbs
-        });
-        self.spend(rules.len(), bytes.sum())
-    }
-}
-
 /// What each subject gains and loses when `before` becomes `after`, and what cannot be said. Objects are as plans have them:
 /// bindings refer to Roles among them, or to others, whose rules are not known.
 pub fn changes(
@@ -165,10 +127,8 @@ pub fn changes(
         grants(after, namespace, targets),
     );
     let (Some(before), Some(after)) = sides else {
-        let text = format!(
-            "{PERMISSIONS}: not compared because there are more than {COMPARED} verbs on resources, or {} MiB of their names",
-            NAMES >> 20
-        );
+        let text =
+            format!("{PERMISSIONS}: not compared because there are more than {COMPARED} verbs on resources");
         return (Vec::new(), Some(text));
     };
     let holders: BTreeSet<&Holder> = before.keys().chain(after.keys()).collect();
@@ -184,10 +144,10 @@ pub fn changes(
             continue;
         }
         let names = match (holder.1, targets) {
-            (Place::Cluster, _) => &[String::new()][..],
-            (Place::Own, _) => &[namespace.to_owned()],
-            (Place::Targets, Targets::Named(named)) => named.get(..MAX_TARGETS).unwrap_or(named),
-            (Place::Targets, _) => &[],
+            (Scope::Cluster, _) => &[String::new()][..],
+            (Scope::Own, _) => &[namespace.to_owned()],
+            (Scope::Targets, Targets::Named(named)) => named.get(..MAX_TARGETS).unwrap_or(named),
+            (Scope::Targets, _) => &[],
         };
         changes.extend(names.iter().map(|name| PermissionChange {
             namespace: name.clone(),
@@ -200,7 +160,7 @@ pub fn changes(
 
 /// What a holder has in `of` and is not covered by what it has in `from`, there or in the whole cluster.
 fn missing(of: &Grants, from: &Grants, holder: &Holder) -> Vec<Rule> {
-    let everywhere = (holder.0.clone(), Place::Cluster);
+    let everywhere = (holder.0.clone(), Scope::Cluster);
     let covering = [from.get(holder), from.get(&everywhere)];
     let covering = Coverage::of(covering.into_iter().flatten().collect());
     let rules = of.get(holder).into_iter().flatten();
@@ -224,16 +184,13 @@ fn missing(of: &Grants, from: &Grants, holder: &Holder) -> Vec<Rule> {
 /// Who may do what; none when it is too much.
 fn grants(objects: &[Value], namespace: &str, targets: &Targets) -> Option<Grants> {
     let mut grants = Grants::new();
-    let mut left = Budget {
-        rules: COMPARED,
-        bytes: NAMES,
-    };
+    let mut left = COMPARED;
     let mut roles: BTreeMap<(&str, &str), &Value> = BTreeMap::new();
     for role in objects {
         roles.entry((kind(role), name(role))).or_insert(role);
     }
     for binding in objects {
-        let places = match kind(binding) {
+        let scopes = match kind(binding) {
             CLUSTER_ROLE => {
                 for holder in aggregated_to(binding) {
                     let rules = rules_of(binding, &mut left)?;
@@ -241,9 +198,9 @@ fn grants(objects: &[Value], namespace: &str, targets: &Targets) -> Option<Grant
                 }
                 continue;
             }
-            ROLE_BINDING if is_of_a_csv(binding) => targets.places(),
-            ROLE_BINDING => &[Place::Own],
-            CLUSTER_ROLE_BINDING => &[Place::Cluster],
+            ROLE_BINDING if is_of_a_csv(binding) => targets.scopes(),
+            ROLE_BINDING => &[Scope::Own],
+            CLUSTER_ROLE_BINDING => &[Scope::Cluster],
             _ => continue,
         };
         let text = |pointer| {
@@ -261,14 +218,14 @@ fn grants(objects: &[Value], namespace: &str, targets: &Targets) -> Option<Grant
                 ..Rule::default()
             }],
         };
-        if kind(binding) == ROLE_BINDING && places == [Place::Cluster] {
+        if kind(binding) == ROLE_BINDING && scopes == [Scope::Cluster] {
             rules.extend(see_namespaces());
         }
         let subjects = binding.get("subjects").and_then(Value::as_array);
         for subject in subjects.into_iter().flatten() {
-            for place in places {
-                left.spend_on(&rules)?;
-                let holder = (subject_text(subject, namespace), *place);
+            for scope in scopes {
+                left = left.checked_sub(rules.len())?;
+                let holder = (subject_text(subject, namespace), *scope);
                 grants.entry(holder).or_default().extend(rules.iter().cloned());
             }
         }
@@ -292,17 +249,17 @@ fn aggregated_to(role: &Value) -> impl Iterator<Item = Holder> {
             Some(name) => format!("ClusterRole {name}"),
             None => is_api_label(key).then(|| format!("ClusterRoles with {key}"))?,
         };
-        (value == labels::TRUE).then_some((subject, Place::Cluster))
+        (value == labels::TRUE).then_some((subject, Scope::Cluster))
     })
 }
 
 /// The rules of a role, and the ClusterRoles whose rules it gets; none when they are more than is left.
-fn rules_of(role: &Value, left: &mut Budget) -> Option<Vec<Rule>> {
+fn rules_of(role: &Value, left: &mut usize) -> Option<Vec<Rule>> {
     let mut rules = single_rules(role, left)?;
     let selectors = role.pointer("/aggregationRule/clusterRoleSelectors");
     for selector in selectors.and_then(Value::as_array).into_iter().flatten() {
         let role = format!("ClusterRoles with {}", selector_text(selector));
-        left.spend(1, role.len())?;
+        *left = left.checked_sub(1)?;
         rules.push(Rule {
             role,
             ..Rule::default()
@@ -334,7 +291,7 @@ fn selector_text(selector: &Value) -> String {
 }
 
 /// The rules of a role with one verb on one resource each; none when they are more than is left.
-fn single_rules(role: &Value, left: &mut Budget) -> Option<Vec<Rule>> {
+fn single_rules(role: &Value, left: &mut usize) -> Option<Vec<Rule>> {
     let mut single = Vec::new();
     for rule in role.get("rules").and_then(Value::as_array).into_iter().flatten() {
         let fields = [
@@ -345,17 +302,15 @@ fn single_rules(role: &Value, left: &mut Budget) -> Option<Vec<Rule>> {
             "verbs",
         ];
         let lists = fields.map(|field| texts(rule, field));
-        let longest = lists.iter().map(|list| list.iter().map(|text| text.len()).max());
-        let bytes: usize = longest.flatten().sum();
         let [groups, resources, mut names, urls, verbs] = lists;
         if names.is_empty() {
             names.push("");
         }
-        // Counted before any is made: a few thousand words each give more than fit into memory, as does a long one.
+        // Counted before any is made: a few thousand words each give more than fit into memory.
         let mut count = groups.len().checked_mul(resources.len())?;
         count = count.checked_mul(names.len())?.checked_add(urls.len())?;
         count = count.checked_mul(verbs.len().max(1))?;
-        left.spend(count, count.checked_mul(bytes)?)?;
+        *left = left.checked_sub(count)?;
         let mut targets: Vec<Rule> = Vec::new();
         targets.extend(urls.iter().map(|url| Rule {
             url: (*url).to_owned(),

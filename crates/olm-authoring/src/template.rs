@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use go_compat::json::Fields;
+use olm_fbc::property::{PackageProperty, Typed};
 use olm_fbc::schema::{Blob, BlobError, Bundle, schemas};
 use olm_fbc::yaml;
 use serde::Serialize;
@@ -277,6 +278,18 @@ fn read_entries(fields: &Fields<'_>) -> Result<Vec<Blob>, TemplateError> {
             Blob::from_value(entry.clone()).map_err(|source| TemplateError::Entry { index, source })
         })
         .collect()
+}
+
+/// Returns the only `olm.package` property of a bundle; `None` if it has none or several.
+fn only_package(bundle: &Bundle) -> Option<PackageProperty> {
+    let mut packages = bundle
+        .properties
+        .iter()
+        .filter_map(|property| match property.parse() {
+            Ok(Typed::Package(package)) => Some(package),
+            _ => None,
+        });
+    packages.next().filter(|_| packages.next().is_none())
 }
 
 #[cfg(test)]

@@ -9,10 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::did_you_mean::did_you_mean;
 use crate::property::{Property, kinds};
-use crate::schema::{
-    Blob, Bundle, Channel, ChannelEntry, DeprecationEntry, Deprecations, Icon, Other, Package, RelatedImage,
-    schemas,
-};
+use crate::schema::{Blob, Bundle, Channel, Deprecations, Other, Package, schemas};
 
 /// Prefix of upstream's names; only the rest is compared.
 const PREFIX: &str = "olm.";
@@ -200,115 +197,75 @@ impl Search {
     }
 
     fn package(&mut self, package: &Package) {
-        let Package {
-            name,
-            default_channel,
-            icon,
-            description,
-            properties,
-            extra,
-        } = package;
         let known = [
-            ("name", !name.is_empty()),
-            ("defaultChannel", !default_channel.is_empty()),
-            ("icon", icon.is_some()),
-            ("description", !description.is_empty()),
-            ("properties", !properties.is_empty()),
+            ("name", !package.name.is_empty()),
+            ("defaultChannel", !package.default_channel.is_empty()),
+            ("icon", package.icon.is_some()),
+            ("description", !package.description.is_empty()),
+            ("properties", !package.properties.is_empty()),
         ];
-        self.keys("", extra, &known);
-        if let Some(Icon {
-            base64data,
-            mediatype,
-            extra,
-        }) = icon
-        {
+        self.keys("", &package.extra, &known);
+        if let Some(icon) = &package.icon {
             let known = [
-                ("base64data", !base64data.is_empty()),
-                ("mediatype", !mediatype.is_empty()),
+                ("base64data", !icon.base64data.is_empty()),
+                ("mediatype", !icon.mediatype.is_empty()),
             ];
-            self.keys("icon", extra, &known);
+            self.keys("icon", &icon.extra, &known);
         }
-        self.properties(properties);
+        self.properties(&package.properties);
     }
 
     fn channel(&mut self, channel: &Channel) {
-        let Channel {
-            name,
-            package,
-            entries,
-            properties,
-            extra,
-        } = channel;
         let known = [
-            ("name", !name.is_empty()),
-            ("package", !package.is_empty()),
-            ("entries", !entries.is_empty()),
-            ("properties", !properties.is_empty()),
+            ("name", !channel.name.is_empty()),
+            ("package", !channel.package.is_empty()),
+            ("entries", !channel.entries.is_empty()),
+            ("properties", !channel.properties.is_empty()),
         ];
-        self.keys("", extra, &known);
-        for (index, entry) in entries.iter().enumerate() {
-            let ChannelEntry {
-                name,
-                replaces,
-                skips,
-                skip_range,
-                extra,
-            } = entry;
+        self.keys("", &channel.extra, &known);
+        for (index, entry) in channel.entries.iter().enumerate() {
             let known = [
-                ("name", !name.is_empty()),
-                ("replaces", !replaces.is_empty()),
-                ("skips", !skips.is_empty()),
-                ("skipRange", !skip_range.is_empty()),
+                ("name", !entry.name.is_empty()),
+                ("replaces", !entry.replaces.is_empty()),
+                ("skips", !entry.skips.is_empty()),
+                ("skipRange", !entry.skip_range.is_empty()),
             ];
-            self.keys(&format!("entries[{index}]"), extra, &known);
+            self.keys(&format!("entries[{index}]"), &entry.extra, &known);
         }
-        self.properties(properties);
+        self.properties(&channel.properties);
     }
 
     fn bundle(&mut self, bundle: &Bundle) {
-        let Bundle {
-            name,
-            package,
-            image,
-            properties,
-            related_images,
-            extra,
-        } = bundle;
         let known = [
-            ("name", !name.is_empty()),
-            ("package", !package.is_empty()),
-            ("image", !image.is_empty()),
-            ("properties", !properties.is_empty()),
-            ("relatedImages", !related_images.is_empty()),
+            ("name", !bundle.name.is_empty()),
+            ("package", !bundle.package.is_empty()),
+            ("image", !bundle.image.is_empty()),
+            ("properties", !bundle.properties.is_empty()),
+            ("relatedImages", !bundle.related_images.is_empty()),
         ];
-        self.keys("", extra, &known);
-        for (index, related) in related_images.iter().enumerate() {
-            let RelatedImage { name, image, extra } = related;
-            let known = [("name", !name.is_empty()), ("image", !image.is_empty())];
-            self.keys(&format!("relatedImages[{index}]"), extra, &known);
+        self.keys("", &bundle.extra, &known);
+        for (index, related) in bundle.related_images.iter().enumerate() {
+            let known = [
+                ("name", !related.name.is_empty()),
+                ("image", !related.image.is_empty()),
+            ];
+            self.keys(&format!("relatedImages[{index}]"), &related.extra, &known);
         }
-        self.properties(properties);
+        self.properties(&bundle.properties);
     }
 
     fn deprecations(&mut self, deprecations: &Deprecations) {
-        let Deprecations {
-            package,
-            entries,
-            extra,
-        } = deprecations;
-        let known = [("package", !package.is_empty()), ("entries", !entries.is_empty())];
-        self.keys("", extra, &known);
-        for (index, entry) in entries.iter().enumerate() {
-            let DeprecationEntry {
-                reference,
-                message,
-                extra,
-            } = entry;
+        let known = [
+            ("package", !deprecations.package.is_empty()),
+            ("entries", !deprecations.entries.is_empty()),
+        ];
+        self.keys("", &deprecations.extra, &known);
+        for (index, entry) in deprecations.entries.iter().enumerate() {
             let known = [
-                ("reference", !reference.schema.is_empty()),
-                ("message", !message.is_empty()),
+                ("reference", !entry.reference.schema.is_empty()),
+                ("message", !entry.message.is_empty()),
             ];
-            self.keys(&format!("entries[{index}]"), extra, &known);
+            self.keys(&format!("entries[{index}]"), &entry.extra, &known);
         }
     }
 

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::release::{Release, VersionRelease};
 
-mod csv_metadata;
+pub mod csv_metadata;
 
 pub use csv_metadata::CsvMetadata;
 

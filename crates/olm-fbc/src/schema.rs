@@ -1,9 +1,10 @@
 //! The documents ("blobs") of a file-based catalog.
 //!
 //! Reading keeps unknown data: unknown schemas as a whole, unknown fields in `extra`, so rendering a catalog loses nothing. Keys
-//! match case-insensitively, as in upstream's decoder. Rules: `docs/reference/catalog-files.md`.
+//! match case-insensitively, as in upstream's decoder. Known fields are written in upstream's order, empty ones omitted, then
+//! unknown ones. Rules: `docs/reference/catalog-files.md`.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::property::Property;
@@ -44,35 +45,42 @@ pub enum Blob {
 }
 
 /// `olm.package`
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(tag = "schema", rename = "olm.package", rename_all = "camelCase")]
 pub struct Package {
     /// Name, unique in the catalog.
     pub name: String,
     /// Channel for Subscriptions that name none.
     pub default_channel: String,
     /// Icon.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub icon: Option<Icon>,
     /// Description, Markdown.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Properties of the package.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub properties: Vec<Property>,
     /// Fields that this type does not know.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 /// Icon of a package. Neither field is checked: production catalogs break every possible rule.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Icon {
     /// The image, base64.
     pub base64data: String,
     /// Media type of the image.
     pub mediatype: String,
     /// Fields that this type does not know.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 /// `olm.channel`
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(tag = "schema", rename = "olm.channel")]
 pub struct Channel {
     /// Name, unique in the package.
     pub name: String,
@@ -81,82 +89,100 @@ pub struct Channel {
     /// Bundles and upgrade edges.
     pub entries: Vec<ChannelEntry>,
     /// Properties of the channel.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub properties: Vec<Property>,
     /// Fields that this type does not know.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 /// A bundle in a channel.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ChannelEntry {
     /// Bundle name.
     pub name: String,
     /// Bundle it replaces; empty for none.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub replaces: String,
     /// Bundles it skips.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skips: Vec<String>,
     /// Versions it may replace; empty for none.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub skip_range: String,
     /// Fields that this type does not know.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 /// `olm.bundle`
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(tag = "schema", rename = "olm.bundle", rename_all = "camelCase")]
 pub struct Bundle {
     /// Name of its CSV, unique in the package.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Package that the bundle belongs to.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub package: String,
     /// Image with its content; may be empty if `olm.bundle.object` properties contain it.
     pub image: String,
     /// Properties of the bundle.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub properties: Vec<Property>,
     /// Images that a mirror of the bundle needs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub related_images: Vec<RelatedImage>,
     /// Fields that this type does not know.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 /// An image a bundle refers to.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RelatedImage {
     /// Name; may be empty.
     pub name: String,
     /// Image reference.
     pub image: String,
     /// Fields that this type does not know.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 /// `olm.deprecations`
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(tag = "schema", rename = "olm.deprecations")]
 pub struct Deprecations {
     /// Package of the entries.
     pub package: String,
     /// Deprecated package, channels and bundles.
     pub entries: Vec<DeprecationEntry>,
     /// Fields that this type does not know.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 /// Deprecation of a package, channel or bundle.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DeprecationEntry {
     /// The deprecated package, channel or bundle.
     pub reference: Reference,
     /// Message for users.
     pub message: String,
     /// Fields that this type does not know.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 /// Reference to a package, or to a channel or bundle of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Reference {
     /// `olm.package`, `olm.channel` or `olm.bundle`.
     pub schema: String,
     /// Name; empty for the package itself.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
 }
 
@@ -171,6 +197,12 @@ pub struct Other {
     pub name: String,
     /// The whole document.
     pub blob: Map<String, Value>,
+}
+
+impl Serialize for Other {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.blob.serialize(serializer)
+    }
 }
 
 /// Error for a document that is not a blob.
@@ -460,8 +492,6 @@ fn read_property(fields: &mut FieldReader) -> Result<Property, FieldError> {
         extra: fields.rest(),
     })
 }
-
-mod write;
 
 #[cfg(test)]
 mod tests;

@@ -273,8 +273,30 @@ impl Flattened {
         files.collect()
     }
 
-    /// Writes the files below a folder into `destination`, which is created. Returns their number.
-    pub(crate) fn write_below(self, folder: &str, destination: &Path) -> Result<usize, LayerError> {
+    /// Writes the files below a folder into `destination`, which is created. Returns their number. Once
+    /// `is_wanted` returns false it stops, and removes `destination`.
+    pub(crate) fn write_below(
+        self,
+        folder: &str,
+        destination: &Path,
+        is_wanted: impl Fn() -> bool,
+    ) -> Result<usize, LayerError> {
+        let written = self.write_while(folder, destination, &is_wanted);
+        // Its owner may have removed it while a file was written.
+        if !is_wanted() && destination.exists() {
+            fs::remove_dir_all(destination).map_err(|error| {
+                LayerError::Storage(format!("cannot remove {}: {error}", destination.display()))
+            })?;
+        }
+        written
+    }
+
+    fn write_while(
+        &self,
+        folder: &str,
+        destination: &Path,
+        is_wanted: impl Fn() -> bool,
+    ) -> Result<usize, LayerError> {
         let unwritten = |path: &Path, error: &io::Error| {
             LayerError::Storage(format!("cannot write {}: {error}", path.display()))
         };
@@ -288,6 +310,9 @@ impl Flattened {
             let Some(relative) = relative else {
                 continue;
             };
+            if !is_wanted() {
+                break;
+            }
             // Names have no `..`: they were checked when they were read.
             let target = destination.join(relative);
             let write = || {

@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -283,7 +284,8 @@ impl Image {
 
     /// Writes the files below a folder (a path from the root) into `destination`, all layers considered.
     /// Returns their number. Only the destination, which must exist, holds the files: memory does not grow
-    /// with them. The time of the pull counts from [`Puller::open`].
+    /// with them. The time of the pull counts from [`Puller::open`]. A call that is cancelled leaves no
+    /// destination behind.
     ///
     /// # Errors
     /// [`PullError`] with the class of the failure.
@@ -296,10 +298,16 @@ impl Image {
         let flattened = Flattened::new(&[folder.to_owned()], self.limits).kept_in(store);
         let flattened = end.bound(&image, self.read_layers(&image, flattened)).await?;
         let (folder, destination) = (folder.to_owned(), destination.to_owned());
-        let written = tokio::task::spawn_blocking(move || flattened.write_below(&folder, &destination));
+        // The thread goes on after a cancellation, and could write into a folder that was just removed.
+        let caller = Arc::new(());
+        let waiting = Arc::downgrade(&caller);
+        let written = tokio::task::spawn_blocking(move || {
+            flattened.write_below(&folder, &destination, || waiting.strong_count() > 0)
+        });
         let written = written
             .await
             .map_err(|error| PullError::of_content(&image, PullErrorClass::Storage, error))?;
+        drop(caller);
         written.map_err(|error| PullError::of_content(&image, error.class(), error))
     }
 

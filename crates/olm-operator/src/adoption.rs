@@ -94,9 +94,8 @@ impl Reconciler for Adoptions {
     /// Name of a namespace.
     type Key = NamespacedName;
     type Observed = Observed;
-    /// Target of the last write of a reconcile that could not write everything.
-    type Verdict = Option<String>;
-    type Memory = String;
+    type Verdict = ();
+    type Memory = ();
 
     const NAME: &'static str = "adoption";
 
@@ -108,14 +107,11 @@ impl Reconciler for Adoptions {
         Ok(observe::observe(&self.stores, &self.index, &key.name))
     }
 
-    fn decide(observed: &Observed, last: Option<&String>, _now: Timestamp) -> (Plan, Option<String>) {
-        decide::decide(observed, last)
+    fn decide(observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {
+        (decide::decide(observed), ())
     }
 
-    fn status(_: &Observed, end: Option<String>, _: &Outcomes, _: Timestamp) -> StatusUpdate<String> {
-        StatusUpdate {
-            memory: end,
-            ..StatusUpdate::default()
-        }
+    fn status(_: &Observed, (): (), _: &Outcomes, _: Timestamp) -> StatusUpdate {
+        StatusUpdate::default()
     }
 }

@@ -1,19 +1,14 @@
 //! Labels that make objects components of Operators (`docs/reference/operators.md`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use olm_api::labels;
 
-/// Limit of component labels of one object that count, in the order of their names. Any user who can label an
-/// object could add thousands.
-pub(crate) const MAX_LABELS: usize = 64;
-
-/// Returns the component labels of an object that count.
+/// Returns the component labels of an object.
 pub(crate) fn labels_of(metadata: &ObjectMeta) -> impl Iterator<Item = &str> {
     let all = metadata.labels.iter().flatten().map(|(key, _)| key.as_str());
     all.filter(|key| labels::operator_of_component(key).is_some())
-        .take(MAX_LABELS)
 }
 
 /// Names of the Operators that an object is a component of.
@@ -21,18 +16,10 @@ pub(crate) fn operators_of(metadata: &ObjectMeta) -> impl Iterator<Item = &str> 
     labels_of(metadata).filter_map(labels::operator_of_component)
 }
 
-/// True when an object has this label. The limit of labels does not apply.
+/// True when an object has this label.
 pub(crate) fn bears(metadata: &ObjectMeta, label: &str) -> bool {
     let labels = metadata.labels.as_ref();
     labels.is_some_and(|labels| labels.contains_key(label))
-}
-
-/// All component labels of an object, for an index.
-pub(crate) fn all_labels(metadata: &ObjectMeta) -> BTreeSet<String> {
-    let all = metadata.labels.iter().flatten().map(|(key, _)| key);
-    all.filter(|key| labels::operator_of_component(key).is_some())
-        .cloned()
-        .collect()
 }
 
 /// Names of this length in bytes and more may have been truncated, considering characters trimmed after the
@@ -49,12 +36,6 @@ pub(crate) fn is_own(operator: &str, namespace: &str) -> bool {
     // Names of namespaces contain no dots.
     dots.next_back()
         .is_some_and(|(at, _)| operator.get(at + 1..) == Some(namespace))
-}
-
-/// True when an object in `namespace`, or in none, is listed before those that others labelled in their
-/// namespaces.
-pub(crate) fn is_near(operator: &str, namespace: &str) -> bool {
-    namespace.is_empty() || is_own(operator, namespace)
 }
 
 /// Returns the namespace in the name of an Operator, for turns among namespaces; `""` if it has none.
@@ -123,15 +104,6 @@ mod tests {
         ] {
             assert_eq!(is_own(operator, namespace), is, "{operator} {namespace}");
         }
-        assert!(is_near("demo.ns", ""));
         assert_eq!((namespace_of("demo.v2.ns"), namespace_of("demo")), ("ns", ""));
-    }
-
-    #[test]
-    fn of_very_many_labels_the_first_ones_count() {
-        let metadata = with((10..100).map(|index| format!("operators.coreos.com/{index}")));
-        assert_eq!(operators_of(&metadata).count(), MAX_LABELS);
-        assert!(bears(&metadata, "operators.coreos.com/10"));
-        assert!(bears(&metadata, "operators.coreos.com/99"));
     }
 }

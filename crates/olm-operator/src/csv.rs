@@ -2,7 +2,7 @@
 //!
 //! # Expected flow
 //! `observe` reads stores, and the API server where its documentation says so, into an
-//! [`observed::Observed`]. [`decide`] advances through the phases until a write is needed, and plans the
+//! [`observed::Observed`]. If the reconcile installs, [`prepare`] adds new certificates. [`decide`] advances through the phases until a write is needed, and plans the
 //! writes. The executor makes them. [`status`] reports the result in one write.
 //!
 //! # Guarantees
@@ -26,6 +26,7 @@ pub(crate) mod install;
 pub(crate) mod missing_rights;
 pub(crate) mod observe;
 pub(crate) mod observed;
+mod prepare;
 pub(crate) mod rbac;
 pub(crate) mod removal;
 pub(crate) mod replacement;
@@ -43,7 +44,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
 use olm_api::labels;
 use olm_runtime::{
-    NamespacedName, Timestamp,
+    NamespacedName, Timestamp, clock,
     driver::{Reconciler, StatusUpdate},
     error::ObserveError,
     event::regarding,
@@ -76,7 +77,11 @@ impl Reconciler for Csv {
     }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
-        self.reader.observe(key).await
+        let mut observed = self.reader.observe(key).await?;
+        if let Some(observed) = &mut observed {
+            prepare::for_install(observed, &self.reader.client, clock::now()).await?;
+        }
+        Ok(observed)
     }
 
     fn unobserved(&self, key: &NamespacedName, error: &ObserveError) -> Option<Action> {

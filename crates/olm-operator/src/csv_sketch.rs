@@ -56,10 +56,6 @@ pub(crate) struct Copied {
 /// Fields of an original that determine its copies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Original {
-    /// True when it has the label of copies and the finalizer that no copy has.
-    pub(crate) is_mislabelled: bool,
-    /// See [`held_copy`].
-    pub(crate) held_copy: Option<Vec<String>>,
     /// Its annotation `olm.operatorGroup`.
     pub(crate) group: Option<String>,
     /// Its annotation `olm.operatorNamespace`.
@@ -137,7 +133,8 @@ impl CsvSketch {
 /// Copies have the label and never OLM's finalizer. A copy whose label was removed is identified by its
 /// status and its annotation.
 fn copied(csv: &ClusterServiceVersion) -> Option<Copied> {
-    if has_finalizer(csv) {
+    let mut finalizers = csv.finalizers().iter();
+    if finalizers.any(|finalizer| finalizer == labels::FINALIZER_CSV_CLEANUP) {
         return None;
     }
     let says_copied = csv.reason() == reason::COPIED;
@@ -155,27 +152,6 @@ fn copied(csv: &ClusterServiceVersion) -> Option<Copied> {
     }
 }
 
-fn has_finalizer(csv: &ClusterServiceVersion) -> bool {
-    let mut finalizers = csv.finalizers().iter();
-    finalizers.any(|finalizer| finalizer == labels::FINALIZER_CSV_CLEANUP)
-}
-
-/// Returns the other finalizers of a copy to which a user added OLM's finalizer, which would make it an
-/// operator of its own; `None` for all other objects.
-///
-/// The status identifies the copy, because only OLM writes it. So a user who can update an original cannot
-/// have its finalizer removed.
-pub(crate) fn held_copy(csv: &ClusterServiceVersion) -> Option<Vec<String>> {
-    let is_held = has_finalizer(csv) && csv.reason() == reason::COPIED;
-    let others = csv.finalizers().iter();
-    is_held.then(|| {
-        others
-            .filter(|finalizer| *finalizer != labels::FINALIZER_CSV_CLEANUP)
-            .cloned()
-            .collect()
-    })
-}
-
 fn original(csv: &ClusterServiceVersion) -> Original {
     let annotation = |key: &str| csv.annotations().get(key).cloned();
     let since = csv
@@ -183,8 +159,6 @@ fn original(csv: &ClusterServiceVersion) -> Original {
         .as_ref()
         .and_then(|status| status.last_transition_time.as_ref());
     Original {
-        is_mislabelled: csv.labels().contains_key(labels::COPIED_FROM),
-        held_copy: held_copy(csv),
         group: annotation(labels::OPERATOR_GROUP),
         group_namespace: annotation(labels::OPERATOR_NAMESPACE),
         stage: stage(csv),

@@ -8,7 +8,6 @@
 //! - All are deleted with the group, even if it was deleted while OLM was down.
 
 pub(crate) mod decide;
-mod share;
 pub(crate) mod triggers;
 
 #[cfg(test)]
@@ -31,7 +30,6 @@ use olm_runtime::{
     plan::Plan,
 };
 
-use self::share::{Share, share};
 use crate::{
     operator_group::{observe::Member, provided_apis},
     owner,
@@ -45,10 +43,8 @@ pub(crate) struct Observed {
     pub(crate) key: NamespacedName,
     /// `None` when it was deleted.
     pub(crate) group: Option<Arc<OperatorGroup>>,
-    /// APIs in the group's list and owned by its members in any phase, up to the limit.
+    /// APIs in the group's list and owned by its members in any phase.
     pub(crate) apis: ApiSet,
-    /// Number of APIs that do not fit.
-    pub(crate) left_out: usize,
     /// ClusterRoles by name: those with the names of its ClusterRoles, or, for a deleted group, those with
     /// its owner labels.
     pub(crate) found: BTreeMap<String, Arc<ClusterRole>>,
@@ -95,7 +91,7 @@ impl Reconciler for GroupRoles {
         outcomes: &Outcomes,
         _now: Timestamp,
     ) -> StatusUpdate<Told> {
-        let is_limited = decide::is_too_long(observed) || observed.left_out > 0;
+        let is_too_long = decide::is_too_long(observed);
         let uid = observed.group.as_ref().and_then(|group| group.uid());
         let regarding = reference::<OperatorGroup>(&observed.key, uid);
         let StatusUpdate {
@@ -105,7 +101,7 @@ impl Reconciler for GroupRoles {
             memory: taken,
         } = user_role::status(regarding, verdict, outcomes);
         // Reports are not repeated, except after a restart.
-        let memory = (is_limited || taken.is_some()).then_some(Told { is_limited, taken });
+        let memory = (is_too_long || taken.is_some()).then_some(Told { is_too_long, taken });
         StatusUpdate {
             patches,
             events,
@@ -118,8 +114,8 @@ impl Reconciler for GroupRoles {
 /// Reports already made about a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// True when its ClusterRoles are not created, or not for all of its APIs.
-    pub(crate) is_limited: bool,
+    /// True when its ClusterRoles are not created because its name is too long.
+    pub(crate) is_too_long: bool,
     pub(crate) taken: Option<TakenNames>,
 }
 
@@ -129,18 +125,13 @@ fn of_group(stores: &Stores, key: &NamespacedName, group: Arc<OperatorGroup>) ->
     let staying = members
         .map(|csv| Member::read(csv))
         .filter(|member| !member.deleting);
-    let (running, waiting): (Vec<Member>, Vec<Member>) =
-        staying.partition(|member| share::is_running(&member.phase));
-    let running: Vec<ApiSet> = running.into_iter().map(|member| member.provides).collect();
-    let mut claimed: ApiSet = waiting.into_iter().flat_map(|member| member.provides).collect();
-    claimed.extend(provided_apis(&group));
-    let Share { apis, left_out } = share(&running, claimed);
+    let mut apis: ApiSet = staying.flat_map(|member| member.provides).collect();
+    apis.extend(provided_apis(&group));
     let names = Level::ALL.map(|level| level.group_role_name(&key.namespace, &key.name));
     Observed {
         key: key.clone(),
         group: Some(group),
         apis,
-        left_out,
         found: stores.cluster_roles_called(names),
     }
 }
@@ -166,7 +157,6 @@ fn left_behind(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
         key: key.clone(),
         group: None,
         apis: ApiSet::new(),
-        left_out: 0,
         found: found.into_iter().map(|role| (role.name_any(), role)).collect(),
     })
 }

@@ -19,7 +19,6 @@ mod csv_sketch;
 mod group_role;
 mod guarded_labels;
 mod metrics;
-mod mislabelled_csv;
 mod namespace;
 mod olm_config;
 mod operator;

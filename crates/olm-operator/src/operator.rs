@@ -60,14 +60,8 @@ pub(crate) struct Observed {
 /// State passed to the next reconcile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// Time of the last report that the status does not list all components.
-    pub(crate) told: Option<Timestamp>,
-    /// True when the status was written.
-    pub(crate) written: bool,
-    /// Time since a status of an earlier process is outdated.
-    pub(crate) outdated_since: Option<Timestamp>,
-    /// True when the status was correct at some time.
-    pub(crate) was_right: bool,
+    /// True when the Operator existed.
+    pub(crate) was_there: bool,
     /// Time since no object requires it.
     pub(crate) unheld_since: Option<Timestamp>,
 }
@@ -108,7 +102,7 @@ impl Reconciler for Operators {
         let operator = self.stores.operators.get_key(key);
         let found = components::find(&self.index, &key.name, &label);
         // It may have existed a moment ago.
-        let nothing = operator.is_none() && found.total == 0;
+        let nothing = operator.is_none() && found.refs.is_empty();
         Ok((!nothing).then(|| Observed {
             name: key.name.clone(),
             operator,
@@ -121,8 +115,8 @@ impl Reconciler for Operators {
         decide(observed, known.copied().unwrap_or_default(), now)
     }
 
-    fn status(observed: &Observed, verdict: Verdict, _: &Outcomes, now: Timestamp) -> StatusUpdate<Known> {
-        status::status(observed, verdict, now)
+    fn status(observed: &Observed, verdict: Verdict, _: &Outcomes, _: Timestamp) -> StatusUpdate<Known> {
+        status::status(observed, verdict)
     }
 }
 
@@ -132,16 +126,14 @@ pub(crate) fn decide(observed: &Observed, known: Known, now: Timestamp) -> (Plan
     let mut plan = Plan::default();
     let Some(operator) = &observed.operator else {
         // An Operator that a user deleted is recreated as long as it has components, as upstream does.
-        let was_there = known.was_right || known.written;
         let was_ended = known.unheld_since.is_some_and(|since| left(since, now).is_zero());
-        let is_wanted = observed.found.is_founded || was_there && !was_ended;
+        let is_wanted = observed.found.is_founded || known.was_there && !was_ended;
         if is_wanted && is_dns1123_subdomain(&observed.name) {
             plan.actions.push(create(&observed.name));
         }
         let known = Known {
-            was_right: known.was_right && is_wanted,
-            written: known.written && is_wanted,
-            ..Known::default()
+            was_there: known.was_there && is_wanted,
+            unheld_since: None,
         };
         return (plan, Verdict { known, goes: false });
     };
@@ -159,8 +151,8 @@ pub(crate) fn decide(observed: &Observed, known: Known, now: Timestamp) -> (Plan
         };
     }
     let known = Known {
+        was_there: true,
         unheld_since: since,
-        ..known
     };
     (plan, Verdict { known, goes })
 }

@@ -3,7 +3,7 @@
 //!
 //! # Expected flow
 //! The first reconcile creates the OperatorCondition; the second needs its uid for the Role and RoleBinding.
-//! An existing Role or RoleBinding of that name with another owner is kept, and reported. Conditions that the
+//! An existing Role or RoleBinding of that name without OLM's label is kept. Conditions that the
 //! operator writes into `spec.conditions` are copied to the status with the generation they were seen in
 //! (`docs/reference/lifecycle.md`).
 //!
@@ -18,28 +18,21 @@ pub(crate) mod triggers;
 mod tests;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::{Api, Client, ResourceExt};
 use olm_api::{v1alpha1::ClusterServiceVersion, v2::OperatorCondition};
 use olm_runtime::{
-    NamespacedName, Timestamp, clock,
-    discovery::deadline,
+    NamespacedName, Timestamp,
     driver::{Reconciler, StatusUpdate},
     error::ObserveError,
     event::regarding,
-    key::is_path_segment,
     outcome::Outcomes,
     plan::Plan,
 };
 
 use crate::stores::Stores;
-
-/// Time in which the Role and RoleBinding should follow a new OperatorCondition.
-const RBAC_GRACE: Duration = Duration::from_secs(5);
 
 /// Field manager of this controller's applies.
 pub(crate) const FIELD_MANAGER: &str = "olm-operator/operator-condition";
@@ -60,24 +53,15 @@ pub(crate) struct Observed {
     pub(crate) binding: Option<Arc<RoleBinding>>,
 }
 
-/// Findings of `decide` besides the writes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Verdict {
-    /// Object of others with a needed name, as `Role ns/a`.
-    pub(crate) taken: Option<String>,
-}
-
 pub(crate) struct OperatorConditions {
     pub(crate) stores: Stores,
-    /// For reads of objects that others created with our names.
-    pub(crate) client: Client,
 }
 
 #[async_trait]
 impl Reconciler for OperatorConditions {
     type Key = NamespacedName;
     type Observed = Observed;
-    type Verdict = Verdict;
+    type Verdict = ();
     type Memory = ();
 
     const NAME: &'static str = "operator-condition";
@@ -87,53 +71,16 @@ impl Reconciler for OperatorConditions {
     }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
-        let Some(mut observed) = from_stores(&self.stores, key) else {
-            return Ok(None);
-        };
-        if is_settled(&observed, clock::now()) {
-            self.read_foreign(&mut observed).await?;
-        }
-        Ok(Some(observed))
+        Ok(from_stores(&self.stores, key))
     }
 
-    fn decide(observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, Verdict) {
-        decide::decide(observed)
+    fn decide(observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {
+        (decide::decide(observed), ())
     }
 
-    fn status(observed: &Observed, verdict: Verdict, _: &Outcomes, _now: Timestamp) -> StatusUpdate {
-        status::status(observed, &verdict)
+    fn status(observed: &Observed, (): (), _: &Outcomes, _now: Timestamp) -> StatusUpdate {
+        status::status(observed)
     }
-}
-
-impl OperatorConditions {
-    /// Looks up missing objects live. The stores only have objects with OLM's label, so another owner's
-    /// object may already have the name.
-    async fn read_foreign(&self, observed: &mut Observed) -> Result<(), ObserveError> {
-        let (namespace, name) = (observed.namespace.as_str(), observed.name.as_str());
-        if !is_path_segment(name) {
-            return Ok(());
-        }
-        if observed.role.is_none() {
-            let api: Api<Role> = Api::namespaced(self.client.clone(), namespace);
-            let found = deadline(&format!("Role {namespace}/{name}"), api.get_opt(name)).await?;
-            observed.role = found.map(Arc::new);
-        }
-        if observed.binding.is_none() {
-            let api: Api<RoleBinding> = Api::namespaced(self.client.clone(), namespace);
-            let found = deadline(&format!("RoleBinding {namespace}/{name}"), api.get_opt(name)).await?;
-            observed.binding = found.map(Arc::new);
-        }
-        Ok(())
-    }
-}
-
-/// True when Role and RoleBinding should have been created and observed by now.
-fn is_settled(observed: &Observed, now: Timestamp) -> bool {
-    let condition = observed.condition.as_ref();
-    let created = condition.and_then(|condition| condition.creation_timestamp());
-    created.is_some_and(|created| {
-        Duration::try_from(now.duration_since(created.0)).unwrap_or_default() > RBAC_GRACE
-    })
 }
 
 /// Reads only stores.

@@ -36,11 +36,6 @@ impl StatusHash {
             components.refs.as_slice(),
         )))
     }
-
-    /// True when the status is empty, as that of a new Operator.
-    pub(crate) fn is_empty(self) -> bool {
-        self == Self::of_components(&Components::default())
-    }
 }
 
 impl Projection for KeptOperator {

@@ -42,9 +42,8 @@ pub fn of_condition(
     act: impl FnOnce(&Plan) -> Outcomes,
 ) -> Option<StatusUpdate> {
     let observed = operator_condition::from_stores(stores, key)?;
-    let (plan, verdict) = operator_condition::decide::decide(&observed);
-    act(&plan);
-    Some(operator_condition::status::status(&observed, &verdict))
+    act(&operator_condition::decide::decide(&observed));
+    Some(operator_condition::status::status(&observed))
 }
 
 /// Returns the plan of a reconcile of the Namespace controller. `None` when the object does not exist.

@@ -30,11 +30,9 @@ use crate::{
     csv::{
         Csv,
         observe::{Reader, accounts::KnownAccounts},
-        serving::certificate::CertificateMaker,
     },
     group_role::GroupRoles,
     guarded_labels, metrics,
-    mislabelled_csv::MislabelledCsvs,
     namespace::Namespaces,
     olm_config::OlmConfigs,
     operator::{Operators, components::ComponentIndex},
@@ -60,7 +58,6 @@ pub(crate) struct Queues {
     pub(crate) csvs: Queue<olm_runtime::NamespacedName>,
     pub(crate) copies: Queue<CopyKey>,
     /// ClusterServiceVersions with the label of copies.
-    pub(crate) mislabelled_csvs: Queue<olm_runtime::NamespacedName>,
     pub(crate) groups: Queue<olm_runtime::NamespacedName>,
     pub(crate) conditions: Queue<olm_runtime::NamespacedName>,
     pub(crate) namespaces: Queue<olm_runtime::NamespacedName>,
@@ -86,7 +83,6 @@ impl Default for Queues {
             csvs: fair(),
             // A namespace whose originals have ten thousand copies delays no other.
             copies: Queue::fair(|key| &key.from, COPIES_OF_A_NAMESPACE),
-            mislabelled_csvs: fair(),
             groups: fair(),
             conditions: fair(),
             namespaces: Queue::new(),
@@ -102,41 +98,6 @@ impl Default for Queues {
     }
 }
 
-impl Queues {
-    /// Number of keys in all queues.
-    fn held(&self) -> usize {
-        let Self {
-            csvs,
-            copies,
-            mislabelled_csvs,
-            groups,
-            conditions,
-            namespaces,
-            orphaned_callers,
-            olm_configs,
-            group_roles,
-            api_roles,
-            operators,
-            adoptions,
-            cluster_operators,
-        } = self;
-        let by_object = [
-            csvs,
-            mislabelled_csvs,
-            groups,
-            conditions,
-            namespaces,
-            olm_configs,
-            group_roles,
-            operators,
-            adoptions,
-            cluster_operators,
-        ];
-        let by_object: usize = by_object.into_iter().map(Queue::held).sum();
-        by_object + copies.held() + orphaned_callers.held() + api_roles.held()
-    }
-}
-
 fn of_namespace(key: &olm_runtime::NamespacedName) -> &str {
     &key.namespace
 }
@@ -148,8 +109,7 @@ fn of_namespace(key: &olm_runtime::NamespacedName) -> &str {
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let metrics = Metrics::registered()?;
     let flags = &args.operator;
-    let unacknowledged = flags.leader_election.unacknowledged();
-    let client = client::connect(flags.common.kubeconfig.as_deref(), unacknowledged, &metrics).await?;
+    let client = client::connect(flags.common.kubeconfig.as_deref(), &metrics).await?;
     let (set, start) = controllers(&client, Settings::of(&args), &metrics);
     let candidacy = flags
         .leader_election
@@ -194,8 +154,6 @@ pub fn controllers(
     let stores = Stores::register(&mut set, client);
     metrics::register(metrics, &stores.csvs);
     let queues = Queues::default();
-    let filled = queues.clone();
-    set.fills(move || filled.held());
     // Caches and indexes are updated before the controllers that use them are triggered.
     let accounts = KnownAccounts::follow(&stores.account_news);
     let indexes = (ComponentIndex::follow(&stores), OwnedIndex::follow(&stores));
@@ -286,18 +244,8 @@ fn start(
         discovery: Discovery::new(client.clone()),
         accounts,
         client: client.clone(),
-        certificates: CertificateMaker,
     };
     runner.spawn(&mut workers, &Arc::new(Csv { reader }), &queues.csvs, WORKERS);
-    let mislabelled_csvs = MislabelledCsvs {
-        stores: stores.clone(),
-    };
-    runner.spawn(
-        &mut workers,
-        &Arc::new(mislabelled_csvs),
-        &queues.mislabelled_csvs,
-        1,
-    );
     let groups = OperatorGroups {
         stores: stores.clone(),
         client: client.clone(),
@@ -305,12 +253,11 @@ fn start(
     runner.spawn(&mut workers, &Arc::new(groups), &queues.groups, WORKERS);
     let orphans = OrphanedCallers {
         stores: stores.clone(),
-        client: client.clone(),
+        client,
     };
     runner.spawn(&mut workers, &Arc::new(orphans), &queues.orphaned_callers, 1);
     let conditions = OperatorConditions {
         stores: stores.clone(),
-        client,
     };
     runner.spawn(&mut workers, &Arc::new(conditions), &queues.conditions, WORKERS);
     let namespaces = Namespaces {

@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use tokio_stream::Stream;
 use tokio_stream::StreamExt as _;
-use tonic::client::Grpc;
-use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Status, Streaming};
+use tonic::{Request, Response, Status, Streaming};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -17,7 +15,7 @@ use crate::limits::{
     CALL_TIME, CONNECT_TIME, MESSAGE_BYTES, PACKAGE_BYTES, PACKAGE_NAME_BYTES, ReadLimits, STALL_TIME,
 };
 use crate::proto;
-use crate::receive::{BoundedCodec, Received};
+use crate::proto::registry_client::RegistryClient;
 use crate::status_details::WithoutDetails;
 
 /// Name readers use in health checks.
@@ -54,7 +52,7 @@ pub struct AddressError {
 }
 
 /// Messages of a stream, up to its end or first error.
-pub(crate) type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+pub type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// A client of a registry. Clones share the connection.
 #[derive(Clone, Debug)]
@@ -92,29 +90,8 @@ impl Client {
         }
     }
 
-    async fn ready(&self, message_bytes: usize) -> Result<Grpc<WithoutDetails>, Status> {
-        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(message_bytes);
-        let ready = grpc.ready().await;
-        ready.map_err(|error| Status::unknown(format!("Service was not ready: {error}")))?;
-        Ok(grpc)
-    }
-
-    /// Makes a call with one answer of at most `message_bytes`.
-    async fn ask<T, U>(
-        &self,
-        path: &'static str,
-        question: T,
-        message_bytes: usize,
-    ) -> Result<Received<U>, Status>
-    where
-        T: prost::Message + Default + 'static,
-        U: prost::Message + Default + 'static,
-    {
-        let codec = BoundedCodec::<T, U>::default();
-        let request = self.request(question);
-        let mut grpc = self.ready(message_bytes).await?;
-        let answer = grpc.unary(request, PathAndQuery::from_static(path), codec);
-        Ok(answer.await?.into_inner())
+    fn registry(&self, message_bytes: usize) -> RegistryClient<WithoutDetails> {
+        RegistryClient::new(self.channel.clone()).max_decoding_message_size(message_bytes)
     }
 
     fn request<T>(&self, message: T) -> Request<T> {
@@ -128,15 +105,11 @@ impl Client {
     /// # Errors
     /// The server's error, or an exceeded deadline.
     pub async fn get_package(&self, name: &str) -> Result<proto::Package, Status> {
-        Ok(self.get_package_sized(name).await?.message)
-    }
-
-    pub(crate) async fn get_package_sized(&self, name: &str) -> Result<Received<proto::Package>, Status> {
-        let question = proto::GetPackageRequest {
+        let question = self.request(proto::GetPackageRequest {
             name: name.to_owned(),
-        };
-        self.ask("/api.Registry/GetPackage", question, PACKAGE_BYTES)
-            .await
+        });
+        let answer = self.registry(PACKAGE_BYTES).get_package(question).await?;
+        Ok(answer.into_inner())
     }
 
     /// Returns a bundle with its content.
@@ -149,15 +122,13 @@ impl Client {
         channel: &str,
         name: &str,
     ) -> Result<proto::Bundle, Status> {
-        let question = proto::GetBundleRequest {
+        let question = self.request(proto::GetBundleRequest {
             pkg_name: package.to_owned(),
             channel_name: channel.to_owned(),
             csv_name: name.to_owned(),
-        };
-        let answer: Received<proto::Bundle> = self
-            .ask("/api.Registry/GetBundle", question, self.message_bytes)
-            .await?;
-        Ok(answer.message)
+        });
+        let answer = self.registry(self.message_bytes).get_bundle(question).await?;
+        Ok(answer.into_inner())
     }
 
     /// Returns the names of all packages: at most as many as [`ReadLimits::CATALOG`] allows, with at most
@@ -167,15 +138,15 @@ impl Client {
     /// The server's error, an exceeded deadline, or too many packages.
     pub async fn list_packages(&self) -> Result<Vec<String>, Status> {
         let most = ReadLimits::CATALOG.packages;
-        let mut names: Messages<Received<proto::PackageName>> = self
-            .stream("/api.Registry/ListPackages", proto::ListPackageRequest {})
-            .await?;
+        let mut registry = self.registry(self.message_bytes);
+        let call = registry.list_packages(proto::ListPackageRequest {});
+        let mut names = self.bounded(call).await?;
         let (mut out, mut bytes) = (Vec::new(), 0_usize);
         while let Some(package) = names.next().await {
             if out.len() >= most {
                 return Err(Status::out_of_range(format!("more than {most} packages")));
             }
-            let name = package?.message.name;
+            let name = package?.name;
             bytes = bytes.saturating_add(name.len());
             if bytes > PACKAGE_NAME_BYTES {
                 return Err(Status::out_of_range(format!(
@@ -191,30 +162,9 @@ impl Client {
     ///
     /// # Errors
     /// The server's error or an exceeded deadline, returned here or as the item that ends the stream.
-    pub async fn list_bundles(
-        &self,
-    ) -> Result<impl Stream<Item = Result<proto::Bundle, Status>> + use<>, Status> {
-        let bundles = self.list_bundles_sized().await?;
-        Ok(bundles.map(|bundle| bundle.map(|bundle| bundle.message)))
-    }
-
-    pub(crate) async fn list_bundles_sized(&self) -> Result<Messages<Received<proto::Bundle>>, Status> {
-        self.stream("/api.Registry/ListBundles", proto::ListBundlesRequest {})
-            .await
-    }
-
-    async fn stream<T, U>(&self, path: &'static str, question: T) -> Result<Messages<Received<U>>, Status>
-    where
-        T: prost::Message + Default + 'static,
-        U: prost::Message + Default + 'static,
-    {
-        let call = async move {
-            let codec = BoundedCodec::<T, U>::default();
-            let mut grpc = self.ready(self.message_bytes).await?;
-            let answer =
-                grpc.server_streaming(Request::new(question), PathAndQuery::from_static(path), codec);
-            Ok(answer.await?.into_inner())
-        };
+    pub async fn list_bundles(&self) -> Result<Messages<proto::Bundle>, Status> {
+        let mut registry = self.registry(self.message_bytes);
+        let call = registry.list_bundles(proto::ListBundlesRequest {});
         self.bounded(call).await
     }
 
@@ -237,22 +187,25 @@ impl Client {
     /// Starts a stream within the call deadline, and ends it if nothing arrives within the stall deadline.
     async fn bounded<T: Send + 'static>(
         &self,
-        call: impl Future<Output = Result<Streaming<T>, Status>>,
+        call: impl Future<Output = Result<Response<Streaming<T>>, Status>>,
     ) -> Result<Messages<T>, Status> {
         let started = tokio::time::timeout(self.timeouts.call, call)
             .await
             .map_err(|_| Status::deadline_exceeded("the registry did not answer in time"))??;
         let mut failed = false;
-        let messages = started.timeout(self.timeouts.stall).map_while(move |item| {
-            // Messages after an error have no meaning.
-            if failed {
-                return None;
-            }
-            let item =
-                item.unwrap_or_else(|_| Err(Status::deadline_exceeded("the registry stopped sending data")));
-            failed = item.is_err();
-            Some(item)
-        });
+        let messages = started
+            .into_inner()
+            .timeout(self.timeouts.stall)
+            .map_while(move |item| {
+                // Messages after an error have no meaning.
+                if failed {
+                    return None;
+                }
+                let item = item
+                    .unwrap_or_else(|_| Err(Status::deadline_exceeded("the registry stopped sending data")));
+                failed = item.is_err();
+                Some(item)
+            });
         Ok(Box::pin(messages))
     }
 }

@@ -7,19 +7,10 @@ use std::time::Duration;
 
 /// Maximum bytes of one message. Upstream's clients stop at 4 MiB, which drops big bundles.
 pub const MESSAGE_BYTES: usize = 64 << 20;
-/// Maximum fields of one message. A field of two bytes takes a hundred in memory, so a limit on bytes is not
-/// enough.
-pub const MESSAGE_FIELDS: usize = 100_000;
 /// Maximum bytes of one dependency of a bundle, or of one property that resolution reads. They are parsed
 /// when the catalog is read. All properties of a bundle together must fit into annotations, which have the
 /// same limit.
 pub const DEPENDENCY_BYTES: usize = 256 << 10;
-/// Maximum properties, dependencies and APIs of one bundle. Each is parsed and indexed for resolution. The
-/// largest real bundles have some hundreds.
-pub const BUNDLE_PROPERTIES: usize = 5_000;
-/// Maximum bytes of all properties of one bundle, of any type: rules of other bundles may parse them.
-/// Upstream's clients have the same limit for a whole bundle.
-pub const PROPERTIES_BYTES: usize = 4 << 20;
 /// Maximum bytes of one package: names of channels and deprecations. Upstream's clients have the same limit.
 pub const PACKAGE_BYTES: usize = 4 << 20;
 /// Maximum bytes of the names of all packages in a list.
@@ -86,11 +77,6 @@ mod tests {
             ("Memory for one catalog", bytes(limits.kept as u64)),
             ("Time to read a catalog", seconds(limits.time)),
             ("One message", bytes(MESSAGE_BYTES as u64)),
-            (
-                "Properties, dependencies and APIs of a bundle",
-                BUNDLE_PROPERTIES.to_string(),
-            ),
-            ("All properties of a bundle", bytes(PROPERTIES_BYTES as u64)),
             (
                 "One property that resolution reads",
                 bytes(DEPENDENCY_BYTES as u64),

@@ -101,11 +101,11 @@ async fn read(client: &Client, limits: &ReadLimits) -> Result<Fetched, SnapshotE
         bundles: 0,
         bytes: 0,
     };
-    let mut bundles = client.list_bundles_sized().await.map_err(SnapshotError::List)?;
+    let mut bundles = client.list_bundles().await.map_err(SnapshotError::List)?;
     while let Some(bundle) = bundles.next().await {
         let bundle = bundle.map_err(SnapshotError::Stream)?;
-        counted.bundle(bundle.bytes)?;
-        builder.add_bundle(bundle.message);
+        counted.bundle(bundle.encoded_len())?;
+        builder.add_bundle(bundle);
         counted.check_kept(&builder)?;
     }
     let names = builder.package_names();
@@ -114,7 +114,7 @@ async fn read(client: &Client, limits: &ReadLimits) -> Result<Fetched, SnapshotE
         .map(|name| {
             let client = client.clone();
             async move {
-                let package = client.get_package_sized(&name).await;
+                let package = client.get_package(&name).await;
                 (name, package)
             }
         })
@@ -122,8 +122,8 @@ async fn read(client: &Client, limits: &ReadLimits) -> Result<Fetched, SnapshotE
     while let Some((name, package)) = packages.next().await {
         match package {
             Ok(package) => {
-                counted.add(package.bytes)?;
-                builder.add_package(package.message);
+                counted.add(package.encoded_len())?;
+                builder.add_package(package);
             }
             Err(status) => builder.skip(format!("package {name:?}: {}", message(&status))),
         }

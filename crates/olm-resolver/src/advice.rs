@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! Explanation ──▶ candidates ──▶ trials, the gentlest first ──▶ Advice
-//!                 changes of     on a copy of the region,       at most five alternatives,
-//!                 who takes part which is all they can reach    or that none helps
+//!                 changes of     on a copy of the namespace     at most five alternatives,
+//!                 who takes part                                or that none helps
 //! ```
 //!
 //! A change that helps has to affect the contradiction, so only objects that take part in it are changed. Any
@@ -11,20 +11,16 @@
 
 mod candidates;
 mod change;
-mod region;
 #[cfg(test)]
 mod tests;
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 
 pub(crate) use self::change::anew_text;
+use self::change::destroys_mark;
 pub use self::change::{Change, ChangeKind, Harm};
-use self::change::{Running, destroys_mark};
-use self::region::Regions;
 use crate::explain::Explanation;
 use crate::installed::Readings;
-use crate::names::{COMPARED_NAMES, Names};
 use crate::problem::Problem;
 use crate::resolve::failing;
 use crate::work::Work;
@@ -32,17 +28,9 @@ use crate::work::Work;
 /// Maximum number of alternatives listed.
 pub const MAX_FIXES: usize = 5;
 
-/// Minimum number of resolutions tried for one explanation, however large its region, while the namespace has
-/// spare work.
-const MIN_TRIALS: usize = 24;
-
 /// Work on all explanations of a namespace together, in the units of [`Work`]. Each explanation has an equal
 /// share of it.
-pub const SHARED_WORK: usize = 3_000_000;
-
-/// Spare work for explanations whose share is too small for [`MIN_TRIALS`], first come, first served. So the
-/// sum of both limits a namespace, however many of its Subscriptions fail.
-pub const SPARE_WORK: usize = 3_000_000;
+pub const SHARED_WORK: usize = 6_000_000;
 
 /// Work to copy a Subscription or an installed operator, and to look it up.
 const COPY: usize = 5;
@@ -82,43 +70,28 @@ pub struct Advisor<'p> {
     failing: BTreeSet<String>,
     /// Subscriptions that users cannot change, as they do not exist yet.
     untouchable: BTreeSet<String>,
-    regions: Option<Regions>,
     /// Work for each explanation.
     share: usize,
-    /// Rest of [`SPARE_WORK`].
-    spare: Cell<usize>,
-    names: Names,
     /// Parsed annotations, shared by all trials.
     readings: Readings,
-    /// Minimum harm of approving the waiting plan.
-    approval: Harm,
 }
 
 impl<'p> Advisor<'p> {
     /// Returns an advisor. `failures` are all failures of the problem.
     pub fn new(problem: &'p Problem, failures: &[Explanation]) -> Self {
-        Self::within(problem, failures, SHARED_WORK, SPARE_WORK)
+        Self::within(problem, failures, SHARED_WORK)
     }
 
-    fn within(problem: &'p Problem, failures: &[Explanation], shared: usize, spare: usize) -> Self {
+    fn within(problem: &'p Problem, failures: &[Explanation], shared: usize) -> Self {
         let names = failures
             .iter()
             .flat_map(|f| f.subscriptions.iter().chain(&f.installed));
-        let (compared, readings) = (Names::new(COMPARED_NAMES), Readings::new(problem));
         Self {
             problem,
             failing: names.cloned().collect(),
             untouchable: BTreeSet::new(),
-            regions: if failures.is_empty() {
-                None
-            } else {
-                Regions::new(problem, &compared, &readings, &Work::within(shared))
-            },
             share: shared / failures.len().max(1),
-            spare: Cell::new(spare),
-            names: compared,
-            readings,
-            approval: Running::of(problem).harm_of_approval(),
+            readings: Readings::new(problem),
         }
     }
 
@@ -129,20 +102,10 @@ impl<'p> Advisor<'p> {
         self
     }
 
-    fn bounds(&self) -> candidates::Bounds<'_> {
-        candidates::Bounds {
-            untouchable: &self.untouchable,
-            compared: &self.names,
-            approval: self.approval,
-        }
-    }
-
     /// Returns the changes that would end one of the failures.
     pub fn advise(&self, explanation: &Explanation) -> Advice {
-        let members = match &self.regions {
-            Some(regions) => regions.size(explanation),
-            None => self.problem.subscriptions.len() + self.problem.installed.len(),
-        };
+        let members = self.problem.subscriptions.len() + self.problem.installed.len();
+        let copying = members * COPY + OVERHEAD;
         let mut trials = Trials {
             advisor: self,
             concerned: explanation
@@ -150,30 +113,13 @@ impl<'p> Advisor<'p> {
                 .iter()
                 .chain(&explanation.installed)
                 .collect(),
-            copying: members * COPY + OVERHEAD,
-            // Work for the region, and for one trial.
-            expected: 2 * (members * COPY + OVERHEAD) + explanation.work,
-            trials: 0,
+            copying,
+            expected: copying + explanation.work,
             tried: 0,
-            share: self.share,
+            left: self.share,
             untried: 0,
         };
-        if !trials.has_room() {
-            // Building the copy of a large region alone costs as much as a trial.
-            return Advice {
-                untried: candidates::of(self.problem, explanation, self.bounds()).len(),
-                is_stuck: explanation.is_unsatisfiable(),
-                ..Advice::default()
-            };
-        }
-        let region = match &self.regions {
-            Some(regions) => regions.limit(self.problem, explanation),
-            None => self.problem.clone(),
-        };
-        trials.pay(trials.copying);
-        trials.expected -= trials.copying;
-        let found = trials.singles(&region, explanation);
-        let mut advice = listed(found);
+        let mut advice = listed(trials.singles(explanation));
         advice.is_stuck = advice.fixes.is_empty() && explanation.is_unsatisfiable();
         (advice.tried, advice.untried) = (trials.tried, trials.untried);
         advice
@@ -195,16 +141,14 @@ struct Trials<'a, 'p> {
     advisor: &'a Advisor<'p>,
     /// Names that must no longer fail.
     concerned: BTreeSet<&'a String>,
-    /// Work to copy the region.
+    /// Work to copy the namespace.
     copying: usize,
     /// Approximate work of one trial.
     expected: usize,
-    /// Number of trials.
-    trials: usize,
     /// Number of changes that were tried.
     tried: usize,
-    /// Rest of the explanation's own share.
-    share: usize,
+    /// Rest of the explanation's share of the work.
+    left: usize,
     /// Number of changes that were not tried.
     untried: usize,
 }
@@ -212,36 +156,32 @@ struct Trials<'a, 'p> {
 impl Trials<'_, '_> {
     /// Returns single changes that help, the gentlest first. Once there are enough, more harmful ones are not
     /// tried.
-    fn singles(&mut self, region: &Problem, explanation: &Explanation) -> Vec<(Change, Harm)> {
+    fn singles(&mut self, explanation: &Explanation) -> Vec<(Change, Harm)> {
+        let advisor = self.advisor;
         let mut found: Vec<(Change, Harm)> = Vec::new();
-        for (change, harm) in candidates::of(region, explanation, self.advisor.bounds()) {
+        for (change, harm) in candidates::of(advisor.problem, explanation, &advisor.untouchable) {
             let is_enough = found.len() >= MAX_FIXES && found.last().is_some_and(|(_, last)| *last < harm);
             if is_enough {
                 break;
             }
-            if self.helps(|| change.applied(region)) {
+            if self.helps(&change) {
                 found.push((change, harm));
             }
         }
         found
     }
 
-    /// Tries a change. The work is taken from the explanation's share, then from the namespace's spare work.
-    fn helps(&mut self, changed: impl FnOnce() -> Problem) -> bool {
-        if !self.has_room() {
+    /// Tries a change, within the rest of the work.
+    fn helps(&mut self, change: &Change) -> bool {
+        if self.left < self.expected {
             self.untried += 1;
             return false;
         }
-        let spare = if self.has_spare_trials() {
-            self.advisor.spare.get()
-        } else {
-            0
-        };
-        let work = Work::within(self.share + spare);
+        let work = Work::within(self.left);
         work.add(self.copying);
-        let answer = failing(&changed(), &self.advisor.readings, &work);
-        self.trials += 1;
-        self.pay(work.done());
+        let changed = change.applied(self.advisor.problem);
+        let answer = failing(&changed, &self.advisor.readings, &work);
+        self.left = self.left.saturating_sub(work.done());
         if answer.is_err() && work.is_spent() {
             self.untried += 1;
             return false;
@@ -252,21 +192,6 @@ impl Trials<'_, '_> {
                 .iter()
                 .all(|name| !self.concerned.contains(name) && self.advisor.failing.contains(name))
         })
-    }
-
-    fn has_spare_trials(&self) -> bool {
-        self.trials < MIN_TRIALS
-    }
-
-    fn has_room(&self) -> bool {
-        self.share >= self.expected || (self.has_spare_trials() && self.advisor.spare.get() >= self.expected)
-    }
-
-    fn pay(&mut self, work: usize) {
-        let own = work.min(self.share);
-        self.share -= own;
-        let spare = &self.advisor.spare;
-        spare.set(spare.get().saturating_sub(work - own));
     }
 }
 

@@ -33,12 +33,12 @@ pub struct Entry {
 /// Parsed content of a list of properties. Most versions of a package differ only in their version, so the
 /// rest is shared.
 #[derive(Debug)]
-pub(crate) struct Facts {
-    pub(crate) packages: Box<[PackageFact]>,
-    pub(crate) apis: Arc<BTreeSet<Gvk>>,
-    pub(crate) labels: Arc<BTreeSet<String>>,
+struct Facts {
+    packages: Box<[PackageFact]>,
+    apis: Arc<BTreeSet<Gvk>>,
+    labels: Arc<BTreeSet<String>>,
     deprecated: bool,
-    pub(crate) requirements: Result<Arc<[Arc<Predicate>]>, MalformedProperty>,
+    requirements: Result<Arc<[Arc<Predicate>]>, MalformedProperty>,
 }
 
 /// Properties, kept so that their address is not reused, and their parsed content.
@@ -174,11 +174,6 @@ impl Entry {
     /// an error, see [`Entry::requirements`].
     pub fn new(bundle: BundleEntry) -> Self {
         Reader::default().entry(bundle)
-    }
-
-    /// Returns its parsed properties, which other entries may share.
-    pub(crate) fn facts(&self) -> &Arc<Facts> {
-        &self.facts
     }
 
     /// Returns its `olm.package` properties.

@@ -152,7 +152,7 @@ pub(crate) fn entries(
 }
 
 /// Returns the successor of each ClusterServiceVersion, by its name. The last one by name wins.
-pub(crate) fn successors(problem: &Problem) -> BTreeMap<&str, &InstalledCsv> {
+fn successors(problem: &Problem) -> BTreeMap<&str, &InstalledCsv> {
     let mut replacing: Vec<&InstalledCsv> = problem
         .installed
         .iter()

@@ -22,7 +22,6 @@ mod enumeration;
 pub mod explain;
 pub mod hold;
 pub mod installed;
-mod names;
 pub mod objects;
 mod one_line;
 pub mod plan;

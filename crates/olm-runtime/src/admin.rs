@@ -3,8 +3,7 @@
 //!
 //! `/healthz` answers 200 as long as the process schedules work. Upstream's `/healthz` answers 200 even when nothing ever started.
 //! `/readyz` answers 503 and names the stores that wait for their initial list. A standby that waits to be elected is ready and names the
-//! leader. A new leader is not ready until it has listed all stores again. `/metrics` serves the metrics of the process, at most a second
-//! old; see [`crate::metrics`].
+//! leader. `/metrics` serves the metrics of the process; see [`crate::metrics`].
 
 pub mod secure;
 
@@ -12,7 +11,6 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -27,10 +25,9 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tower::BoxError;
 
-use crate::connections::OpenConnections;
 use crate::leader::Leadership;
 use crate::listener;
-use crate::metrics::{Metrics, Page};
+use crate::metrics::Metrics;
 use crate::store::StoreSetHandle;
 use crate::tls::TlsFiles;
 
@@ -38,9 +35,6 @@ use crate::tls::TlsFiles;
 const HEAD_BYTES: usize = 24 << 10;
 /// Deadline of a connection over plain HTTP: its request and the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum number of open connections. Beyond it, the oldest connection of the client with the most connections is closed. A probe takes
-/// milliseconds, so long-lived connections are no probes.
-const CONNECTIONS: usize = 64;
 /// Pause after `accept` failed, for example because no file descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Media type of all answers except metrics.
@@ -69,7 +63,6 @@ pub struct SecureEndpoint {
 pub struct Admin {
     stores: StoreSetHandle,
     leadership: Leadership,
-    page: Arc<Page>,
     /// True if only [`secure`] serves metrics.
     is_secured: bool,
 }
@@ -80,7 +73,6 @@ impl Admin {
         Self {
             stores,
             leadership,
-            page: Arc::default(),
             is_secured,
         }
     }
@@ -120,9 +112,8 @@ impl Admin {
     }
 
     fn content(&self, method: &Method, path: &str) -> Answer {
-        let (missing, unlisted) = (self.stores.missing(), self.stores.unlisted());
-        let readiness = readiness(&missing, &unlisted, self.leadership.readiness());
-        content(method, path, readiness, self.stores.metrics(), &self.page)
+        let readiness = readiness(&self.stores.missing(), self.leadership.readiness());
+        content(method, path, readiness, self.stores.metrics())
     }
 }
 
@@ -133,10 +124,9 @@ where
     F: Future<Output = io::Result<(S, SocketAddr)>>,
     A: Future<Output = Result<(), BoxError>> + Send + 'static,
 {
-    let mut open = OpenConnections::new(CONNECTIONS);
     loop {
-        let (stream, peer) = match accept().await {
-            Ok(accepted) => accepted,
+        let stream = match accept().await {
+            Ok((stream, _)) => stream,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection for health or metrics");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -144,11 +134,10 @@ where
             }
         };
         let answered = tokio::time::timeout(patience, answer(stream));
-        let task = tokio::spawn(async move {
+        tokio::spawn(async move {
             let answered = answered.await;
             tracing::trace!(?answered, "request for health or metrics");
         });
-        open.add(0, peer.ip(), task.abort_handle());
     }
 }
 
@@ -177,21 +166,11 @@ const PROFILES: &str = "/debug/pprof";
 /// Body of the answer to requests for profiles.
 pub const NO_PROFILES: &str = "this program is not written in Go and has no profiles; /metrics has process_resident_memory_bytes, process_cpu_seconds_total, process_threads and olm_store_objects; traces show where time is spent (OTEL_EXPORTER_OTLP_ENDPOINT)\n";
 
-/// Body of the `/readyz` answer if the process is ready, else the reason why it is not. Reasons are `missing` stores, stores that are
-/// `unlisted` since the process leads, or the election.
-fn readiness(
-    missing: &[&str],
-    unlisted: &[&str],
-    election: Result<Option<String>, String>,
-) -> Result<String, String> {
+/// Body of the `/readyz` answer if the process is ready, else the reason why it is not. Reasons are `missing` stores or the
+/// election.
+fn readiness(missing: &[&str], election: Result<Option<String>, String>) -> Result<String, String> {
     if !missing.is_empty() {
         return Err(format!("waiting for the first list of: {}\n", missing.join(", ")));
-    }
-    if !unlisted.is_empty() {
-        return Err(format!(
-            "leader, waiting for a new list of: {}\n",
-            unlisted.join(", ")
-        ));
     }
     match election {
         Ok(None) => Ok("ok\n".to_owned()),
@@ -216,13 +195,7 @@ fn answer(code: StatusCode, media_type: &'static str, body: Bytes) -> Answer {
 }
 
 /// Returns the answer to a request. The server leaves out the body if the method is HEAD.
-fn content(
-    method: &Method,
-    path: &str,
-    readiness: Result<String, String>,
-    metrics: &Metrics,
-    page: &Page,
-) -> Answer {
+fn content(method: &Method, path: &str, readiness: Result<String, String>, metrics: &Metrics) -> Answer {
     if !matches!(*method, Method::GET | Method::HEAD) {
         return text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
     }
@@ -232,8 +205,8 @@ fn content(
             Ok(body) => text(StatusCode::OK, body),
             Err(body) => text(StatusCode::SERVICE_UNAVAILABLE, body),
         },
-        METRICS => match page.text(metrics) {
-            Ok(body) => answer(StatusCode::OK, Metrics::MEDIA_TYPE, body),
+        METRICS => match metrics.text() {
+            Ok(body) => answer(StatusCode::OK, Metrics::MEDIA_TYPE, body.into()),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
         },
         path if path == PROFILES || path.starts_with("/debug/pprof/") => {

@@ -14,7 +14,7 @@ use olm_api::labels;
 use serde_json::{Value, json};
 
 use crate::{
-    client::{REQUEST_DEADLINE, gated, with_warnings},
+    client::{REQUEST_DEADLINE, with_warnings},
     gate::WriteGate,
     key::is_path_segment,
     metrics::Metrics,
@@ -48,8 +48,7 @@ enum Server {
 ///   been applied. After that, and after a 5xx, the object is read once, so that the next reconcile sees the result. If that read is not
 ///   answered either, no other action of the plan is attempted, because each would wait as long.
 /// - Returned objects go into the stores before the outcome is reported.
-/// - While the [`WriteGate`] is shut, nothing is sent: each attempted action is a [`FailureClass::Retry`]. If the gate is open for a
-///   term, a write without an answer is abandoned at the end of the term.
+/// - While the [`WriteGate`] is shut, nothing is sent: each attempted action is a [`FailureClass::Retry`].
 #[derive(Clone)]
 pub struct Executor {
     client: Client,
@@ -64,14 +63,9 @@ impl Debug for Executor {
 }
 
 impl Executor {
-    /// Creates an executor that writes with `client` while `gate` is open, and feeds `stores` and their metrics. Must be called inside a
-    /// runtime.
+    /// Creates an executor that writes with `client` while `gate` is open, and feeds `stores` and their metrics.
     pub fn new(client: Client, stores: StoreSetHandle, gate: WriteGate) -> Self {
-        Self {
-            client: gated(client, &gate),
-            stores,
-            gate,
-        }
+        Self { client, stores, gate }
     }
 
     /// Returns the metrics in which writes are counted.
@@ -109,7 +103,7 @@ impl Executor {
 
     /// Executes one action and reports whether the API server answered.
     async fn attempt(&self, action: &Action) -> (Outcome, Server) {
-        if !self.gate.admits() {
+        if !self.gate.is_open() {
             self.metrics().held_back(action.verb());
             // Nothing was sent, so there is nothing to read back.
             let message = "writes are suspended".to_owned();
@@ -422,14 +416,18 @@ fn replace_request(
 /// Adds the headers with which the API server authorizes the request as the tenant's ServiceAccount. The account's groups are implied.
 /// Naming them would need the right to impersonate any group.
 fn impersonate(request: &mut http::Request<Vec<u8>>, identity: &Identity) -> Result<(), String> {
-    let Identity::ServiceAccount { namespace, name } = identity else {
-        return Ok(());
+    let (namespace, name, is_marked) = match identity {
+        Identity::Operator => return Ok(()),
+        Identity::ServiceAccount { namespace, name } => (namespace, name, true),
+        Identity::Unmarked { namespace, name } => (namespace, name, false),
     };
     let user = HeaderValue::from_str(&format!("system:serviceaccount:{namespace}:{name}"));
     let user = user.map_err(|error| error.to_string())?;
     request.headers_mut().insert(IMPERSONATE_USER, user);
-    let marks = HeaderValue::from_static(labels::IMPERSONATE_EXTRA_VALUE);
-    request.headers_mut().insert(IMPERSONATE_MARKS, marks);
+    if is_marked {
+        let marks = HeaderValue::from_static(labels::IMPERSONATE_EXTRA_VALUE);
+        request.headers_mut().insert(IMPERSONATE_MARKS, marks);
+    }
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use go_compat::{boolean, duration};
 use crate::admin::{Endpoints, SecureEndpoint};
 use crate::key::{NamespacedName, is_path_segment};
 use crate::leader::{Candidacy, LeaseTimes};
-use crate::tls::TlsFiles;
+use crate::tls::{TlsFiles, TlsProfile};
 
 /// Flags of every program that runs in a cluster.
 #[derive(Debug, Clone, Default, Args)]
@@ -118,6 +118,7 @@ impl Serving {
                 certificate: PathBuf::from(&self.tls_cert),
                 key: PathBuf::from(&self.tls_key),
                 client_ca: (!self.client_ca.is_empty()).then(|| PathBuf::from(&self.client_ca)),
+                profile: TlsProfile::default(),
             },
         };
         Endpoints {
@@ -194,12 +195,6 @@ impl LeaderElection {
         // `usage_error` has already ended the process if the times do not fit together.
         let times = self.times().ok().filter(|_| self.leader_elect)?;
         Some(Candidacy::new(lease, times))
-    }
-
-    /// Maximum time that data sent to the API server may stay unacknowledged; `None` without leader election.
-    pub fn unacknowledged(&self) -> Option<Duration> {
-        let times = self.times().ok().filter(|_| self.leader_elect)?;
-        Some(times.unacknowledged())
     }
 
     fn times(&self) -> Result<LeaseTimes, String> {
@@ -323,6 +318,7 @@ mod tests {
             certificate: "/c".into(),
             key: "/k".into(),
             client_ca: Some("/a".into()),
+            profile: TlsProfile::default(),
         };
         assert_eq!(secure.files, files);
         let other = serving(&["--tls-cert=/c", "--tls-key=/k", "--metrics-addr=127.0.0.1:1"]);

@@ -1,7 +1,6 @@
 //! The connection to the API server.
 
 mod answers;
-mod gated;
 mod transport;
 mod warnings;
 
@@ -12,7 +11,6 @@ use kube::{Client, Config};
 use thiserror::Error;
 
 pub(crate) use self::answers::limit_answers;
-pub(crate) use self::gated::gated;
 pub use self::warnings::collect_warnings;
 pub(crate) use self::warnings::with_warnings;
 use crate::metrics::Metrics;
@@ -49,17 +47,12 @@ pub enum ClientError {
 ///
 /// kube's default retry of refused requests is off: a create that is repeated blindly could run twice, and the driver retries whole
 /// reconciles anyway. Answers have a maximum size, except for watches, and requests are counted in `metrics`. Warnings about writes are collected
-/// for the executor. Requests without an answer time out ([`REQUEST_DEADLINE`]). A connection is closed if sent data stays unacknowledged
-/// for `unacknowledged`, or if its other end is gone. These two do not apply if the kubeconfig names a proxy or a login program; inside a
-/// cluster neither occurs.
+/// for the executor. Requests without an answer time out ([`REQUEST_DEADLINE`]). A connection is closed if its other end is gone. This does
+/// not apply if the kubeconfig names a proxy or a login program; inside a cluster neither occurs.
 ///
 /// # Errors
 /// If no usable configuration is found; the text names what was tried.
-pub async fn connect(
-    path: Option<&str>,
-    unacknowledged: Option<Duration>,
-    metrics: &Metrics,
-) -> Result<Client, ClientError> {
+pub async fn connect(path: Option<&str>, metrics: &Metrics) -> Result<Client, ClientError> {
     let mut config = match path.filter(|path| !path.is_empty()) {
         Some(path) => {
             let wrap = |source| ClientError::Kubeconfig {
@@ -74,7 +67,7 @@ pub async fn connect(
         None => Config::infer().await.map_err(ClientError::Config)?,
     };
     config.default_retry = false;
-    let builder = transport::build(config, unacknowledged).map_err(ClientError::Client)?;
+    let builder = transport::build(config).map_err(ClientError::Client)?;
     Ok(builder
         .with_layer(&limit_answers(metrics))
         .with_layer(&collect_warnings())

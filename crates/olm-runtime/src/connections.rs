@@ -59,7 +59,6 @@ pub struct OpenConnections {
 
 #[derive(Debug)]
 struct Open {
-    id: u64,
     peer: IpAddr,
     task: AbortHandle,
 }
@@ -74,19 +73,13 @@ impl OpenConnections {
     }
 
     /// Adds a connection of `peer` that `task` answers, and closes another one if there are too many. Finished connections do not count.
-    pub fn add(&mut self, id: u64, peer: IpAddr, task: AbortHandle) {
+    pub fn add(&mut self, peer: IpAddr, task: AbortHandle) {
         self.open.retain(|open| !open.task.is_finished());
         let peer = peer.to_canonical();
-        self.open.push_back(Open { id, peer, task });
+        self.open.push_back(Open { peer, task });
         while self.open.len() > self.most {
             self.close_one();
         }
-    }
-
-    /// Removes the connection with this id without closing it.
-    pub fn take(&mut self, id: u64) -> Option<(IpAddr, AbortHandle)> {
-        let at = self.open.iter().position(|open| open.id == id)?;
-        self.open.remove(at).map(|open| (open.peer, open.task))
     }
 
     fn close_one(&mut self) {
@@ -117,9 +110,9 @@ mod tests {
     async fn open(of: &[u8], most: usize) -> Vec<usize> {
         let mut connections = OpenConnections::new(most);
         let mut tasks = Vec::new();
-        for (at, last) in of.iter().enumerate() {
+        for last in of {
             let task = tokio::spawn(std::future::pending::<()>());
-            connections.add(at as u64, peer(*last), task.abort_handle());
+            connections.add(peer(*last), task.abort_handle());
             tasks.push(task);
         }
         tokio::task::yield_now().await;
@@ -145,28 +138,26 @@ mod tests {
         let mapped: IpAddr = "::ffff:10.0.0.1".parse().unwrap();
         let mut connections = OpenConnections::new(2);
         let mut tasks = Vec::new();
-        for (id, from) in [(0, peer(2)), (1, peer(1)), (2, mapped)] {
+        for from in [peer(2), peer(1), mapped] {
             let task = tokio::spawn(std::future::pending::<()>());
-            connections.add(id, from, task.abort_handle());
+            connections.add(from, task.abort_handle());
             tasks.push(task);
         }
         tokio::task::yield_now().await;
         let over: Vec<bool> = tasks.iter().map(|task| task.is_finished()).collect();
         assert_eq!(over, [false, true, false]);
-        assert_eq!(connections.take(2).map(|(peer, _)| peer), Some(peer(1)));
-        assert!(connections.take(2).is_none());
     }
 
     #[tokio::test]
     async fn what_is_over_takes_no_place() {
         let mut connections = OpenConnections::new(2);
         let goes_on = [0, 1].map(|_| tokio::spawn(std::future::pending::<()>()));
-        connections.add(0, peer(1), goes_on[0].abort_handle());
+        connections.add(peer(1), goes_on[0].abort_handle());
         let mut over = tokio::spawn(async {});
-        connections.add(1, peer(2), over.abort_handle());
+        connections.add(peer(2), over.abort_handle());
         (&mut over).await.unwrap();
         // If the finished one counted, there would be three, and this address would have the most.
-        connections.add(2, peer(1), goes_on[1].abort_handle());
+        connections.add(peer(1), goes_on[1].abort_handle());
         tokio::task::yield_now().await;
         assert!(goes_on.iter().all(|task| !task.is_finished()));
     }

@@ -398,7 +398,8 @@ impl<R: Reconciler> Worker<R> {
             writes = plan.actions.len() + update.patches.len(),
             failed = failed.map(|why| why.word).unwrap_or_default(),
             elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            "reconcile finished"
+            // Upstream's text.
+            "reconcile ending"
         );
         let requeue = plan.requeue.sooner(update.requeue);
         match failed {

@@ -3,13 +3,13 @@
 //! # Expected flow
 //! A process becomes a candidate once its stores are ready ([`Elector::acquire`]). It reads the Lease every retry period. It takes the
 //! Lease if there is no holder, or if the Lease has not changed for its duration. Each renewal ([`Elector::renew`]) then opens the
-//! [`WriteGate`] for a [`WriteWindow`](crate::gate::WriteWindow). At shutdown, once its writes are settled, the process removes its name
-//! from the Lease ([`Elector::release`]), so that the next holder need not wait.
+//! [`WriteGate`] until the renew deadline. At shutdown the process removes its name from the Lease ([`Elector::release`]), so that the next
+//! holder need not wait.
 //!
 //! # Guarantees
-//! Once another process holds the Lease, no write of this process is sent or executed ([`LeaseTimes`]). Decision record 0036 lists the
-//! assumptions. The Lease is written only as it was read (resourceVersion). Times written by others are ignored: only the time at which
-//! this process saw the Lease change counts.
+//! Once another process holds the Lease, this process sends no write ([`LeaseTimes`]). One that it sent before may still be executed; its
+//! uid and resourceVersion protect what the next holder wrote. The Lease is written only as it was read (resourceVersion). Times written by
+//! others are ignored: only the time at which this process saw the Lease change counts.
 //!
 //! # Errors
 //! A leader that cannot renew the Lease in time sends no writes until it can. [`Elector::renew`] continues as long as no other process
@@ -19,8 +19,6 @@
 mod candidate;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod world;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,12 +42,8 @@ use crate::metrics::Metrics;
 use crate::plan::EventDraft;
 use crate::reason;
 
-/// Time for writes in progress to settle before the Lease is released; after that the Lease is left to expire.
-const SETTLING: Duration = Duration::from_secs(2);
-/// Timeout of the first read of the Lease, before the stores start to list; nothing else runs meanwhile.
-const FIRST_LOOK: Duration = Duration::from_secs(5);
-/// Number of attempts to release the Lease.
-const RELEASES: usize = 3;
+/// Timeout for releasing the Lease; after that it is left to expire.
+const RELEASING: Duration = Duration::from_secs(2);
 
 /// Lease, identity and times of a candidate.
 #[derive(Debug, Clone)]
@@ -65,8 +59,10 @@ pub struct Candidacy {
 impl Candidacy {
     /// Creates a candidacy of this process for this Lease.
     pub fn new(lease: NamespacedName, times: LeaseTimes) -> Self {
-        let pod = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME"));
-        // A container restarted in its pod is a new process: writes of the old one may still be in progress.
+        // Tools that rewrite variables of a Deployment may leave one empty.
+        let named = |variable: &str| std::env::var(variable).ok().filter(|name| !name.is_empty());
+        let pod = named("POD_NAME").or_else(|| named("HOSTNAME"));
+        // A container restarted in its pod is a new process.
         let random = || RandomState::new().hash_one(std::process::id());
         let unique = Uuid::from_u64_pair(random(), random());
         Self {
@@ -208,28 +204,16 @@ impl Elector {
         &self.gate
     }
 
-    /// Reads the Lease once, within 5 s. If this runs before the stores start to list, [`Elector::acquire`] can tell whether another
-    /// process wrote since. A missing answer is no error; the Lease then counts as held.
-    pub async fn look(&mut self) {
-        let sent = Instant::now();
-        if tokio::time::timeout(FIRST_LOOK, self.read()).await.is_err() {
-            self.failed("read", "no answer", sent, Instant::now());
-        }
-        self.candidate.remember_if_free();
-    }
-
-    /// Waits until this process leads; the gate is open then. Returns true if another process may have written since [`Elector::look`],
-    /// or ever if that was not called. In that case the stores may lack its last writes, even if their watches work.
+    /// Waits until this process leads; the gate is open then.
     ///
     /// # Errors
     /// If another process took the Lease before this one learned that it held it.
-    pub async fn acquire(&mut self) -> Result<bool, Loss> {
+    pub async fn acquire(&mut self) -> Result<(), Loss> {
         while !self.leadership.leads() {
             self.step().await?;
         }
-        let follows = !self.candidate.took_what_was_free();
-        tracing::info!(lease = %self.lease, identity = self.candidate.identity(), follows, "became leader");
-        Ok(follows)
+        tracing::info!(lease = %self.lease, identity = self.candidate.identity(), "became leader");
+        Ok(())
     }
 
     /// Publishes an Event that this process leads, as client-go's leaders do.
@@ -253,58 +237,22 @@ impl Elector {
         }
     }
 
-    /// Shuts the gate, waits until sent writes are settled, and removes this process from the Lease. If that fails, the Lease is left to
-    /// expire.
-    pub async fn release(&mut self) {
-        self.gate.shut();
-        self.note(|progress| progress.leads = false);
-        if !self.candidate.has_claimed() {
-            return;
-        }
-        let patience = Instant::now() + SETTLING;
-        while !self.gate.is_settled() {
-            if Instant::now() >= patience {
-                tracing::warn!(lease = %self.lease, "writes still in flight, leaving the lease to expire");
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        let releasing = async {
-            for _ in 0..RELEASES {
-                if self.give_back().await {
-                    return true;
-                }
-            }
-            false
-        };
-        if !matches!(tokio::time::timeout(SETTLING, releasing).await, Ok(true)) {
-            tracing::warn!(lease = %self.lease, "cannot release the lease, leaving it to expire");
-        }
-    }
-
-    /// True if nothing is left to release.
+    /// Shuts the gate and removes this process from the Lease. If that fails, the Lease is left to expire.
     #[expect(
         clippy::disallowed_methods,
         reason = "the Lease is what lets the executor write"
     )]
-    async fn give_back(&mut self) -> bool {
-        if let Some(lease) = self.candidate.released(clock::now()) {
-            let answer = self
-                .api
-                .replace(&self.lease.name, &PostParams::default(), &lease)
-                .await;
-            if answer.is_ok() {
-                tracing::info!(lease = %self.lease, "lease released");
-                return true;
-            }
-        }
-        // Another client changed it, or a renewal of this process whose answer never arrived.
-        match self.api.get_opt(&self.lease.name).await {
-            Ok(lease) => {
-                self.candidate.saw(lease, Instant::now());
-                self.candidate.holder() != self.candidate.identity()
-            }
-            Err(_) => false,
+    pub async fn release(&mut self) {
+        self.gate.shut();
+        self.note(|progress| progress.leads = false);
+        let Some(lease) = self.candidate.released(clock::now()) else {
+            return;
+        };
+        let params = PostParams::default();
+        let releasing = self.api.replace(&self.lease.name, &params, &lease);
+        match tokio::time::timeout(RELEASING, releasing).await {
+            Ok(Ok(_)) => tracing::info!(lease = %self.lease, "lease released"),
+            _ => tracing::warn!(lease = %self.lease, "cannot release the lease, leaving it to expire"),
         }
     }
 
@@ -345,7 +293,6 @@ impl Elector {
     )]
     async fn write(&mut self, lease: &Lease) {
         let (sent, params) = (Instant::now(), PostParams::default());
-        self.candidate.claims();
         let is_new = lease.metadata.resource_version.is_none();
         let answer = async {
             if is_new {
@@ -358,8 +305,8 @@ impl Elector {
         let now = Instant::now();
         match answer {
             Ok(Ok(lease)) => {
-                if let Some(window) = self.candidate.wrote(lease, sent, now) {
-                    self.gate.open_for(window);
+                if let Some(end) = self.candidate.wrote(lease, sent, now) {
+                    self.gate.open_until(end);
                     self.note(|progress| (progress.leads, progress.error) = (true, None));
                 }
             }

@@ -4,7 +4,6 @@
 //! metrics start with `olm_`. `docs/reference/metrics.md` lists them all.
 
 mod handles;
-mod page;
 mod read;
 mod summary;
 #[cfg(test)]
@@ -21,7 +20,6 @@ use prometheus::{
 };
 
 pub use self::handles::{Counter, Counters, Durations};
-pub use self::page::Page;
 use self::read::{Figure, ReadFigures, Samples};
 pub use self::summary::Summary;
 

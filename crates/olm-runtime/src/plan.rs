@@ -9,6 +9,7 @@ mod secret;
 use std::{fmt, time::Duration};
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, core::ApiResource};
 use serde_json::Value;
 
@@ -97,6 +98,14 @@ pub enum Identity {
         /// Name of the account.
         name: String,
     },
+    /// A ServiceAccount that a user named, by impersonation (ClusterExtension `spec.serviceAccount`). The write has no mark of OLM, so it
+    /// must not set guarded labels.
+    Unmarked {
+        /// Namespace of the account.
+        namespace: String,
+        /// Name of the account.
+        name: String,
+    },
 }
 
 /// Behaviour of [`Action::Create`] if the object already exists.
@@ -127,6 +136,16 @@ pub struct Guard {
     pub uid: Option<String>,
     /// The object must still have this resourceVersion.
     pub resource_version: Option<String>,
+}
+
+impl Guard {
+    /// Returns the preconditions that the object is still the same and unchanged, for example because a list is replaced as a whole.
+    pub fn of(metadata: &ObjectMeta) -> Self {
+        Self {
+            uid: metadata.uid.clone(),
+            resource_version: metadata.resource_version.clone(),
+        }
+    }
 }
 
 /// One write.
@@ -368,7 +387,9 @@ impl fmt::Display for Action {
             | Self::Create { .. }
             | Self::Delete { .. } => {}
         }
-        if let Identity::ServiceAccount { namespace, name } = self.identity() {
+        if let Identity::ServiceAccount { namespace, name } | Identity::Unmarked { namespace, name } =
+            self.identity()
+        {
             write!(f, " as {namespace}/{name}")?;
         }
         Ok(())

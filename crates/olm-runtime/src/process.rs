@@ -31,14 +31,6 @@ use crate::{args, isolation, telemetry};
 const COMMIT: Option<&str> = option_env!("OLM_GIT_COMMIT");
 /// Shutdown grace period for reconciles in progress.
 const LAST_ROUNDS: Duration = Duration::from_secs(20);
-/// Maximum number of keys added to the queues of a standby. A standby holds each key once until it leads. But keys of deleted objects, or
-/// of labels that have changed, add up. Beyond this limit the standby restarts, which affects no one.
-const MOST_ADDED: usize = 100_000;
-/// Time without progress after which a new leader gives up its lists. No process writes until the lists are complete. A list that
-/// progresses is never given up, because the next leader would have to start it again.
-const LISTING: Duration = Duration::from_secs(120);
-/// Interval at which a standby counts its keys.
-const COUNTING: Duration = Duration::from_secs(60);
 
 /// Settings of the process from the command line.
 #[derive(Debug, Clone, Default)]
@@ -133,17 +125,6 @@ pub enum RunError {
         /// Reason of the loss.
         loss: Loss,
     },
-    /// The new leader cannot list its stores.
-    #[error(
-        "cannot start as leader by lease {lease}: no new list of {stores} and no progress within {} s; releasing the lease and exiting so that another process can try; the log has the API server's errors",
-        LISTING.as_secs()
-    )]
-    NotListed {
-        /// Name of the Lease.
-        lease: NamespacedName,
-        /// Stores that cannot be listed, as plurals and groups.
-        stores: String,
-    },
     /// A task ended that has to live as long as the process.
     #[error("{what} ended by itself")]
     TaskEnded {
@@ -159,7 +140,7 @@ pub enum RunError {
 /// `endpoints` all the time.
 ///
 /// # Errors
-/// If health or metrics cannot be served, if a permanent task ends, if leadership is lost, or if a new leader cannot list.
+/// If health or metrics cannot be served, if a permanent task ends, or if leadership is lost.
 pub async fn run(
     client: Client,
     set: StoreSet,
@@ -170,16 +151,7 @@ pub async fn run(
 ) -> Result<(), RunError> {
     let mut watches = JoinSet::new();
     metrics.of_the_process();
-    let mut elector = candidacy.map(|it| Elector::new(client.clone(), it));
-    let mut stop = std::pin::pin!(stop_signal());
-    if let Some(elector) = &mut elector {
-        // The Lease is read before the stores list: if it is free now and unchanged later, no process wrote in between. The timeout is
-        // short, because probes get no answer meanwhile.
-        tokio::select! {
-            () = elector.look() => {}
-            () = &mut stop => return Ok(()),
-        }
-    }
+    let elector = candidacy.map(|it| Elector::new(client.clone(), it));
     let leadership = elector.as_ref().map(|elector| elector.leadership().clone());
     let leadership = leadership.unwrap_or_default();
     leadership.count_in(&metrics);
@@ -191,7 +163,7 @@ pub async fn run(
     // Boxed, because it is large and lives as long as the process.
     let secured = Box::pin(serve_secured(secure, admin.clone(), guard));
     tokio::select! {
-        ended = controllers(client, watches, stores, elector, start, stop) => ended,
+        ended = controllers(client, watches, stores, elector, start, stop_signal()) => ended,
         ended = admin.serve(health) => ended.map_err(|source| RunError::Health { address: health, source }),
         Err(error) = secured => Err(error),
     }
@@ -239,13 +211,12 @@ async fn usable(
 
 /// Runs the controllers: the part of [`run`] without signals and network.
 ///
-/// It waits until the stores that `watches` feed are ready and, with an `elector`, until this process leads. If another process led
-/// meanwhile, all stores list again, because they may lack its last writes. Then it starts the controllers with `start`. At `stop` it
-/// finishes the reconciles in progress and releases the Lease. If the future is dropped, everything stays as it is, as in a killed
-/// process.
+/// It waits until the stores that `watches` feed are ready and, with an `elector`, until this process leads. Then it starts the controllers
+/// with `start`. At `stop` it finishes the reconciles in progress and releases the Lease. If the future is dropped, everything stays as it
+/// is, as in a killed process.
 ///
 /// # Errors
-/// If a watch, a worker or the event sender ends, if leadership is lost, or if a new leader cannot list.
+/// If a watch, a worker or the event sender ends, or if leadership is lost.
 pub async fn controllers(
     client: Client,
     mut watches: JoinSet<()>,
@@ -275,34 +246,10 @@ pub async fn controllers(
                 elector.release().await;
                 return Ok(());
             }
-            () = much_added(&stores) => {
-                tracing::info!("standby queue exceeded 100000 keys; restarting");
-                elector.release().await;
-                return Ok(());
-            }
             Some(_) = watches.join_next() => return ended("a watch"),
         };
-        let follows = acquired.map_err(|loss| lost(elector, loss))?;
+        acquired.map_err(|loss| lost(elector, loss))?;
         elector.announce(&recorder);
-        if follows {
-            tokio::select! {
-                is_listed = stores.list_again(LISTING) => {
-                    if !is_listed {
-                        let stores = stores.unlisted().join(", ");
-                        elector.release().await;
-                        let lease = elector.lease().clone();
-                        return Err(RunError::NotListed { lease, stores });
-                    }
-                    tracing::info!("all stores listed again after the change of leader");
-                }
-                loss = elector.renew() => return Err(lost(elector, loss)),
-                () = &mut stop => {
-                    elector.release().await;
-                    return Ok(());
-                }
-                Some(_) = watches.join_next() => return ended("a watch"),
-            }
-        }
     }
     let runner = Runner::new(Executor::new(client, stores, gate), recorder, shutdown);
     let mut workers = start(&runner);
@@ -348,14 +295,6 @@ fn lost(elector: &Elector, loss: Loss) -> RunError {
     RunError::LeadershipLost {
         lease: elector.lease().clone(),
         loss,
-    }
-}
-
-/// Returns when [`MOST_ADDED`] more keys wait than now.
-async fn much_added(stores: &StoreSetHandle) {
-    let first = stores.waiting();
-    while stores.waiting().saturating_sub(first) < MOST_ADDED {
-        tokio::time::sleep(COUNTING).await;
     }
 }
 

@@ -183,12 +183,6 @@ impl<T: Clone + Ord + Hash> Queue<T> {
         state.queued.len() + again.count()
     }
 
-    /// Number of keys held until a worker takes them, with delayed ones.
-    pub fn held(&self) -> usize {
-        let delayed = self.lock().delayed.len();
-        self.len() + delayed
-    }
-
     /// True if no key is waiting now.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

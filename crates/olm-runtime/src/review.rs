@@ -226,8 +226,8 @@ mod tests {
 
     fn list(namespace: &str) -> Attributes {
         Attributes::Resource {
-            verb: "list",
-            group: "packages.operators.coreos.com",
+            verb: "list".into(),
+            group: "packages.operators.coreos.com".into(),
             version: "v1",
             namespace: namespace.to_owned(),
             resource: "packagemanifests".to_owned(),

@@ -14,7 +14,6 @@ mod on_demand;
 mod projection;
 #[cfg(test)]
 mod properties;
-mod relists;
 mod set;
 #[cfg(test)]
 mod tests;
@@ -36,7 +35,6 @@ pub use self::index::Index;
 pub use self::news::{News, NewsItem};
 pub use self::on_demand::{OnDemand, Scope, WatchUser};
 pub use self::projection::{Presence, Projected, Projection};
-use self::relists::Relists;
 pub use self::set::{StoreSet, StoreSetHandle};
 pub use self::watch::Watch;
 pub use crate::change::Change;
@@ -87,7 +85,6 @@ struct Shared<K> {
     ready: sync::watch::Sender<bool>,
     /// Signals that the server's history restarted, so the watch has to restart as well.
     history_restarted: sync::Notify,
-    relists: Arc<Relists>,
     /// Reason of the last interruption of the watch; `None` while it works.
     interruption: Mutex<Option<String>>,
 }
@@ -209,7 +206,6 @@ impl<K: Object> Store<K> {
                 listeners: RwLock::default(),
                 ready: sync::watch::Sender::new(false),
                 history_restarted: sync::Notify::new(),
-                relists: Arc::default(),
                 interruption: Mutex::default(),
             }),
         }
@@ -273,7 +269,6 @@ impl<K: Object> Store<K> {
 
     /// Records the start of a relist; call it before the request is sent.
     fn relist_begins(&self) {
-        self.shared.relists.begins();
         self.change(|contents| {
             contents.relist_begins();
             None
@@ -298,7 +293,6 @@ impl<K: Object> Store<K> {
         unreadable.retain(|key, _| self.read(|contents| contents.is_listed(key)));
         drop(unreadable);
         self.shared.ready.send_replace(true);
-        self.shared.relists.ends();
     }
 
     /// Records that a watch was requested that starts after this version.

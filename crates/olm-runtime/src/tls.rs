@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 pub(crate) mod authority;
+mod profile;
 #[cfg(test)]
 mod tests;
 
@@ -12,12 +13,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 use tokio::sync::watch;
+
+pub use profile::TlsProfile;
 
 /// Interval of checking the files. A mounted Secret is replaced within about a minute of its change.
 pub const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -91,8 +96,8 @@ impl KeyPair {
         })
     }
 
-    /// Returns the TLS configuration. Client certificates are optional, and must be signed by one of `authorities`. Without authorities
-    /// none are requested.
+    /// Returns the TLS configuration for all cipher suites and curves. Client certificates are optional, and must be signed by one of
+    /// `authorities`. Without authorities none are requested.
     ///
     /// # Errors
     /// If the certificate or the key cannot be used.
@@ -102,12 +107,23 @@ impl KeyPair {
         versions: &[&'static SupportedProtocolVersion],
         protocols: &[&[u8]],
     ) -> Result<ServerConfig, TlsError> {
+        self.config_with(default_provider(), authorities, versions, protocols)
+    }
+
+    /// Returns the TLS configuration as [`Self::config`], for the cipher suites and curves of `provider`.
+    fn config_with(
+        &self,
+        provider: CryptoProvider,
+        authorities: &[CertificateDer<'static>],
+        versions: &[&'static SupportedProtocolVersion],
+        protocols: &[&[u8]],
+    ) -> Result<ServerConfig, TlsError> {
         let chain = certificates(&self.certificate, &self.certificate_path)?;
         let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|_| TlsError::Pem {
             path: self.key_path.clone(),
             what: "key",
         })?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(provider);
         let builder =
             ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
         let builder = if authorities.is_empty() {
@@ -141,6 +157,8 @@ pub struct TlsFiles {
     pub key: PathBuf,
     /// CA certificates of clients.
     pub client_ca: Option<PathBuf>,
+    /// Versions, cipher suites and curves to serve with.
+    pub profile: TlsProfile,
 }
 
 /// Contents of the files.
@@ -177,7 +195,11 @@ impl TlsFiles {
         ),
         TlsError,
     > {
-        let configured = move |read: &Contents| read.pair.config(&read.authorities, &VERSIONS, protocols);
+        let (provider, versions) = (self.profile.provider(), self.profile.versions());
+        let configured = move |read: &Contents| {
+            read.pair
+                .config_with(provider.clone(), &read.authorities, versions, protocols)
+        };
         let mut last = self.read()?;
         let (sender, receiver) = watch::channel(Arc::new(configured(&last)?));
         let keep = async move {

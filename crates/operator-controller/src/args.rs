@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use catalogd::args::{Registries, Serving};
-use clap::Parser;
+use clap::{ArgAction, Parser};
+use go_compat::boolean;
 use go_compat::semver::Version;
 use olm_runtime::args::{Common, LeaderElection, Release};
 
@@ -34,6 +35,9 @@ pub struct Args {
     /// Namespace of the Secrets with the objects of revisions; that of the pod when empty.
     #[arg(long, default_value = "", value_name = "NAMESPACE")]
     system_namespace: String,
+    /// Ignore `spec.serviceAccount` of ClusterExtensions, as upstream does.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", value_parser = boolean::parse, action = ArgAction::Set)]
+    pub(crate) ignore_service_account: bool,
     #[command(flatten)]
     release: Release,
     #[command(flatten)]
@@ -41,14 +45,7 @@ pub struct Args {
 }
 
 /// Flags of upstream's program that have no meaning here, and whether each takes a value. All features are on.
-pub const OBSOLETE: [(&str, bool); 6] = [
-    ("--feature-gates", true),
-    ("--pprof-bind-address", true),
-    ("--tls-custom-ciphers", true),
-    ("--tls-custom-curves", true),
-    ("--tls-custom-version", true),
-    ("--tls-profile", true),
-];
+pub const OBSOLETE: [(&str, bool); 2] = [("--feature-gates", true), ("--pprof-bind-address", true)];
 
 impl Args {
     /// Returns the error of flags that are each valid but do not fit together.
@@ -105,5 +102,8 @@ mod tests {
     #[test]
     fn switches_are_those_of_go() {
         assert_switch_of_go("--debug", |given| parse(&[given]).map(|args| args.common.debug));
+        assert_switch_of_go("--ignore-service-account", |given| {
+            parse(&[given]).map(|args| args.ignore_service_account)
+        });
     }
 }

@@ -114,13 +114,18 @@ fn not_found(url: &str) -> String {
     format!("error fetching catalog contents: GET {url}: 404 Not Found")
 }
 
+/// Returns the error of a request without an answer. A proxy that cannot be used is named as by Go, and so by upstream.
+fn unanswered(error: &str) -> String {
+    error.replace("tunnel error: ", "proxyconnect tcp: ")
+}
+
 /// Returns the body of an answer; `None` if the server does not know the address.
 async fn get(client: &Client, url: &str, query: &[(&str, &str)]) -> Result<Option<Vec<u8>>, String> {
     let failed =
         |error: &dyn std::fmt::Display| format!("error fetching catalog contents: GET {url}: {error}");
     let address = Url::parse_with_params(url, query).map_err(|error| failed(&error))?;
     let sent = client.get(address).send().await;
-    let mut response = sent.map_err(|error| failed(&with_causes(&error.without_url())))?;
+    let mut response = sent.map_err(|error| failed(&unanswered(&with_causes(&error.without_url()))))?;
     match response.status() {
         StatusCode::OK => {}
         StatusCode::NOT_FOUND => return Ok(None),
@@ -136,5 +141,24 @@ async fn get(client: &Client, url: &str, query: &[(&str, &str)]) -> Result<Optio
         if bytes.len() > ANSWER_BYTES {
             return Err(failed(&format!("the answer has more than {ANSWER_BYTES} bytes")));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::Proxy;
+
+    use super::*;
+
+    /// Nothing listens on port 1.
+    #[tokio::test]
+    async fn a_proxy_that_does_not_answer_is_named_as_upstream_names_it() {
+        install_tls_provider();
+        let proxy = Proxy::https("http://127.0.0.1:1").unwrap();
+        let builder = Client::builder().proxy(proxy).tls_certs_only([]);
+        let client = builder.build().unwrap();
+        let error = get(&client, "https://catalogd.example.com/api/v1/all", &[]).await;
+        let error = error.unwrap_err();
+        assert!(error.contains("proxyconnect tcp: "), "{error}");
     }
 }

@@ -10,11 +10,14 @@
 //!   or its certificates are due.
 //! - A revision that is being rolled out is finished before the next one, unless it is stuck or its version is no longer wanted.
 //! - Nothing is written if a definition of the bundle would break stored objects, unless the extension allows it.
+//! - Nothing is written while the ServiceAccount of the extension lacks a right that the bundle needs.
 
+mod account;
 mod certificates;
 pub mod choose;
 mod observe;
 mod revision;
+mod rights;
 mod status;
 #[cfg(test)]
 mod test_env;
@@ -27,6 +30,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use go_compat::semver::Version;
 use k8s_openapi::api::core::v1::{ObjectReference, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt as _};
 use olm_api::extension_v1::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
@@ -36,11 +40,13 @@ use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
 use olm_runtime::outcome::Outcomes;
-use olm_runtime::plan::{Action, Plan, Target};
+use olm_runtime::plan::{Action, Guard, Plan, Target};
+use olm_runtime::review::Reviewer;
 use olm_runtime::store::{Index, Store};
 use olm_runtime::{NamespacedName, Timestamp, clock};
+use serde_json::json;
 
-use self::choose::Chosen;
+use self::choose::{Chosen, is_set};
 use crate::apply::object::replace_finalizers;
 use crate::apply::revisions::{RevisionDecision, own_secrets};
 use crate::bundle_images::BundleImages;
@@ -76,6 +82,10 @@ pub struct ClusterExtensions {
     bundles: Reads<String, Arc<Bundle>>,
     client: Client,
     discovery: Discovery,
+    /// Answers questions about rights of accounts.
+    reviewer: Arc<dyn Reviewer>,
+    /// True if `spec.serviceAccount` has no effect.
+    ignores_accounts: bool,
     /// Namespace of the Secrets of revisions.
     system_namespace: Arc<str>,
     /// Version of OpenShift that the cluster runs.
@@ -176,7 +186,8 @@ fn decide(observed: &Observed) -> Plan {
             return plan;
         }
         Step::Revision(RevisionDecision::New { actions, .. } | RevisionDecision::Unchanged { actions }) => {
-            plan.actions.clone_from(actions);
+            plan.actions.extend(delete_abandoned_secrets(observed, actions));
+            plan.actions.extend(actions.iter().cloned());
         }
         Step::Reading | Step::Unresolved(_) | Step::Refused(..) => {}
     }
@@ -188,8 +199,56 @@ fn decide(observed: &Observed) -> Plan {
         let secrets = observed.secrets.iter().filter(is_of);
         let secrets: Vec<_> = secrets.map(|secret| secret.metadata.clone()).collect();
         plan.actions.extend(own_secrets(revision, &secrets));
+        plan.actions
+            .extend(deletion_annotation(&observed.extension, revision));
     }
     plan
+}
+
+/// Returns the deletions of Secrets of revisions that were never made, because admission refused them or the process was killed, besides
+/// those that `actions` write. A repeated attempt has other Secrets if OLM issues the certificates.
+fn delete_abandoned_secrets(observed: &Observed, actions: &[Action]) -> Vec<Action> {
+    let uid = observed.extension.metadata.uid.as_deref();
+    let is_abandoned = |secret: &&Arc<PartialObjectMeta<Secret>>| {
+        let revision = secret.labels().get(olm_api::labels::REVISION_NAME);
+        let mut owners = secret.metadata.owner_references.iter().flatten();
+        owners.any(|owner| Some(owner.uid.as_str()) == uid)
+            && observed
+                .revisions
+                .iter()
+                .all(|made| Some(&made.name_any()) != revision)
+            && actions
+                .iter()
+                .all(|action| action.target().name != secret.name_any())
+    };
+    let abandoned = observed.secrets.iter().filter(is_abandoned);
+    let delete = |secret: &Arc<PartialObjectMeta<Secret>>| {
+        let namespace = secret.namespace().unwrap_or_default();
+        let target = Target::of::<Secret>(&namespace, &secret.name_any());
+        Action::delete(target, secret.metadata.uid.clone())
+    };
+    abandoned.map(delete).collect()
+}
+
+/// Returns the patch that copies the annotation about custom resources to a revision, which outlives the extension.
+fn deletion_annotation(extension: &ClusterExtension, revision: &ClusterObjectSet) -> Option<Action> {
+    let key = olm_api::labels::DELETE_CUSTOM_RESOURCES;
+    let wanted = is_set(extension, key);
+    let is_own = |owner: &OwnerReference| Some(&owner.uid) == extension.metadata.uid.as_ref();
+    let current = revision.annotations().get(key);
+    if current.is_some_and(|value| value == olm_api::labels::TRUE) == wanted
+        || revision.metadata.deletion_timestamp.is_some()
+        || !revision.owner_references().iter().any(is_own)
+    {
+        return None;
+    }
+    let guard = Guard {
+        resource_version: None,
+        ..Guard::of(&revision.metadata)
+    };
+    let patch = json!({"metadata": {"annotations": {key: wanted.then_some(olm_api::labels::TRUE)}}});
+    let target = Target::cluster::<ClusterObjectSet>(&revision.name_any());
+    Some(Action::patch(target, patch, guard))
 }
 
 /// Returns the patch that removes the finalizers of upstream's program from an extension that is being deleted.

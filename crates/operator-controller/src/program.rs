@@ -20,7 +20,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         version: args.common.version,
         debug: args.common.debug,
         usage_error: args.usage_error(),
-        without_effect: [of_log, obsolete].concat(),
+        without_effect: [of_log, obsolete, args.serving.without_effect()].concat(),
     };
     process::main(start, async || Box::pin(run::run(args)).await)
 }

@@ -1,7 +1,7 @@
 //! Chooses the bundle of a ClusterExtension. No I/O.
 //!
 //! A candidate is a bundle of the package in a selected catalog. It must be in a wanted channel and in the wanted range, and follow the
-//! installed bundle by one edge of the catalog unless the policy is SelfCertified. The newest candidate of each catalog remains, and of
+//! installed bundle by one edge of the catalog, or by semantic versions, unless the policy is SelfCertified. The newest candidate of each catalog remains, and of
 //! those the one from the catalog with the highest priority. There is no search for a path of several edges.
 
 use std::collections::BTreeMap;
@@ -67,6 +67,8 @@ pub struct Request<'a> {
     pub installed: Option<&'a BundleMetadata>,
     /// Version of OpenShift that the cluster runs; `None` elsewhere.
     pub openshift: Option<&'a Version>,
+    /// True if upgrades follow semantic versions, not the edges of the catalog.
+    pub is_by_semver: bool,
 }
 
 /// Result of a resolution.

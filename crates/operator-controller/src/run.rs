@@ -8,6 +8,7 @@ use olm_api::extension_v1::ClusterObjectSet;
 use olm_runtime::driver::Runner;
 use olm_runtime::metrics::Metrics;
 use olm_runtime::queue::Queue;
+use olm_runtime::review::KubeReviewer;
 use olm_runtime::store::{Store, StoreSet, Watch};
 use olm_runtime::{NamespacedName, client, process};
 use tokio::task::JoinSet;
@@ -27,8 +28,7 @@ const LEASE: &str = "9c4404e7.operatorframework.io";
 /// The API server's client cannot be configured, the folder for layers cannot be used, or an address is not available.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let metrics = Metrics::registered()?;
-    let unacknowledged = args.leader_election.unacknowledged();
-    let client = client::connect(args.common.kubeconfig.as_deref(), unacknowledged, &metrics).await?;
+    let client = client::connect(args.common.kubeconfig.as_deref(), &metrics).await?;
     let folder = &args.cache_path;
     std::fs::create_dir_all(folder).with_context(|| format!("cannot use {}", folder.display()))?;
     let sources = Sources {
@@ -38,6 +38,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             folder.clone(),
         )),
         openshift: args.openshift(),
+        reviewer: Arc::new(KubeReviewer::new(&client)),
+        ignores_accounts: args.ignore_service_account,
     };
     let own = client.default_namespace().to_owned();
     let (set, start) = controllers(&client, args.system_namespace(&own), sources);
@@ -57,8 +59,6 @@ pub fn controllers(
     let revisions: Store<ClusterObjectSet> = set.add(Watch::new(client));
     let revision_queue: Queue<NamespacedName> = Queue::new();
     let extension_queue: Queue<NamespacedName> = Queue::new();
-    let queues = [revision_queue.clone(), extension_queue.clone()];
-    set.fills(move || queues.iter().map(Queue::held).sum());
     let start_extensions = cluster_extension::register(
         &mut set,
         client,

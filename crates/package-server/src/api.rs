@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use olm_runtime::admin::NO_PROFILES;
 use olm_runtime::clock;
 use olm_runtime::isolation::{self, Panicked, catch, isolated};
-use olm_runtime::metrics::{Counters, Metrics, Page};
+use olm_runtime::metrics::{Counters, Metrics};
 use olm_runtime::review::{Attributes, Caller, Refusal, Reviews, User, bearer_token};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, watch};
@@ -62,7 +62,6 @@ pub struct Api {
     readiness: Readiness,
     documents: Documents,
     metrics: Metrics,
-    page: Page,
     requests: Counters<2>,
     /// Slots for lists that are assembled.
     lists: Arc<Semaphore>,
@@ -132,13 +131,12 @@ impl Api {
                 ["resource", "code"],
             ),
             metrics: metrics.clone(),
-            page: Page::default(),
             lists: Arc::new(Semaphore::new(PARALLEL_LISTS)),
         }
     }
 
     /// Returns whether `peer` is the API server.
-    pub fn is_front_proxy(&self, peer: &Peer) -> bool {
+    fn is_front_proxy(&self, peer: &Peer) -> bool {
         let known = self.front_proxy.borrow().clone();
         let name = peer.common_name.as_deref();
         known.zip(name).is_some_and(|(known, name)| known.is_proxy(name))
@@ -218,8 +216,8 @@ impl Api {
                 None => plain(StatusCode::OK, "ok"),
                 Some(missing) => plain(StatusCode::SERVICE_UNAVAILABLE, missing),
             }),
-            Route::Metrics => match self.page.text(&self.metrics) {
-                Ok(text) => Ok(response(StatusCode::OK, Metrics::MEDIA_TYPE, text)),
+            Route::Metrics => match self.metrics.text() {
+                Ok(text) => Ok(response(StatusCode::OK, Metrics::MEDIA_TYPE, Bytes::from(text))),
                 Err(_) => Err(ApiStatus::internal()),
             },
             Route::Version => document(accept, &Bytes::from(version())),

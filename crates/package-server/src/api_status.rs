@@ -189,8 +189,8 @@ mod tests {
     #[test]
     fn who_is_refused_what_is_told() {
         let attributes = Attributes::Resource {
-            verb: "get",
-            group: GROUP,
+            verb: "get".into(),
+            group: GROUP.into(),
             version: "v1",
             namespace: "ns".to_owned(),
             resource: RESOURCE.to_owned(),

@@ -9,16 +9,13 @@
 //!
 //! # Guarantees
 //! - The last complete content is served until a newer one has been read whole, or until the CatalogSource is
-//!   deleted. An unreachable registry does not change that. One exception: if tenants exceed their common
-//!   limit, the largest catalogs of namespaces above their share are evicted.
+//!   deleted. An unreachable registry does not change that.
 //! - Changes of a CatalogSource's names and labels are visible at once, and cause no read.
 //! - At most [`PARALLEL_READS`] catalogs of the global namespace are read at a time, and as many of all
-//!   others. The other namespaces take turns, with one read each. A read has a deadline. The memory of one
-//!   namespace's catalogs and of all tenants is limited ([`memory_quota`]).
+//!   others. A read has a deadline, and each catalog a limit on its memory.
 //! - A registry that closes the connection soon after a read is not read again at once.
 
 mod dial;
-mod memory_quota;
 mod reader;
 mod source;
 
@@ -38,13 +35,12 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 pub use self::dial::{Dial, Dialled, Tcp};
-use self::memory_quota::{Bounds, MemoryQuota};
 pub use self::reader::ReadError;
 pub use self::source::Target;
 use crate::index::{Catalog, Index, Packages};
 use crate::limits::{
-    CATALOG_BYTES, GLOBAL_BYTES, NAMESPACE_BYTES, PARALLEL_HEADS, PARALLEL_READS, READ_AGAIN_WHEN_FULL,
-    READ_TIME, TENANT_BYTES,
+    GLOBAL_CATALOG_BYTES, OTHER_CATALOG_BYTES, PARALLEL_HEADS, PARALLEL_READS, READ_AGAIN_WHEN_FULL,
+    READ_TIME,
 };
 
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -65,12 +61,20 @@ struct Shared {
     global_reads: Semaphore,
     /// Slots for all other catalogs.
     reads: Semaphore,
-    turns: Mutex<BTreeMap<String, Weak<Semaphore>>>,
     /// Slots for parsing channel heads.
     parsing: Arc<Semaphore>,
     interval: watch::Sender<Duration>,
     dial: Arc<dyn Dial>,
     bounds: Bounds,
+}
+
+/// Maximum bytes of one catalog's packages.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// In the global namespace.
+    global: usize,
+    /// In every other namespace.
+    other: usize,
 }
 
 /// One CatalogSource.
@@ -94,7 +98,7 @@ pub struct CatalogState {
     pub has_no_room: bool,
     /// Number of packages and channels that could not be read.
     pub left_out: usize,
-    /// Approximate bytes in memory; 0 while no content is kept.
+    /// Approximate bytes in memory.
     pub bytes: usize,
 }
 
@@ -118,14 +122,12 @@ impl Catalogs {
                 index: watch::Sender::new(Arc::new(index)),
                 global_reads: Semaphore::new(PARALLEL_READS),
                 reads: Semaphore::new(PARALLEL_READS),
-                turns: Mutex::default(),
                 parsing: Arc::new(Semaphore::new(PARALLEL_HEADS)),
                 interval: watch::Sender::new(interval),
                 dial,
                 bounds: Bounds {
-                    global: GLOBAL_BYTES,
-                    namespace: NAMESPACE_BYTES,
-                    tenants: TENANT_BYTES,
+                    global: GLOBAL_CATALOG_BYTES,
+                    other: OTHER_CATALOG_BYTES,
                 },
             }),
         }
@@ -243,38 +245,12 @@ impl Shared {
         self.index.send_modify(|index| change(Arc::make_mut(index)));
     }
 
-    /// Returns the semaphore of a namespace, which has one permit.
-    fn turn(&self, namespace: &str) -> Arc<Semaphore> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(turn) = turns.get(namespace).and_then(Weak::upgrade) {
-            return turn;
-        }
-        turns.retain(|_, turn| turn.strong_count() > 0);
-        let turn = Arc::new(Semaphore::new(1));
-        turns.insert(namespace.to_owned(), Arc::downgrade(&turn));
-        turn
-    }
-
-    /// Returns the room for a catalog beside the others.
-    fn room(&self, entries: &BTreeMap<NamespacedName, Entry>, key: &NamespacedName) -> MemoryQuota {
-        let global = Arc::clone(&self.index.borrow().global_namespace);
-        memory_quota::room(kept(entries), key, &global, self.bounds)
-    }
-
     /// Serves new content, if its CatalogSource still exists.
-    ///
-    /// # Errors
-    /// Other reads have taken its room meanwhile.
-    fn keep(&self, key: &NamespacedName, uid: Option<&str>, read: reader::Read) -> Result<(), ReadError> {
+    fn keep(&self, key: &NamespacedName, uid: Option<&str>, read: reader::Read) {
         let mut entries = self.lock();
-        let room = self.room(&entries, key);
-        let bytes = read.bytes.saturating_add(CATALOG_BYTES);
-        if bytes > room.bytes {
-            return Err(ReadError::NoRoom(room));
-        }
         // Meanwhile the name may belong to another object.
         let Some(entry) = entries.get_mut(key).filter(|entry| entry.uid.as_deref() == uid) else {
-            return Ok(());
+            return;
         };
         entry.state = CatalogState {
             read_at: Some(clock::now()),
@@ -282,7 +258,7 @@ impl Shared {
             failure: None,
             has_no_room: false,
             left_out: read.left_out,
-            bytes,
+            bytes: read.bytes,
         };
         let packages: Arc<Packages> = Arc::new(read.packages);
         self.change(|index| {
@@ -290,34 +266,6 @@ impl Shared {
                 Arc::make_mut(catalog).packages = packages;
             }
         });
-        self.evict(&mut entries);
-        Ok(())
-    }
-
-    /// Evicts catalogs of tenants above their share, if other tenants need the room.
-    fn evict(&self, entries: &mut BTreeMap<NamespacedName, Entry>) {
-        let global = Arc::clone(&self.index.borrow().global_namespace);
-        for key in memory_quota::over_quota(kept(entries), &global, self.bounds) {
-            tracing::warn!(catalog = %key, "catalog evicted from memory: per-namespace share exceeded");
-            if let Some(entry) = entries.get_mut(&key) {
-                entry.state = CatalogState {
-                    was_tried: true,
-                    failure: Some("evicted from memory because other namespaces need it".to_owned()),
-                    has_no_room: true,
-                    ..CatalogState::default()
-                };
-            }
-            self.change(|index| {
-                if let Some(catalog) = index.catalogs.get_mut(&key) {
-                    Arc::make_mut(catalog).packages = Arc::default();
-                }
-            });
-        }
-    }
-
-    /// Returns whether no content of a catalog is kept.
-    fn keeps_nothing(&self, key: &NamespacedName) -> bool {
-        self.lock().get(key).is_some_and(|entry| entry.state.bytes == 0)
     }
 
     /// Returns whether a namespace is the global one, whose catalogs all namespaces see.
@@ -334,10 +282,6 @@ impl Shared {
             entry.state.has_no_room = failure.is_full;
         }
     }
-}
-
-fn kept(entries: &BTreeMap<NamespacedName, Entry>) -> impl Iterator<Item = (&NamespacedName, usize)> {
-    entries.iter().map(|(key, entry)| (key, entry.state.bytes))
 }
 
 /// The task of one CatalogSource.
@@ -362,7 +306,7 @@ enum Wake {
 /// A catalog was not read.
 struct ReadFailure {
     text: String,
-    /// True if there is no room for it. A retry helps only if the catalog or its neighbours change.
+    /// True if it is too large. A retry helps only if the catalog changes.
     is_full: bool,
 }
 
@@ -377,7 +321,7 @@ impl From<String> for ReadFailure {
 impl From<ReadError> for ReadFailure {
     fn from(error: ReadError) -> Self {
         Self {
-            is_full: matches!(error, ReadError::TooLarge { .. } | ReadError::NoRoom(_)),
+            is_full: matches!(error, ReadError::TooLarge { .. }),
             ..error.to_string().into()
         }
     }
@@ -439,14 +383,13 @@ impl CatalogTask {
     async fn read(&self, address: &str) -> Option<Result<Dialled, ReadFailure>> {
         let shared = self.shared.upgrade()?;
         // The wait is not part of the deadline: a slow catalog must not make others fail.
-        let (turn, permit) = if shared.is_global(&self.key.namespace) {
-            (None, shared.global_reads.acquire().await.ok()?)
+        let (reads, room) = if shared.is_global(&self.key.namespace) {
+            (&shared.global_reads, shared.bounds.global)
         } else {
-            let turn = shared.turn(&self.key.namespace).acquire_owned().await.ok()?;
-            (Some(turn), shared.reads.acquire().await.ok()?)
+            (&shared.reads, shared.bounds.other)
         };
+        let permit = reads.acquire().await.ok()?;
         let began = Instant::now();
-        let room = shared.room(&shared.lock(), &self.key);
         let dial = Arc::clone(&shared.dial);
         let read = async {
             let mut dialled = dial.connect(address).await.map_err(ReadFailure::from)?;
@@ -462,13 +405,13 @@ impl CatalogTask {
             Err(text.into())
         };
         let read = timeout(READ_TIME, read).await.unwrap_or_else(late);
-        drop((permit, turn));
-        Some(read.and_then(|(dialled, read)| {
+        drop(permit);
+        Some(read.map(|(dialled, read)| {
             let (packages, bytes, left_out) = (read.packages.len(), read.bytes, read.left_out);
-            shared.keep(&self.key, self.uid.as_deref(), read)?;
+            shared.keep(&self.key, self.uid.as_deref(), read);
             let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
             tracing::info!(catalog = %self.key, packages, left_out, bytes, elapsed_ms, "catalog read");
-            Ok(dialled)
+            dialled
         }))
     }
 
@@ -477,18 +420,12 @@ impl CatalogTask {
         let since = Instant::now();
         loop {
             let due = since + *self.interval.borrow_and_update();
-            let look = Instant::now() + READ_AGAIN_WHEN_FULL;
             tokio::select! {
                 _ = &mut dialled.lost => {
                     tracing::info!(catalog = %self.key, "connection to the registry lost");
                     return Wake::Lost;
                 }
-                () = sleep_until(due.min(look)) => {
-                    let keeps_nothing = || self.shared.upgrade().is_some_and(|shared| shared.keeps_nothing(&self.key));
-                    if due <= Instant::now() || keeps_nothing() {
-                        return Wake::Read;
-                    }
-                }
+                () = sleep_until(due) => return Wake::Read,
                 changed = self.interval.changed() => if changed.is_err() {
                     return Wake::Forgotten;
                 },

@@ -14,22 +14,13 @@ pub const READ_TIME: Duration = Duration::from_secs(120);
 pub const REGISTRY_MESSAGE_BYTES: usize = 4 * CSV_BYTES;
 /// Heads of all catalogs that are parsed at once.
 pub const PARALLEL_HEADS: usize = 2;
-/// Approximate bytes kept of all catalogs in the global namespace. The catalogs of a large distribution have
+/// Approximate bytes kept of one catalog in the global namespace. The catalogs of a large distribution have
 /// thousands of channels, each with a description of tens of KiB.
-pub const GLOBAL_BYTES: usize = 256 << 20;
-/// Approximate bytes kept of all catalogs in one other namespace.
-pub const NAMESPACE_BYTES: usize = 64 << 20;
-/// Approximate bytes kept of all namespaces except the global one; above it each has an equal share.
-pub const TENANT_BYTES: usize = 512 << 20;
-/// Bytes that a catalog is charged beside its packages: a task and a connection.
-pub const CATALOG_BYTES: usize = 64 << 10;
-/// Time until a catalog without room is read again.
+pub const GLOBAL_CATALOG_BYTES: usize = 256 << 20;
+/// Approximate bytes kept of one catalog in another namespace.
+pub const OTHER_CATALOG_BYTES: usize = 64 << 20;
+/// Time until a catalog that is too large is read again.
 pub const READ_AGAIN_WHEN_FULL: Duration = Duration::from_secs(300);
-/// Bytes of a CatalogSource's names and labels, which each of its packages repeats. Longer ones are not
-/// shown.
-pub const FACTS_BYTES: usize = 16 << 10;
-/// Number of these labels: a selector compares those of each package.
-pub const FACTS_LABELS: usize = 64;
 /// Skipped packages and channels that one read logs individually.
 pub const TOLD_LEFT_OUT: usize = 20;
 /// Bytes of one ClusterServiceVersion; a channel with a larger one is skipped. The API server accepts less
@@ -39,26 +30,18 @@ pub const CSV_BYTES: usize = 4 << 20;
 pub const ICON_BYTES: usize = 1 << 20;
 /// Bytes of the `status` of one PackageManifest; a package with more is skipped.
 pub const PACKAGE_MANIFEST_BYTES: usize = 8 << 20;
-/// Bytes of a package's name and labels, which each response writes anew; a package with more is skipped.
-pub const PACKAGE_LABEL_BYTES: usize = 16 << 10;
 /// Time that readiness waits for the first read of slow or unreachable catalogs.
 pub const FIRST_READS: Duration = Duration::from_secs(3);
 
-/// Connections of callers with a certificate of the API server's.
-pub const TRUSTED_CONNECTIONS: usize = 64;
-/// All other connections, including unfinished handshakes.
-pub const OTHER_CONNECTIONS: usize = 128;
-/// Age at which a connection without such a certificate is closed.
-pub const OTHER_CONNECTION_AGE: Duration = Duration::from_secs(60);
+/// Open connections, including unfinished handshakes.
+pub const CONNECTIONS: usize = 256;
 /// Time for a TLS handshake.
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// Time for the head of a request.
 pub const HEAD_TIME: Duration = Duration::from_secs(10);
-/// Bytes of the head of a request.
-pub const HEAD_BYTES: usize = 32 << 10;
-/// Bytes of the head of a request from the API server, which has the same limit. It names all groups of a
-/// user there. HTTP/2 counts 32 more for each header.
-pub const TRUSTED_HEAD_BYTES: usize = 1 << 20;
+/// Bytes of the head of a request. The API server has the same limit, and names all groups of a user there.
+/// HTTP/2 counts 32 more for each header.
+pub const HEAD_BYTES: u32 = 1 << 20;
 /// Time until the response to a request begins.
 pub const ANSWER_TIME: Duration = Duration::from_secs(15);
 /// Time from the head of an HTTP/2 request to the last byte of its response. The API server waits as long for
@@ -66,16 +49,10 @@ pub const ANSWER_TIME: Duration = Duration::from_secs(15);
 pub const REQUEST_TIME: Duration = Duration::from_secs(60);
 /// Time without progress after which a socket is closed.
 pub const STALL_TIME: Duration = Duration::from_secs(30);
-/// Requests at once on one connection of the API server's.
+/// Requests at once on one connection.
 pub const STREAMS: u32 = 100;
-/// Requests at once on one of the other connections.
-pub const OTHER_STREAMS: u32 = 4;
 /// Bytes of a response that wait on one HTTP/2 stream for a slow client.
 pub const SEND_BYTES: usize = 64 << 10;
-/// Characters of a selector.
-pub const SELECTOR_CHARACTERS: usize = 16 << 10;
-/// Requirements of a selector: each is compared with each package.
-pub const SELECTOR_REQUIREMENTS: usize = 64;
 /// Lists that are assembled at once. Other requests are not delayed: a client with many lists waits for its
 /// own.
 pub const PARALLEL_LISTS: usize = 2;
@@ -89,9 +66,14 @@ mod tests {
     #[test]
     fn the_reference_page_has_these_figures() {
         let rows = [
-            ("Catalogs of the global namespace", bytes(GLOBAL_BYTES as u64)),
-            ("Catalogs of one other namespace", bytes(NAMESPACE_BYTES as u64)),
-            ("Catalogs of all other namespaces", bytes(TENANT_BYTES as u64)),
+            (
+                "One catalog of the global namespace",
+                bytes(GLOBAL_CATALOG_BYTES as u64),
+            ),
+            (
+                "One catalog of another namespace",
+                bytes(OTHER_CATALOG_BYTES as u64),
+            ),
             ("Time to read one catalog", seconds(READ_TIME)),
             ("ClusterServiceVersion of a channel head", bytes(CSV_BYTES as u64)),
             ("Icon", bytes(ICON_BYTES as u64)),

@@ -22,7 +22,7 @@ use serde::Serialize;
 pub use self::description::Head;
 pub use self::icon::Icon;
 use crate::json;
-use crate::limits::{PACKAGE_LABEL_BYTES, PACKAGE_MANIFEST_BYTES};
+use crate::limits::PACKAGE_MANIFEST_BYTES;
 
 /// One package of one catalog, ready to be served.
 #[derive(Debug, Clone)]
@@ -68,9 +68,6 @@ pub enum Excluded {
     /// Its data exceeds the limit of one response.
     #[error("its PackageManifest has {0} bytes, the limit is {PACKAGE_MANIFEST_BYTES}")]
     TooLarge(usize),
-    /// Its labels exceed the limit, because each response repeats them.
-    #[error("its name and labels have {0} bytes, the limit is {PACKAGE_LABEL_BYTES}")]
-    TooManyLabels(usize),
 }
 
 /// The versions of all channels, by package and channel; collected from the stream of all bundles.
@@ -177,15 +174,9 @@ impl Package {
         if length > PACKAGE_MANIFEST_BYTES {
             return Err(Excluded::TooLarge(length));
         }
-        let labels = labels(head);
-        let texts = labels.iter().flat_map(|(key, value)| [key, value]);
-        let length = texts.map(String::len).sum::<usize>() + package.name.len();
-        if length > PACKAGE_LABEL_BYTES {
-            return Err(Excluded::TooManyLabels(length));
-        }
         let icon = (!default.is_empty()).then(|| head.icon.clone()).flatten();
         Ok(Self {
-            labels,
+            labels: labels(head),
             icon: icon.map(|icon| PackageIcon {
                 tag: format!("{}.{default}.{}", package.name, head.name),
                 icon,

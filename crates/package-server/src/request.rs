@@ -231,8 +231,8 @@ fn attributes(
     };
     let is_many = matches!(verb, "list" | "watch" | "deletecollection");
     Attributes::Resource {
-        verb,
-        group: GROUP,
+        verb: verb.into(),
+        group: GROUP.into(),
         version: VERSION,
         namespace: namespace.to_owned(),
         resource: resource.to_owned(),

@@ -33,7 +33,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// available.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let figures = Metrics::registered()?;
-    let client = client::connect(args.common.kubeconfig.as_deref(), None, &figures).await?;
+    let client = client::connect(args.common.kubeconfig.as_deref(), &figures).await?;
     let listener = serving::listen(args.bind_address, args.secure_port)
         .await
         .with_context(|| format!("cannot listen on port {}", args.secure_port))?;

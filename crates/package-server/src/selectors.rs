@@ -2,17 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::limits::{SELECTOR_CHARACTERS, SELECTOR_REQUIREMENTS};
-
 /// A selector cannot be used. The text is for its author.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
-    /// It exceeds the length of selectors.
-    #[error("the selector has more than {SELECTOR_CHARACTERS} characters")]
-    TooLong,
-    /// It exceeds the number of requirements.
-    #[error("the selector has more than {SELECTOR_REQUIREMENTS} requirements")]
-    TooMany,
     /// A requirement cannot be parsed.
     #[error("unable to parse requirement: {0}")]
     Requirement(String),
@@ -48,18 +40,12 @@ impl LabelSelector {
     /// # Errors
     /// The text is not a valid selector.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
-        if text.chars().count() > SELECTOR_CHARACTERS {
-            return Err(SelectorError::TooLong);
-        }
         let mut tokens = Tokens::of(text);
         let mut requirements = Vec::new();
         if tokens.peek() == &Token::End {
             return Ok(Self::default());
         }
         loop {
-            if requirements.len() == SELECTOR_REQUIREMENTS {
-                return Err(SelectorError::TooMany);
-            }
             requirements.push(tokens.requirement().map_err(SelectorError::Requirement)?);
             match tokens.next() {
                 Token::End => return Ok(Self(requirements)),
@@ -297,13 +283,7 @@ impl FieldSelector {
     /// # Errors
     /// The text is not a valid selector, or has other fields than `metadata.name` and `metadata.namespace`.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
-        if text.chars().count() > SELECTOR_CHARACTERS {
-            return Err(SelectorError::TooLong);
-        }
         let terms = text.split(',').filter(|term| !term.is_empty());
-        if terms.clone().count() > SELECTOR_REQUIREMENTS {
-            return Err(SelectorError::TooMany);
-        }
         terms.map(term).collect::<Result<_, _>>().map(Self)
     }
 
@@ -429,26 +409,6 @@ mod tests {
         ] {
             assert!(selects(selector).is_err(), "{selector}");
         }
-    }
-
-    /// Each requirement is compared with each package.
-    #[test]
-    fn a_selector_of_too_many_requirements_is_refused() {
-        let most = vec!["!z"; SELECTOR_REQUIREMENTS].join(",");
-        assert!(LabelSelector::parse(&most).is_ok());
-        let more = format!("{most},a");
-        assert_eq!(LabelSelector::parse(&more), Err(SelectorError::TooMany));
-        let most = vec!["metadata.name!=z"; SELECTOR_REQUIREMENTS].join(",");
-        assert!(FieldSelector::parse(&most).is_ok());
-        let more = format!("{most},metadata.name!=z");
-        assert_eq!(FieldSelector::parse(&more), Err(SelectorError::TooMany));
-    }
-
-    #[test]
-    fn a_selector_without_end_is_refused() {
-        let long = format!("a in ({})", "b,".repeat(SELECTOR_CHARACTERS));
-        assert_eq!(LabelSelector::parse(&long), Err(SelectorError::TooLong));
-        assert_eq!(FieldSelector::parse(&long), Err(SelectorError::TooLong));
     }
 
     #[test]

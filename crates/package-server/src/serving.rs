@@ -1,9 +1,8 @@
 //! The server: HTTPS with HTTP/2, within bounds.
 //!
 //! # Guarantees
-//! - Connections of the API server and all others are counted separately: a client that opens many closes
-//!   others of its own kind. A connection that does not prove to be the API server's ends after
-//!   [`OTHER_CONNECTION_AGE`].
+//! - Of too many connections, the oldest of the address with the most is closed: a client that opens many
+//!   closes its own.
 //! - Handshakes, heads of requests and responses have deadlines. A socket without progress for [`STALL_TIME`]
 //!   is closed, and a request of HTTP/2 ends after [`REQUEST_TIME`], however much of its response was read.
 //!   The deadline is needed because a stream without a window writes nothing, so its socket does not stall.
@@ -14,9 +13,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
@@ -31,15 +28,13 @@ use olm_runtime::tls::Subject;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::api::{Api, Peer};
 use crate::limits::{
-    HANDSHAKE_TIME, HEAD_BYTES, HEAD_TIME, OTHER_CONNECTION_AGE, OTHER_CONNECTIONS, OTHER_STREAMS,
-    REQUEST_TIME, SEND_BYTES, STALL_TIME, STREAMS, TRUSTED_CONNECTIONS, TRUSTED_HEAD_BYTES,
+    CONNECTIONS, HANDSHAKE_TIME, HEAD_BYTES, HEAD_TIME, REQUEST_TIME, SEND_BYTES, STALL_TIME, STREAMS,
 };
 
 /// Interval of liveness checks on HTTP/2 connections.
@@ -52,59 +47,17 @@ pub async fn serve(
     api: Arc<Api>,
     stop: impl Future<Output = ()>,
 ) {
-    let pools = Arc::<Pools>::default();
+    let mut open = OpenConnections::new(CONNECTIONS);
     accept_until(listener, stop, |connections, stream, peer, stopped| {
-        let id = pools.next();
         let connection = Connection {
             api: Arc::clone(&api),
-            pools: Arc::clone(&pools),
-            id,
             config: config.clone(),
             stopped,
         };
         let task = connections.spawn(connection.run(stream));
-        pools.add(id, peer, task);
+        open.add(peer, task);
     })
     .await;
-}
-
-/// The open connections.
-struct Pools {
-    ids: AtomicU64,
-    /// Other connections, and those of the API server.
-    pools: Mutex<[OpenConnections; 2]>,
-}
-
-impl Default for Pools {
-    fn default() -> Self {
-        let pools = [OTHER_CONNECTIONS, TRUSTED_CONNECTIONS].map(OpenConnections::new);
-        Self {
-            ids: AtomicU64::default(),
-            pools: Mutex::new(pools),
-        }
-    }
-}
-
-impl Pools {
-    fn next(&self) -> u64 {
-        self.ids.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Adds a connection that may prove to be the API server's.
-    fn add(&self, id: u64, peer: IpAddr, task: AbortHandle) {
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        let [others, _] = &mut *pools;
-        others.add(id, peer, task);
-    }
-
-    /// Moves a connection to those of the API server.
-    fn trust(&self, id: u64) {
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        let [others, trusted] = &mut *pools;
-        if let Some((peer, task)) = others.take(id) {
-            trusted.add(id, peer, task);
-        }
-    }
 }
 
 /// Runs the requests of HTTP/2 connections, each no longer than [`REQUEST_TIME`]. A late request is dropped
@@ -124,8 +77,6 @@ impl<F: Future + Send + 'static> Executor<F> for DeadlineExecutor {
 
 struct Connection {
     api: Arc<Api>,
-    pools: Arc<Pools>,
-    id: u64,
     config: watch::Receiver<Arc<ServerConfig>>,
     stopped: watch::Receiver<bool>,
 }
@@ -146,21 +97,12 @@ impl Connection {
             Err(_) => return,
         };
         let peer = peer(&tls);
-        let is_trusted = self.api.is_front_proxy(&peer);
-        if is_trusted {
-            self.pools.trust(self.id);
-        }
-        if let Err(error) = self.answer(tls, peer, is_trusted).await {
+        if let Err(error) = self.answer(tls, peer).await {
             tracing::debug!(%error, "connection ended early");
         }
     }
 
-    async fn answer(
-        self,
-        tls: TlsStream<PatientIo<TcpStream>>,
-        peer: Peer,
-        is_trusted: bool,
-    ) -> hyper::Result<()> {
+    async fn answer(self, tls: TlsStream<PatientIo<TcpStream>>, peer: Peer) -> hyper::Result<()> {
         let is_http2 = tls.get_ref().1.alpn_protocol() == Some(b"h2".as_slice());
         let (api, peer) = (self.api, Arc::new(peer));
         let service = service_fn(move |request: Request<Incoming>| {
@@ -170,21 +112,16 @@ impl Connection {
             async move { Ok::<_, Infallible>(api.answer(&peer, &head.method, &head.uri, &head.headers).await) }
         });
         let io = TokioIo::new(tls);
-        let ends = ends(self.config, self.stopped, is_trusted);
+        let ends = ends(self.config, self.stopped);
         let mut ends = std::pin::pin!(ends);
-        let head_bytes = if is_trusted {
-            TRUSTED_HEAD_BYTES
-        } else {
-            HEAD_BYTES
-        };
         // A connection that shall end gets no new requests. Its open ones have the same time as on shutdown.
         if is_http2 {
             let connection = http2::Builder::new(DeadlineExecutor)
                 .timer(TokioTimer::new())
                 .keep_alive_interval(PING_EVERY)
-                .max_concurrent_streams(if is_trusted { STREAMS } else { OTHER_STREAMS })
+                .max_concurrent_streams(STREAMS)
                 .max_send_buf_size(SEND_BYTES)
-                .max_header_list_size(u32::try_from(head_bytes).unwrap_or(u32::MAX))
+                .max_header_list_size(HEAD_BYTES)
                 .serve_connection(io, service);
             let mut connection = std::pin::pin!(connection);
             tokio::select! {
@@ -196,7 +133,7 @@ impl Connection {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIME)
-                .max_buf_size(head_bytes)
+                .max_buf_size(HEAD_BYTES as usize)
                 .serve_connection(io, service);
             let mut connection = std::pin::pin!(connection);
             tokio::select! {
@@ -209,22 +146,11 @@ impl Connection {
 }
 
 /// Waits until a connection shall accept no more requests.
-async fn ends(
-    mut config: watch::Receiver<Arc<ServerConfig>>,
-    mut stopped: watch::Receiver<bool>,
-    is_trusted: bool,
-) {
-    let age = async {
-        if is_trusted {
-            std::future::pending::<()>().await;
-        }
-        tokio::time::sleep(OTHER_CONNECTION_AGE).await;
-    };
+async fn ends(mut config: watch::Receiver<Arc<ServerConfig>>, mut stopped: watch::Receiver<bool>) {
     tokio::select! {
         // An error means that nothing changes any more, which happens only on shutdown.
         _ = config.changed() => {}
         _ = stopped.wait_for(|stopped| *stopped) => {}
-        () = age => {}
     }
 }
 

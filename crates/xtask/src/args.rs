@@ -147,28 +147,12 @@ pub struct BenchOptions {
 pub enum BenchCommand {
     /// Measure opm on the corpus catalog: serving, validating, rendering
     Catalogs(CatalogBenchOptions),
-    /// Measure whether memory comes back: both operators before, during and a minute after many installs and removals
-    Churn(ChurnOptions),
     /// Measure package-server with 125 packages: until it serves, until all are there, and its memory
     Packages,
     /// Measure resolution: the recorded cases (target P14), generated problems, growth to 100,000 bundles
     Resolver,
     /// Measure the memory of catalogs' contents: ten of 1,000 bundles, all read again at once (target P18)
     Snapshots,
-}
-
-/// How to measure what installs and removals leave behind.
-#[derive(Debug, Clone, Args)]
-pub struct ChurnOptions {
-    /// The embedded cluster to use; it is started if need be.
-    #[command(flatten)]
-    pub cluster: ClusterName,
-    /// How many packages are installed and removed
-    #[arg(long, default_value_t = 200)]
-    pub packages: usize,
-    /// How many of them at a time
-    #[arg(long, default_value_t = 5)]
-    pub at_once: usize,
 }
 
 /// How to measure opm.

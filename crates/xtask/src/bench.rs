@@ -1,9 +1,6 @@
-//! `cargo xtask bench`: measures the main job, catalogs, resolution, many installs, memory of catalog contents, and
-//! PackageManifests.
+//! `cargo xtask bench`: measures the main job, catalogs, resolution, memory of catalog contents, and PackageManifests.
 
 mod catalogs;
-mod churn;
-mod deployed;
 mod main_job;
 mod memory;
 
@@ -23,7 +20,6 @@ pub use memory::find_process;
 pub(crate) fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
     match &options.what {
         Some(BenchCommand::Catalogs(catalogs)) => catalogs::run(catalogs),
-        Some(BenchCommand::Churn(churn)) => churn::run(churn),
         Some(BenchCommand::Packages) => cargo(
             "test --quiet --release --package package-server --test process real_operators -- --nocapture",
         ),

@@ -16,9 +16,6 @@ use tokio::time::Instant;
 pub(crate) const FRESH: Duration = Duration::from_secs(600);
 /// Time for which it counts while the registry does not respond.
 pub(crate) const KNOWN: Duration = Duration::from_secs(24 * 3600);
-/// Limit of cached grants; forgetting one costs a request. The namespace with the most loses its oldest.
-const MAX_PULL_GRANTS: usize = 4096;
-
 /// Credentials and the identity of their owner, for comparisons.
 #[derive(Clone, Default)]
 pub(crate) struct Keys {
@@ -68,21 +65,6 @@ impl PullGrants {
         let now = Instant::now();
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         given.retain(|_, at| now.saturating_duration_since(*at) < KNOWN);
-        if given.len() >= MAX_PULL_GRANTS {
-            let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-            for (_, namespace, _) in given.keys() {
-                let count = counts.entry(namespace).or_default();
-                *count = count.saturating_add(1);
-            }
-            let most = counts.into_iter().max_by_key(|(_, count)| *count);
-            let oldest = given
-                .iter()
-                .filter(|((_, namespace, _), _)| most.is_some_and(|(most, _)| most == namespace))
-                .min_by_key(|(_, at)| **at);
-            if let Some(oldest) = oldest.map(|(consent, _)| consent.clone()) {
-                given.remove(&oldest);
-            }
-        }
         given.insert(consent(digest, namespace, keys), now);
     }
 
@@ -139,32 +121,5 @@ mod tests {
         assert!(consents.was_given(&one, "a", &keys(&["s"]), KNOWN));
         consents.withdraw(&one, "a", &keys(&["s"]));
         assert!(!consents.was_given(&one, "a", &keys(&["s"]), KNOWN));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn no_more_consents_are_kept_than_are_allowed() {
-        let consents = PullGrants::default();
-        for number in 0..=MAX_PULL_GRANTS {
-            let digest = Digest::sha256(number.to_string().as_bytes());
-            consents.note(&digest, "a", &keys(&[]));
-            tokio::time::advance(Duration::from_millis(1)).await;
-        }
-        assert_eq!(consents.given.lock().unwrap().len(), MAX_PULL_GRANTS);
-        assert!(!consents.was_given(&Digest::sha256(b"0"), "a", &keys(&[]), KNOWN));
-    }
-
-    /// Requests of one namespace do not evict the grants of others.
-    #[tokio::test(start_paused = true)]
-    async fn a_namespace_that_looks_at_much_loses_its_own_consents() {
-        let consents = PullGrants::default();
-        let quiet = Digest::sha256(b"quiet");
-        consents.note(&quiet, "quiet", &keys(&[]));
-        for number in 0..=MAX_PULL_GRANTS {
-            tokio::time::advance(Duration::from_millis(1)).await;
-            let digest = Digest::sha256(number.to_string().as_bytes());
-            consents.note(&digest, "noisy", &keys(&[]));
-        }
-        assert!(consents.was_given(&quiet, "quiet", &keys(&[]), KNOWN));
-        assert!(!consents.was_given(&Digest::sha256(b"0"), "noisy", &keys(&[]), KNOWN));
     }
 }

@@ -7,15 +7,11 @@
 //!
 //! # Guarantees
 //! - Content that a catalog of one namespace has unpacked is never returned to another namespace.
-//! - All files together have a limit. Above it, files that were not used for [`UNUSED`] are removed, the oldest
-//!   first; then the least recently used of the namespace with the most content. A new file is never removed to
+//! - All files together have a limit. Above it, the least recently used are removed. A new file is never removed to
 //!   make room for itself.
-//! - When a file cannot be written, because the volume is full, all files that were not used for [`UNUSED`] are
-//!   removed, and it is written again.
 //! - A bundle whose file is removed or damaged is unpacked again.
 //! - One file is written at a time.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -34,10 +30,8 @@ use super::error::{UnpackClass, UnpackError};
 pub(crate) const BUNDLE_BYTES: usize = 64 << 20;
 /// Limit of all files together, in bytes: a few hundred bundles.
 pub(crate) const STORE_BYTES: u64 = 256 << 20;
-/// Time without use after which a file is removed before all others.
-const UNUSED: Duration = Duration::from_secs(600);
-/// Time without changes after which a temporary folder that no process has locked is removed.
-const ABANDONED: Duration = Duration::from_secs(24 * 3600);
+/// Time after which an unfinished file is that of a killed process.
+const UNFINISHED_FOR: Duration = Duration::from_secs(600);
 /// Unit in which a volume allocates space, in bytes.
 const BLOCK: u64 = 4096;
 /// Maximum nesting of maps and lists that can be parsed again; no API server accepts more.
@@ -57,8 +51,6 @@ pub(crate) struct BundleStore {
     writing: Mutex<()>,
     /// Removes the folder when the store is dropped, if none was configured.
     _temporary: Option<TempDir>,
-    /// Shows other processes that the temporary folder is in use. The system unlocks it when the process ends.
-    _lock: Option<File>,
 }
 
 /// A bundle in the store. Its file may be removed at any time.
@@ -71,34 +63,25 @@ pub struct StoredBundle {
 /// One file of the store.
 struct StoredFile {
     used: SystemTime,
-    /// True if it was not used for [`UNUSED`].
-    is_unused: bool,
     /// Space on the volume.
     bytes: u64,
-    /// Hash of the namespace.
-    namespace: String,
     path: PathBuf,
 }
 
 impl BundleStore {
     /// Creates a store of at most [`STORE_BYTES`] in `dir`; without one, in a temporary folder of this process.
-    /// Then it also removes temporary folders of aborted processes.
     pub(crate) fn new(dir: Option<PathBuf>) -> Self {
-        let temporary = if dir.is_some() {
-            None
-        } else {
-            remove_abandoned(&std::env::temp_dir());
-            // Without any folder, each bundle fails with the reason.
-            tempfile::Builder::new().prefix(TEMPORARY).tempdir().ok()
+        // Without any folder, each bundle fails with the reason.
+        let temporary = match dir {
+            Some(_) => None,
+            None => tempfile::Builder::new().prefix(TEMPORARY).tempdir().ok(),
         };
-        let lock = temporary.as_ref().and_then(|folder| lock(folder.path()));
         let dir = dir.or_else(|| Some(temporary.as_ref()?.path().to_owned()));
         Self {
             dir: dir.unwrap_or_else(std::env::temp_dir),
             max_bytes: STORE_BYTES,
             writing: Mutex::default(),
             _temporary: temporary,
-            _lock: lock,
         }
     }
 
@@ -147,67 +130,27 @@ impl BundleStore {
 
     fn write(&self, path: &Path, hash: &Digest, text: &[u8]) -> io::Result<()> {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.with_room(|| {
-            std::fs::create_dir_all(&self.dir)?;
-            // With the extension, an unfinished file of a killed process is removed like any other.
-            let mut file = tempfile::Builder::new()
-                .prefix(UNFINISHED)
-                .suffix(&format!(".{EXTENSION}"))
-                .tempfile_in(&self.dir)?;
-            writeln!(file, "{hash}")?;
-            file.write_all(text)?;
-            file.persist(path).map_err(|error| error.error)
-        })?;
+        std::fs::create_dir_all(&self.dir)?;
+        // With the extension, an unfinished file of a killed process is removed like any other.
+        let mut file = tempfile::Builder::new()
+            .prefix(UNFINISHED)
+            .suffix(&format!(".{EXTENSION}"))
+            .tempfile_in(&self.dir)?;
+        writeln!(file, "{hash}")?;
+        file.write_all(text)?;
+        file.persist(path).map_err(|error| error.error)?;
         self.shrink(path)
     }
 
-    /// Runs `write`. If it fails, the volume may be full, so all unused files are removed and it runs again.
-    fn with_room<T>(&self, write: impl Fn() -> io::Result<T>) -> io::Result<T> {
-        write().or_else(|error| {
-            tracing::warn!(dir = %self.dir.display(), %error, "cannot write a bundle; removing unused ones");
-            let files = self.files().unwrap_or_default();
-            for file in files.iter().filter(|file| file.is_unused) {
-                file.remove();
-            }
-            write()
-        })
-    }
-
-    /// Removes files above the limit, but never `keep`.
+    /// Removes the least recently used files above the limit, but never `keep`.
     fn shrink(&self, keep: &Path) -> io::Result<()> {
         let files = self.files()?;
         let mut total: u64 = files.iter().map(|file| file.bytes).sum();
-        let is_removed_first = |file: &&StoredFile| file.is_unused && file.path != keep;
-        let (unused, used): (Vec<_>, Vec<_>) = files.iter().partition(is_removed_first);
-        for file in unused {
+        for file in files.iter().filter(|file| file.path != keep) {
             if total <= self.max_bytes {
-                return Ok(());
+                break;
             }
             file.remove();
-            total = total.saturating_sub(file.bytes);
-        }
-        // The bytes of each namespace, and its files that may be removed.
-        let mut namespaces: BTreeMap<&str, (u64, VecDeque<&StoredFile>)> = BTreeMap::new();
-        for file in used {
-            let (of_namespace, removable) = namespaces.entry(&file.namespace).or_default();
-            *of_namespace = of_namespace.saturating_add(file.bytes);
-            if file.path != keep {
-                removable.push_back(file);
-            }
-        }
-        while total > self.max_bytes {
-            let most = namespaces
-                .values_mut()
-                .filter(|(_, removable)| !removable.is_empty())
-                .max_by_key(|(of_namespace, _)| *of_namespace);
-            let Some((of_namespace, removable)) = most else {
-                break;
-            };
-            let Some(file) = removable.pop_front() else {
-                break;
-            };
-            file.remove();
-            *of_namespace = of_namespace.saturating_sub(file.bytes);
             total = total.saturating_sub(file.bytes);
         }
         Ok(())
@@ -227,16 +170,16 @@ impl BundleStore {
             {
                 let name = entry.file_name();
                 let name = name.to_string_lossy();
-                let used = last_use(metadata.modified().ok(), present);
-                let is_unused = is_older(used, UNUSED, present);
-                if name.starts_with(UNFINISHED) && !is_unused {
+                let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                let is_new = present
+                    .duration_since(used)
+                    .is_ok_and(|age| age <= UNFINISHED_FOR);
+                if name.starts_with(UNFINISHED) && is_new {
                     continue;
                 }
                 files.push(StoredFile {
                     used,
-                    is_unused,
                     bytes: metadata.len().next_multiple_of(BLOCK),
-                    namespace: name.split_once('-').map_or("", |(hash, _)| hash).to_owned(),
                     path,
                 });
             }
@@ -256,48 +199,6 @@ impl StoredFile {
 #[expect(clippy::disallowed_methods, reason = "files have the system's time")]
 fn now() -> SystemTime {
     SystemTime::now()
-}
-
-fn is_older(time: SystemTime, age: Duration, present: SystemTime) -> bool {
-    present.duration_since(time).is_ok_and(|passed| passed > age)
-}
-
-/// Returns the last use of a file that was modified at this time. A missing time counts as the oldest. So does
-/// one in the future, because the file would not become old; up to [`UNUSED`] may be a difference of clocks.
-fn last_use(modified: Option<SystemTime>, present: SystemTime) -> SystemTime {
-    let is_future = |time: &SystemTime| time.duration_since(present).is_ok_and(|ahead| ahead > UNUSED);
-    modified
-        .filter(|time| !is_future(time))
-        .unwrap_or(SystemTime::UNIX_EPOCH)
-}
-
-/// Locks a folder as long as the result is kept; `None` if another process has locked it.
-fn lock(folder: &Path) -> Option<File> {
-    let folder = File::open(folder).ok()?;
-    folder.try_lock().ok()?;
-    Some(folder)
-}
-
-/// Removes temporary folders of aborted processes. Other processes of this machine may run, so a folder is only
-/// removed if it was not modified for [`ABANDONED`] and no process has locked it.
-fn remove_abandoned(parent: &Path) {
-    let Ok(entries) = std::fs::read_dir(parent) else {
-        return;
-    };
-    let present = now();
-    for entry in entries.flatten() {
-        let is_old = |modified| is_older(modified, ABANDONED, present);
-        // Symbolic links are not ours.
-        let is_old_folder = entry
-            .metadata()
-            .is_ok_and(|metadata| metadata.is_dir() && metadata.modified().is_ok_and(is_old));
-        if is_old_folder
-            && entry.file_name().to_string_lossy().starts_with(TEMPORARY)
-            && let Some(_lock) = lock(&entry.path())
-        {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
-    }
 }
 
 impl StoredBundle {

@@ -257,10 +257,9 @@ fn manifests_folder(content: &ImageContent) -> Result<String, UnpackError> {
 }
 
 #[cfg(test)]
-mod corpus;
-
-#[cfg(test)]
 mod tests {
+    mod corpus;
+
     use olm_oci::Digest;
 
     use super::*;

@@ -21,7 +21,7 @@ pub enum UnpackClass {
     DigestMismatch,
     /// This pod has no storage for a layer during its verification.
     Storage,
-    /// The unpacked bundle cannot be stored on disk, or was lost soon after its last use.
+    /// The unpacked bundle cannot be stored on disk.
     NoRoom,
     /// The bundle exceeds the size limit.
     TooLarge,

@@ -181,10 +181,9 @@ fn is_silent(class: PullErrorClass) -> bool {
 }
 
 #[cfg(test)]
-mod sharing;
-
-#[cfg(test)]
 mod tests {
+    mod sharing;
+
     use super::super::bundle_store::{BUNDLE_BYTES, STORE_BYTES};
     use super::*;
 

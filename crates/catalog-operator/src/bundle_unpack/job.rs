@@ -5,7 +5,7 @@
 //! container, from which a static program copies the manifests, and `opm` writes them into a ConfigMap.
 //!
 //! # Expected flow
-//! The unpacker registers a request ([`UnpackJobs::unpack`]) and waits. The reconciler of the request's key
+//! The unpacker registers a request ([`requests`]) and waits for its result ([`waiting`]). The reconciler of the request's key
 //! creates the ConfigMap, the account with its rights, and the Job ([`decide`]). Changes of the Job and of
 //! its pods trigger both. When the Job is complete the unpacker reads the ConfigMap ([`result`]). The Job
 //! expires five minutes after its end. Then the ConfigMap is deleted, and with it the objects that it owns.
@@ -23,13 +23,12 @@
 pub(crate) mod decide;
 pub(crate) mod objects;
 pub(crate) mod observed;
-pub(crate) mod occupant;
 pub(crate) mod progress;
 pub(crate) mod reconciler;
+pub(crate) mod requests;
 pub(crate) mod result;
 pub(crate) mod triggers;
 pub(crate) mod waiting;
-pub(crate) mod wishes;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -41,8 +40,7 @@ use crate::stores::unpacks::NAME_LENGTH;
 
 pub(crate) use crate::stores::unpacks::is_name;
 pub(crate) use reconciler::UnpackJobReconciler;
-pub(crate) use waiting::Waiters;
-pub(crate) use wishes::{JobStores, UnpackJobs};
+pub(crate) use requests::{JobStores, UnpackJobs};
 
 /// Limit of concurrent Jobs. One costs this process a waiting task, and a node that cannot pull occupies a
 /// slot for ten minutes.
@@ -52,9 +50,9 @@ pub(crate) const JOBS_OF_A_NAMESPACE: usize = 8;
 /// Limit of Jobs in one namespace, for any subscriber: all namespaces use the global catalogs.
 pub(crate) const JOBS_OF_A_CATALOG_NAMESPACE: usize = 128;
 
-/// Request for a bundle.
+/// Request for a bundle that a Job unpacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct JobWish {
+pub(crate) struct JobRequest {
     /// The image, by tag or digest.
     pub image: String,
     /// Name of the ClusterServiceVersion in it, according to the catalog.
@@ -66,8 +64,6 @@ pub(crate) struct JobWish {
     /// Uids of Jobs that ended before this request: their result was already reported, or cannot be trusted
     /// any more.
     pub passed_over: BTreeSet<String>,
-    /// Uid of a ConfigMap with the bundle's name that no Job can fill, so it is deleted first.
-    pub discarded: Option<String>,
 }
 
 /// Returns the name of ConfigMap, Job and rights of an image, the same as upstream's.

@@ -14,21 +14,17 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use self::unpack::Unpack;
-use super::bundle_store::{BundleStore, STORE_BYTES, StoredBundle};
+use super::bundle_store::{BundleStore, StoredBundle};
 use super::content::UnpackedBundle;
 use super::error::{UnpackClass, UnpackError};
 use super::job::UnpackJobs;
 use super::retry;
-use crate::fair_permits::{FairPermits, Place};
+use crate::fair_permits::FairPermits;
 use crate::metrics::Figures;
 
 /// Time without requests after which an available bundle is forgotten. The next request checks the catalog's
 /// access again. A reconcile may be delayed by a minute, and repeating a Job takes one.
 const KEEP_READY: Duration = Duration::from_secs(300);
-/// Time after its last use before which the loss of a bundle counts as a failure. The store does not have room
-/// for all bundles in use, and without a pause they would displace each other without end.
-const LOST_EARLY: Duration = Duration::from_secs(60);
-
 /// Source of bundles.
 #[async_trait]
 pub trait BundleSource: Send + Sync + 'static {
@@ -61,14 +57,14 @@ pub struct InlineBundle {
 
 /// Subscriber to trigger when a state changes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Waiter {
+pub enum Subscriber {
     /// Resolution of a namespace.
     Namespace(String),
     /// An InstallPlan.
     InstallPlan(NamespacedName),
 }
 
-impl Waiter {
+impl Subscriber {
     fn namespace(&self) -> &str {
         match self {
             Self::Namespace(namespace) => namespace,
@@ -94,7 +90,7 @@ pub struct UnpackRequest {
     /// The OperatorGroup's minimum time between a failure and the next try. It only affects this subscriber.
     pub retry_interval: Option<Duration>,
     /// Subscriber to trigger when the state changes.
-    pub waiter: Waiter,
+    pub subscriber: Subscriber,
 }
 
 /// State of a bundle.
@@ -145,7 +141,7 @@ impl Default for UnpackerConfig {
     }
 }
 
-type Wake = Arc<dyn Fn(&Waiter) + Send + Sync>;
+type Wake = Arc<dyn Fn(&Subscriber) + Send + Sync>;
 
 /// Fetches bundles for its subscribers; clones share the state.
 #[derive(Clone)]
@@ -161,10 +157,6 @@ struct Shared {
     config: UnpackerConfig,
     figures: Figures,
     permits: FairPermits,
-    /// Permits for reading results of Jobs, because a tree needs ten times its text.
-    readers: FairPermits,
-    /// Permits for slow attempts, see [`unpack`].
-    slow: FairPermits,
     wake: Wake,
     entries: Mutex<BTreeMap<Key, Entry>>,
 }
@@ -191,11 +183,7 @@ impl Key {
 
 struct Entry {
     state: EntryState,
-    waiters: BTreeMap<Waiter, WaiterRequest>,
-    /// Slot of the next attempt's permit.
-    place: Option<Place>,
-    /// Slot of another wait, such as for its Job.
-    job_place: Option<Place>,
+    subscribers: BTreeMap<Subscriber, SubscriberRequest>,
     last_used: Instant,
     /// Wakes the task of a failure when another subscriber joins.
     joined: Arc<Notify>,
@@ -203,16 +191,14 @@ struct Entry {
 
 /// Last request of a subscriber; its settings do not affect the others.
 #[derive(Debug, Clone, Copy)]
-struct WaiterRequest {
+struct SubscriberRequest {
     /// Zero means none.
     deadline: Duration,
     retry_interval: Option<Duration>,
     at: Instant,
-    /// Time of the reminder that asked it to confirm its request.
-    reminded: Option<Instant>,
 }
 
-impl WaiterRequest {
+impl SubscriberRequest {
     /// Returns the time when this subscriber may try again after a failure.
     fn retry_at(&self, failure: &Failure) -> Instant {
         failure.at + retry::pause(failure.error.class, self.retry_interval)
@@ -252,7 +238,7 @@ impl Unpacker {
         store: Arc<BundleStore>,
         config: UnpackerConfig,
         figures: Figures,
-        wake: impl Fn(&Waiter) + Send + Sync + 'static,
+        wake: impl Fn(&Subscriber) + Send + Sync + 'static,
     ) -> Self {
         let permits = FairPermits::new(config.parallel);
         Self {
@@ -263,8 +249,6 @@ impl Unpacker {
                 config,
                 figures,
                 permits,
-                readers: FairPermits::new(unpack::READERS),
-                slow: FairPermits::with_share(unpack::SLOW, unpack::SLOW_OF_A_NAMESPACE),
                 wake: Arc::new(wake),
                 entries: Mutex::default(),
             }),
@@ -285,11 +269,10 @@ impl Unpacker {
     pub fn request(&self, request: &UnpackRequest) -> UnpackState {
         let key = Key::of(request);
         let now = Instant::now();
-        let asked = WaiterRequest {
+        let asked = SubscriberRequest {
             deadline: request.deadline.unwrap_or(self.shared.config.deadline),
             retry_interval: request.retry_interval,
             at: now,
-            reminded: None,
         };
         let mut entries = self.shared.lock();
         entries.retain(|_, entry| !entry.is_outdated(now));
@@ -299,33 +282,26 @@ impl Unpacker {
         {
             return UnpackState::Ready(bundle);
         }
-        let (mut waiters, mut before) = (BTreeMap::new(), None);
+        let (mut subscribers, mut before) = (BTreeMap::new(), None);
         if let Some(entry) = entries.get_mut(&key) {
-            let lost = entry.fail_if_lost_early(&key, now);
             if let Some(state) = entry.answer(request, asked) {
-                drop(entries);
-                if let Some(failure) = lost {
-                    // A reconcile that could not read the bundle ignores this answer.
-                    self.shared.tell(&BTreeSet::from([request.waiter.clone()]));
-                    tokio::spawn(Unpack::new(Arc::clone(&self.shared), key).remind(failure));
-                }
                 return state;
             }
-            waiters = std::mem::take(&mut entry.waiters);
+            subscribers = std::mem::take(&mut entry.subscribers);
             if let EntryState::Failed(failure) = &entry.state {
                 before = Some(failure.clone());
             }
             // The task of the failure has nothing to do any more.
             entry.joined.notify_one();
         }
-        waiters.insert(request.waiter.clone(), asked);
+        subscribers.insert(request.subscriber.clone(), asked);
         let since = clock::now();
         let state = EntryState::Running {
             since,
             trouble: None,
             before,
         };
-        entries.insert(key.clone(), Entry::new(state, waiters));
+        entries.insert(key.clone(), Entry::new(state, subscribers));
         drop(entries);
         tokio::spawn(Unpack::new(Arc::clone(&self.shared), key).run());
         UnpackState::Unpacking { since, trouble: None }
@@ -347,16 +323,16 @@ impl Unpacker {
     /// Forgets the failures of a catalog's bundles, because its image names, secrets or rights have changed.
     /// Subscribers are triggered.
     pub fn forget_failures(&self, catalog: &NamespacedName) {
-        let mut waiters = BTreeSet::new();
+        let mut subscribers = BTreeSet::new();
         self.shared.lock().retain(|key, entry| {
             let forget = key.catalog == *catalog && matches!(entry.state, EntryState::Failed(_));
             if forget {
-                waiters.extend(std::mem::take(&mut entry.waiters).into_keys());
+                subscribers.extend(std::mem::take(&mut entry.subscribers).into_keys());
                 entry.joined.notify_one();
             }
             !forget
         });
-        self.shared.tell(&waiters);
+        self.shared.wake_all(&subscribers);
     }
 
     /// Number of known bundles, in any state.
@@ -367,12 +343,10 @@ impl Unpacker {
 }
 
 impl Entry {
-    fn new(state: EntryState, waiters: BTreeMap<Waiter, WaiterRequest>) -> Self {
+    fn new(state: EntryState, subscribers: BTreeMap<Subscriber, SubscriberRequest>) -> Self {
         Self {
             state,
-            waiters,
-            place: None,
-            job_place: None,
+            subscribers,
             last_used: Instant::now(),
             joined: Arc::default(),
         }
@@ -400,35 +374,15 @@ impl Entry {
         Some(bundle.clone())
     }
 
-    /// Turns a bundle that was lost within [`LOST_EARLY`] of its last use into a failure, and returns that. Only
-    /// for a bundle that is not available.
-    fn fail_if_lost_early(&mut self, key: &Key, now: Instant) -> Option<Failure> {
-        let unused = now.saturating_duration_since(self.last_used);
-        if !matches!(self.state, EntryState::Ready(_)) || unused >= LOST_EARLY {
-            return None;
-        }
-        let cause = format!(
-            "image `{}`: the stored bundle was lost within {} s of its last use: bundles in use exceed {} MiB, or its file was damaged",
-            key.image,
-            LOST_EARLY.as_secs(),
-            STORE_BYTES >> 20,
-        );
-        let error = UnpackError::new(UnpackClass::NoRoom, cause).of_bundle(&key.bundle);
-        tracing::warn!(image = %key.image, catalog = %key.catalog, %error, "stored bundle lost; retrying after a pause");
-        let failure = Failure { error, at: now };
-        self.state = EntryState::Failed(failure.clone());
-        Some(failure)
-    }
-
     /// Returns the response to a request for a bundle that is not available, and subscribes it if there is
     /// something to wait for. `None` when it is time to try again.
-    fn answer(&mut self, request: &UnpackRequest, asked: WaiterRequest) -> Option<UnpackState> {
+    fn answer(&mut self, request: &UnpackRequest, asked: SubscriberRequest) -> Option<UnpackState> {
         let is_due = |failure: &Failure| asked.retry_at(failure) <= asked.at;
         let failed = |failure: &Failure| UnpackState::Failed {
             error: failure.error.clone(),
         };
         let answer = match &self.state {
-            // Its file was removed, but it was not in use.
+            // Its file was removed.
             EntryState::Ready(_) => return None,
             EntryState::Failed(failure) if is_due(failure) => return None,
             EntryState::Failed(failure) => failed(failure),
@@ -441,10 +395,7 @@ impl Entry {
                 trouble: trouble.clone(),
             },
         };
-        for place in self.place.iter().chain(&self.job_place) {
-            place.join(request.waiter.namespace());
-        }
-        self.waiters.insert(request.waiter.clone(), asked);
+        self.subscribers.insert(request.subscriber.clone(), asked);
         self.joined.notify_one();
         Some(answer)
     }
@@ -456,9 +407,9 @@ impl Shared {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, waiters: &BTreeSet<Waiter>) {
-        for waiter in waiters {
-            (self.wake)(waiter);
+    fn wake_all(&self, subscribers: &BTreeSet<Subscriber>) {
+        for subscriber in subscribers {
+            (self.wake)(subscriber);
         }
     }
 }

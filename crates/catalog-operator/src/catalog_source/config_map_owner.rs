@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::plan::{Action, Guard, Target};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::objects::{Ownership, owner_reference};
 use crate::object;
@@ -14,9 +14,12 @@ use crate::stores::config_maps::Version;
 ///
 /// Only a ConfigMap with a key of a catalog gets an owner. Otherwise a user with write access to
 /// CatalogSources, but not to ConfigMaps, could have any ConfigMap of the namespace deleted.
+///
+/// A version that the status refers to is served without an owner, because a webhook removes owners: see
+/// [`is_stripped`].
 pub(crate) fn to_write(source: &CatalogSource, name: &str, version: &Version) -> Option<Action> {
     let mut owners = version.owners.clone()?;
-    if object::has_owner(&owners, source.metadata.uid.as_deref()) {
+    if object::has_owner(&owners, source.metadata.uid.as_deref()) || is_recorded(source, name, version) {
         return None;
     }
     owners.push(owner_reference(source, Ownership::Plain));
@@ -32,4 +35,20 @@ pub(crate) fn to_write(source: &CatalogSource, name: &str, version: &Version) ->
         patch,
         guard,
     ))
+}
+
+/// True when `written`, the answer to [`to_write`], is the ConfigMap as it was: a webhook removed the owner.
+pub(crate) fn is_stripped(written: &Value, version: &Version) -> bool {
+    written["metadata"]["resourceVersion"] == version.resource_version.as_str()
+}
+
+/// True when the status of `source` refers to this version of its ConfigMap.
+pub(crate) fn is_recorded(source: &CatalogSource, name: &str, version: &Version) -> bool {
+    let status = source.status.as_ref();
+    let reference = status.and_then(|status| status.config_map_reference.as_ref());
+    reference.is_some_and(|reference| {
+        reference.name == name
+            && reference.uid.as_ref() == Some(&version.uid)
+            && reference.resource_version.as_ref() == Some(&version.resource_version)
+    })
 }

@@ -25,9 +25,10 @@ use super::objects::{
     same_service,
 };
 use super::observed::Observed;
-use super::pod::{accept_any_content, build_config_map_pod, build_pod, is_of_config_map};
+use super::pod::{build_config_map_pod, build_pod};
 use super::pod_state::{self, End};
 use super::source::Source;
+use super::triggers;
 use super::update::{self, Step};
 use crate::object;
 use crate::stores::config_maps::ConfigMapState;
@@ -45,11 +46,6 @@ const FIRST_PAUSE: Duration = Duration::from_secs(10);
 /// Time that an outdated pod gets to start: a user who edits a catalog every second does not cause a pod
 /// every second.
 const OUTDATED_START: Duration = Duration::from_secs(20);
-/// Maximum number of consecutive pods of a ConfigMap that were outdated before they started. The next one
-/// serves whatever its node has mounted.
-const MAX_OUTDATED: u32 = 3;
-/// Time that this pod gets to start, regardless of further edits.
-const ANY_CONTENT_START: Duration = Duration::from_secs(300);
 /// Longest pause between pods that soon died, the same as a kubelet's for containers.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
@@ -159,10 +155,7 @@ impl Draft {
         let meta = &source.metadata;
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let target = Target::of::<CatalogSource>(namespace, &name(source));
-        let guard = Guard {
-            uid: meta.uid.clone(),
-            resource_version: meta.resource_version.clone(),
-        };
+        let guard = Guard::of(meta);
         let patch = Action::patch(target, json!({"spec": {"image": image}}), guard);
         self.actions.push((Purpose::Image, patch));
     }
@@ -198,12 +191,9 @@ impl Draft {
             observed.service_account.as_deref(),
             Exists::Keep,
             |live, wanted| {
-                let guard = Guard {
-                    uid: live.metadata.uid.clone(),
-                    // The list of pull secrets is written as a whole, so concurrent changes by others must
-                    // not be lost.
-                    resource_version: live.metadata.resource_version.clone(),
-                };
+                // The list of pull secrets is written as a whole, so concurrent changes by others must not be
+                // lost.
+                let guard = Guard::of(&live.metadata);
                 account::mend(live, wanted).map(|patch| Action::patch(target_of(wanted), patch, guard))
             },
         );
@@ -304,14 +294,10 @@ impl Draft {
         let up = wrong.iter().position(|pod| pod_state::is_up(pod));
         let serving = up.filter(|_| !replaced);
         let mut starting = None;
-        let mut outdated = 0;
         for (index, pod) in wrong.into_iter().enumerate() {
             let left = time_to_start(pod, now).filter(|_| right.is_empty());
             if serving != Some(index) && left.is_none() {
                 self.delete_pod(pod, 1);
-            }
-            if !pod_state::is_up(pod) {
-                outdated = outdated.max(outdated_with(pod));
             }
             starting = starting.max(left);
         }
@@ -322,7 +308,7 @@ impl Draft {
                     reason: "an outdated registry pod is starting",
                 };
             }
-            (None, None) => self.replace_dead(&following(observed, wanted, outdated), &next),
+            (None, None) => self.replace_dead(wanted, &next),
             (Some(pod), _) if !replaced => self.watch_start(pod, now),
             (Some(_), _) => {}
         }
@@ -464,41 +450,13 @@ enum Successor<'a> {
     },
 }
 
-/// Number of consecutive outdated pods including this one. A pod that serves any content ends the sequence.
-fn outdated_with(pod: &Pod) -> u32 {
-    let before = pod_state::outdated_before(pod);
-    if before < MAX_OUTDATED { before + 1 } else { 0 }
-}
-
-/// Returns the pod that follows this many outdated ones of a ConfigMap. If its author edits constantly, it
-/// serves the content that exists when it starts; otherwise new content would never be served.
-fn following(observed: &Observed, wanted: &Pod, outdated: u32) -> Pod {
-    let mut pod = wanted.clone();
-    let annotations = pod.metadata.annotations.get_or_insert_default();
-    // The catalog's own annotations are copied to its pods.
-    annotations.remove(labels::POD_OUTDATED);
-    if outdated == 0 || !is_of_config_map(wanted) {
-        return pod;
-    }
-    annotations.insert(labels::POD_OUTDATED.to_owned(), outdated.to_string());
-    if outdated >= MAX_OUTDATED {
-        accept_any_content(&mut pod, &observed.source);
-    }
-    pod
-}
-
 /// Remaining time of an outdated pod to start; `None` for one that is up or cannot start.
 fn time_to_start(pod: &Pod, now: Timestamp) -> Option<Duration> {
     if pod_state::is_up(pod) || pod_state::trouble(pod).is_some() {
         return None;
     }
     let age = Duration::try_from(now.duration_since(pod_state::created(pod)?)).unwrap_or_default();
-    let time = if pod_state::outdated_before(pod) >= MAX_OUTDATED {
-        ANY_CONTENT_START
-    } else {
-        OUTDATED_START
-    };
-    time.checked_sub(age).filter(|left| !left.is_zero())
+    OUTDATED_START.checked_sub(age).filter(|left| !left.is_zero())
 }
 
 /// The first death is repaired at once, because nodes are drained. From the second consecutive one on there
@@ -543,7 +501,11 @@ fn ownership(live: &ObjectMeta, wanted: &ObjectMeta) -> Owner {
     let Some(us) = wanted.owner_references.iter().flatten().next() else {
         return Owner::Others;
     };
-    if owners().any(|owner| owner.uid == us.uid) {
+    // A webhook may remove the owners of all that is created. Then the labels tell, if there are more than
+    // OLM's mark, which objects of bundles have, too.
+    let has_own_labels = wanted.labels.as_ref().is_some_and(|labels| labels.len() > 1);
+    let is_stripped = owners().next().is_none() && has_own_labels && has_labels(live, wanted);
+    if is_stripped || owners().any(|owner| owner.uid == us.uid) {
         Owner::Us
     } else if owners().any(|owner| owner.kind == us.kind && owner.name == us.name) {
         Owner::Namesake
@@ -552,8 +514,15 @@ fn ownership(live: &ObjectMeta, wanted: &ObjectMeta) -> Owner {
     }
 }
 
+/// True for a pod of this CatalogSource: it is an owner, or a webhook removed the owners, and the labels name it.
+pub(crate) fn is_pod_of(pod: &Pod, source: &CatalogSource) -> bool {
+    let meta = &pod.metadata;
+    let is_stripped = || triggers::named_by_labels(meta).is_some_and(|named| named == name(source));
+    is_owned_by(meta, source.metadata.uid.as_deref()) || is_stripped()
+}
+
 /// True when one of the object's owners has this uid.
-pub(crate) fn is_owned_by(meta: &ObjectMeta, uid: Option<&str>) -> bool {
+fn is_owned_by(meta: &ObjectMeta, uid: Option<&str>) -> bool {
     object::has_owner(meta.owner_references.iter().flatten(), uid)
 }
 

@@ -81,28 +81,6 @@ pub(crate) fn build_config_map_pod(
     pod
 }
 
-/// Makes the pod of a ConfigMap serve whatever content its node has mounted. It never counts as the pod of a
-/// certain version, so a successor follows as soon as a version is stable.
-pub(crate) fn accept_any_content(pod: &mut Pod, source: &CatalogSource) {
-    let Some(spec) = &mut pod.spec else { return };
-    for args in spec
-        .containers
-        .iter_mut()
-        .filter_map(|container| container.args.as_mut())
-    {
-        args.retain(|arg| !arg.starts_with(CONTENT_HASH));
-    }
-    let hash = pod_hash(spec, source);
-    let labels = pod.metadata.labels.get_or_insert_default();
-    labels.insert(labels::POD_SPEC_HASH.to_owned(), hash);
-}
-
-/// True when a pod serves a ConfigMap.
-pub(crate) fn is_of_config_map(pod: &Pod) -> bool {
-    let labels = pod.metadata.labels.as_ref();
-    labels.is_some_and(|labels| labels.contains_key(labels::CONFIG_MAP_RESOURCE_VERSION))
-}
-
 fn pod_of(mut spec: PodSpec, source: &CatalogSource, config: &PodConfig, settings: &PodSettings) -> Pod {
     // Only for its pull secrets: users who can write CatalogSources choose the account, and must not get its
     // token.
@@ -136,11 +114,10 @@ fn pod_hash(spec: &PodSpec, source: &CatalogSource) -> String {
 }
 
 /// Annotations of a CatalogSource that are not copied to its pods: kubectl's own, and OLM's notes.
-const NOT_COPIED: [&str; 4] = [
+const NOT_COPIED: [&str; 3] = [
     labels::LAST_APPLIED_CONFIGURATION,
     labels::IMAGE_DIGEST,
     labels::POD_FAILURES,
-    labels::POD_OUTDATED,
 ];
 
 /// Returns the annotations of the CatalogSource for its pods.

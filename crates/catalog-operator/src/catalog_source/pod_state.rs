@@ -94,15 +94,6 @@ pub(crate) fn failures_before(pod: &Pod) -> u32 {
         .unwrap_or(0)
 }
 
-/// Number of consecutive pods before this one that were outdated before they started.
-pub(crate) fn outdated_before(pod: &Pod) -> u32 {
-    let annotations = pod.metadata.annotations.as_ref();
-    annotations
-        .and_then(|annotations| annotations.get(labels::POD_OUTDATED))
-        .and_then(|count| count.parse().ok())
-        .unwrap_or(0)
-}
-
 /// Returns the reason of a pod's death, if known: a node that refuses a pod reports it here.
 pub(crate) fn last_words(pod: &Pod) -> String {
     let status = pod.status.as_ref();
@@ -171,11 +162,11 @@ pub(crate) fn trouble(pod: &Pod) -> Option<String> {
 fn container_trouble(pod: &Pod, container: &ContainerStatus) -> Option<String> {
     let place = format!("pod {} container {}", name(pod), container.name);
     if let Some(ended) = keeps_ending(container) {
-        let told = ended.message.as_deref().map(str::trim).unwrap_or_default();
+        let output = ended.message.as_deref().map(str::trim).unwrap_or_default();
         let code = ended.exit_code;
         return Some(format!(
             "{place} keeps terminating (exit code {code}): {}",
-            last_line(told)
+            last_line(output)
         ));
     }
     let waiting = container.state.as_ref()?.waiting.as_ref()?;

@@ -104,10 +104,10 @@ impl Poll {
     /// Returns the last poll, if the status does not contain it yet: its consequences happen once.
     pub(crate) fn news(&self, source: &CatalogSource) -> Option<&Check> {
         let status = source.status.as_ref();
-        let told = status.and_then(|status| status.latest_image_registry_poll.as_ref());
+        let stored = status.and_then(|status| status.latest_image_registry_poll.as_ref());
         self.check
             .as_ref()
-            .filter(|check| told.is_none_or(|told| told.0 != check.at))
+            .filter(|check| stored.is_none_or(|stored| stored.0 != check.at))
     }
 
     /// Returns the time of the next check.

@@ -15,6 +15,7 @@ use olm_runtime::condition::stored_time;
 use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
 
 use super::address::shown_address;
+use super::config_map_owner::{is_recorded, is_stripped};
 use super::connection::ConnectionState;
 use super::decide::{Purpose, Verdict};
 use super::objects::{GRPC_PORT, name, service_name};
@@ -35,7 +36,12 @@ pub fn compose(
     let is_owning = verdict.purposes.contains(&Purpose::ConfigMapOwner);
     let is_refused = outcomes.failure().is_some_and(|(_, failure)| lasts(failure));
     if observed.config_map == ConfigMapState::Asked || is_owning && !is_refused {
-        // More will be known in a moment.
+        // More will be known in a moment. No change follows if the owner was not stored: then the reference is
+        // recorded, which causes a reconcile that serves without it.
+        if is_owner_stripped(observed, verdict, outcomes) {
+            status.config_map_reference =
+                config_map_reference(observed, status.config_map_reference.take(), now);
+        }
         return status;
     }
     let (reason, message) = tell(observed, verdict, outcomes);
@@ -180,6 +186,17 @@ fn config_map_trouble(name: &str, state: &ConfigMapState) -> Option<String> {
     }
 }
 
+/// True when the owner of the ConfigMap was written, and a webhook removed it.
+fn is_owner_stripped(observed: &Observed, verdict: &Verdict, outcomes: &Outcomes) -> bool {
+    let ConfigMapState::Found(version) = &observed.config_map else {
+        return false;
+    };
+    let mut results = verdict.purposes.iter().zip(outcomes.iter());
+    results.any(|result| {
+        matches!(result, (Purpose::ConfigMapOwner, Outcome::Done(written)) if is_stripped(written, version))
+    })
+}
+
 fn is_without_config_map(observed: &Observed) -> bool {
     matches!(observed.parsed, Source::ConfigMap { .. })
         && !matches!(observed.config_map, ConfigMapState::Found(_))
@@ -197,12 +214,8 @@ fn config_map_reference(
     let ConfigMapState::Found(version) = &observed.config_map else {
         return old;
     };
-    let is_same = |old: &ConfigMapResourceReference| {
-        old.name == *name
-            && old.uid.as_ref() == Some(&version.uid)
-            && old.resource_version.as_ref() == Some(&version.resource_version)
-    };
-    old.filter(is_same).or_else(|| {
+    let is_same = is_recorded(&observed.source, name, version);
+    old.filter(|_| is_same).or_else(|| {
         Some(ConfigMapResourceReference {
             name: name.clone(),
             namespace: observed.source.metadata.namespace.clone().unwrap_or_default(),

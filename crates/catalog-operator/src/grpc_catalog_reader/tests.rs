@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::*;
 use crate::catalog_source::connection::testing;
 use crate::catalog_source::connection::{ConnectionState, Connections, Endpoint};
-use crate::snapshots::{Content, ContentId, ContentState, Snapshots};
+use crate::snapshots::{ContentId, ContentState, Snapshots};
 
 fn catalog(versions: &[&str]) -> String {
     let mut text = "schema: olm.package\nname: demo\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: demo\nname: stable\nentries:\n".to_owned();
@@ -88,7 +88,7 @@ impl Rig {
             assert!(Instant::now() < deadline, "{state:?} {known:?}");
             if let ContentState::Known(id) = known
                 && Some(id) != unlike
-                && let Content::Here(content) = self.snapshots.content(&self.key, id)
+                && let Some(content) = self.snapshots.content(&self.key, id)
             {
                 let mut names: Vec<String> = content
                     .entries()
@@ -111,7 +111,7 @@ async fn a_served_catalog_is_connected_read_and_read_again_when_it_comes_back_ch
     let rig = Rig::new(port);
     let (first, names) = rig.read(None).await;
     assert_eq!(names, ["demo.v1.0.0", "demo.v1.1.0"]);
-    let Content::Here(content) = rig.snapshots.content(&rig.key, first) else {
+    let Some(content) = rig.snapshots.content(&rig.key, first) else {
         unreachable!()
     };
     let oldest = content
@@ -172,7 +172,7 @@ async fn manifests_in_the_catalog_are_fetched_when_they_are_needed() {
     let rig = Rig::new(listener.local_addr().unwrap().port());
     let (_stop, _task) = serve_text(listener, &text);
     let (id, _) = rig.read(None).await;
-    let Content::Here(content) = rig.snapshots.content(&rig.key, id) else {
+    let Some(content) = rig.snapshots.content(&rig.key, id) else {
         unreachable!()
     };
     let entry = &content.entries()[0];

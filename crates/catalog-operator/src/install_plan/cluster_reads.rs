@@ -1,4 +1,4 @@
-//! The live reads of a round, and bundles.
+//! The live reads of a reconcile, and bundles.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use olm_runtime::store::Store;
 use serde_json::Value;
 
 use super::custom_resources::{CheckRequest, CheckState, CustomResources};
-use super::observe::{BundleContent, Reads};
-use crate::bundle_unpack::{UnpackError, UnpackRequest, UnpackState, Unpacker, Waiter};
+use super::observe::{NoObject, Reads};
+use crate::bundle_unpack::{Subscriber, UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker};
 use crate::debounce::debounce_left;
 use crate::manifest::BundleImageReference;
 
@@ -68,17 +68,21 @@ impl Reads for ClusterReads {
         self.discovery.find_kind(group, version, kind).await
     }
 
-    async fn bundle(&self, reference: &BundleImageReference, plan: &InstallPlan) -> BundleContent {
+    async fn bundle(
+        &self,
+        reference: &BundleImageReference,
+        plan: &InstallPlan,
+    ) -> Result<UnpackedBundle, NoObject> {
         let namespace = plan.metadata.namespace.clone().unwrap_or_default();
         let name = plan.metadata.name.clone().unwrap_or_default();
         let from = &reference.catalog_source_namespace;
         if *from != namespace && *from != self.global_namespace {
             // The plan's author cannot make use of another tenant's pull secrets.
             let catalog = &reference.catalog_source_name;
-            return BundleContent::Failed {
+            return Err(NoObject::Broken {
                 message: format!("catalogsource {from}/{catalog} cannot be used from namespace {namespace}"),
                 lasting: true,
-            };
+            });
         }
         let request = UnpackRequest {
             image: reference.image.clone(),
@@ -90,28 +94,27 @@ impl Reads for ClusterReads {
             ),
             deadline: None,
             retry_interval: None,
-            waiter: Waiter::InstallPlan(NamespacedName::new(namespace, name)),
+            subscriber: Subscriber::InstallPlan(NamespacedName::new(namespace, name)),
         };
-        match self.unpacker.request(&request) {
+        let none = match self.unpacker.request(&request) {
             UnpackState::Ready(bundle) => {
-                match isolation::blocking_in_round(move || bundle.read()).await {
-                    Some(bundle) => BundleContent::Ready(bundle),
-                    None => {
-                        // Its file is gone, so this unpacks it again.
-                        self.unpacker.request(&request);
-                        fetching(reference, Duration::ZERO)
-                    }
+                if let Some(bundle) = isolation::blocking_in_round(move || bundle.read()).await {
+                    return Ok(bundle);
                 }
+                // Its file is gone, so this unpacks it again.
+                self.unpacker.request(&request);
+                fetching(reference, Duration::ZERO)
             }
             UnpackState::Unpacking { trouble: None, since } => fetching(reference, elapsed_since(since)),
             UnpackState::Unpacking {
                 trouble: Some(error), ..
-            } => BundleContent::Fetching {
+            } => NoObject::Fetching {
                 message: format!("fetching bundle image: {error}"),
                 debounce: None,
             },
             UnpackState::Failed { error } => failed(&error),
-        }
+        };
+        Err(none)
     }
 
     fn csv_exists(&self, csv: &str) -> bool {
@@ -156,8 +159,8 @@ impl Reads for ClusterReads {
     }
 }
 
-fn fetching(reference: &BundleImageReference, elapsed: Duration) -> BundleContent {
-    BundleContent::Fetching {
+fn fetching(reference: &BundleImageReference, elapsed: Duration) -> NoObject {
+    NoObject::Fetching {
         message: format!("fetching bundle image {}", reference.image),
         debounce: debounce_left(elapsed),
     }
@@ -168,8 +171,8 @@ fn elapsed_since(since: Timestamp) -> Duration {
 }
 
 /// The image was there when the plan was made. That a registry refuses or has lost it may be repaired.
-fn failed(error: &UnpackError) -> BundleContent {
-    BundleContent::Failed {
+fn failed(error: &UnpackError) -> NoObject {
+    NoObject::Broken {
         message: error.to_string(),
         lasting: error.class.is_content(),
     }

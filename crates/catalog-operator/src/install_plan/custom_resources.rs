@@ -1,15 +1,14 @@
 //! Whether existing custom resources fit the schema that a CustomResourceDefinition is about to get.
 //!
 //! # Expected flow
-//! A round asks ([`CustomResources::check`]) and is answered at once. The first time the resources are read beside the rounds, page
+//! A reconcile asks ([`CustomResources::check`]) and is answered at once. The first time the resources are read beside the reconciles, page
 //! by page, and the plan is woken when that is over.
 //!
 //! # Guarantees
 //! - Nothing of a resource is kept: of a page one object at a time is looked at, and what is told are names and fields, no values.
 //!   Nothing of a schema is kept beyond its check.
 //! - A check is bounded in time, in the bytes of a page, in the work for one object and in how often it begins anew. Namespaces take
-//!   turns, half of the checks at most are of one namespace, and so are a quarter of those that wait: an API that does not answer
-//!   holds up nobody else.
+//!   turns, and half of the checks at most are of one namespace: an API that does not answer holds up nobody else.
 //! - Who was told to wait is woken, also where a check ends without an answer.
 //! - What was in the way is read first when a check is made again, so that a plan that is tried again costs one small read.
 
@@ -34,10 +33,6 @@ use crate::fair_permits::FairPermits;
 
 /// Checks at a time.
 const PARALLEL: usize = 4;
-/// Checks that run or wait for their turn; whoever comes then asks again later.
-const WAITING: usize = 64;
-/// Those of them that are of one namespace.
-const WAITING_OF_NAMESPACE: usize = 16;
 /// Longest time for one check, waiting for its turn left out.
 const CHECK_TIME: Duration = Duration::from_secs(600);
 /// How long it counts that everything fits; what takes longer to find out counts as long as it took.
@@ -76,8 +71,6 @@ pub enum CheckState {
         /// How long this is not worth a status yet.
         debounce: Option<Duration>,
     },
-    /// Too many other checks wait.
-    Busy,
     /// A resource does not fit.
     Misfit(Misfit),
     /// The resources could not be read.
@@ -206,15 +199,6 @@ impl CustomResources {
             }
             None => None,
         };
-        let running = entries.iter().filter(|(_, entry)| entry.running.is_some());
-        let (mut all, mut of_namespace) = (0, 0);
-        for ((plan, ..), _) in running {
-            all += 1;
-            of_namespace += usize::from(plan.namespace == request.plan.namespace);
-        }
-        if all >= WAITING || of_namespace >= WAITING_OF_NAMESPACE {
-            return CheckState::Busy;
-        }
         let suspect = match last.as_ref().map(|last| &last.answer) {
             Some(CheckState::Misfit(misfit)) => Some(misfit.clone()),
             _ => None,
@@ -272,7 +256,7 @@ impl Shared {
     ) {
         let permit = self.permits.acquire(&key.0.namespace).await;
         let began = Instant::now();
-        let work = isolated(self.look(&key, &request, suspect));
+        let work = isolated(self.check(&key, &request, suspect));
         let answer = match tokio::time::timeout(CHECK_TIME, work).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(panicked)) => {
@@ -301,14 +285,14 @@ impl Shared {
         }
     }
 
-    async fn look(&self, key: &Key, request: &CheckRequest, suspect: Option<Misfit>) -> CheckState {
+    async fn check(&self, key: &Key, request: &CheckRequest, suspect: Option<Misfit>) -> CheckState {
         let unread = |version: &str, error: &ReadError| {
             let (crd, group) = (&request.crd, &request.group);
             tracing::info!(%crd, version, %error, "cannot list custom resources");
             CheckState::Unread(format!(
                 "error listing {group}/{version}, Resource={}: {}",
                 request.plural,
-                error.told()
+                error.message()
             ))
         };
         for (version, schema) in &request.versions {
@@ -322,13 +306,13 @@ impl Shared {
                 schema: Arc::new(schema),
             };
             if let Some(suspect) = suspect.as_ref().filter(|suspect| suspect.version == *version) {
-                match resources.look_at(&suspect.namespace, &suspect.name).await {
+                match resources.check_one(&suspect.namespace, &suspect.name).await {
                     Ok(None) => self.forget_misfit(key),
                     Ok(Some(misfit)) => return CheckState::Misfit(misfit),
                     Err(error) => return unread(version, &error),
                 }
             }
-            match resources.look_at_all().await {
+            match resources.check_all().await {
                 Ok(None) => {}
                 Ok(Some(misfit)) => {
                     let Misfit {

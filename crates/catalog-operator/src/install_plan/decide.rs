@@ -4,11 +4,11 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use olm_api::v1alpha1::InstallPlanPhase;
 use olm_runtime::plan::Plan;
 
-use super::execution::{StepWrites, decide_restoration, decide_round};
+use super::execution::{StepWrites, decide_restoration, decide_steps};
 use super::observe::{self, Observed};
 use super::operator_group::{GroupError, find_service_account};
 
-/// What a round leaves for the next.
+/// State passed to the next reconcile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
     /// How often the plan was refused for want of a permission, or of another act of people, one time after the other.
@@ -38,25 +38,25 @@ pub enum Verdict {
     Installing {
         /// ServiceAccount the plan is limited to.
         service_account: Option<ObjectReference>,
-        /// What this round does.
-        round: StepWrites,
+        /// The writes of this reconcile.
+        writes: StepWrites,
         /// How often it was refused before for want of a permission, or of another act of people, one time after the other.
         refusals: u32,
     },
     /// The plan is over, and what is missing of its accounts and RBAC is brought back.
     Restoring {
-        /// What this round does.
-        round: StepWrites,
+        /// The writes of this reconcile.
+        writes: StepWrites,
     },
 }
 
-/// The writes of this round, and what they mean.
+/// The writes of this reconcile, and what they mean.
 pub fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Verdict) {
     let refusals = memory.map_or(0, |memory| memory.refusals);
     let mut verdict = decide_verdict(observed, refusals);
     let actions = match &mut verdict {
-        Verdict::Installing { round, .. } | Verdict::Restoring { round } => {
-            std::mem::take(&mut round.actions)
+        Verdict::Installing { writes, .. } | Verdict::Restoring { writes } => {
+            std::mem::take(&mut writes.actions)
         }
         _ => Vec::new(),
     };
@@ -81,7 +81,7 @@ fn decide_verdict(observed: &Observed, refusals: u32) -> Verdict {
         // usable group nothing is written; the ClusterServiceVersion tells what it lacks.
         return match find_service_account(&observed.operator_groups) {
             Ok(service_account) => Verdict::Restoring {
-                round: decide_restoration(observed, service_account.as_ref()),
+                writes: decide_restoration(observed, service_account.as_ref()),
             },
             Err(_) => Verdict::Ignore,
         };
@@ -105,10 +105,10 @@ fn decide_verdict(observed: &Observed, refusals: u32) -> Verdict {
             Verdict::AwaitsApproval { service_account }
         }
         Ok(service_account) => {
-            let round = decide_round(observed, service_account.as_ref());
+            let writes = decide_steps(observed, service_account.as_ref());
             Verdict::Installing {
                 service_account,
-                round,
+                writes,
                 refusals,
             }
         }

@@ -166,45 +166,45 @@ impl Wait {
 }
 
 /// Decides the writes for the plan's steps as observed.
-pub(crate) fn decide_round(observed: &Observed, service_account: Option<&ObjectReference>) -> StepWrites {
+pub(crate) fn decide_steps(observed: &Observed, service_account: Option<&ObjectReference>) -> StepWrites {
     // Reported before anything is applied, not halfway through.
     let refused = |(index, step)| Some((index, refused_crd(step, observed.state(index))?));
     let error = observed.steps_to_do().find_map(refused);
-    let mut round = StepWrites {
+    let mut writes = StepWrites {
         error,
         ..StepWrites::default()
     };
-    if round.error.is_some() || !are_crds_upgradable(observed, &mut round) {
-        return round;
+    if writes.error.is_some() || !are_crds_upgradable(observed, &mut writes) {
+        return writes;
     }
     let decider = StepDecider::new(observed, operator_group::identity(service_account));
     for (index, step) in observed.steps_to_do() {
         match decider.decide_step(index, step) {
-            Ok(Decision::Write(write)) => round.add_write(index, write),
-            Ok(Decision::Settled(status)) => round.changes.push(StepChange {
+            Ok(Decision::Write(write)) => writes.add_write(index, write),
+            Ok(Decision::Settled(status)) => writes.changes.push(StepChange {
                 step: index,
                 status,
                 action: None,
                 error_prefix: String::new(),
             }),
             Ok(Decision::PassedOver) => {}
-            Ok(Decision::Waits(wait)) => round.waiting = round.waiting.or(Some(wait)),
+            Ok(Decision::Waits(wait)) => writes.waiting = writes.waiting.or(Some(wait)),
             Ok(Decision::Blocks(wait)) => {
-                round.waiting = Some(wait);
-                return round;
+                writes.waiting = Some(wait);
+                return writes;
             }
             Err(error) => {
-                round.error = Some((index, error));
-                return round;
+                writes.error = Some((index, error));
+                return writes;
             }
         }
     }
-    round
+    writes
 }
 
 /// True when no definition blocks the plan: an operator without the definitions it needs would replace one
-/// that works. Otherwise `round` contains the error or the wait.
-fn are_crds_upgradable(observed: &Observed, round: &mut StepWrites) -> bool {
+/// that works. Otherwise `writes` contains the error or the wait.
+fn are_crds_upgradable(observed: &Observed, writes: &mut StepWrites) -> bool {
     for (index, step) in observed.steps_to_do() {
         let StepState::Known(known) = observed.state(index) else {
             continue;
@@ -215,13 +215,13 @@ fn are_crds_upgradable(observed: &Observed, round: &mut StepWrites) -> bool {
         match check_crd(observed, index, step, known) {
             Ok(Upgrade::Safe) => {}
             Ok(Upgrade::Warned(warning)) => {
-                round.crd_warnings.insert(index, warning);
+                writes.crd_warnings.insert(index, warning);
             }
-            Ok(Upgrade::Waits(wait)) => round.waiting = round.waiting.take().or(Some(wait)),
-            Err(error) => round.error = round.error.take().or(Some((index, error.into()))),
+            Ok(Upgrade::Waits(wait)) => writes.waiting = writes.waiting.take().or(Some(wait)),
+            Err(error) => writes.error = writes.error.take().or(Some((index, error.into()))),
         }
     }
-    round.error.is_none() && round.waiting.is_none()
+    writes.error.is_none() && writes.waiting.is_none()
 }
 
 /// Decides the writes that restore missing objects of a finished plan; only objects observed as missing are
@@ -231,22 +231,27 @@ pub(crate) fn decide_restoration(
     service_account: Option<&ObjectReference>,
 ) -> StepWrites {
     let decider = StepDecider::new(observed, operator_group::identity(service_account));
-    let mut round = StepWrites::default();
+    let mut writes = StepWrites::default();
     for (index, step) in observed::steps(&observed.install_plan).iter().enumerate() {
         let StepState::Known(known) = observed.state(index) else {
             continue;
         };
         match decider.restore(step, known) {
-            Ok(Decision::Write(write)) => round.add_write(index, write),
-            Ok(Decision::Waits(wait) | Decision::Blocks(wait)) => round.waiting = Some(wait),
+            Ok(Decision::Write(write)) => writes.add_write(index, write),
+            Ok(Decision::Waits(wait) | Decision::Blocks(wait)) => writes.waiting = Some(wait),
             Ok(Decision::Settled(_) | Decision::PassedOver) => {}
-            Err(error) => round.error = round.error.or(Some((index, error))),
+            Err(error) => writes.error = writes.error.or(Some((index, error))),
         }
     }
-    round
+    writes
 }
 
 impl StepWrites {
+    /// Returns the first change that depends on the action of this index.
+    pub(crate) fn change_of(&self, action: usize) -> Option<&StepChange> {
+        self.changes.iter().find(|change| change.action == Some(action))
+    }
+
     /// Adds a write. Bundles often contain a ServiceAccount that their permissions imply as well, and two
     /// bundles may contain the same object, so a write is not repeated. An equal write counts for both steps.
     /// A different one is left to the next reconcile, which compares it with the result of the first.

@@ -1,4 +1,4 @@
-//! Everything one round of an InstallPlan reads, as values.
+//! Everything one reconcile of an InstallPlan reads, as values.
 
 mod contents;
 mod crds;
@@ -21,7 +21,8 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::plan::Target;
 use serde_json::Value;
 
-use self::contents::{Contents, NoObject};
+use self::contents::Contents;
+pub use self::contents::NoObject;
 use super::custom_resources::{CheckRequest, CheckState};
 use super::{crd_upgrade, operator_group};
 use crate::bundle_unpack::UnpackedBundle;
@@ -63,20 +64,8 @@ pub enum StepState {
     Done,
     /// Its object waits for a ClusterServiceVersion of the same plan; it was not looked at.
     OwnerPending,
-    /// The bundle is being fetched.
-    Fetching {
-        /// What is waited for, for people.
-        message: String,
-        /// How long this is not worth a status yet.
-        debounce: Option<Duration>,
-    },
-    /// Its object cannot be had.
-    Broken {
-        /// Why.
-        message: String,
-        /// False when waiting can help.
-        lasting: bool,
-    },
+    /// Its object is not available.
+    Missing(NoObject),
     /// The cluster does not serve the kind in this group and version.
     NotServed(String),
     /// Its object, and the object of that name in the cluster.
@@ -96,28 +85,7 @@ pub struct KnownStep {
     pub current: Option<Value>,
 }
 
-/// A bundle's content as far as it is there.
-#[derive(Debug, Clone)]
-pub enum BundleContent {
-    /// There it is.
-    Ready(UnpackedBundle),
-    /// It is on its way; the plan will be looked at again when it arrives.
-    Fetching {
-        /// What is waited for, for people.
-        message: String,
-        /// How long this is not worth a status yet.
-        debounce: Option<Duration>,
-    },
-    /// It cannot be had.
-    Failed {
-        /// Why.
-        message: String,
-        /// False when waiting can help.
-        lasting: bool,
-    },
-}
-
-/// The reads of a round that no store can answer. They happen only while a plan is being carried out.
+/// The reads of a reconcile that no store can answer. They happen only while a plan is being carried out.
 #[async_trait]
 pub trait Reads: Send + Sync {
     /// An object, live: a plan must not overwrite what it has not seen, and caching every object an operator may bring would mean
@@ -130,8 +98,12 @@ pub trait Reads: Send + Sync {
         version: &str,
         kind: &str,
     ) -> Result<Option<ServedKind>, ObserveError>;
-    /// The content of a bundle image for this plan.
-    async fn bundle(&self, reference: &BundleImageReference, plan: &InstallPlan) -> BundleContent;
+    /// Returns the content of a bundle image for this plan; if it is being fetched, the plan is triggered when it arrives.
+    async fn bundle(
+        &self,
+        reference: &BundleImageReference,
+        plan: &InstallPlan,
+    ) -> Result<UnpackedBundle, NoObject>;
     /// Whether a ClusterServiceVersion that is no copy exists; the argument is `namespace/name`.
     fn csv_exists(&self, csv: &str) -> bool;
     /// Names of the ClusterServiceVersions of a namespace, copies left out, that declare a conversion webhook for this
@@ -143,15 +115,6 @@ pub trait Reads: Send + Sync {
     fn check_custom_resources(&self, request: CheckRequest) -> CheckState;
     /// The namespace pull secrets are copied from.
     fn global_namespace(&self) -> &str;
-}
-
-impl From<NoObject> for StepState {
-    fn from(none: NoObject) -> Self {
-        match none {
-            NoObject::Fetching { message, debounce } => Self::Fetching { message, debounce },
-            NoObject::Broken { message, lasting } => Self::Broken { message, lasting },
-        }
-    }
 }
 
 impl Observed {
@@ -193,7 +156,7 @@ impl Observed {
     }
 }
 
-/// Reads what the next round of `install_plan` needs: nothing for plans that wait for approval or are over.
+/// Reads what the next reconcile of `install_plan` needs: nothing for plans that wait for approval or are over.
 ///
 /// # Errors
 /// A read did not go through.
@@ -212,7 +175,7 @@ pub async fn observe(
         ..Observed::default()
     };
     if is_to_be_executed(&observed) {
-        observed.steps = observe_steps(reads, &observed, Horizon::Round).await?;
+        observed.steps = observe_steps(reads, &observed, Horizon::Reconcile).await?;
         observed.living_csvs = living_csvs(reads, &observed.steps);
         observed.converted_crds = converted_crds(reads, &observed.install_plan, &observed.steps);
         observed.other_crd_owners = crds::other_owners(reads, &observed);
@@ -279,7 +242,7 @@ fn creates_csv(install_plan: &InstallPlan, name: &str) -> bool {
     })
 }
 
-/// Reads what all steps of a plan find, in whatever round they are carried out.
+/// Reads what all steps of a plan find, in whatever reconcile they are carried out.
 ///
 /// # Errors
 /// A read did not go through.
@@ -293,8 +256,8 @@ pub(crate) async fn look_ahead(
 /// How far ahead is looked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Horizon {
-    /// To what can be done in this round.
-    Round,
+    /// To what can be done in this reconcile.
+    Reconcile,
     /// To the end of the plan.
     Plan,
 }
@@ -312,7 +275,7 @@ async fn observe_steps(
             false => contents
                 .find_object(reads, &observed.install_plan, step)
                 .await?
-                .map_err(StepState::from),
+                .map_err(StepState::Missing),
         };
         found.push((step, object));
     }
@@ -347,7 +310,7 @@ async fn observe_step(
     let Some((api, namespaced)) = find_api(reads, kind, resource, &api_version).await? else {
         return Ok(StepState::NotServed(api_version));
     };
-    let waits_for_owner = horizon == Horizon::Round
+    let waits_for_owner = horizon == Horizon::Reconcile
         && kind.has_owner()
         && namespaced
         && observed.find_csv(&step.resolving).is_none()

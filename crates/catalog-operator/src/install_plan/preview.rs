@@ -27,7 +27,7 @@ use serde_json::Value;
 
 use super::crd_upgrade;
 use super::execution::encode_string_data;
-use super::observe::{KnownStep, Observed, Reads, StepState, look_ahead, replaced_by, steps};
+use super::observe::{KnownStep, NoObject, Observed, Reads, StepState, look_ahead, replaced_by, steps};
 use super::restoration::restorer;
 use super::step_rbac::rbac_objects;
 use super::step_write::{DATA, Write, dropped_keys, write_for};
@@ -89,7 +89,7 @@ async fn preview(
             (observed, Vec::new(), vec![text])
         }
     };
-    let is_fetched = |state: &StepState| matches!(state, StepState::Fetching { .. });
+    let is_fetched = |state: &StepState| matches!(state, StepState::Missing(NoObject::Fetching { .. }));
     if observed.steps.iter().any(is_fetched) {
         return None;
     }
@@ -182,13 +182,16 @@ fn compose(observed: &Observed, before: &[Value], unknown: Vec<String>) -> PlanP
         let resource = format!("{} {}", step.resource.kind, step.resource.name);
         match observed.steps.get(index) {
             Some(StepState::Known(known)) => add_object(&mut preview, observed, kind, step, known),
-            Some(StepState::Broken { message, .. }) => {
+            Some(StepState::Missing(NoObject::Broken { message, .. })) => {
                 preview.unknown.push(format!("{resource}: {message}"));
             }
             Some(StepState::NotServed(_)) => {
                 preview.unknown.push(format!("{resource}: API not served"));
             }
-            Some(StepState::Done | StepState::OwnerPending | StepState::Fetching { .. }) | None => {}
+            Some(
+                StepState::Done | StepState::OwnerPending | StepState::Missing(NoObject::Fetching { .. }),
+            )
+            | None => {}
         }
     }
     let namespace = observed.namespace();

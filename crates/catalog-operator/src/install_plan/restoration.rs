@@ -35,16 +35,10 @@ pub(crate) fn restorer<'a>(csv: &str, plans: &'a [Arc<InstallPlan>]) -> Option<&
     plans
         .iter()
         .filter(|plan| plan.phase() == InstallPlanPhase::Complete && brought(plan, csv))
-        .max_by_key(|plan| rank(plan))
-}
-
-/// Of two plans that could restore the same the one that ranks higher does.
-fn rank(plan: &InstallPlan) -> impl Ord + use<> {
-    (
-        plan.spec.generation.unwrap_or_default(),
-        plan.creation_timestamp(),
-        plan.name_any(),
-    )
+        .max_by_key(|plan| {
+            let generation = plan.spec.generation.unwrap_or_default();
+            (generation, plan.creation_timestamp(), plan.name_any())
+        })
 }
 
 fn brought(plan: &InstallPlan, csv: &str) -> bool {
@@ -73,23 +67,14 @@ fn lacking(
         .map(|csv| csv.name_any())
         .filter(|csv| restorer(csv, plans).is_some_and(|restorer| restorer.uid() == own))
         .filter(|csv| {
-            steps(plan).iter().any(|step| {
-                step.resolving == *csv
-                    && is_missing(inventory, plan, step, |step| {
-                        is_outranked(plan, step, plans, csvs)
-                    })
-            })
+            let mut of_csv = steps(plan).iter().filter(|step| step.resolving == *csv);
+            of_csv.any(|step| is_missing(inventory, plan, step))
         })
         .collect()
 }
 
 /// Whether what a step carries whole is not there as it should be; the manifest is a [`fingerprint`].
-fn is_missing(
-    inventory: &impl Inventory,
-    plan: &InstallPlan,
-    step: &Step,
-    is_outranked: impl Fn(&Step) -> bool,
-) -> bool {
+fn is_missing(inventory: &impl Inventory, plan: &InstallPlan, step: &Step) -> bool {
     let (Some(kind), Some(wanted)) = (StepKind::of(&step.resource.kind), &step.resource.manifest) else {
         return false;
     };
@@ -101,50 +86,8 @@ fn is_missing(
     match inventory.content(kind, &namespace, &step.resource.name) {
         None => true,
         Some(found) if kind == StepKind::ServiceAccount => !bears_label(&found, wanted),
-        Some(found) => {
-            !wanted.is_empty() && found != *wanted && !is_named_twice(plan, step) && !is_outranked(step)
-        }
+        Some(found) => !wanted.is_empty() && found != *wanted,
     }
-}
-
-/// A plan of a later generation that restores an object of the same name says what is in it; two plans that both put it right
-/// would do so for ever. Plans of other namespaces have generations of their own and do not count.
-fn is_outranked(
-    plan: &InstallPlan,
-    step: &Step,
-    plans: &[Arc<InstallPlan>],
-    csvs: &[Arc<ClusterServiceVersion>],
-) -> bool {
-    let is_rival = |other: &Step| {
-        other.resource.kind == step.resource.kind
-            && other.resource.name == step.resource.name
-            && other
-                .resource
-                .manifest
-                .as_ref()
-                .is_some_and(|content| !content.is_empty())
-    };
-    let restores = |rival: &Arc<InstallPlan>, csv: &str| {
-        csvs.iter()
-            .any(|found| found.name_any() == csv && is_staying(found) && rival.found_or_made(&found.metadata))
-            && restorer(csv, plans).is_some_and(|restorer| restorer.uid() == rival.uid())
-    };
-    plans
-        .iter()
-        .filter(|rival| rival.uid() != plan.uid() && rank(rival) > rank(plan))
-        .any(|rival| {
-            let mut rivals = steps(rival).iter().filter(|other| is_rival(other));
-            rivals.any(|other| restores(rival, &other.resolving))
-        })
-}
-
-/// Steps of one plan must not fight over what an object says either.
-fn is_named_twice(plan: &InstallPlan, step: &Step) -> bool {
-    let (kind, name) = (&step.resource.kind, &step.resource.name);
-    let same = steps(plan)
-        .iter()
-        .filter(|other| other.resource.kind == *kind && other.resource.name == *name);
-    same.count() > 1
 }
 
 /// Reads what has to be restored. Nothing is read while nothing is missing, and then `None` is the answer.
@@ -191,10 +134,7 @@ pub(crate) async fn observe(
     for step in steps(&whole) {
         let state = if lacking.contains(&step.resolving) {
             let fingerprint = fingerprint(&component_labels, step);
-            missing_object(reads, inventory, &whole, (step, fingerprint), |step| {
-                is_outranked(&whole, step, plans, &observed.csvs)
-            })
-            .await?
+            missing_object(reads, inventory, &whole, step, fingerprint).await?
         } else {
             StepState::Done
         };
@@ -208,15 +148,15 @@ async fn missing_object(
     reads: &impl Reads,
     inventory: &impl Inventory,
     plan: &InstallPlan,
-    (step, fingerprint): (&Step, Option<String>),
-    is_outranked: impl Fn(&Step) -> bool,
+    step: &Step,
+    fingerprint: Option<String>,
 ) -> Result<StepState, ObserveError> {
     let Some(fingerprint) = fingerprint else {
         return Ok(StepState::Done);
     };
     let mut known = step.clone();
     known.resource.manifest = Some(fingerprint);
-    if !is_missing(inventory, plan, &known, is_outranked) {
+    if !is_missing(inventory, plan, &known) {
         return Ok(StepState::Done);
     }
     let text = step.resource.manifest.as_deref().unwrap_or_default();

@@ -1,4 +1,8 @@
-//! Status of an InstallPlan after a round. Pure.
+//! Composes the status of an InstallPlan from the decision and the outcomes of its writes. No I/O.
+//!
+//! A plan that is being executed gets one of four results ([`installing`]): steps that a write has settled change their
+//! status; an error is retried, or fails the plan once lasting errors have continued for the retry window; without an
+//! error the plan waits, or is complete if all steps are done. [`StepWrites`] says which step an action belongs to.
 
 use std::time::Duration;
 
@@ -25,7 +29,7 @@ pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How upstream's message of a plan begins that is tried again.
 const RETRYING: &str = "retrying execution due to error: ";
 
-/// Whether the plan waits for something that passes, as a permission does: its last round had such an error.
+/// Whether the plan waits for something that passes, as a permission does: its last reconcile had such an error.
 pub(crate) fn waits_for_permission(install_plan: &InstallPlan) -> bool {
     let status = install_plan.status.as_ref();
     status.is_some_and(|status| {
@@ -38,7 +42,7 @@ pub(crate) fn waits_for_permission(install_plan: &InstallPlan) -> bool {
     })
 }
 
-/// The status patch and the next look that follow from what the round did.
+/// The status patch and the next look that follow from what the reconcile did.
 pub fn status(
     observed: &Observed,
     verdict: Verdict,
@@ -52,7 +56,7 @@ pub fn status(
     let (mut events, mut memory) = (Vec::new(), None);
     let requeue = match verdict {
         Verdict::Ignore => return StatusUpdate::default(),
-        Verdict::Restoring { round } => return restoring(observed, &round, outcomes),
+        Verdict::Restoring { writes } => return restoring(observed, &writes, outcomes),
         Verdict::CheckFailed(error) => {
             set_installed(
                 &mut new,
@@ -75,16 +79,16 @@ pub fn status(
         }
         Verdict::Installing {
             service_account,
-            round,
+            writes,
             refusals,
         } => {
             let waits =
                 |(_, error): &(usize, StepError)| error.waits_for_people() && !fails_forward(observed);
-            let refused = is_refused(outcomes) || round.error.iter().any(waits);
+            let refused = is_refused(outcomes) || writes.error.iter().any(waits);
             // What a plan that waits for a permission needs in between, its bundle, says nothing about the permission.
             let refusals_then = if refused {
                 refusals.saturating_add(1)
-            } else if round.waiting.is_some() {
+            } else if writes.waiting.is_some() {
                 refusals
             } else {
                 0
@@ -92,7 +96,7 @@ pub fn status(
             memory = (refusals_then > 0).then_some(Memory {
                 refusals: refusals_then,
             });
-            if let Some(delay) = too_early_to_tell(&round) {
+            if let Some(delay) = too_early_to_tell(&writes) {
                 let requeue = Requeue::After {
                     delay,
                     reason: "report the image being fetched",
@@ -105,14 +109,14 @@ pub fn status(
             }
             set_service_account(&mut new, service_account);
             clear_failed_check(&mut new, now);
-            events = warnings(observed, &round, outcomes);
-            events.extend(crd_warnings(observed, &round, outcomes));
+            events = warnings(observed, &writes, outcomes);
+            events.extend(crd_warnings(observed, &writes, outcomes));
             let pause = if refused {
                 pause_after(refusals)
             } else {
                 RETRY_PAUSE
             };
-            installing(observed, &round, outcomes, &mut new, (now, pause))
+            installing(observed, &writes, outcomes, &mut new, (now, pause))
         }
     };
     let plan = &observed.install_plan;
@@ -153,12 +157,9 @@ fn pause_after(refusals: u32) -> Duration {
 }
 
 /// An event for each step whose object was taken with warnings, in upstream's words.
-fn warnings(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> Vec<EventDraft> {
+fn warnings(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> Vec<EventDraft> {
     let event = |(action, texts): (usize, &[String])| {
-        let change = round
-            .changes
-            .iter()
-            .find(|change| change.action == Some(action))?;
+        let change = writes.change_of(action)?;
         let step = super::observe::steps(&observed.install_plan).get(change.step)?;
         let mut regarding = observed.install_plan.object_ref(&());
         regarding.field_path = Some(format!("status.plan[{}]", change.step));
@@ -180,30 +181,31 @@ fn warnings(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> Vec
 }
 
 /// An event for each definition that was changed although a custom resource does not fit.
-fn crd_warnings(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> Vec<EventDraft> {
+fn crd_warnings(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> Vec<EventDraft> {
     let is_written = |step: usize| {
-        let change = round.changes.iter().find(|change| change.step == step);
+        let change = writes.changes.iter().find(|change| change.step == step);
         let action = change.and_then(|change| change.action);
         action.is_some_and(|action| matches!(outcomes.get(action), Outcome::Done(_)))
     };
-    let told = round.crd_warnings.iter().filter(|(step, _)| is_written(**step));
-    told.map(|(_, text)| {
-        let regarding = observed.install_plan.object_ref(&());
-        EventDraft::warning(regarding, reasons::CRD_VALIDATION, text.clone())
-    })
-    .collect()
+    let written = writes.crd_warnings.iter().filter(|(step, _)| is_written(**step));
+    written
+        .map(|(_, text)| {
+            let regarding = observed.install_plan.object_ref(&());
+            EventDraft::warning(regarding, reasons::CRD_VALIDATION, text.clone())
+        })
+        .collect()
 }
 
 /// A plan that is over keeps its status; what cannot be brought back is told by an event, and by the rows of the
 /// ClusterServiceVersion that lacks it.
-fn restoring(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> StatusUpdate<Memory> {
-    let error = write_error(observed, round, outcomes).map(|error| error.message);
-    let error = error.or_else(|| round.error.as_ref().map(|(_, error)| error.to_string()));
+fn restoring(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> StatusUpdate<Memory> {
+    let error = write_error(observed, writes, outcomes).map(|error| error.message);
+    let error = error.or_else(|| writes.error.as_ref().map(|(_, error)| error.to_string()));
     let event = |message: String| {
         let regarding = observed.install_plan.object_ref(&());
         EventDraft::warning(regarding, reasons::RESTORATION_FAILED, message)
     };
-    let requeue = match &round.waiting {
+    let requeue = match &writes.waiting {
         Some(wait) if error.is_none() => Requeue::After {
             delay: wait.look_again.unwrap_or(RETRY_PAUSE),
             reason: "an object is being deleted",
@@ -217,15 +219,15 @@ fn restoring(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> St
     }
 }
 
-/// How long a round that only waits for a bundle is kept to ourselves: mostly it comes from the cache on disk at once.
-fn too_early_to_tell(round: &StepWrites) -> Option<Duration> {
-    let wait = round.waiting.as_ref().filter(|wait| wait.is_debounced)?;
+/// How long a reconcile that only waits for a bundle is kept to ourselves: mostly it comes from the cache on disk at once.
+fn too_early_to_tell(writes: &StepWrites) -> Option<Duration> {
+    let wait = writes.waiting.as_ref().filter(|wait| wait.is_debounced)?;
     wait.look_again
-        .filter(|_| round.changes.is_empty() && round.error.is_none())
+        .filter(|_| writes.changes.is_empty() && writes.error.is_none())
 }
 
-/// An error of this round in one form, whether it was decided or came from the API server.
-struct RoundError {
+/// An error of this reconcile in one form, whether it was decided or came from the API server.
+struct ReconcileError {
     message: String,
     /// Counts towards the retry window.
     lasting: bool,
@@ -233,25 +235,25 @@ struct RoundError {
 
 fn installing(
     observed: &Observed,
-    round: &StepWrites,
+    writes: &StepWrites,
     outcomes: &Outcomes,
     new: &mut InstallPlanStatus,
     (now, pause): (Timestamp, Duration),
 ) -> Requeue {
     new.phase = InstallPlanPhase::Installing;
     new.start_time.get_or_insert_with(|| stored_time(now));
-    apply_changes(round, outcomes, new);
+    apply_changes(writes, outcomes, new);
     if outcomes
         .failure()
-        .is_some_and(|(action, failure)| is_stale(round, action, failure))
+        .is_some_and(|(action, failure)| is_stale(writes, action, failure))
     {
         // The driver looks again, with backoff: what is out of date may stay so for a while.
-        if let Some(text) = taken_name(observed, round, outcomes) {
+        if let Some(text) = taken_name(observed, writes, outcomes) {
             set_message(new, &text);
         }
         return Requeue::AwaitChange;
     }
-    let error = write_error(observed, round, outcomes).or_else(|| decided_error(observed, round, new));
+    let error = write_error(observed, writes, outcomes).or_else(|| decided_error(observed, writes, new));
     match error {
         Some(error) if error.lasting => lasting_error(observed, &error, new, now),
         passing => {
@@ -259,15 +261,15 @@ fn installing(
             clear_failing(new);
             match passing {
                 Some(error) => retry(new, &error, pause),
-                None => no_error(round, new, now),
+                None => no_error(writes, new, now),
             }
         }
     }
 }
 
-fn no_error(round: &StepWrites, new: &mut InstallPlanStatus, now: Timestamp) -> Requeue {
+fn no_error(writes: &StepWrites, new: &mut InstallPlanStatus, now: Timestamp) -> Requeue {
     if !new.plan.iter().all(is_done) {
-        return wait(new, round.waiting.as_ref());
+        return wait(new, writes.waiting.as_ref());
     }
     new.phase = InstallPlanPhase::Complete;
     set_message(new, "");
@@ -279,7 +281,7 @@ fn no_error(round: &StepWrites, new: &mut InstallPlanStatus, now: Timestamp) -> 
 /// error ends the plan at once; here it counts from the first lasting error (decision record 0020).
 fn lasting_error(
     observed: &Observed,
-    error: &RoundError,
+    error: &ReconcileError,
     new: &mut InstallPlanStatus,
     now: Timestamp,
 ) -> Requeue {
@@ -336,7 +338,7 @@ fn wait(new: &mut InstallPlanStatus, wait: Option<&Wait>) -> Requeue {
     }
 }
 
-fn retry(new: &mut InstallPlanStatus, error: &RoundError, delay: Duration) -> Requeue {
+fn retry(new: &mut InstallPlanStatus, error: &ReconcileError, delay: Duration) -> Requeue {
     set_message(new, &format!("{RETRYING}{}", error.message));
     Requeue::After {
         delay,
@@ -351,8 +353,8 @@ fn fail(new: &mut InstallPlanStatus, message: &str, now: Timestamp) -> Requeue {
     Requeue::AwaitChange
 }
 
-fn apply_changes(round: &StepWrites, outcomes: &Outcomes, new: &mut InstallPlanStatus) {
-    for change in &round.changes {
+fn apply_changes(writes: &StepWrites, outcomes: &Outcomes, new: &mut InstallPlanStatus) {
+    for change in &writes.changes {
         let Some(step) = new.plan.get_mut(change.step) else {
             continue;
         };
@@ -364,10 +366,12 @@ fn apply_changes(round: &StepWrites, outcomes: &Outcomes, new: &mut InstallPlanS
     }
 }
 
-fn write_error(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> Option<RoundError> {
+fn write_error(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> Option<ReconcileError> {
     let (action, failure) = outcomes.failure()?;
-    let change = round.changes.iter().find(|change| change.action == Some(action));
-    let message = match change.map(|change| change.error_prefix.as_str()) {
+    let message = match writes
+        .change_of(action)
+        .map(|change| change.error_prefix.as_str())
+    {
         Some(prefix) if !prefix.is_empty() => format!("{prefix}: {}", failure.message),
         _ => failure.message.clone(),
     };
@@ -375,30 +379,27 @@ fn write_error(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> 
         FailureClass::Forbidden => operator_group::of_group(&observed.operator_groups, &failure.message),
         _ => String::new(),
     };
-    Some(RoundError {
+    Some(ReconcileError {
         message: message + &account,
         // What a changed permission or a quieter server can repair never makes a plan fail.
         lasting: matches!(failure.class, FailureClass::Invalid | FailureClass::NotFound),
     })
 }
 
-/// Whether a write failed only because the observation is out of date. The next round sees what is there now; nobody needs to
+/// Whether a write failed only because the observation is out of date. The next reconcile sees what is there now; nobody needs to
 /// be told.
-fn is_stale(round: &StepWrites, action: usize, failure: &Failure) -> bool {
+fn is_stale(writes: &StepWrites, action: usize, failure: &Failure) -> bool {
     match failure.class {
         FailureClass::Conflict | FailureClass::AlreadyExists => true,
-        FailureClass::NotFound => round.patches.contains(&action),
+        FailureClass::NotFound => writes.patches.contains(&action),
         _ => false,
     }
 }
 
 /// What is so when a ClusterServiceVersion cannot be created because one that the store does not know has its name, for people.
-fn taken_name(observed: &Observed, round: &StepWrites, outcomes: &Outcomes) -> Option<String> {
+fn taken_name(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> Option<String> {
     let (action, failure) = outcomes.failure()?;
-    let change = round
-        .changes
-        .iter()
-        .find(|change| change.action == Some(action))?;
+    let change = writes.change_of(action)?;
     let resource = &super::observe::steps(&observed.install_plan)
         .get(change.step)?
         .resource;
@@ -419,14 +420,18 @@ fn fails_forward(observed: &Observed) -> bool {
     groups.any(|group| group.spec.allows_fail_forward())
 }
 
-fn decided_error(observed: &Observed, round: &StepWrites, new: &mut InstallPlanStatus) -> Option<RoundError> {
-    let (index, error) = round.error.as_ref()?;
+fn decided_error(
+    observed: &Observed,
+    writes: &StepWrites,
+    new: &mut InstallPlanStatus,
+) -> Option<ReconcileError> {
+    let (index, error) = writes.error.as_ref()?;
     if matches!(error, StepError::UnsupportedKind { .. })
         && let Some(step) = new.plan.get_mut(*index)
     {
         step.status = StepStatus::UnsupportedResource;
     }
-    Some(RoundError {
+    Some(ReconcileError {
         message: error.to_string(),
         lasting: error.is_lasting() || (error.waits_for_people() && fails_forward(observed)),
     })

@@ -1,4 +1,4 @@
-//! How long operators take from the wish to have them to Succeeded.
+//! How long operators take from the request for them to Succeeded.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

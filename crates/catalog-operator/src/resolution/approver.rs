@@ -10,10 +10,9 @@ use super::observed::{ComponentProgress, Observed};
 use crate::upgrade_policy::{has_policy, needs_user};
 
 /// Who approves a plan.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Approver {
     /// Nobody: the plan is created approved.
-    #[default]
     Nobody,
     /// The controller of upgrade policies, by those of these Subscriptions.
     Policies(BTreeSet<String>),
@@ -38,14 +37,6 @@ impl Approver {
             Self::Nobody
         } else {
             Self::Policies(names)
-        }
-    }
-
-    /// Returns the Subscriptions by whose policies the plan is approved; `None` if no policy decides.
-    pub(crate) fn by_policy(&self) -> Option<&BTreeSet<String>> {
-        match self {
-            Self::Policies(names) => Some(names),
-            Self::Nobody | Self::User => None,
         }
     }
 }

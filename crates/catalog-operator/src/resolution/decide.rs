@@ -1,11 +1,13 @@
-//! What a round of a namespace's resolution writes. Pure.
+//! Decides the writes of a reconcile of a namespace's resolution. No I/O.
 //!
-//! An InstallPlan is made in two rounds. The first creates it, without status, under the name of its generation. The second
-//! finds it in the store and adopts it: its status is written, and those of the Subscriptions that go with it (`status.rs`). Until the
-//! store has it, creating it again finds the name taken and changes nothing, so that an answer that was lost or an event
-//! that is late makes no second plan.
-//! A crash in between therefore leads to the same second round; a plan that was given its status but not yet referred to
-//! is adopted likewise. What a later plan may take over is decided in [`find_adoptable`].
+//! An InstallPlan is made in two reconciles. The first creates it, without status, under the name of its generation. The
+//! second finds it in the store and adopts it ([`adoption`]): its first status is written, and the Subscriptions that it
+//! moves refer to it (`status.rs`). Until the store has it, creating it again finds the name taken and changes nothing, so
+//! a lost response, a late event or a crash makes no second plan. Beside that, plans that nothing needs any more are
+//! deleted ([`Draft::delete_unneeded`]).
+//!
+//! Components with one approver share a plan. The plan that nobody has to approve is made first and alone: if a newer one
+//! is referred to, it could begin before its own Subscriptions refer to it (`install_plan/adoption.rs`).
 
 mod adoption;
 
@@ -18,53 +20,45 @@ use olm_api::v1alpha1::{BundleLookup, InstallPlan, InstallPlanPhase, Subscriptio
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::{Action, EventDraft, Plan, Target, status_patch, to_value};
 
-use self::adoption::{adopted, find_adoptable, find_ownerless, is_unadopted, rewriting};
+use self::adoption::{adopted, find_adoptable, find_ownerless, is_unadopted};
 use super::approver::{self, Approver};
 use super::memory::Memory;
 use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundles};
 use super::outcome::{
     debounce_requeue, debounced_subscriptions, outcomes_by_subscription, subscription_warning,
 };
-use super::plan_object::{Terms, WantedPlan, counted, deletion, is_made_here, plan_name};
+use super::plan_object::{WantedPlan, deletion, is_made_here, plan_name};
 use crate::install_plan::retention::find_surplus;
 use crate::step_kind::StepKind;
 use crate::subscription::ResolutionOutcome;
 use crate::upgrade_policy::{stopped, waits_by_policy};
 
-/// Plans that wait and are made in one round, so that what begins to wait together has its plans before the driver takes so many rounds
-/// for a circle. The others come in the next ones.
-const MAX_PLANS: usize = 8;
-
-/// What the Subscriptions are to be told, apart from what becomes of the writes.
+/// What `status` needs of the decision, besides the outcomes of the writes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Verdict {
-    /// What each is told of the resolution.
+    /// Result of the resolution for each Subscription.
     pub outcomes_by_subscription: BTreeMap<String, ResolutionOutcome>,
-    /// Those that another round will write soon, so that this one leaves them alone.
+    /// Subscriptions that a later reconcile will write soon, so this one does not.
     pub untouched: BTreeSet<String>,
     /// The plans that some of them move on to.
     pub moving: Vec<Move>,
-    /// Who moves after that, in plans of the next rounds. Whether these can be made is not known.
+    /// Subscriptions that move on in plans of later reconciles.
     pub behind: BTreeSet<String>,
-    /// Every warning there was reason for, told in this round or before.
+    /// All current warnings, whether reported in this reconcile or before.
     pub warnings: Vec<String>,
-    /// What the round before left.
+    /// State passed on by the previous reconcile.
     pub last: Memory,
 }
 
 /// Subscriptions on their way to a plan.
 #[derive(Debug, Clone)]
 pub(crate) struct Move {
-    /// Which of the round's actions makes the plan: its creation, or its first status. None when it is made.
+    /// Index of the action that creates the plan or its first status; `None` if the plan already exists.
     pub making: Option<usize>,
-    /// What its creation asks for.
-    pub asked: Option<Terms>,
-    /// The plan as it is once that is done; none when it is only created in this round, and adopted in the next.
+    /// The plan with the status it has or is about to get; `None` if it is only created in this reconcile.
     pub plan: Option<Arc<InstallPlan>>,
-    /// Who moves, and to which ClusterServiceVersion.
+    /// The Subscriptions, with the ClusterServiceVersion that each moves to.
     pub updates: Vec<SubscriptionUpdate>,
-    /// Who approves the plan.
-    pub approver: Approver,
 }
 
 /// Decides what to write for one namespace.
@@ -85,8 +79,8 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Ver
     draft.warn(observed.warnings.clone());
     let settled = draft.settle_plans();
     let moves: Vec<&Move> = settled.iter().map(|(moving, _)| moving).collect();
-    draft.collect_garbage(&moves);
-    // Room is made before it is taken.
+    // Deleted before others are created, because a quota may limit their number.
+    draft.delete_unneeded(&moves);
     for (moving, making) in settled {
         let making = making.map(|action| draft.push(action));
         draft.verdict.moving.push(Move { making, ..moving });
@@ -97,37 +91,33 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Ver
         mut plan, verdict, ..
     } = draft;
     plan.events
-        .retain(|event| !verdict.last.told.contains(&event.message));
+        .retain(|event| !verdict.last.reported.contains(&event.message));
     (plan, verdict)
 }
 
-/// Components with one approver.
+/// A component whose bundles are available.
+type ReadyComponent<'a> = (&'a ComponentProgress, &'a ReadyBundles);
+
+/// Components with one approver, which share a plan.
 type Group<'a> = (Approver, Vec<ReadyComponent<'a>>);
 
-/// What is planned in this round, and what in later ones.
-///
-/// What may begin at once has its plan alone and before all others: a newer one that is referred to would let it begin before its
-/// Subscriptions refer to it (`install_plan/adoption.rs`). But those that were refused less often come before those that were refused
-/// more often: what is wrong with a plan, as a webhook sees it, keeps no others waiting.
+/// Returns the groups that are planned in this reconcile, and those of later ones. A group that nobody has to approve is
+/// planned alone, unless making a plan has just failed: what is wrong with one plan must not delay the others.
 fn next_groups<'a>(
     observed: &Observed,
     ready: Vec<ReadyComponent<'a>>,
-    times_refused: impl Fn(&Approver) -> u32,
+    is_failing: bool,
 ) -> (Vec<Group<'a>>, Vec<Group<'a>>) {
     let mut groups = approver::group(observed, ready, |ready| ready.0);
-    groups.sort_by_cached_key(|(approver, _)| times_refused(approver));
-    let is_open = |(approver, _): &Group<'a>| *approver == Approver::Nobody;
-    let count = if groups.first().is_some_and(is_open) {
-        1
-    } else {
-        let in_front = groups.iter().take(MAX_PLANS);
-        in_front.take_while(|group| !is_open(group)).count()
-    };
-    let later = groups.split_off(count);
+    let is_alone = !is_failing
+        && groups
+            .first()
+            .is_some_and(|(approver, _)| *approver == Approver::Nobody);
+    let later = if is_alone { groups.split_off(1) } else { Vec::new() };
     (groups, later)
 }
 
-/// The Subscriptions that these move.
+/// Returns the Subscriptions that these updates move.
 fn moved<'a>(observed: &'a Observed, updates: &[SubscriptionUpdate]) -> Vec<&'a Arc<Subscription>> {
     let moved = updates.iter();
     moved
@@ -135,7 +125,7 @@ fn moved<'a>(observed: &'a Observed, updates: &[SubscriptionUpdate]) -> Vec<&'a 
         .collect()
 }
 
-/// A plan in the making.
+/// A decision in progress.
 struct Draft<'a> {
     observed: &'a Observed,
     plan: Plan,
@@ -143,32 +133,15 @@ struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// Adopts the plans for the components that are ready, or creates them: who moves on to each, and the write that makes it.
+    /// Adopts or creates the plans for the components that are ready. Returns the Subscriptions that move to each, and the
+    /// write that makes it.
     fn settle_plans(&mut self) -> Vec<(Move, Option<Action>)> {
-        let mut ready = ready_components(self.observed);
-        for (component, _) in take_late_components(self.observed, &mut ready) {
-            let updates = component.updates.iter();
-            self.verdict
-                .untouched
-                .extend(updates.map(|update| update.subscription.clone()));
-        }
-        let refused = &self.verdict.last.refused;
-        let times_refused = |approver: &Approver| refused.get(approver).copied().unwrap_or(0);
-        let (groups, later) = next_groups(self.observed, ready, times_refused);
-        let current = groups.iter().chain(&later);
-        self.forget_refusals(&current.map(|(approver, _)| approver.clone()).collect());
-        let later = later.into_iter().flat_map(|(_, ready)| ready);
-        let updates = later.flat_map(|(component, _)| &component.updates);
-        self.verdict.behind = updates.map(|update| update.subscription.clone()).collect();
-        let unadopted = self
-            .observed
-            .plans()
-            .filter(|plan| is_unadopted(plan, self.observed));
-        let unadopted: BTreeSet<String> = unadopted.filter_map(|plan| plan.uid()).collect();
-        self.verdict
-            .last
-            .rewritten
-            .retain(|uid, _| unadopted.contains(uid));
+        let (ready, late) = split_late_components(self.observed, ready_components(self.observed));
+        self.verdict.untouched.extend(names_of_moved(&late));
+        let is_failing = self.verdict.last.failing_since.is_some();
+        let (groups, later) = next_groups(self.observed, ready, is_failing);
+        let later: Vec<_> = later.into_iter().flat_map(|(_, ready)| ready).collect();
+        self.verdict.behind = names_of_moved(&later).collect();
         let mut generation = self.last_generation();
         let mut settled = Vec::new();
         for (approver, ready) in groups {
@@ -177,27 +150,7 @@ impl Draft<'_> {
         settled
     }
 
-    /// Forgets refusals of what is not asked for any more. Bundles that are fetched anew between two tries make it no other plan.
-    fn forget_refusals(&mut self, current: &BTreeSet<Approver>) {
-        let refused = &mut self.verdict.last.refused;
-        if refused.is_empty() {
-            return;
-        }
-        let subscriptions = self.observed.subscriptions.iter();
-        let mut others: BTreeSet<String> = subscriptions
-            .map(|subscription| subscription.name_any())
-            .collect();
-        for name in current.iter().filter_map(Approver::by_policy).flatten() {
-            others.remove(name);
-        }
-        let is_elsewhere = |approver: &Approver| {
-            let names = approver.by_policy();
-            names.is_none_or(|names| names.is_subset(&others))
-        };
-        refused.retain(|approver, _| current.contains(approver) || is_elsewhere(approver));
-    }
-
-    /// The same for one plan. `generation` is the last one that was given.
+    /// The same for one plan. `generation` is the last one that was used.
     fn settle_plan(
         &mut self,
         approver: &Approver,
@@ -206,46 +159,35 @@ impl Draft<'_> {
     ) -> Option<(Move, Option<Action>)> {
         let (wanted, updates) = wanted_plan(approver, ready)?;
         let moved = moved(self.observed, &updates);
-        let rewritten = &self.verdict.last.rewritten;
-        let Some(found) = find_adoptable(self.observed, &wanted, &moved, rewritten).cloned() else {
-            if let Some(ownerless) = find_ownerless(self.observed, &wanted) {
-                self.tell_ownerless(&ownerless.name_any(), &updates);
-                return None;
-            }
-            if let Some(first) = moved.first() {
-                let left_out = ready.iter().flat_map(|(_, bundles)| &bundles.left_out);
-                self.warn(warnings(first, reasons::BUNDLE_FILES_SKIPPED, left_out));
-                self.warn(warnings(first, reasons::CLUSTER_UNSUITABLE, &wanted.obstacles));
-            }
-            *generation = self.next_generation(*generation);
+        if let Some(found) = find_adoptable(self.observed, &wanted, &moved).cloned() {
+            let first_status = self.first_status(&found, &wanted);
             let moving = Move {
                 making: None,
-                asked: Some(wanted.terms()),
-                plan: None,
+                plan: Some(adopted(found, &wanted)),
                 updates,
-                approver: approver.clone(),
             };
-            return Some((moving, Some(self.creation(&wanted, *generation))));
-        };
-        let rewriting = rewriting(&found, rewritten);
-        let event = moved
-            .first()
-            .zip(rewriting)
-            .map(|(first, text)| subscription_warning(first, reasons::INSTALL_PLAN_REWRITTEN, &text));
-        self.warn(event.into_iter().collect());
-        let first_status = self.first_status(&found, &wanted);
+            return Some((moving, first_status));
+        }
+        if let Some(ownerless) = find_ownerless(self.observed, &wanted) {
+            self.report_ownerless(&ownerless.name_any(), &updates);
+            return None;
+        }
+        if let Some(first) = moved.first() {
+            let left_out = ready.iter().flat_map(|(_, bundles)| &bundles.left_out);
+            self.warn(warnings(first, reasons::BUNDLE_FILES_SKIPPED, left_out));
+            self.warn(warnings(first, reasons::CLUSTER_UNSUITABLE, &wanted.obstacles));
+        }
+        *generation = self.next_generation(*generation);
         let moving = Move {
             making: None,
-            asked: None,
-            plan: Some(adopted(found, &wanted)),
+            plan: None,
             updates,
-            approver: approver.clone(),
         };
-        Some((moving, first_status))
+        Some((moving, Some(self.creation(&wanted, *generation))))
     }
 
-    /// Tells Subscriptions that their plan was stored as one that is nobody's.
-    fn tell_ownerless(&mut self, plan: &str, updates: &[SubscriptionUpdate]) {
+    /// Reports to Subscriptions that their plan has no owners, so that it cannot be executed.
+    fn report_ownerless(&mut self, plan: &str, updates: &[SubscriptionUpdate]) {
         let outcome = ResolutionOutcome::UnpackFailed {
             reason: reasons::ENSURE_INSTALL_PLAN_FAILED,
             message: format!(
@@ -278,8 +220,8 @@ impl Draft<'_> {
         Action::create_or_keep(target, to_value(&object))
     }
 
-    /// The status of a plan that has none. Whoever carries plans out writes it, too, from then on: a plan that was read long
-    /// ago must not begin anew.
+    /// Returns the write of the status of a plan that has none. The InstallPlan reconciler writes it from then on, so the
+    /// write is bound to the version that was read.
     fn first_status(&self, found: &InstallPlan, wanted: &WantedPlan) -> Option<Action> {
         if found.phase() != InstallPlanPhase::None {
             return None;
@@ -294,18 +236,18 @@ impl Draft<'_> {
         Some(write.only_at(found.resource_version()))
     }
 
-    /// The last generation of all that are known.
+    /// Returns the highest known generation.
     fn last_generation(&self) -> i64 {
         let known = self.observed.subscriptions.iter().filter_map(|subscription| {
             subscription
                 .status
                 .as_ref()
-                .and_then(|status| counted(status.install_plan_generation))
+                .and_then(|status| status.install_plan_generation)
         });
         known.max().unwrap_or(0).max(self.observed.last_generation)
     }
 
-    /// The next generation whose name nobody has taken.
+    /// Returns the next generation whose name is free.
     fn next_generation(&self, last: i64) -> i64 {
         let mut next = last.saturating_add(1);
         while next < i64::MAX
@@ -319,9 +261,9 @@ impl Draft<'_> {
         next
     }
 
-    /// Removes surplus plans, those that wait by policy with a version that is not chosen any more, and those that were created for an
-    /// answer that is no longer wanted before they were adopted.
-    fn collect_garbage(&mut self, moving: &[&Move]) {
+    /// Deletes surplus plans, those that wait by policy with a version that is not chosen any more, and those that another one
+    /// replaces before they were adopted.
+    fn delete_unneeded(&mut self, moving: &[&Move]) {
         let assigned = moving.iter().filter_map(|moving| moving.plan.as_ref());
         let assigned: BTreeMap<String, &Arc<InstallPlan>> =
             assigned.map(|plan| (plan.name_any(), plan)).collect();
@@ -346,9 +288,6 @@ impl Draft<'_> {
     }
 }
 
-/// A component whose bundles are there.
-type ReadyComponent<'a> = (&'a ComponentProgress, &'a ReadyBundles);
-
 fn ready_components(observed: &Observed) -> Vec<ReadyComponent<'_>> {
     let Progress::Resolved { components, .. } = &observed.progress else {
         return Vec::new();
@@ -365,12 +304,17 @@ fn ready_components(observed: &Observed) -> Vec<ReadyComponent<'_>> {
     ready
 }
 
-/// Takes out the components that no plan without status was made for, if there are such plans that were made for others:
-/// more bundles were there in the next round than in the one that created them. Their turn comes once these are adopted.
-fn take_late_components<'a>(
-    observed: &'a Observed,
-    ready: &mut Vec<ReadyComponent<'a>>,
-) -> Vec<ReadyComponent<'a>> {
+fn names_of_moved(components: &[ReadyComponent<'_>]) -> impl Iterator<Item = String> {
+    let updates = components.iter().flat_map(|(component, _)| &component.updates);
+    updates.map(|update| update.subscription.clone())
+}
+
+/// Splits off the components that have become ready after the unadopted plans were created: their plan follows once these
+/// are adopted.
+fn split_late_components<'a>(
+    observed: &Observed,
+    ready: Vec<ReadyComponent<'a>>,
+) -> (Vec<ReadyComponent<'a>>, Vec<ReadyComponent<'a>>) {
     let mut made: BTreeSet<&String> = BTreeSet::new();
     for plan in observed.plans().filter(|plan| is_unadopted(plan, observed)) {
         let names = &plan.spec.cluster_service_version_names;
@@ -381,17 +325,12 @@ fn take_late_components<'a>(
             made.extend(names);
         }
     }
-    if made.is_empty() {
-        return Vec::new();
-    }
-    let (planned, late) = std::mem::take(ready)
+    ready
         .into_iter()
-        .partition(|(_, bundles)| bundles.csv_names.iter().all(|name| made.contains(name)));
-    *ready = planned;
-    late
+        .partition(|(_, bundles)| made.is_empty() || bundles.csv_names.iter().all(|name| made.contains(name)))
 }
 
-/// The plan for these components, which have one approver, with the Subscriptions it moves on.
+/// Returns the plan for these components, which have one approver, with the Subscriptions that it moves.
 fn wanted_plan(
     approver: &Approver,
     components: &[ReadyComponent<'_>],

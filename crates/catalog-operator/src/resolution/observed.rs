@@ -1,4 +1,4 @@
-//! Everything one round of a namespace's resolution reads, as values.
+//! Everything one reconcile of a namespace's resolution reads, as values.
 //!
 //! Reading includes asking: the resolver (a pure function of what the stores and catalogs hold, answered from memory
 //! when nothing it depends on has changed) and the unpacker (which answers at once and wakes the namespace when its

@@ -51,7 +51,7 @@ pub(crate) fn outcomes_by_subscription(observed: &Observed) -> BTreeMap<String, 
         let concerned = outcomes_by_subscription
             .iter_mut()
             .filter(|(name, _)| failure.subscriptions.is_empty() || failure.subscriptions.contains(name));
-        concerned.for_each(|(_, told)| *told = outcome.clone());
+        concerned.for_each(|(_, known)| *known = outcome.clone());
     }
     for component in components {
         let outcome = match &component.bundles {

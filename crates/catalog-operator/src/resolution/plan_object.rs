@@ -35,20 +35,12 @@ pub(crate) fn plan_name(namespace: &str, generation: i64) -> String {
     format!("{GENERATE_NAME}{:016x}", hash::fnv1a64(identity.as_bytes()))
 }
 
-/// Generations beyond this are none that counting led to. It is where numbers end that every reader of JSON can tell apart.
-const LAST_GENERATION: i64 = (1 << 53) - 1;
-
-/// A generation that somebody may have counted to; anyone who writes plans can claim any.
-pub(crate) fn counted(generation: Option<i64>) -> Option<i64> {
-    generation.filter(|generation| (0..=LAST_GENERATION).contains(generation))
-}
-
 /// The highest generation of the plans that were made for one of these Subscriptions.
 pub(crate) fn last_generation(plans: &[Arc<InstallPlan>], subscriptions: &[Arc<Subscription>]) -> i64 {
     let is_ours = |plan: &&Arc<InstallPlan>| subscriptions.iter().any(|owner| is_owned_by(plan, owner));
     let generations = plans.iter().filter(is_ours);
     generations
-        .filter_map(|plan| counted(plan.spec.generation))
+        .filter_map(|plan| plan.spec.generation)
         .max()
         .unwrap_or(0)
 }
@@ -67,7 +59,7 @@ pub(crate) fn is_made_here(plan: &InstallPlan) -> bool {
 /// Whether its name is the one of its generation.
 pub(crate) fn has_our_name(plan: &InstallPlan) -> bool {
     let (name, namespace) = (&plan.metadata.name, plan.metadata.namespace.as_deref());
-    let ours = counted(plan.spec.generation).zip(namespace);
+    let ours = plan.spec.generation.zip(namespace);
     ours.is_some_and(|(generation, namespace)| *name == Some(plan_name(namespace, generation)))
 }
 
@@ -75,32 +67,6 @@ pub(crate) fn has_our_name(plan: &InstallPlan) -> bool {
 pub(crate) fn deletion(plan: &InstallPlan) -> Action {
     let target = Target::of::<InstallPlan>(&plan.namespace().unwrap_or_default(), &plan.name_any());
     Action::delete(target, plan.uid()).only_at(plan.resource_version())
-}
-
-/// Whether a plan waits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Terms {
-    approval: Approval,
-    approved: bool,
-}
-
-impl Terms {
-    /// Those of a plan.
-    pub(crate) fn of(plan: &InstallPlan) -> Self {
-        Self {
-            approval: plan.spec.approval.clone(),
-            approved: plan.spec.approved,
-        }
-    }
-
-    /// What comes of it, for people.
-    pub(crate) fn meaning(&self) -> &'static str {
-        if self.approved {
-            "start immediately"
-        } else {
-            "wait for approval"
-        }
-    }
 }
 
 /// A plan to be made.
@@ -119,18 +85,6 @@ pub(crate) struct WantedPlan {
 }
 
 impl WantedPlan {
-    /// Whether it waits, as it is asked for.
-    pub(crate) fn terms(&self) -> Terms {
-        Terms {
-            approval: if self.manual {
-                Approval::Manual
-            } else {
-                Approval::Automatic
-            },
-            approved: !self.manual,
-        }
-    }
-
     /// The object to create, without its status: the API server drops that on creation.
     pub(crate) fn object(
         &self,
@@ -138,7 +92,6 @@ impl WantedPlan {
         generation: i64,
         owners: &[Arc<Subscription>],
     ) -> InstallPlan {
-        let terms = self.terms();
         let components = component::labels_of(&self.steps, &self.lookups, namespace);
         let components: BTreeMap<String, String> = components
             .into_values()
@@ -156,8 +109,12 @@ impl WantedPlan {
             },
             spec: InstallPlanSpec {
                 cluster_service_version_names: self.csv_names.clone(),
-                approval: terms.approval,
-                approved: terms.approved,
+                approval: if self.manual {
+                    Approval::Manual
+                } else {
+                    Approval::Automatic
+                },
+                approved: !self.manual,
                 generation: Some(generation),
                 ..InstallPlanSpec::default()
             },

@@ -1,4 +1,4 @@
-//! The reconciler of a namespace: which reads a round makes, and in what order.
+//! The reconciler of a namespace: which reads a reconcile makes, and in what order.
 
 mod resolve;
 

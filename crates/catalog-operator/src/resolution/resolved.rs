@@ -65,10 +65,10 @@ pub(crate) fn resolve(
                 failures,
                 excluded,
             } = resolution;
-            let told = last
+            let with_last = last
                 .filter(|_| !failures.is_empty())
                 .and_then(|last| Some((last, olm_resolver::resolve(last).ok()?)));
-            resolved.failures = match told {
+            resolved.failures = match with_last {
                 None => describe(problem, &failures),
                 Some((last, known)) => beside_last_contents(problem, &failures, last, &known),
             };
@@ -100,14 +100,14 @@ fn beside_last_contents(
     last: &Problem,
     known: &Resolution,
 ) -> Vec<Failure> {
-    let mut told = describe(last, &known.failures);
+    let mut described = describe(last, &known.failures);
     let failing: BTreeSet<&String> = failures
         .iter()
         .flat_map(|explanation| &explanation.subscriptions)
         .collect();
     // What was resolved without those catalogs stands: they could not have changed it.
-    told.retain(|failure| failure.subscriptions.iter().any(|name| failing.contains(name)));
-    let explained: BTreeSet<String> = told
+    described.retain(|failure| failure.subscriptions.iter().any(|name| failing.contains(name)));
+    let explained: BTreeSet<String> = described
         .iter()
         .flat_map(|failure| failure.subscriptions.clone())
         .collect();
@@ -138,9 +138,9 @@ fn beside_last_contents(
             names.join(", ")
         );
         failure.message = format!("{}\n{text}", failure.message);
-        told.push(failure);
+        described.push(failure);
     }
-    told
+    described
 }
 
 /// Deprecations that concern the installed version of a Subscription; none if its catalog does not have that version.

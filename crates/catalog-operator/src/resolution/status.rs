@@ -1,4 +1,4 @@
-//! The statuses of a namespace's Subscriptions, as they follow from what became of the round's writes. Pure, and called last.
+//! The statuses of a namespace's Subscriptions, as they follow from what became of the reconcile's writes. Pure, and called last.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,24 +7,21 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
-use olm_api::v1alpha1::{InstallPlan, Subscription};
+use olm_api::v1alpha1::Subscription;
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{FailureClass, Outcome, Outcomes};
 use olm_runtime::plan::{Requeue, Target, status_patch};
-use serde::Deserialize as _;
-use serde_json::Value;
 
 use super::decide::{Move, Verdict};
 use super::memory::Memory;
 use super::observed::Observed;
 use super::outcome::{resolution_event, unpack_event};
-use super::plan_object::Terms;
 use crate::subscription::{self, Assignment, Facts, ResolutionOutcome};
 
 /// How long the making of a plan may fail for reasons that pass by themselves before Subscriptions are told.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The statuses, their events, when to look again, and what the next round has to know.
+/// The statuses, their events, when to look again, and what the next reconcile has to know.
 pub(crate) fn status(
     observed: &Observed,
     mut verdict: Verdict,
@@ -33,31 +30,18 @@ pub(crate) fn status(
 ) -> StatusUpdate<Memory> {
     let mut update = StatusUpdate::default();
     let (mut assignments, mut failing_since) = (BTreeMap::new(), None);
-    let mut refused = std::mem::take(&mut verdict.last.refused);
-    let mut rewritten = std::mem::take(&mut verdict.last.rewritten);
     for moving in std::mem::take(&mut verdict.moving) {
         let made = moving.making.map(|index| outcomes.get(index));
-        if moving.plan.is_none()
-            && let Some(Outcome::Done(stored)) = made
-        {
+        if moving.plan.is_none() && matches!(made, Some(Outcome::Done(_))) {
             update.requeue = Requeue::After {
                 delay: Duration::ZERO,
                 reason: "adoption of the new InstallPlan",
             };
-            rewritten.extend(find_rewritten(&moving, stored));
         }
         let since = verdict.last.failing_since;
         let refusal = refusal(made, since, now);
-        match made {
-            Some(Outcome::Failed(_)) => {
-                failing_since = Some(since.unwrap_or(now));
-                let times = refused.entry(moving.approver.clone()).or_default();
-                *times = times.saturating_add(1);
-            }
-            Some(Outcome::NotAttempted) => {}
-            _ => {
-                refused.remove(&moving.approver);
-            }
+        if matches!(made, Some(Outcome::Failed(_))) {
+            failing_since = Some(since.unwrap_or(now));
         }
         assignments.extend(assigned(moving, made, refusal.as_ref(), &mut verdict));
     }
@@ -91,26 +75,16 @@ pub(crate) fn status(
     }
     // While a status is refused its Subscription goes on not telling, and there is reason for the event again and again.
     let failure = resolution_event(observed, &verdict.outcomes_by_subscription);
-    let mut told = verdict.warnings;
-    told.extend(failure.iter().map(|event| event.message.clone()));
-    let news = failure.filter(|event| !verdict.last.told.contains(&event.message));
+    let mut reported = verdict.warnings;
+    reported.extend(failure.iter().map(|event| event.message.clone()));
+    let news = failure.filter(|event| !verdict.last.reported.contains(&event.message));
     update.events.extend(news);
     let memory = Memory {
-        told,
+        reported,
         failing_since,
-        refused,
-        rewritten,
     };
     update.memory = (memory != Memory::default()).then_some(memory);
     update
-}
-
-/// The uid of a plan that was stored with other terms than it was asked for with, and those.
-fn find_rewritten(moving: &Move, stored: &Value) -> Option<(String, Terms)> {
-    let asked = moving.asked.clone()?;
-    let stored = InstallPlan::deserialize(stored).ok()?;
-    let uid = stored.uid()?;
-    (Terms::of(&stored) != asked).then_some((uid, asked))
 }
 
 /// Why the plan cannot be made, if that is to be told. What passes by itself is, once it has not passed for a while; `since` is
@@ -166,14 +140,14 @@ fn assigned(
 #[cfg(test)]
 mod tests {
     use kube::core::ObjectMeta;
+    use olm_api::v1alpha1::InstallPlan;
     use olm_resolver::SubscriptionUpdate;
     use olm_runtime::outcome::{Failure, outcomes_for_tests};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    use super::super::approver::Approver;
     use super::*;
 
-    /// Number of statuses written, and the text of the first, after a round whose plan was made with `outcome`, when the tries
+    /// Number of statuses written, and the text of the first, after a reconcile whose plan was made with `outcome`, when the tries
     /// before it had failed for so many seconds.
     fn after_failing(
         seconds: Option<i64>,
@@ -195,10 +169,8 @@ mod tests {
         let verdict = Verdict {
             moving: vec![Move {
                 making: Some(0),
-                asked: None,
                 plan,
                 updates: vec![update],
-                approver: Approver::default(),
             }],
             last: Memory {
                 failing_since: seconds.map(|seconds| Timestamp::from_second(1000 - seconds).unwrap()),

@@ -64,7 +64,7 @@ pub(crate) fn users_of_catalog(
 /// The time of a connection says nothing new: what was read over it is told by the snapshots. Nor does the version of a ConfigMap,
 /// which changes as often as its author likes.
 fn is_same_catalog(old: &CatalogSource, new: &CatalogSource) -> bool {
-    let told = |source: &CatalogSource| {
+    let compared = |source: &CatalogSource| {
         let mut status: CatalogSourceStatus = source.status.clone().unwrap_or_default();
         status.latest_image_registry_poll = None;
         status.config_map_reference = None;
@@ -76,7 +76,7 @@ fn is_same_catalog(old: &CatalogSource, new: &CatalogSource) -> bool {
     old.metadata.uid == new.metadata.uid
         && old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
         && old.spec == new.spec
-        && told(old) == told(new)
+        && compared(old) == compared(new)
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ use super::observed::{Bundles, ComponentProgress, ReadyBundles};
 use super::plan_object::{lookup, properties_text, subscription_step};
 use crate::bundle_unpack::error::UnpackClass;
 use crate::bundle_unpack::{
-    InlineBundle, Known, StoredBundle, UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker,
-    Waiter,
+    InlineBundle, Known, StoredBundle, Subscriber, UnpackError, UnpackRequest, UnpackState, UnpackedBundle,
+    Unpacker,
 };
 use crate::debounce::{STATUS_DEBOUNCE, debounce_left};
 use crate::install_plan::steps::{Projection, bundle_steps, plan_steps};
@@ -50,7 +50,7 @@ pub(crate) async fn progress(
             catalog: NamespacedName::new(&operator.catalog.namespace, &operator.catalog.name),
             deadline: settings.unpack_deadline,
             retry_interval: settings.unpack_retry,
-            waiter: Waiter::Namespace(namespace.to_owned()),
+            subscriber: Subscriber::Namespace(namespace.to_owned()),
         })
     };
     let requests: Vec<Option<UnpackRequest>> = component.operators.iter().map(request).collect();

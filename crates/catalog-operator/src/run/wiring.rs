@@ -10,7 +10,7 @@ use olm_runtime::queue::Queue;
 use olm_runtime::store::{Change, Projected, Projection, Store};
 
 use super::{Queues, Services};
-use crate::bundle_unpack::Waiter;
+use crate::bundle_unpack::Subscriber;
 use crate::bundle_unpack::job::{UnpackJobs, triggers as unpack_triggers};
 use crate::catalog_source::address::shown_address;
 use crate::catalog_source::source::parse_source;
@@ -82,17 +82,17 @@ pub(super) fn catalog_polled(queues: &Queues) -> impl Fn(&NamespacedName) + Send
     move |source: &NamespacedName| queue.add(source.clone())
 }
 
-/// What a wish for a Job, and its end, does: it wakes the reconciler of Jobs.
+/// Returns the function that a request for a Job, and its end, call: it triggers the reconciler of Jobs.
 pub(super) fn unpack_wanted(queues: &Queues) -> impl Fn(&NamespacedName) + Send + Sync + use<> {
     let queue = queues.unpacks.clone();
     move |key: &NamespacedName| queue.add(key.clone())
 }
 
 /// Wakes whoever waits for a bundle.
-pub(super) fn wake(queues: &Queues, waiter: &Waiter) {
-    match waiter {
-        Waiter::Namespace(namespace) => queues.namespaces.add(namespace.clone()),
-        Waiter::InstallPlan(key) => {
+pub(super) fn wake(queues: &Queues, subscriber: &Subscriber) {
+    match subscriber {
+        Subscriber::Namespace(namespace) => queues.namespaces.add(namespace.clone()),
+        Subscriber::InstallPlan(key) => {
             queues.plans.add(key.clone());
             queues.previews.add(key.clone());
         }
@@ -173,7 +173,7 @@ fn connect_unpacks(stores: &Stores, queues: &Queues, services: &Services) {
     connect_unpack_rights(&stores.role_bindings, queues);
 }
 
-/// Who waits for a Job looks at it itself, beside the rounds that make it.
+/// Who waits for a Job looks at it itself, beside the reconciles that make it.
 fn connect_unpack_watch<P: OfUnpack + Projection>(
     store: &Store<Projected<P>>,
     queues: &Queues,

@@ -1,6 +1,6 @@
 //! One read of one catalog, from the first request until the next read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,10 +11,9 @@ use olm_runtime::isolation::isolated;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::Channel;
 
-use super::room::{Admission, Bounds, Kept};
 use super::{
-    Entry, FIRST_RETRY, Failure, LONGEST_RETRY, READ_AGAIN, READ_AGAIN_WHEN_FULL, READ_DEADLINE, Shared,
-    Timer, room,
+    Bounds, Entry, FIRST_RETRY, Failure, LONGEST_RETRY, READ_AGAIN, READ_AGAIN_WHEN_FULL, READ_DEADLINE,
+    Shared, Timer,
 };
 
 /// Content that was read, with its size in memory.
@@ -63,7 +62,7 @@ impl Read {
                 if let Some(pause) = self.note_failure(miss) {
                     sleep(pause).await;
                     let users = self.shared.lock().get(&self.key).map(|entry| entry.users.clone());
-                    self.shared.tell(&users.unwrap_or_default());
+                    self.shared.wake_users(&users.unwrap_or_default());
                 }
             }
         }
@@ -87,7 +86,7 @@ impl Read {
             }
         };
         let index = move || {
-            let snapshot = Arc::new(Snapshot::from(&listed.snapshot));
+            let snapshot = Arc::new(Snapshot::from(&listed));
             let bytes = snapshot.held();
             Weighed { snapshot, bytes }
         };
@@ -105,17 +104,10 @@ impl Read {
         if self.own_entry(&mut entries).is_none() {
             return Ok(());
         }
-        match room_for(&self.key, content.bytes, &entries, self.shared.bounds) {
-            Admission::Admitted { instead_of } => {
-                for key in &instead_of {
-                    self.shared.drop_content(key, &mut entries);
-                }
-            }
-            Admission::Refused(text) => {
-                let text = format!("failed to list bundles: {text}");
-                return Err(Miss { text, refused: true });
-            }
-        }
+        check_bounds(&self.key, content.bytes, &entries, self.shared.bounds).map_err(|text| Miss {
+            text: format!("failed to list bundles: {text}"),
+            refused: true,
+        })?;
         let Some(entry) = self.own_entry(&mut entries) else {
             return Ok(());
         };
@@ -140,7 +132,7 @@ impl Read {
         drop(entries);
         // What is as it was is no news, unless somebody was told otherwise meanwhile.
         if !same || failed {
-            self.shared.tell(&users);
+            self.shared.wake_users(&users);
         }
         Ok(())
     }
@@ -183,7 +175,7 @@ impl Read {
         });
         let users = entry.users.clone();
         drop(entries);
-        self.shared.tell(&users);
+        self.shared.wake_users(&users);
         Some(pause)
     }
 
@@ -197,57 +189,42 @@ impl Read {
     }
 }
 
-impl Shared {
-    /// Drops the content of a catalog whose namespace exceeds its share. The namespaces that use it are
-    /// triggered, and again when it is time to read it again.
-    fn drop_content(self: &Arc<Self>, key: &NamespacedName, entries: &mut BTreeMap<NamespacedName, Entry>) {
-        let Some(entry) = entries.get_mut(key) else { return };
-        // A running read of it would displace others again as soon as it is done.
-        let reading = entry.loading.take().map(|loading| loading.generation);
-        let generation = reading.max(entry.read.take()).unwrap_or_default();
-        let text = format!(
-            "failed to list bundles: evicted from memory because another namespace needs it: this catalog uses {} MiB, the limit of all catalogs is {} MiB, and those of this namespace exceed its share",
-            entry.bytes >> 20,
-            self.bounds.total >> 20
-        );
-        tracing::warn!(catalog = %key, error = %text, "catalog evicted from memory: per-namespace share exceeded");
-        (entry.id, entry.content, entry.bytes) = (None, None, 0);
-        entry.failure = Some(Failure {
-            generation,
-            text,
-            attempts: 0,
-            retry_at: Instant::now() + READ_AGAIN_WHEN_FULL,
-            refused: true,
-        });
-        let (shared, dropped) = (Arc::downgrade(self), key.clone());
-        let task = tokio::spawn(async move {
-            sleep(READ_AGAIN_WHEN_FULL).await;
-            if let Some(shared) = shared.upgrade() {
-                let users = shared.lock().get(&dropped).map(|entry| entry.users.clone());
-                shared.tell(&users.unwrap_or_default());
-            }
-        });
-        entry.again = Some(Timer(task.abort_handle()));
-        self.tell(&entry.users);
-    }
-}
-
-/// Whether there is room for a content of `key` beside those of the others.
-fn room_for(
+/// Checks whether a content of `key` fits into memory beside those of the other catalogs.
+///
+/// # Errors
+/// It does not, with the figures.
+fn check_bounds(
     key: &NamespacedName,
     bytes: usize,
     entries: &BTreeMap<NamespacedName, Entry>,
     bounds: Bounds,
-) -> Admission {
-    let unused = BTreeSet::new();
-    let users = entries.get(key).map_or(&unused, |entry| &entry.users);
-    let kept = entries.iter().filter(|(_, entry)| entry.content.is_some());
-    let kept = kept.map(|(key, entry)| Kept {
-        key,
-        bytes: entry.bytes,
-        users: &entry.users,
-    });
-    room::admit(kept, Kept { key, bytes, users }, bounds)
+) -> Result<(), String> {
+    let others = entries
+        .iter()
+        .filter(|(other, entry)| entry.content.is_some() && *other != key);
+    let (mut of_namespace, mut of_all) = (0_usize, 0_usize);
+    for (other, entry) in others {
+        of_all = of_all.saturating_add(entry.bytes);
+        if other.namespace == key.namespace {
+            of_namespace = of_namespace.saturating_add(entry.bytes);
+        }
+    }
+    let needs = bytes >> 20;
+    if of_namespace.saturating_add(bytes) > bounds.namespace {
+        return Err(format!(
+            "out of memory for catalogs: this one needs {needs} MiB, others of its namespace use {} MiB, the limit of a namespace is {} MiB",
+            of_namespace >> 20,
+            bounds.namespace >> 20
+        ));
+    }
+    if of_all.saturating_add(bytes) > bounds.total {
+        return Err(format!(
+            "out of memory for catalogs: this one needs {needs} MiB, all others use {} MiB, the limit of all catalogs is {} MiB",
+            of_all >> 20,
+            bounds.total >> 20
+        ));
+    }
+    Ok(())
 }
 
 fn is_same(one: &Snapshot, other: &Snapshot) -> bool {

@@ -134,7 +134,7 @@ impl ConfigMaps {
 
     /// What is known of the ConfigMap `name` beside the CatalogSource `source`, which is watched from now on.
     ///
-    /// Nothing is waited for: a round that did would keep others from theirs. Listeners hear when the first look is over.
+    /// Nothing is waited for: a reconcile that did would keep others from theirs. Listeners hear when the first look is over.
     pub(crate) fn of_source(&self, source: &NamespacedName, name: &str) -> ConfigMapState {
         let Some(Watched { user, since, .. }) = self.watch(source, name) else {
             return ConfigMapState::TooMany;

@@ -34,19 +34,19 @@ const MAX_SECRETS: usize = 64;
 const MAX_ID: usize = 512;
 
 /// An unpack Job as its store keeps it.
-pub(crate) type JobSketch = Projected<KeptJob>;
+pub(crate) type UnpackJob = Projected<KeptJob>;
 /// A pod of one as its store keeps it.
-pub(crate) type PodSketch = Projected<KeptPod>;
+pub(crate) type UnpackPod = Projected<KeptPod>;
 
 /// The stores of unpack Jobs.
 #[derive(Clone)]
 pub(crate) struct UnpackStores {
     /// Jobs that bear the label of an unpack, whoever made them.
-    pub jobs: Store<JobSketch>,
+    pub jobs: Store<UnpackJob>,
     /// Pods that do.
-    pub pods: Store<PodSketch>,
-    jobs_by_unpack: Index<JobSketch>,
-    pods_by_unpack: Index<PodSketch>,
+    pub pods: Store<UnpackPod>,
+    jobs_by_unpack: Index<UnpackJob>,
+    pods_by_unpack: Index<UnpackPod>,
 }
 
 impl UnpackStores {
@@ -63,12 +63,12 @@ impl UnpackStores {
     }
 
     /// Jobs that name the unpack of this key.
-    pub(crate) fn jobs_of(&self, key: &NamespacedName) -> Vec<Arc<JobSketch>> {
+    pub(crate) fn jobs_of(&self, key: &NamespacedName) -> Vec<Arc<UnpackJob>> {
         self.jobs_by_unpack.list(&key.to_string())
     }
 
     /// Pods that do.
-    pub(crate) fn pods_of(&self, key: &NamespacedName) -> Vec<Arc<PodSketch>> {
+    pub(crate) fn pods_of(&self, key: &NamespacedName) -> Vec<Arc<UnpackPod>> {
         self.pods_by_unpack.list(&key.to_string())
     }
 }
@@ -104,8 +104,8 @@ pub(crate) struct KeptJob {
     pub created: Option<Timestamp>,
     /// What its pods run.
     pub programs: Programs,
-    /// What may be changed while it goes on.
-    pub settings: RunSettings,
+    /// Hashes of the names of its pull secrets.
+    pub pull_secrets: BTreeSet<u64>,
     /// Whether it has made a pod.
     pub has_made_pods: bool,
     /// How it ended; none while it goes on.
@@ -146,36 +146,17 @@ impl Programs {
     }
 }
 
-/// What a Job is given and may be given anew while it goes on.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct RunSettings {
-    /// Seconds; none for no end.
-    pub deadline: Option<i64>,
-    /// Hashes of the names of its pull secrets.
-    pull_secrets: BTreeSet<u64>,
-}
-
-impl RunSettings {
-    /// Of a Job as it is, or is to be.
-    pub(crate) fn of(spec: &JobSpec) -> Self {
-        let pod = spec.template.spec.as_ref();
-        let secrets = pod.and_then(|pod| pod.image_pull_secrets.as_ref());
-        let hash = |name: &str| {
-            let mut hasher = DefaultHasher::new();
-            name.hash(&mut hasher);
-            hasher.finish()
-        };
-        let hashes = secrets.into_iter().flatten().map(|secret| hash(&secret.name));
-        Self {
-            deadline: spec.active_deadline_seconds,
-            pull_secrets: hashes.take(MAX_SECRETS).collect(),
-        }
-    }
-
-    /// Whether it has every pull secret of the other. What has more was given it on its way in.
-    pub(crate) fn has_secrets_of(&self, other: &Self) -> bool {
-        other.pull_secrets.is_subset(&self.pull_secrets)
-    }
+/// Returns hashes of the names of a Job's pull secrets.
+pub(crate) fn hashes_of_secrets(spec: &JobSpec) -> BTreeSet<u64> {
+    let pod = spec.template.spec.as_ref();
+    let secrets = pod.and_then(|pod| pod.image_pull_secrets.as_ref());
+    let hash = |name: &str| {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        hasher.finish()
+    };
+    let hashes = secrets.into_iter().flatten().map(|secret| hash(&secret.name));
+    hashes.take(MAX_SECRETS).collect()
 }
 
 impl OfUnpack for KeptJob {
@@ -198,7 +179,7 @@ impl Projection for KeptJob {
             config_map: owner_uid(metadata, "ConfigMap", Some(unpack)),
             created: metadata.creation_timestamp.as_ref().map(|time| time.0),
             programs: pod.map(Programs::of).unwrap_or_default(),
-            settings: spec.map(RunSettings::of).unwrap_or_default(),
+            pull_secrets: spec.map(hashes_of_secrets).unwrap_or_default(),
             has_made_pods: job.status.as_ref().is_some_and(has_made_pods),
             ending: job.status.as_ref().and_then(ending),
             unpack: unpack.into(),

@@ -132,3 +132,28 @@ fn a_config_map_that_is_no_catalog_stays() {
     env.settle_for(600);
     assert_eq!(env.get("ConfigMap", "content"), before);
 }
+
+/// As upstream has it. Otherwise such a catalog would get pod after pod, or none.
+#[test]
+fn a_catalog_whose_owner_references_a_webhook_removes_is_served() {
+    let mut env = TestEnv::new();
+    env.cluster.set_webhook(|object| {
+        let metadata = object["metadata"].as_object_mut();
+        metadata.map(|metadata| metadata.remove("ownerReferences"));
+    });
+    env.put(config_map("first"));
+    env.put(source("configmap"));
+    env.settle_for(60);
+    assert_eq!(env.only("Pod")["metadata"]["ownerReferences"], Value::Null);
+    assert_eq!(status(&env)["connectionState"]["lastObservedState"], "READY");
+    assert_eq!(status(&env)["message"], Value::Null);
+    let at_rest = env.writes.len();
+    env.settle_for(600);
+    assert_eq!(env.writes.len(), at_rest, "{:?}", env.writes);
+
+    let before = pod(&env);
+    env.edit("ConfigMap", "content", &json!({"data": {"packages": "second"}}));
+    env.settle_for(60);
+    assert_ne!(pod(&env), before, "new content is served");
+    assert_eq!(status(&env)["connectionState"]["lastObservedState"], "READY");
+}

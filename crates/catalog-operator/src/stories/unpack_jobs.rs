@@ -309,7 +309,7 @@ fn two_catalogs_of_a_namespace_unpack_the_same_image_for_themselves() {
     assert_eq!(owners("Job").len(), 2, "each has its own ConfigMap");
 }
 
-/// What the OperatorGroup says, and what a Job without an end leaves behind.
+/// What the OperatorGroup says, and what a Job without a subscriber leaves behind.
 #[test]
 fn the_groups_deadline_is_the_jobs() {
     let mut env = TestEnv::new();
@@ -322,12 +322,18 @@ fn the_groups_deadline_is_the_jobs() {
     env.put(subscription("Automatic"));
     env.settle_for(15);
     assert_eq!(env.only("Job")["spec"]["activeDeadlineSeconds"], 120);
+    // Nobody waits for it, and it ends by its deadline.
     env.delete("Subscription", "demo");
-    env.settle_for(3600);
-    assert!(
-        env.all("Job").is_empty(),
-        "nobody waits for it, and it has no end"
+    let job = env.only("Job");
+    env.end(
+        &job,
+        "Failed",
+        "DeadlineExceeded",
+        "Job was active longer than specified deadline",
     );
+    env.settle_for(30);
+    env.expire_jobs();
+    env.settle_for(30);
     assert!(env.all("ConfigMap").is_empty());
 }
 

@@ -26,9 +26,9 @@ pub(crate) fn put(status: &mut SubscriptionStatus, fact: &DeprecationFact, names
         reasons::BUNDLE_DEPRECATED,
     ];
     let levels = [schemas::PACKAGE, schemas::CHANNEL, schemas::BUNDLE];
-    let told = [&fact.package, &fact.channel, &fact.bundle];
+    let texts = [&fact.package, &fact.channel, &fact.bundle];
     let mut messages = Vec::new();
-    for (((type_, level), name), text) in types.into_iter().zip(levels).zip(names).zip(told) {
+    for (((type_, level), name), text) in types.into_iter().zip(levels).zip(names).zip(texts) {
         match text {
             Some(text) => {
                 let message = format!("{level}/{name}: {text}");

@@ -141,11 +141,11 @@ fn condition(plan: &InstallPlan) -> Option<SubscriptionCondition> {
     match plan.phase() {
         InstallPlanPhase::Complete => None,
         InstallPlanPhase::Failed => {
-            let told = installed.filter(|condition| condition.status.as_deref() == Some(FALSE));
-            let reason = told
+            let failed = installed.filter(|condition| condition.status.as_deref() == Some(FALSE));
+            let reason = failed
                 .and_then(|condition| condition.reason.as_deref())
                 .filter(|reason| !reason.is_empty());
-            let message = told
+            let message = failed
                 .and_then(|condition| condition.message.as_deref())
                 .unwrap_or_default();
             let reason = reason.unwrap_or(reasons::REASON_INSTALL_PLAN_FAILED);

@@ -16,16 +16,6 @@ use super::Csvs;
 use super::catalog_health::CatalogFact;
 use super::conditions::{self, condition_false, condition_true};
 
-/// Conditions that make a Subscription not ready while they are true, most severe first.
-const OBSTACLES: [&str; 6] = [
-    reasons::INSTALL_PLAN_FAILED,
-    reasons::RESOLUTION_FAILED,
-    reasons::BUNDLE_UNPACK_FAILED,
-    reasons::CATALOG_SOURCES_UNHEALTHY,
-    reasons::INSTALL_PLAN_PENDING,
-    reasons::BUNDLE_UNPACKING,
-];
-
 /// Sets the state and the condition; called when the rest of the status is complete.
 pub(crate) fn put(
     status: &mut SubscriptionStatus,
@@ -84,7 +74,7 @@ fn obstacle(
 ) -> Option<(String, String)> {
     let text = |part: &Option<String>| part.clone().unwrap_or_default();
     let counts = |type_: &&str| !(waits_for_user && *type_ == reasons::INSTALL_PLAN_PENDING);
-    let mut found = OBSTACLES.into_iter().filter(counts);
+    let mut found = reasons::OBSTACLES.into_iter().filter(counts);
     if let Some(found) = found.find_map(|type_| find(status, type_)) {
         let mut message = text(&found.message);
         if found.type_ == reasons::CATALOG_SOURCES_UNHEALTHY {

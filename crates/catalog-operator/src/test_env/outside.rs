@@ -17,7 +17,7 @@ use crate::bundle_unpack::unpacker::BundleSource;
 use crate::catalog_source::connection::Endpoint;
 use crate::catalog_source::connection::dial::{Dial, Dialled};
 use crate::catalog_source::image_polls::ImageTags;
-use crate::snapshots::{BundleName, CatalogReader, Listed};
+use crate::snapshots::{BundleName, CatalogReader};
 use crate::test_env::BundleRow;
 
 /// Digest of every image.
@@ -126,14 +126,12 @@ impl Dial for Shared {
 
 #[async_trait]
 impl CatalogReader for Shared {
-    async fn read(&self, _: Channel) -> Result<Listed, String> {
+    async fn read(&self, _: Channel) -> Result<CatalogSnapshot, String> {
         if *self.failing.lock().unwrap() {
             return Err("failed to list bundles: down".to_owned());
         }
         let entries = self.entries.lock().unwrap().clone();
-        Ok(Listed {
-            snapshot: CatalogSnapshot::new(BTreeMap::new(), entries),
-        })
+        Ok(CatalogSnapshot::new(BTreeMap::new(), entries))
     }
 
     async fn manifests(&self, _: Channel, bundle: &BundleName) -> Result<Vec<String>, String> {

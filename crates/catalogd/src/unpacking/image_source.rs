@@ -8,7 +8,7 @@ use olm_api::labels::INDEX_CONFIGS;
 use olm_oci::{Credentials, Limits, PullError, Puller, Reference, Spool};
 
 use super::{CatalogImages, UnpackError};
-use crate::registry::{Registry, pull_error};
+use crate::registry::{Registry, pull_error, with_way_out};
 
 /// Bytes of layers on disk during pulls: two of the largest.
 const SPOOL_BYTES: u64 = 2 * Limits::CATALOG.layer;
@@ -53,7 +53,7 @@ impl CatalogImages for RegistryImages {
         folder: &Path,
     ) -> Result<(), UnpackError> {
         let credentials = self.credentials().await?;
-        let failed = |error: PullError| UnpackError::retried(error.to_string());
+        let failed = |error: PullError| UnpackError::retried(with_way_out(&error));
         let mut opened = self.puller()?.open(image, &credentials).await.map_err(failed)?;
         let configs = configs(opened.labels(), as_requested)?;
         let count = opened.write_below(&configs, folder).await.map_err(failed)?;

@@ -413,9 +413,10 @@ pub(crate) struct InstallExtensionArgs {
     pub package_name: String,
     #[command(flatten)]
     pub fields: ExtensionFields,
-    /// Name of a ServiceAccount in the namespace; only old versions of OLM v1 use it
-    #[arg(short, long, value_name = "NAME", default_value = "default", value_parser = NonEmptyStringValueParser::new())]
-    pub service_account: String,
+    /// ServiceAccount in the namespace that the bundle is installed as; without it, OLM's. Upstream's OLM v1 ignores it, and old
+    /// versions need one
+    #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub service_account: Option<String>,
     /// Has no effect: a ClusterExtension that is not installed in time is kept
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration, hide = true)]
     pub cleanup_timeout: Duration,

@@ -9,6 +9,7 @@ mod finding;
 mod groups;
 mod migration;
 mod observed;
+mod olm_v1;
 mod operators;
 mod read;
 mod serving;
@@ -75,7 +76,7 @@ const CHECKS: [(&str, Check); 18] = [
         "cluster-wide rights belong to a ClusterServiceVersion",
         csvs::rights,
     ),
-    ("bundles were unpacked", cluster_parts::unpacking),
+    ("Jobs that unpack bundles succeed", cluster_parts::unpacking),
     (
         "stored versions of objects are served",
         cluster_parts::stored_versions,
@@ -154,5 +155,18 @@ pub(crate) fn diagnose(observed: &Observed) -> Diagnosis {
             cluster_parts::guarded(guard),
         )
     });
-    assemble(checks.into_iter().chain(of_cluster))
+    let of_v1 = [
+        (
+            "ClusterCatalogs are served",
+            observed.cluster_catalogs.as_ref().map(olm_v1::catalogs),
+        ),
+        (
+            "ClusterExtensions are installed",
+            observed.extensions.as_ref().map(olm_v1::extensions),
+        ),
+    ];
+    let of_v1 = of_v1
+        .into_iter()
+        .filter_map(|(name, checked)| Some((name, checked?)));
+    assemble(checks.into_iter().chain(of_cluster).chain(of_v1))
 }

@@ -1,21 +1,18 @@
-//! `kubectl operator explain`: prints why Subscriptions are not resolved or upgraded.
+//! `kubectl operator explain`: prints why Subscriptions are not resolved or upgraded, and why operators are not ready.
 
 use std::collections::BTreeSet;
 
 use anyhow::{anyhow, bail};
-use kube::{Resource as _, ResourceExt as _};
-use olm_api::condition::subscription as condition;
-use olm_api::v1alpha1::Subscription;
 use olm_resolver::objects::Objects;
-use olm_resolver::plan::{Explained, Question, Unsatisfiable};
+use olm_resolver::plan::{Explained, Question, Standing, Unsatisfiable};
 use olm_resolver::{CatalogKey, Problem, ResolveError};
-use serde::Deserialize as _;
 
 use crate::args::{ClusterArgs, ExplainArgs};
 use crate::catalogs::Contents;
 use crate::cluster::Cluster;
-use crate::operators::message_or_reason;
-use crate::{Verdict, catalogs, global, printer};
+use crate::command_line::CommandLine;
+use crate::operators::{Gathered, State};
+use crate::{Verdict, catalogs, gather, global, printer};
 
 /// Prints the explanation.
 ///
@@ -24,11 +21,12 @@ use crate::{Verdict, catalogs, global, printer};
 pub(crate) async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.cluster.connection).await?;
     let read = question(&cluster, &args.cluster).await?;
-    let explained = explain(&read.question, args.subscription.as_deref())?;
-    let (reported, failed) = reported(&read.subscriptions, args.subscription.as_deref());
+    let name = args.subscription.as_deref();
+    let explained = with_causes(explain(&read.question, name)?, &read.causes, name);
+    let verdict = Verdict::when(is_fine(&explained, &read.causes, name));
     match args.output.document() {
         None => {
-            let text = format!("{explained}{reported}");
+            let text = for_people(explained).to_string();
             printer::data(&text)?;
             if let Some(note) = cluster.commands.note(&text) {
                 printer::progress(&note);
@@ -36,39 +34,105 @@ pub(crate) async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
         }
         Some(format) => printer::document(&explained, format)?,
     }
-    Ok(Verdict::when(explained.unsatisfiable.is_empty() && !failed))
+    Ok(verdict)
 }
 
-/// Returns what OLM reports of what comes after resolution, a line per condition, and whether one is a failure. Resolution does not know
-/// why a plan waits or a bundle cannot be unpacked.
-fn reported(subscriptions: &[Subscription], name: Option<&str>) -> (String, bool) {
-    let (mut text, mut failed) = (String::new(), false);
-    for subscription in subscriptions {
-        let subject = subscription.name_any();
-        if name.is_some_and(|name| name != subject) {
+/// An operator that is not ready, and why, in the words of `status`. Resolution does not know why a plan waits, a bundle cannot be
+/// unpacked or a version does not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cause {
+    /// Subscription, or ClusterServiceVersion without one.
+    name: String,
+    /// ClusterServiceVersion that is installed.
+    installed: String,
+    state: State,
+    message: String,
+    way_out: Option<String>,
+}
+
+impl Cause {
+    /// Returns the causes of all operators that are not ready.
+    pub(super) fn all(gathered: &Gathered) -> Vec<Self> {
+        // The flags of the cluster are added to all commands by a note.
+        let commands = CommandLine::default();
+        let operators = gathered.operators();
+        let causes = operators.iter().filter_map(|operator| {
+            let verdict = operator.verdict();
+            (!verdict.is_settled()).then(|| Self {
+                name: operator.name(),
+                installed: operator.row().installed_csv,
+                state: verdict.state,
+                way_out: operator.way_out(&verdict, &commands),
+                message: verdict.message,
+            })
+        });
+        causes.collect()
+    }
+
+    /// Returns the state and its cause.
+    fn text(&self) -> String {
+        format!("{}: {}", self.state.as_str(), self.message)
+    }
+}
+
+/// Returns the causes of one operator by its name, or of all.
+fn asked<'a>(causes: &'a [Cause], name: Option<&'a str>) -> impl Iterator<Item = &'a Cause> {
+    causes
+        .iter()
+        .filter(move |cause| name.is_none_or(|name| name == cause.name))
+}
+
+/// Adds the causes to an explanation of one Subscription by its name, or of all.
+pub(super) fn with_causes(mut explained: Explained, causes: &[Cause], name: Option<&str>) -> Explained {
+    for cause in asked(causes, name) {
+        let mut standings = explained.standings.iter_mut();
+        if let Some(standing) = standings.find(|standing| standing.subscription == cause.name) {
+            standing.state = match &standing.next {
+                // What comes next.
+                Some(_) => format!("{}; {}", cause.text(), standing.state),
+                None => cause.text(),
+            };
+            // `explain` itself is no way out.
+            let way_out = cause.way_out.clone();
+            standing.way_out = way_out.filter(|_| cause.state != State::Unresolved);
             continue;
         }
-        for (type_, is_failure) in [
-            (condition::BUNDLE_UNPACKING, false),
-            (condition::BUNDLE_UNPACK_FAILED, true),
-            (condition::INSTALL_PLAN_PENDING, false),
-            (condition::INSTALL_PLAN_FAILED, true),
-        ] {
-            if let Some(message) = message_or_reason(subscription, type_) {
-                text.push_str(&format!("{subject}: OLM reports {type_}: {message}\n"));
-                failed |= is_failure;
-            }
+        let mut unsatisfiable = explained.unsatisfiable.iter();
+        let is_told = unsatisfiable.any(|failure| failure.concerned().contains(&cause.name));
+        if is_told && cause.state != State::Unresolved {
+            explained.standings.push(Standing {
+                subscription: cause.name.clone(),
+                installed: cause.installed.clone(),
+                state: cause.text(),
+                way_out: cause.way_out.clone(),
+                ..Standing::default()
+            });
         }
     }
-    (text, failed)
+    explained
+}
+
+/// Leaves out what the causes of Subscriptions tell already.
+pub(super) fn for_people(mut explained: Explained) -> Explained {
+    let standings = explained.standings.clone();
+    explained.not_succeeded.retain(|found| {
+        let name = format!("ClusterServiceVersion {}: ", found.csv);
+        !standings.iter().any(|standing| standing.state.contains(&name))
+    });
+    explained
+}
+
+/// Returns true if everything resolves, and all operators are ready.
+pub(super) fn is_fine(explained: &Explained, causes: &[Cause], name: Option<&str>) -> bool {
+    explained.unsatisfiable.is_empty() && asked(causes, name).next().is_none()
 }
 
 /// What was read of a namespace.
 pub(super) struct Read {
     /// Its state, and the contents of its catalogs.
     pub question: Question,
-    /// Its Subscriptions.
-    pub subscriptions: Vec<Subscription>,
+    /// Its operators that are not ready.
+    pub causes: Vec<Cause>,
     /// Objects that are excluded, and why.
     pub notes: Vec<String>,
 }
@@ -97,12 +161,15 @@ pub(super) async fn question_with(
     let given = args.global_catalog_namespace.as_deref();
     let found = global::find(&cluster.client, given, Some(&cluster.namespace)).await;
     let global = found.catalogs.as_str();
-    let (objects, notes) = cluster.objects(global).await?;
-    let subscriptions = objects
-        .iter()
-        .filter(|document| document.object["kind"] == Subscription::kind(&()).as_ref())
-        .map(|document| Subscription::deserialize(&document.object))
-        .collect::<Result<_, _>>()?;
+    let (objects, mut notes) = cluster.objects(global).await?;
+    let gathered = Box::pin(gather::operators(&cluster.client, Some(&cluster.namespace))).await;
+    let causes = match gathered {
+        Ok(gathered) => Cause::all(&gathered),
+        Err(error) => {
+            notes.push(format!("{error:#}; only resolution is explained"));
+            Vec::new()
+        }
+    };
     let objects = Objects::of(objects)?;
     let namespace = objects.namespace(Some(&cluster.namespace)).map_err(|error| {
         // The excluded objects may be the cause.
@@ -114,7 +181,7 @@ pub(super) async fn question_with(
     question.problem.runtime_constraints = args.runtime_constraints()?;
     Ok(Read {
         question,
-        subscriptions,
+        causes,
         notes,
     })
 }

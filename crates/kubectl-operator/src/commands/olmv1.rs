@@ -21,6 +21,7 @@ use k8s_openapi::serde::Serialize;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::core::ClusterResourceScope;
 use kube::{Api, Resource, ResourceExt as _};
+use olm_api::condition::cluster_extension;
 use olm_api::extension_v1::{API_VERSION, ClusterCatalog, ClusterExtension};
 use serde_json::{Value, json};
 
@@ -62,7 +63,7 @@ pub(crate) async fn run(command: &Olmv1Command, limit: Option<Duration>) -> anyh
 }
 
 /// A kind that the commands manage.
-trait Managed:
+pub(super) trait Managed:
     Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize
 {
     /// Word for the kind in commands and confirmations; its plural ends in s.
@@ -114,7 +115,7 @@ async fn create<K: Managed>(
             Ok(Err(waits)) => {
                 return Err(match cleanup_timeout {
                     Some(limit) => clean_up(cluster, &created, limit, &waits).await,
-                    None => kept(cluster, &created, &waits),
+                    None => kept(cluster, &created, &waits.text),
                 });
             }
             // The object may be ready although it cannot be read.
@@ -125,13 +126,22 @@ async fn create<K: Managed>(
     Ok(Verdict::Fine)
 }
 
+/// What an object that is not ready waits for.
+#[derive(Debug)]
+struct Unready {
+    /// The object and the message of its condition.
+    text: String,
+    /// True if more time may help: no attempt has failed.
+    is_on_its_way: bool,
+}
+
 /// Waits until an object is ready. Returns it, or what it still waits for.
 async fn follow<K: Managed, W: Write>(
     cluster: &Cluster,
     object: &K,
     wait: &WaitArgs,
     screen: &mut Screen<W>,
-) -> anyhow::Result<Result<K, String>> {
+) -> anyhow::Result<Result<K, Unready>> {
     let (name, colours) = (object.name_any(), screen.colours());
     let mut last: Option<(K, Node)> = None;
     let outcome = until(screen, wait.limit(), async || {
@@ -148,17 +158,24 @@ async fn follow<K: Managed, W: Write>(
     })
     .await?;
     let Some((found, node)) = last else {
-        return Ok(Err("no answer from the cluster".to_owned()));
+        return Ok(Err(Unready {
+            text: "no answer from the cluster".to_owned(),
+            is_on_its_way: true,
+        }));
     };
-    Ok(match outcome {
-        Outcome::Done => Ok(found),
-        Outcome::Waits => Err(format!(
+    let text = match outcome {
+        Outcome::Done => return Ok(Ok(found)),
+        Outcome::Waits => format!(
             "not ready after {} s: {}",
             wait.timeout().as_secs(),
             node.waits_for()
-        )),
-        Outcome::Over => Err(format!("stopped waiting: {}", node.waits_for())),
-    })
+        ),
+        Outcome::Over => format!("stopped waiting: {}", node.waits_for()),
+    };
+    Ok(Err(Unready {
+        text,
+        is_on_its_way: outcome == Outcome::Waits && node.state != cluster_extension::RETRYING,
+    }))
 }
 
 /// Returns the error to report for an object that is not known to be ready and is kept.
@@ -170,13 +187,23 @@ fn kept<K: Managed>(cluster: &Cluster, object: &K, cause: &str) -> anyhow::Error
 }
 
 /// Deletes an object that did not become ready, as upstream's plugin does. Returns the error to report.
-async fn clean_up<K: Managed>(cluster: &Cluster, object: &K, limit: Duration, cause: &str) -> anyhow::Error {
+async fn clean_up<K: Managed>(
+    cluster: &Cluster,
+    object: &K,
+    limit: Duration,
+    waits: &Unready,
+) -> anyhow::Error {
+    let cause = &waits.text;
+    let remedy = match waits.is_on_its_way {
+        true => "use --timeout to wait longer",
+        false => "correct what the message names, and create it again",
+    };
     let subject = writer::subject(object);
     let form = format!("olmv1 delete {} {{}}", K::WORD);
     let remove = cluster.commands.told_of_cluster(&form, &[&object.name_any()]);
     let api = Api::<K>::all(cluster.client.clone());
     match tokio::time::timeout(limit, writer::delete(&api, object)).await {
-        Ok(Ok(())) => anyhow!("{cause}; {subject} was deleted again; use --timeout to wait longer"),
+        Ok(Ok(())) => anyhow!("{cause}; {subject} was deleted again; {remedy}"),
         Ok(Err(error)) => anyhow!("{cause}; cannot delete {subject}, delete it with `{remove}`: {error:#}"),
         Err(_) => anyhow!("{cause}; deleting {subject} timed out, delete it with `{remove}`"),
     }

@@ -131,7 +131,7 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
     }
     let plan = operator.plan.map(|plan| plan.name_any());
     match verdict.state {
-        State::Ready => match operator.unhealthy_catalog() {
+        State::Ready | State::Pinned => match operator.unhealthy_catalog() {
             Some(catalog) => Step::Nothing(format!(
                 "cannot check for versions newer than {name}'s {}: {catalog}; list catalogs with `{}`",
                 row.installed_csv,

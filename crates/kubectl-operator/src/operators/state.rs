@@ -1,4 +1,4 @@
-//! The state of an operator, derived from the statuses that OLM writes.
+//! The state of an operator with its cause and the way out, derived from the statuses that OLM writes. All commands and pages use it.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt as _;
@@ -9,9 +9,12 @@ use olm_api::v1alpha1::{
 };
 use serde::Serialize;
 
+use super::cause::{csv_cause, deleted, own_message, plan_cause, policy};
 use super::conditions::{message, message_or_reason, true_conditions};
 use super::{Operator, plan_name};
-use crate::terminal::Mark;
+use crate::args::shared::quoted;
+use crate::command_line::CommandLine;
+use crate::terminal::{Mark, plain};
 
 /// The state of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -20,6 +23,8 @@ pub(crate) enum State {
     Ready,
     /// It is installed, and its Subscription limits the versions that OLM may install.
     Held,
+    /// The version of `startingCSV` is installed, and a user approves newer ones.
+    Pinned,
     /// Its first version is being installed.
     Installing,
     /// A newer version is being installed.
@@ -40,6 +45,7 @@ impl State {
         match self {
             Self::Ready => "Ready",
             Self::Held => "Held",
+            Self::Pinned => "Pinned",
             Self::Installing => "Installing",
             Self::Upgrading => "Upgrading",
             Self::RequiresApproval => "RequiresApproval",
@@ -52,69 +58,250 @@ impl State {
     /// Returns the mark of the state.
     pub(crate) fn mark(self) -> Mark {
         match self {
-            Self::Ready | Self::Held => Mark::Fine,
+            Self::Ready | Self::Held | Self::Pinned => Mark::Fine,
             Self::Installing | Self::Upgrading | Self::RequiresApproval | Self::Pending => Mark::Waits,
             Self::Unresolved | Self::Failed => Mark::Bad,
         }
     }
 }
 
-/// A state and its reason.
+/// A state, its cause and the way out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub state: State,
-    /// The pending step or the failure; for a ready operator, its hold and its deprecation.
+    /// The pending step or the failure; for a ready operator, its hold or pin and its deprecation.
     pub message: String,
+    pub way_out: WayOut,
+}
+
+/// What a user can do about a state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum WayOut {
+    /// It is ready, or OLM continues by itself.
+    Wait,
+    /// Approve the InstallPlan.
+    Approve,
+    /// Approve the InstallPlan before its upgrade policy does.
+    ApproveNow,
+    /// Change what does not resolve.
+    Explain,
+    /// Look at the catalogs.
+    Catalogs,
+    /// Correct the cause; OLM tries again.
+    Correct,
+    /// Correct the cause, and delete this InstallPlan.
+    DeletePlan(String),
+    /// Correct the cause, or go back to this ClusterServiceVersion.
+    Rollback(String),
+    /// Delete the Subscription and create it again.
+    Recreate,
 }
 
 impl Verdict {
     fn new(state: State, message: impl Into<String>) -> Self {
+        let way_out = match state {
+            State::Unresolved => WayOut::Explain,
+            State::Failed => WayOut::Correct,
+            State::RequiresApproval => WayOut::Approve,
+            _ => WayOut::Wait,
+        };
         Self {
             state,
             message: message.into(),
+            way_out,
         }
+    }
+
+    fn with(self, way_out: WayOut) -> Self {
+        Self { way_out, ..self }
+    }
+
+    /// Returns true if nothing is to be done: it is ready, held or pinned.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.state.mark() == Mark::Fine
     }
 }
 
 impl Operator<'_> {
-    /// Returns the state. Failures take precedence over pending changes.
+    /// Returns the state, its cause and the way out. Failures take precedence over pending changes, in the order of the
+    /// Subscription's condition `Ready`.
     pub(crate) fn verdict(&self) -> Verdict {
         let on_its_way = match self.former().is_some() || self.has_plan_for_another() {
             true => State::Upgrading,
             false => State::Installing,
         };
-        if let Some(subscription) = self.subscription {
-            let of_subscription = failure(subscription, self.current)
+        let of_subscription = self.subscription.and_then(|subscription| {
+            self.failure(subscription)
                 .or_else(|| {
                     let pending = message(subscription, condition::INSTALL_PLAN_PENDING);
-                    self.plan.and_then(|plan| of_plan(plan, pending, on_its_way))
+                    self.plan.and_then(|plan| self.of_plan(plan, pending, on_its_way))
                 })
-                .or_else(|| waiting(subscription, self.current, on_its_way));
-            if let Some(verdict) = of_subscription {
-                return verdict;
+                .or_else(|| self.waiting(subscription, on_its_way))
+        });
+        of_subscription.unwrap_or_else(|| self.of_csv(on_its_way))
+    }
+
+    /// Returns the verdict's way out as commands; `None` if waiting is all that helps, or nothing is to be done.
+    pub(crate) fn way_out(&self, verdict: &Verdict, commands: &CommandLine) -> Option<String> {
+        let (name, namespace) = (self.name(), self.namespace());
+        let told = |form: &str| commands.told(form, &[&name], Some(&namespace));
+        let flags = commands.flags(Some(&namespace));
+        Some(match &verdict.way_out {
+            WayOut::Wait => return None,
+            WayOut::Approve => told("approve {}"),
+            WayOut::ApproveNow => format!("wait, or approve it now: {}", told("approve {}")),
+            WayOut::Explain => told("explain {}"),
+            WayOut::Catalogs => commands.told("catalog list -o wide", &[], None),
+            WayOut::Correct => format!(
+                "correct the cause, and OLM tries again; see {}",
+                told("status {}")
+            ),
+            WayOut::DeletePlan(plan) => format!(
+                "correct the cause, then delete the plan: kubectl delete installplan {} {flags}",
+                quoted(plan)
+            ),
+            WayOut::Rollback(former) => format!(
+                "correct the cause, or go back to {}: {}",
+                plain(former),
+                told("rollback {}")
+            ),
+            WayOut::Recreate => format!(
+                "kubectl get subscription {} {flags} -o yaml, then delete and recreate it",
+                quoted(&name)
+            ),
+        })
+    }
+
+    /// Returns the failure that OLM reports, the first one in the order of [`condition::OBSTACLES`]. A failed
+    /// ClusterServiceVersion or InstallPlan tells more than the Subscription's condition about it.
+    fn failure(&self, subscription: &Subscription) -> Option<Verdict> {
+        let next_waits = self.pending_plan().is_some();
+        let runs = self.current.or(self.installed.filter(|_| next_waits));
+        if let Some(csv) = runs.filter(|csv| *csv.phase() == Phase::Failed) {
+            return Some(self.csv_failed(csv));
+        }
+        let mut failures = condition::OBSTACLES.into_iter().filter_map(failed_state);
+        let told = failures.find_map(|(type_, state)| {
+            let text = message_or_reason(subscription, type_)?;
+            Some((type_, Verdict::new(state, text)))
+        });
+        let failed_plan = self.plan.filter(|plan| plan.phase() == InstallPlanPhase::Failed);
+        let Some(plan) = failed_plan else {
+            return told.map(|(_, verdict)| verdict);
+        };
+        let of_condition = told
+            .as_ref()
+            .filter(|(type_, _)| *type_ == condition::INSTALL_PLAN_FAILED)
+            .map(|(_, verdict)| verdict.message.as_str());
+        let name = plan.name_any();
+        let message = own_message(plan).or(of_condition).unwrap_or("no reason given");
+        let verdict = Verdict::new(State::Failed, format!("InstallPlan {name}: {message}"));
+        Some(verdict.with(WayOut::DeletePlan(name)))
+    }
+
+    /// Returns the failure of a ClusterServiceVersion.
+    fn csv_failed(&self, csv: &ClusterServiceVersion) -> Verdict {
+        let verdict = Verdict::new(State::Failed, csv_text(csv));
+        let former = self
+            .former()
+            .filter(|former| self.subscription.is_some() && former.name_any() != csv.name_any());
+        match former {
+            Some(former) => verdict.with(WayOut::Rollback(former.name_any())),
+            None => verdict,
+        }
+    }
+
+    /// Returns the state of an InstallPlan; `None` if it is complete or failed. `pending` is the message of the Subscription's
+    /// condition.
+    fn of_plan(&self, plan: &InstallPlan, pending: Option<&str>, on_its_way: State) -> Option<Verdict> {
+        let name = plan.name_any();
+        match plan.phase() {
+            InstallPlanPhase::Complete | InstallPlanPhase::Failed => None,
+            InstallPlanPhase::RequiresApproval if !plan.spec.approved => {
+                if let Some(version) = self.pin().filter(|_| policy(plan).is_none()) {
+                    let names = plan.spec.cluster_service_version_names.join(", ");
+                    let text =
+                        format!("pinned at {version}; InstallPlan {name} for {names} waits for approval");
+                    return Some(self.settled(State::Pinned, &text));
+                }
+                Some(match (policy(plan), plan_cause(plan, pending)) {
+                    (Some(_), Some(cause)) => {
+                        let text = format!("InstallPlan {name}: {cause}");
+                        Verdict::new(State::RequiresApproval, text).with(WayOut::ApproveNow)
+                    }
+                    (None, Some(cause)) => Verdict::new(
+                        State::RequiresApproval,
+                        format!("waiting for approval of InstallPlan {name}: {cause}"),
+                    ),
+                    (_, None) => Verdict::new(
+                        State::RequiresApproval,
+                        format!("waiting for approval of InstallPlan {name}"),
+                    ),
+                })
+            }
+            _ => {
+                let text = plan_cause(plan, pending).map_or_else(
+                    || format!("waiting for InstallPlan {name} to complete"),
+                    |cause| format!("InstallPlan {name}: {cause}"),
+                );
+                Some(Verdict::new(on_its_way, text))
             }
         }
+    }
+
+    /// Returns what a Subscription waits for if its current ClusterServiceVersion does not exist, or if the bundle of the next
+    /// one is being read.
+    fn waiting(&self, subscription: &Subscription, on_its_way: State) -> Option<Verdict> {
+        if let Some(current) = self.current {
+            // A pinned one stays where it is.
+            let runs = *current.phase() == Phase::Succeeded && self.pin().is_none();
+            // Upstream's OLM leaves the condition behind, without a message.
+            let text = message(subscription, condition::BUNDLE_UNPACKING).filter(|_| runs)?;
+            return Some(Verdict::new(State::Upgrading, text));
+        }
+        let status = subscription.status.as_ref();
+        if let Some(csv) = self.deleted_csv() {
+            return Some(Verdict::new(State::Failed, deleted(csv)).with(WayOut::Recreate));
+        }
+        let current = status.and_then(|status| status.current_csv.as_deref());
+        if let Some(name) = current.filter(|name| !name.is_empty()) {
+            let text = format!("waiting for ClusterServiceVersion {name} to be created");
+            return Some(Verdict::new(on_its_way, text));
+        }
+        let open = condition::OBSTACLES
+            .into_iter()
+            .filter(|&type_| failed_state(type_).is_none());
+        for type_ in open.chain([condition::INSTALL_PLAN_MISSING]) {
+            if let Some(text) = message_or_reason(subscription, type_) {
+                let verdict = Verdict::new(State::Pending, text);
+                return Some(match type_ {
+                    condition::CATALOG_SOURCES_UNHEALTHY => verdict.with(WayOut::Catalogs),
+                    _ => verdict,
+                });
+            }
+        }
+        let text = match status.and_then(plan_name) {
+            Some(plan) => format!("waiting for InstallPlan {plan}"),
+            None => "waiting for OLM to resolve it".to_owned(),
+        };
+        Some(Verdict::new(State::Pending, text))
+    }
+
+    /// Returns the state of the current ClusterServiceVersion.
+    fn of_csv(&self, on_its_way: State) -> Verdict {
         let Some(csv) = self.current else {
             return Verdict::new(State::Pending, "waiting for OLM to process it");
         };
         let name = csv.name_any();
-        let message = csv.status.as_ref().and_then(|status| status.message.as_deref());
-        let message = format!(
-            "ClusterServiceVersion {name}: {}",
-            message.unwrap_or("waiting for OLM to process it")
-        );
         let is_installed = self
             .installed
             .is_some_and(|installed| installed.name_any() == name);
         match csv.phase() {
-            Phase::Failed => Verdict::new(State::Failed, message),
-            Phase::Succeeded if is_installed => match self.hold() {
-                Some(range) => {
-                    let texts = [format!("held within {range}"), self.deprecation()];
-                    let texts = texts.into_iter().filter(|text| !text.is_empty());
-                    Verdict::new(State::Held, texts.collect::<Vec<String>>().join("; "))
-                }
-                None => Verdict::new(State::Ready, self.deprecation()),
+            Phase::Failed => self.csv_failed(csv),
+            Phase::Succeeded if is_installed => match (self.hold(), self.pin()) {
+                (Some(range), _) => self.settled(State::Held, &format!("held within {range}")),
+                (None, Some(version)) => self.settled(State::Pinned, &format!("pinned at {version}")),
+                (None, None) => self.settled(State::Ready, ""),
             },
             Phase::Succeeded => Verdict::new(
                 on_its_way,
@@ -122,8 +309,32 @@ impl Operator<'_> {
                     "ClusterServiceVersion {name} has succeeded; OLM has not yet recorded it as installed"
                 ),
             ),
-            _ => Verdict::new(on_its_way, message),
+            _ => Verdict::new(on_its_way, csv_text(csv)),
         }
+    }
+
+    /// Returns a settled state with this text and the deprecation messages.
+    fn settled(&self, state: State, text: &str) -> Verdict {
+        let texts = [text.to_owned(), self.deprecation()];
+        let texts = texts.into_iter().filter(|text| !text.is_empty());
+        Verdict::new(state, texts.collect::<Vec<String>>().join("; "))
+    }
+
+    /// Returns the ClusterServiceVersion that the status names and that was deleted.
+    fn deleted_csv(&self) -> Option<&str> {
+        let status = self.subscription?.status.as_ref()?;
+        let csv = status.installed_csv.as_deref().filter(|csv| !csv.is_empty())?;
+        let is_settled = status.current_csv.as_deref() == Some(csv);
+        (is_settled && self.installed.is_none() && !self.is_hidden).then_some(csv)
+    }
+
+    /// Returns the version that the operator stays at until a user approves another one: `startingCSV`, while it is installed.
+    fn pin(&self) -> Option<&str> {
+        let spec = &self.subscription?.spec;
+        let starting = spec.starting_csv().filter(|_| spec.is_manual())?;
+        let installed = self.installed?;
+        let runs = *installed.phase() == Phase::Succeeded && installed.name_any() == starting;
+        runs.then_some(starting)
     }
 
     /// Returns the range of versions that OLM may install, as the Subscription states it.
@@ -182,105 +393,16 @@ impl Operator<'_> {
     }
 }
 
-/// Returns the failure that OLM reports. For a failed ClusterServiceVersion, its own message has more details than the
-/// Subscription's.
-fn failure(subscription: &Subscription, current: Option<&ClusterServiceVersion>) -> Option<Verdict> {
-    let csv_failed = current.is_some_and(|csv| *csv.phase() == Phase::Failed);
-    for (type_, state) in [
-        (condition::BUNDLE_UNPACK_FAILED, State::Failed),
-        (condition::RESOLUTION_FAILED, State::Unresolved),
-        (condition::INSTALL_PLAN_FAILED, State::Failed),
-    ] {
-        if csv_failed && type_ == condition::INSTALL_PLAN_FAILED {
-            continue;
-        }
-        if let Some(text) = message_or_reason(subscription, type_) {
-            return Some(Verdict::new(state, text));
-        }
-    }
-    None
-}
-
-/// Returns the message of an InstallPlan's status; `None` if it is empty.
-pub(super) fn own_message(plan: &InstallPlan) -> Option<&str> {
-    let message = plan.status.as_ref()?.message.as_deref();
-    message.filter(|message| !message.is_empty())
-}
-
-/// Returns the upgrade policy that delays an InstallPlan.
-pub(super) fn policy(plan: &InstallPlan) -> Option<&str> {
-    let text = plan.annotations().get(labels::UPGRADE_WAITS)?;
-    plan.waits_for_approval().then_some(text.as_str())
-}
-
-/// Returns the reason why an InstallPlan waits: its message and its policy. Without them it is `pending`, the message of the
-/// Subscription's condition.
-pub(super) fn cause(plan: &InstallPlan, pending: Option<&str>) -> Option<String> {
-    let texts: Vec<&str> = own_message(plan).into_iter().chain(policy(plan)).collect();
-    match texts.is_empty() {
-        true => pending.map(str::to_owned),
-        false => Some(texts.join("; ")),
+/// Returns the type of a condition and the state that it means, if it is a failure.
+fn failed_state(type_: &'static str) -> Option<(&'static str, State)> {
+    match type_ {
+        condition::INSTALL_PLAN_FAILED | condition::BUNDLE_UNPACK_FAILED => Some((type_, State::Failed)),
+        condition::RESOLUTION_FAILED => Some((type_, State::Unresolved)),
+        _ => None,
     }
 }
 
-/// Returns the state of an InstallPlan; `None` if it is complete. `pending` is the message of the Subscription's condition.
-fn of_plan(plan: &InstallPlan, pending: Option<&str>, on_its_way: State) -> Option<Verdict> {
-    let name = plan.name_any();
-    match plan.phase() {
-        InstallPlanPhase::Complete => None,
-        InstallPlanPhase::Failed => {
-            let message = own_message(plan).unwrap_or("no reason given");
-            Some(Verdict::new(
-                State::Failed,
-                format!("InstallPlan {name}: {message}"),
-            ))
-        }
-        InstallPlanPhase::RequiresApproval if !plan.spec.approved => {
-            let text = match (policy(plan), cause(plan, pending)) {
-                (Some(_), Some(cause)) => format!("InstallPlan {name}: {cause}"),
-                (None, Some(cause)) => format!("waiting for approval of InstallPlan {name}: {cause}"),
-                (_, None) => format!("waiting for approval of InstallPlan {name}"),
-            };
-            Some(Verdict::new(State::RequiresApproval, text))
-        }
-        _ => {
-            let text = cause(plan, pending).map_or_else(
-                || format!("waiting for InstallPlan {name} to complete"),
-                |cause| format!("InstallPlan {name}: {cause}"),
-            );
-            Some(Verdict::new(on_its_way, text))
-        }
-    }
-}
-
-/// Returns what a Subscription waits for if its current ClusterServiceVersion does not exist yet.
-fn waiting(
-    subscription: &Subscription,
-    current: Option<&ClusterServiceVersion>,
-    on_its_way: State,
-) -> Option<Verdict> {
-    if current.is_some() {
-        return None;
-    }
-    let status = subscription.status.as_ref();
-    if let Some(name) = status.and_then(|status| status.current_csv.as_deref()) {
-        let text = format!("waiting for ClusterServiceVersion {name} to be created");
-        return Some(Verdict::new(on_its_way, text));
-    }
-    let types = [
-        condition::BUNDLE_UNPACKING,
-        condition::CATALOG_SOURCES_UNHEALTHY,
-        condition::INSTALL_PLAN_MISSING,
-        condition::INSTALL_PLAN_PENDING,
-    ];
-    for type_ in types {
-        if let Some(text) = message_or_reason(subscription, type_) {
-            return Some(Verdict::new(State::Pending, text));
-        }
-    }
-    let text = match status.and_then(plan_name) {
-        Some(plan) => format!("waiting for InstallPlan {plan}"),
-        None => "waiting for OLM to resolve it".to_owned(),
-    };
-    Some(Verdict::new(State::Pending, text))
+/// Returns a ClusterServiceVersion with its cause.
+fn csv_text(csv: &ClusterServiceVersion) -> String {
+    format!("ClusterServiceVersion {}: {}", csv.name_any(), csv_cause(csv))
 }

@@ -200,6 +200,20 @@ fn what_went_wrong_counts_before_what_is_on_its_way() {
     assert_eq!(verdict.state, State::Ready);
 }
 
+/// `kubectl wait` and Flux read the condition, and must not be told another cause.
+#[test]
+fn of_two_causes_the_one_is_told_that_the_condition_ready_names() {
+    let obstacles = olm_api::condition::subscription::OBSTACLES;
+    for (at, first) in obstacles.into_iter().enumerate() {
+        for second in obstacles.into_iter().skip(at + 1) {
+            let conditions =
+                [second, first].map(|type_| json!({"type": type_, "status": "True", "message": type_}));
+            let (verdict, _) = one([subscription("db", &json!({"conditions": conditions}))]);
+            assert_eq!(verdict.message, first, "beside {second}");
+        }
+    }
+}
+
 #[test]
 fn a_plan_that_waits_for_somebody_is_told_until_it_is_approved() {
     let status = json!({"installPlanRef": {"name": "install-1"}});
@@ -450,6 +464,7 @@ fn list_and_status_agree_on_what_is_installed() {
         ("Failed", true, "1.0.0"),
         ("Succeeded", true, "2.0.0"),
         ("Installing", false, ""),
+        ("Failed", false, ""),
         ("Succeeded", false, "2.0.0"),
     ] {
         let mut objects = vec![subscription("db", &status), csv("2.0.0", phase, "")];
@@ -473,6 +488,15 @@ fn list_and_status_agree_on_what_is_installed() {
             "{phase} {is_upgrade}: {line}"
         );
     }
+}
+
+#[test]
+fn a_version_that_fails_after_it_succeeded_is_installed() {
+    let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"});
+    let mut failed = csv("2.0.0", "Failed", "");
+    failed["status"]["conditions"] = json!([{"phase": "Succeeded"}, {"phase": "Failed"}]);
+    let gathered = gathered_of([subscription("db", &status), failed]);
+    assert_eq!(gathered.operators()[0].row().installed_version, "2.0.0");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt as _;
-use olm_api::condition::{self, requirement};
+use olm_api::condition;
 use olm_api::labels::{self, OWNER_KIND_CSV};
 use olm_api::plan_preview::PlanPreview;
 use olm_api::pod::{is_starting, why_unscheduled};
@@ -12,8 +12,9 @@ use olm_api::v1alpha1::{
 };
 use serde::Serialize;
 
+use super::cause::{csv_cause, own_message, plan_cause, policy};
 use super::conditions::{message, true_conditions};
-use super::state::{cause, own_message, policy};
+use super::state::WayOut;
 use super::{Gathered, Operator, State, Workload, plan_name};
 use crate::command_line::CommandLine;
 use crate::preview::diff;
@@ -21,8 +22,6 @@ use crate::terminal::{Colours, Mark, below_first, plain};
 
 /// Maximum number of pods shown per Deployment.
 const MAX_PODS: usize = 10;
-/// Maximum number of requirements named per ClusterServiceVersion.
-const MAX_REQUIREMENTS: usize = 5;
 /// State of an object that does not exist.
 const MISSING: &str = "Missing";
 
@@ -42,6 +41,9 @@ pub(crate) struct Node {
     /// The command that prints a message of several lines in full.
     #[serde(skip)]
     pub more: Option<String>,
+    /// True if OLM does nothing more for it until a user acts.
+    #[serde(skip)]
+    pub is_stuck: bool,
     /// Additional lines: the changes of an InstallPlan, the position of an operator in its channel.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -59,6 +61,7 @@ impl Node {
             state: state.to_owned(),
             message: String::new(),
             more: None,
+            is_stuck: false,
             notes: Vec::new(),
             objects: Vec::new(),
         }
@@ -74,8 +77,13 @@ impl Node {
         self.mark == Mark::Fine && self.objects.iter().all(Self::is_fine)
     }
 
-    /// Returns true if a user must act: a plan waits for approval or failed, and everything else is ready.
+    /// Returns true if a user must act: OLM does nothing more for it, or a plan waits for approval or failed, and everything else
+    /// is ready.
     pub(crate) fn needs_somebody(&self) -> bool {
+        self.is_stuck || self.has_only_plans_left()
+    }
+
+    fn has_only_plans_left(&self) -> bool {
         let plans = self.objects.iter().filter(|object| object.kind == "InstallPlan");
         plans
             .into_iter()
@@ -91,7 +99,9 @@ impl Node {
         let runs = |object: &Self| object.kind == OWNER_KIND_CSV;
         let has_failed = |object: &Self| object.mark == Mark::Bad;
         self.is_fine()
-            || self.needs_somebody() && self.objects.iter().any(runs) && !self.objects.iter().any(has_failed)
+            || self.has_only_plans_left()
+                && self.objects.iter().any(runs)
+                && !self.objects.iter().any(has_failed)
     }
 
     /// Returns what it waits for, as the line of the deepest object that is not ready. Objects that only wait for a failed one
@@ -200,6 +210,12 @@ impl Gathered {
         };
         let verdict = operator.verdict();
         let verdict_state = verdict.state;
+        let way_out = operator.way_out(&verdict, commands);
+        let told = matches!(
+            verdict.way_out,
+            WayOut::DeletePlan(_) | WayOut::Rollback(_) | WayOut::Recreate
+        );
+        let is_recreated = verdict.way_out == WayOut::Recreate;
         let state = match (verdict_state.as_str(), operator.row().installed_version.as_str()) {
             (state, "") => state.to_owned(),
             (state, installed) => format!("{state} ({installed} installed)"),
@@ -212,10 +228,22 @@ impl Gathered {
         let pending = message(subscription, condition::subscription::INSTALL_PLAN_PENDING);
         let way = self.ways.get(&(node.namespace.clone(), node.name.clone()));
         node.notes.extend(way.cloned());
+        // The nodes below tell the others.
+        let way_out = way_out.filter(|_| told);
+        node.notes
+            .extend(way_out.map(|way_out| format!("to resolve: {way_out}")));
+        node.is_stuck = is_recreated;
         let status = subscription.status.as_ref();
         if let Some(name) = status.and_then(plan_name) {
             node.objects.push(match operator.plan {
-                Some(plan) => plan_node(plan, pending, &operator.namespace(), commands),
+                Some(plan) => {
+                    let mut plan = plan_node(plan, pending, &operator.namespace(), commands);
+                    if verdict_state == State::Pinned {
+                        // It waits as the user wants it to.
+                        plan.mark = Mark::Fine;
+                    }
+                    plan
+                }
                 None if self.unasked.contains(&(operator.namespace(), name.to_owned())) => {
                     Node::new("InstallPlan", name, Mark::Waits, "Unknown")
                         .with("skipped because there are too many")
@@ -232,7 +260,7 @@ impl Gathered {
             let see = commands.told("catalog list -o wide", &[], Some(&namespace));
             let (mark, why) = match verdict_state {
                 // The operator runs despite it.
-                State::Ready | State::Held => (Mark::Fine, "so there are no upgrades"),
+                State::Ready | State::Held | State::Pinned => (Mark::Fine, "so there are no upgrades"),
                 _ => (Mark::Waits, "waiting for its server"),
             };
             let mut catalog =
@@ -263,7 +291,7 @@ impl Gathered {
     }
 
     fn csv_node(&self, csv: &ClusterServiceVersion) -> Node {
-        let (phase, status) = (csv.phase(), csv.status.as_ref());
+        let phase = csv.phase();
         let mark = match phase {
             Phase::Succeeded => Mark::Fine,
             Phase::Failed => Mark::Bad,
@@ -275,13 +303,7 @@ impl Gathered {
         };
         let message = match mark {
             Mark::Fine => String::new(),
-            _ => match unmet(csv) {
-                Some(unmet) => format!("waiting for {unmet}"),
-                None => {
-                    let message = status.and_then(|status| status.message.clone());
-                    message.unwrap_or_else(|| "waiting for OLM to process it".to_owned())
-                }
-            },
+            _ => csv_cause(csv),
         };
         let mut node = Node::new(OWNER_KIND_CSV, &csv.name_any(), mark, state).with(message);
         // Objects of a replaced version already belong to its successor.
@@ -307,37 +329,6 @@ pub(crate) fn deployments(csv: &ClusterServiceVersion) -> impl Iterator<Item = &
     let spec = csv.spec.install.spec.iter();
     spec.flat_map(|spec| spec.deployments.iter())
         .map(|deployment| deployment.name.as_str())
-}
-
-/// Returns the first [`MAX_REQUIREMENTS`] requirements that are not met; `None` if OLM does not wait for any.
-fn unmet(csv: &ClusterServiceVersion) -> Option<String> {
-    if *csv.phase() != Phase::Pending {
-        return None;
-    }
-    let met = [
-        requirement::PRESENT,
-        requirement::SATISFIED,
-        requirement::DEPLOYMENT_FOUND,
-    ];
-    let all = csv
-        .status
-        .iter()
-        .flat_map(|status| status.requirement_status.iter());
-    let unmet: Vec<String> = all
-        .filter(|found| !met.contains(&found.status.as_str()))
-        .filter(|found| !found.message.starts_with(requirement::MISSING_RIGHTS))
-        .map(|found| match found.message.as_str() {
-            "" => format!("{} {}", found.kind, found.name),
-            message => format!("{} {} ({message})", found.kind, found.name),
-        })
-        .collect();
-    let more = unmet.len().saturating_sub(MAX_REQUIREMENTS);
-    let named = unmet.get(..MAX_REQUIREMENTS).unwrap_or(&unmet).join("; ");
-    match (unmet.is_empty(), more) {
-        (true, _) => None,
-        (false, 0) => Some(named),
-        (false, more) => Some(format!("{named}; and {more} more")),
-    }
 }
 
 /// Returns the node of an InstallPlan. `pending` is the message of the Subscription's condition.
@@ -369,7 +360,7 @@ fn plan_node(plan: &InstallPlan, pending: Option<&str>, namespace: &str, command
         Mark::Fine => String::new(),
         _ if waits_for_somebody => {
             let approve = commands.told("approve {}", &[&plan.name_any()], Some(namespace));
-            match (policy(plan), cause(plan, pending)) {
+            match (policy(plan), plan_cause(plan, pending)) {
                 (Some(_), Some(cause)) => format!("{cause}; to approve it now, see {approve}"),
                 (None, Some(cause)) => format!("{cause}; waiting for approval, see {approve}"),
                 (_, None) => format!("waiting for approval, see {approve}"),

@@ -77,7 +77,7 @@ pub struct ClusterExtensionSpec {
     #[serde(deserialize_with = "or_default")]
     #[schemars(extend("maxLength" = 63, "x-kubernetes-validations" = namespace_rules()))]
     pub namespace: String,
-    /// Deprecated and ignored: the bundle is applied with the rights of the controller.
+    /// The bundle is applied with the rights of this account, and without it with those of the controller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account: Option<ServiceAccountReference>,
     /// Source of the bundle.

@@ -244,30 +244,6 @@ fn more_rules_than_can_be_compared_are_told() {
     }
 }
 
-/// A name that stands in a role once stands in each of its rules, and in those of each subject.
-#[test]
-fn names_too_long_to_be_copied_are_told() {
-    let long = "x".repeat(NAMES / 1000);
-    let resources: Vec<String> = (0..2000).map(|number| number.to_string()).collect();
-    let of_a_group = json!([{"apiGroups": [long], "resources": resources, "verbs": ["get"]}]);
-    let mut of_many = role("Role", "r", "demo", json!([rule(&long, "pods", &["get"])]));
-    of_many[1]["subjects"] = (0..2000)
-        .map(|number| json!({"kind": "User", "name": number.to_string()}))
-        .collect();
-    let mut of_selectors = role("ClusterRole", "r", "demo", json!([]));
-    of_selectors[0]["aggregationRule"] =
-        json!({"clusterRoleSelectors": vec![json!({"matchLabels": {"a": long}}); 2000]});
-    // What is read of a role costs, also where nobody gets it.
-    let mut of_a_group = role("Role", "r", "demo", of_a_group);
-    for objects in [&mut of_a_group, &mut of_selectors] {
-        objects[1]["subjects"] = json!([]);
-    }
-    for objects in [of_a_group, of_many, of_selectors] {
-        let (found, trouble) = changes(&[], &objects, "ns", &Targets::Named(Vec::new()));
-        assert!(found.is_empty() && trouble.is_some_and(|text| text.contains("4 MiB of their names")));
-    }
-}
-
 /// They give no rule, but are as much work.
 #[test]
 fn lists_without_a_verb_cost_too() {

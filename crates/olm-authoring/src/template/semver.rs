@@ -7,11 +7,10 @@
 use std::collections::BTreeMap;
 
 use go_compat::semver::Version;
-use olm_fbc::property::Typed;
 use olm_fbc::schema::{Blob, Bundle, Channel, ChannelEntry, Icon, Package};
 use serde_json::{Map, Value};
 
-use super::{Rendered, TemplateError};
+use super::{Rendered, TemplateError, only_package};
 use crate::bundle::object;
 use olm_fbc::did_you_mean::suggestion;
 
@@ -267,14 +266,7 @@ fn read_versions<'a>(images: &[String], rendered: &'a Rendered) -> Result<Vec<Ve
                 bundles.len()
             ));
         };
-        let mut packages = bundle
-            .properties
-            .iter()
-            .filter_map(|property| match property.parse() {
-                Ok(Typed::Package(package)) => Some(package),
-                _ => None,
-            });
-        let (Some(package), None) = (packages.next(), packages.next()) else {
+        let Some(package) = only_package(bundle) else {
             return Err(format!(
                 "bundle {:?} must have exactly 1 \"olm.package\" property",
                 bundle.name

@@ -12,7 +12,7 @@ use olm_fbc::schema::{Blob, Bundle, Channel, ChannelEntry};
 use olm_fbc::validate::Checker;
 use serde_json::Value;
 
-use super::{Rendered, SUBSTITUTIONS, TemplateError, read_entries};
+use super::{Rendered, SUBSTITUTIONS, TemplateError, only_package, read_entries};
 use olm_fbc::did_you_mean::suggestion;
 
 /// Maximum number of bundles that are compared with an unknown name.
@@ -191,14 +191,7 @@ fn check_catalog(blobs: &[Blob]) -> Result<(), String> {
 
 /// Returns version and release for comparison. Without a release, the build metadata of a substitute counts as the release.
 fn version_release(bundle: &Bundle) -> Result<VersionRelease, String> {
-    let mut packages = bundle
-        .properties
-        .iter()
-        .filter_map(|property| match property.parse() {
-            Ok(Typed::Package(package)) => Some(package),
-            _ => None,
-        });
-    let (Some(package), None) = (packages.next(), packages.next()) else {
+    let Some(package) = only_package(bundle) else {
         return Err("must have exactly 1 \"olm.package\" property".to_owned());
     };
     let mut found = package.version_release()?;

@@ -4,11 +4,15 @@ use go_compat::json::{Fields, kind_of};
 use serde_json::{Map, Number, Value};
 
 /// JSON shape a known field must have; null fits every shape.
-#[derive(Clone, Copy)]
-enum Shape {
+#[derive(Clone, Copy, Debug)]
+pub enum Shape {
+    /// A text.
     Text,
+    /// A boolean.
     Bool,
+    /// A number of 32 bits.
     Integer,
+    /// Any JSON, unchanged.
     Any,
     /// List of texts.
     Texts,
@@ -20,11 +24,13 @@ enum Shape {
     List(Fieldset),
 }
 
-type Fieldset = &'static [(&'static str, Shape, Written)];
+/// Fields of an object, in upstream's order.
+pub type Fieldset = &'static [(&'static str, Shape, Written)];
 
 /// Condition under which upstream writes a field.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Written {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// The field is written even when it is empty.
     Always,
     /// The field is written unless it is empty.
     IfSet,
@@ -40,33 +46,35 @@ const FIELDS: [(&str, Shape); 14] = [
     ("crdDescriptions", Object(CRDS)),
     ("description", Text),
     ("displayName", Text),
-    (
-        "installModes",
-        List(&[("type", Text, Always), ("supported", Bool, Always)]),
-    ),
+    ("installModes", List(INSTALL_MODE)),
     ("keywords", Texts),
     ("labels", TextMap),
     ("links", List(LINK)),
-    (
-        "maintainers",
-        List(&[("name", Text, IfSet), ("email", Text, IfSet)]),
-    ),
+    ("maintainers", List(MAINTAINER)),
     ("maturity", Text),
     ("minKubeVersion", Text),
-    (
-        "nativeAPIs",
-        List(&[
-            ("group", Text, Always),
-            ("version", Text, Always),
-            ("kind", Text, Always),
-        ]),
-    ),
+    ("nativeAPIs", List(NATIVE_API)),
     ("provider", Object(LINK)),
 ];
 
-const LINK: Fieldset = &[("name", Text, IfSet), ("url", Text, IfSet)];
+/// An install mode.
+pub const INSTALL_MODE: Fieldset = &[("type", Text, Always), ("supported", Bool, Always)];
 
-const CRDS: Fieldset = &[("owned", List(CRD), IfSet), ("required", List(CRD), IfSet)];
+/// A maintainer.
+pub const MAINTAINER: Fieldset = &[("name", Text, IfSet), ("email", Text, IfSet)];
+
+/// An API of Kubernetes.
+pub const NATIVE_API: Fieldset = &[
+    ("group", Text, Always),
+    ("version", Text, Always),
+    ("kind", Text, Always),
+];
+
+/// A link, or a provider.
+pub const LINK: Fieldset = &[("name", Text, IfSet), ("url", Text, IfSet)];
+
+/// Custom resources.
+pub const CRDS: Fieldset = &[("owned", List(CRD), IfSet), ("required", List(CRD), IfSet)];
 
 const CRD: Fieldset = &[
     ("name", Text, Always),
@@ -80,7 +88,8 @@ const CRD: Fieldset = &[
     ("actionDescriptors", List(DESCRIPTOR), IfSet),
 ];
 
-const API_SERVICES: Fieldset = &[
+/// Aggregated APIs.
+pub const API_SERVICES: Fieldset = &[
     ("owned", List(API_SERVICE), IfSet),
     ("required", List(API_SERVICE), IfSet),
 ];

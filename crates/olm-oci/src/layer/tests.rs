@@ -422,7 +422,8 @@ fn files_below_a_folder_are_written_with_links_as_copies() {
         for layer in &layers {
             flattened.add_layer(Cursor::new(layer)).expect("layer");
         }
-        assert_eq!(flattened.write_below(folder, root.path()).expect("written"), 3);
+        let count = flattened.write_below(folder, root.path(), || true);
+        assert_eq!(count.expect("written"), 3);
         let read = |name: &str| std::fs::read(root.path().join(name)).expect("file");
         assert_eq!(read("a/catalog.yaml"), b"new");
         assert_eq!(read("link.yaml"), b"new");
@@ -433,5 +434,25 @@ fn files_below_a_folder_are_written_with_links_as_copies() {
             .collect();
         names.sort();
         assert_eq!(names, ["a", "b.yaml", "link.yaml"]);
+    }
+}
+
+/// The caller of a pull that ends removes the folder, while a thread may write into it.
+#[test]
+fn files_that_nobody_waits_for_are_removed_with_their_folder() {
+    let layer = archive(&[File("configs/a", b"1"), File("configs/b", b"2")]);
+    for wanted in 0..3 {
+        let root = tempfile::tempdir().expect("folder");
+        let folder = root.path().join("destination");
+        let mut flattened = Flattened::new(&["configs".to_owned()], Limits::BUNDLE);
+        flattened.add_layer(Cursor::new(&layer)).expect("layer");
+        let asked = std::cell::Cell::new(0);
+        let is_wanted = || {
+            asked.set(asked.get() + 1);
+            asked.get() <= wanted
+        };
+        let count = flattened.write_below("configs", &folder, is_wanted);
+        assert_eq!(count.expect("stopped"), wanted.min(2));
+        assert!(!folder.exists(), "{wanted}");
     }
 }

@@ -7,24 +7,17 @@ use olm_api::{
     labels,
     v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription},
 };
-use olm_runtime::plan::{Action, Guard, Plan, Requeue, Target};
+use olm_runtime::plan::{Action, Guard, Plan, Target};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    adoption::{Labelled, Observed, triggers::GATHER},
+    adoption::{Labelled, Observed},
     component,
 };
 
-/// Limit of patches in one reconcile. Responses are kept until the reconcile ends, and other namespaces wait
-/// for their turn.
-pub(crate) const PATCHES_OF_A_ROUND: usize = 50;
-
-/// Returns one patch for each object with missing or obsolete labels, up to the limit of a reconcile. The
-/// patches are independent of each other.
-///
-/// They start after the target of the last reconcile's last patch. If some remain, the verdict is the target
-/// of the last patch. So a refused patch does not block those after it.
-pub(crate) fn decide(observed: &Observed, last: Option<&String>) -> (Plan, Option<String>) {
+/// Returns one patch for each object with missing or obsolete labels. The patches are independent of each
+/// other.
+pub(crate) fn decide(observed: &Observed) -> Plan {
     let mut patches = Patches::default();
     adopt_installs(observed, &mut patches);
     let given = given(observed);
@@ -43,27 +36,12 @@ pub(crate) fn decide(observed: &Observed, last: Option<&String>) -> (Plan, Optio
         }
     }
     pass_on(observed, &worn, &mut patches);
-    let is_cut = patches.0.len() > PATCHES_OF_A_ROUND;
-    let mut turns: Vec<(String, Patch)> = patches.0.into_iter().collect();
-    turns.sort_by_key(|(name, _)| last.is_some_and(|last| name <= last));
-    turns.truncate(PATCHES_OF_A_ROUND);
-    let end = turns.last().map(|(name, _)| name.clone()).filter(|_| is_cut);
-    let actions: Vec<Action> = turns.into_iter().map(|(_, patch)| patch.into_action()).collect();
-    let requeue = if is_cut {
-        Requeue::After {
-            delay: GATHER,
-            reason: "limit of labelled objects per reconcile",
-        }
-    } else {
-        Requeue::AwaitChange
-    };
-    let plan = Plan {
+    let actions: Vec<Action> = patches.0.into_values().map(Patch::into_action).collect();
+    Plan {
         independent: actions.len(),
         actions,
-        requeue,
         ..Plan::default()
-    };
-    (plan, end)
+    }
 }
 
 /// Returns the labels of each ClusterServiceVersion, by its name, from the packages of the Subscriptions that

@@ -18,10 +18,6 @@ use crate::{
     stores::{CustomResourceDefinition, Stores},
 };
 
-/// Limit of kinds that get ClusterRoles, for the APIServices of one ClusterServiceVersion, in the order it
-/// names them. The kinds are only its own claim, and each one creates three cluster-scoped objects.
-pub(crate) const KINDS_OF_AN_OPERATOR: usize = 100;
-
 /// Index of the ClusterRoles of APIs, by the object that serves the API. Must be called before the stores
 /// trigger the controllers that use it.
 pub(crate) fn by_owner(stores: &Stores) -> Index<ClusterRole> {
@@ -174,7 +170,7 @@ fn served<'a>(
     csv: &'a ClusterServiceVersion,
     api_service: &str,
 ) -> impl Iterator<Item = &'a ApiServiceDescription> {
-    let owned = csv.spec.owned_api_services().iter().take(KINDS_OF_AN_OPERATOR);
+    let owned = csv.spec.owned_api_services().iter();
     owned.filter(move |description| description.api_service_name() == api_service)
 }
 

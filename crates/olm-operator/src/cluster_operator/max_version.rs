@@ -1,6 +1,6 @@
 //! Finds installed operators that do not support the next minor version of OpenShift. No I/O.
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
 use go_compat::semver::Version;
 use olm_api::cluster_operator::MAX_OPENSHIFT_VERSION;
@@ -10,8 +10,6 @@ use serde_json::value::RawValue;
 
 use super::text::shown;
 
-/// Maximum number of operators in one message.
-const LISTED: usize = 20;
 /// Maximum length of a version, and of a parse error, in a message, in characters.
 const MAX_VERSION: usize = 64;
 const MAX_ERROR: usize = 256;
@@ -159,37 +157,11 @@ pub(super) fn blocking<'a>(
     if blockers.is_empty() {
         return None;
     }
-    let hidden = drop_surplus(&mut blockers);
+    blockers.sort_by(|a, b| a.key.cmp(&b.key));
     let mut lines = vec![header(current)];
     lines.extend(blockers.iter().filter_map(invalid_line));
     lines.extend(blockers.iter().filter_map(too_old_line));
-    if hidden > 0 {
-        lines.push(format!("- and {hidden} more"));
-    }
     Some(lines.join("\n"))
-}
-
-/// Drops blockers beyond the limit and returns their number. The rest is sorted by namespace and name.
-/// Namespaces take turns, so that one with many blockers does not hide those of others.
-fn drop_surplus(blockers: &mut Vec<Blocker>) -> usize {
-    let hidden = blockers.len().saturating_sub(LISTED);
-    blockers.sort_by(|a, b| a.key.cmp(&b.key));
-    if hidden > 0 {
-        let mut of_namespace = BTreeMap::<String, usize>::new();
-        let mut turns: Vec<(usize, Blocker)> = std::mem::take(blockers)
-            .into_iter()
-            .map(|blocker| {
-                let turn = of_namespace.entry(blocker.key.namespace.clone()).or_default();
-                *turn += 1;
-                (*turn, blocker)
-            })
-            .collect();
-        turns.sort_by_key(|(turn, _)| *turn);
-        turns.truncate(LISTED);
-        blockers.extend(turns.into_iter().map(|(_, blocker)| blocker));
-        blockers.sort_by(|a, b| a.key.cmp(&b.key));
-    }
-    hidden
 }
 
 fn header(current: Minor) -> String {
@@ -393,19 +365,5 @@ mod tests {
             header("4.23.0"),
             "ClusterServiceVersions blocking minor version upgrades to 5.1:"
         );
-    }
-
-    #[test]
-    fn the_thousand_operators_of_one_namespace_do_not_hide_those_of_others() {
-        let old = annotation(r#""4.18""#);
-        let flood = (0..1000).map(|index| NamespacedName::new("flood", format!("x{index:04}").as_str()));
-        let keys = flood.chain(["aa", "zz"].map(|namespace| NamespacedName::new(namespace, "op")));
-        let operators = keys.map(|key| (key, old.as_str()));
-        let text = blocking(operators, current("4.18.0").unwrap()).unwrap();
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), LISTED + 2);
-        assert_eq!(lines[1], "- maximum supported OCP version for aa/op is 4.18");
-        assert_eq!(lines[LISTED], "- maximum supported OCP version for zz/op is 4.18");
-        assert_eq!(lines[LISTED + 1], "- and 982 more");
     }
 }

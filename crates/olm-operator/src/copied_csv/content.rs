@@ -2,8 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    ptr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -164,23 +163,18 @@ impl Contents {
             return Arc::clone(known);
         }
         let known = Arc::new(Known {
-            version,
+            version: version.clone(),
             content: OnceCell::new(),
         });
         all.insert(key.clone(), Arc::clone(&known));
-        tokio::spawn(self.clone().forget(key, Arc::downgrade(&known)));
+        tokio::spawn(self.clone().forget(key, version));
         known
     }
 
-    /// Keeps only a weak reference while it waits. So of an original that changes often only the newest
-    /// version is in memory.
-    async fn forget(self, key: NamespacedName, known: Weak<Known>) {
+    async fn forget(self, key: NamespacedName, version: Option<String>) {
         tokio::time::sleep(REMEMBERED).await;
         let mut all = self.lock();
-        if all
-            .get(&key)
-            .is_some_and(|newest| ptr::eq(Arc::as_ptr(newest), known.as_ptr()))
-        {
+        if all.get(&key).is_some_and(|known| known.version == version) {
             all.remove(&key);
         }
     }

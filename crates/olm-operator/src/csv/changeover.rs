@@ -212,10 +212,7 @@ fn mark(observed: &Observed, replica_set: &ObjectMeta) -> Action {
         ),
         patch: json!({"metadata": {"labels": owner::labels(&observed.csv), "ownerReferences": owners}}),
         subresource: None,
-        guard: Guard {
-            uid: replica_set.uid.clone(),
-            resource_version: replica_set.resource_version.clone(),
-        },
+        guard: Guard::of(replica_set),
         identity: Identity::Operator,
     }
 }

@@ -88,22 +88,6 @@ pub(crate) fn granted<'a>(
     roles.flatten().collect()
 }
 
-/// Number of combinations of verb, group, resource and name (or verb and URL) that a rule requests, without
-/// duplicates.
-pub(crate) fn combinations(rule: &PolicyRule) -> usize {
-    let lists = if is_set(&rule.non_resource_urls) {
-        vec![distinct(&rule.non_resource_urls)]
-    } else {
-        [&rule.api_groups, &rule.resources, &rule.resource_names]
-            .map(distinct)
-            .to_vec()
-    };
-    let verbs: BTreeSet<&String> = rule.verbs.iter().collect();
-    lists
-        .iter()
-        .fold(verbs.len(), |all, list| all.saturating_mul(list.len()))
-}
-
 /// A set of granted rules: bit `n % 64` of word `n / 64` is the nth rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct RuleSet(Vec<u64>);
@@ -346,10 +330,7 @@ mod tests {
     fn values_that_are_named_twice_are_asked_for_once() {
         let many = |value: &str| vec![value; 1000].join(",");
         let repeated = rule(&many("get"), &many("core"), &many("pods"), &many("x"));
-        assert_eq!(combinations(&repeated), 1);
         check(&[rule("get", "core", "pods", "")], &repeated, true);
-        assert_eq!(combinations(&rule("get,list", "core", "pods,secrets", "")), 4);
-        assert_eq!(combinations(&url("get,put", "/a,/b,/b")), 4);
     }
 
     #[test]

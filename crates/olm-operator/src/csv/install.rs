@@ -305,10 +305,7 @@ fn adopt(
     }
     let target = Target::of::<Deployment>(observed.namespace(), &live.name_any());
     // Managed fields are replaced as a whole, so a concurrent write must not be lost.
-    let guard = Guard {
-        uid: live.uid(),
-        resource_version: live.resource_version(),
-    };
+    let guard = Guard::of(&live.metadata);
     Some(Action::patch(target, json!({"metadata": metadata}), guard).by(identity(observed)))
 }
 

@@ -60,7 +60,7 @@ use crate::{
         observed::{Kind, Leftover, Observed},
         rbac::{self, Place, counterparts},
         replacement, requirements,
-        serving::{certificate::CertificateMaker, delegation},
+        serving::delegation,
         strategy::Strategy,
     },
     owner,
@@ -80,8 +80,6 @@ pub(crate) struct Reader {
     pub(crate) accounts: KnownAccounts,
     /// For live reads.
     pub(crate) client: Client,
-    /// Keys are created here, so that decisions need no randomness.
-    pub(crate) certificates: CertificateMaker,
 }
 
 impl Reader {
@@ -131,8 +129,7 @@ impl Reader {
                 Err(error) => tracing::debug!(%error, "cannot read why pods do not run"),
             }
         }
-        serving::find_strangers(observed, &self.client, now).await?;
-        serving::issue(observed, &self.certificates, now)
+        Ok(())
     }
 
     async fn read_served(&self, observed: &mut Observed) -> Result<(), ObserveError> {

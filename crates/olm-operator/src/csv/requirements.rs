@@ -28,9 +28,6 @@ use crate::csv::{
     serving::rules::Refused,
 };
 
-/// Limit of all rows together, in bytes; the largest of 580 published operators needs a tenth of that.
-const MAX_ROWS_BYTES: usize = 256 << 10;
-
 /// The requirements, and whether all are met.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Requirements {
@@ -66,7 +63,7 @@ pub(crate) fn evaluate(observed: &Observed) -> Result<Requirements, String> {
         met,
         lacking: lacking(&rows),
         undetermined: !met && rows.iter().all(|row| row.met || row.unknown),
-        rows: bounded(observed.name(), rows.into_iter().map(|row| row.status)),
+        rows: rows.into_iter().map(|row| row.status).collect(),
     })
 }
 
@@ -108,41 +105,6 @@ fn lacking(rows: &[Row]) -> String {
         more => format!(" and {more} more"),
     };
     format!(": {} {} ({why}){more}", first.kind, first.name)
-}
-
-/// Drops rows beyond the limit. The API server refuses a status that makes the object too large, and rows can
-/// be as large as the whole description.
-fn bounded(name: &str, rows: impl Iterator<Item = RequirementStatus>) -> Vec<RequirementStatus> {
-    let mut left = MAX_ROWS_BYTES;
-    let (mut kept, mut omitted) = (Vec::new(), 0_usize);
-    for mut row in rows {
-        let parts = row.dependents.len();
-        if parts > 0 && bytes(&row) > left {
-            row.dependents = Vec::new().into();
-            row.message = format!("{} ({parts} rules, too large to list)", row.message)
-                .trim()
-                .to_owned();
-        }
-        match left.checked_sub(bytes(&row)) {
-            Some(rest) => {
-                left = rest;
-                kept.push(row);
-            }
-            None => omitted = omitted.saturating_add(1),
-        }
-    }
-    if omitted > 0 {
-        let own = row_of::<ClusterServiceVersion>(name);
-        let message = format!("{omitted} more requirements, too large to list");
-        kept.push(answered(own, requirement::PRESENT_NOT_SATISFIED, message).status);
-    }
-    kept
-}
-
-/// Size of a row as JSON, in bytes.
-fn bytes(row: &RequirementStatus) -> usize {
-    // A row is plain text and always serializes.
-    serde_json::to_vec(row).map_or(0, |json| json.len())
 }
 
 /// A row, with its result.

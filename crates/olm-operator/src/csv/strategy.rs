@@ -8,12 +8,6 @@ use olm_api::{
     v1alpha1::{ClusterServiceVersion, STRATEGY_DEPLOYMENT, StrategyDeploymentPermissions},
 };
 
-use crate::csv::coverage;
-
-/// Limit of the combinations of verb, group, resource and name in all permissions together. Each is compared
-/// with the granted rules in every reconcile.
-const MAX_COMBINATIONS: usize = 200_000;
-
 /// Objects that an install creates.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Strategy {
@@ -81,7 +75,6 @@ pub(crate) fn read(csv: &ClusterServiceVersion) -> Result<Strategy, String> {
     });
     let permissions = read_permissions(install.permissions())?;
     let cluster_permissions = read_permissions(install.cluster_permissions())?;
-    check_size(permissions.iter().chain(&cluster_permissions))?;
     let roles = wanted_roles(csv, &permissions, &cluster_permissions).map_err(|error| error.to_string())?;
     Ok(Strategy {
         deployments: deployments.collect::<Result<_, String>>()?,
@@ -101,17 +94,6 @@ fn read_permissions(permissions: &[StrategyDeploymentPermissions]) -> Result<Vec
             })
         })
         .collect()
-}
-
-fn check_size<'a>(permissions: impl Iterator<Item = &'a Permission>) -> Result<(), String> {
-    let rules = permissions.flat_map(|permission| &permission.rules);
-    let combinations = rules.map(coverage::combinations).fold(0, usize::saturating_add);
-    if combinations > MAX_COMBINATIONS {
-        return Err(format!(
-            "permissions have {combinations} combinations of verbs, groups, resources and names; the limit is {MAX_COMBINATIONS}"
-        ));
-    }
-    Ok(())
 }
 
 /// Returns the roles for these permissions, without duplicates.
@@ -186,21 +168,5 @@ mod tests {
         ))
         .unwrap_err();
         assert!(error.contains("manager") && error.contains("replicas"), "{error}");
-    }
-
-    #[test]
-    fn permissions_that_ask_for_more_than_can_be_compared_are_refused() {
-        let names = |count: usize| -> Vec<String> { (0..count).map(|n| format!("n{n}")).collect() };
-        let asking = |verbs: &[&str], count: usize| {
-            let rule = json!({"verbs": verbs, "apiGroups": [""], "resources": ["pods"], "resourceNames": names(count)});
-            let permissions = json!([{"serviceAccountName": "default", "rules": [rule]}]);
-            read(&csv(json!({"install": {"strategy": "deployment",
-                "spec": {"deployments": [], "permissions": permissions, "clusterPermissions": permissions}}})))
-        };
-        assert!(asking(&["get", "get", "get"], MAX_COMBINATIONS / 2).is_ok());
-        assert_eq!(
-            asking(&["get", "list"], MAX_COMBINATIONS / 4 + 1).unwrap_err(),
-            "permissions have 200004 combinations of verbs, groups, resources and names; the limit is 200000"
-        );
     }
 }

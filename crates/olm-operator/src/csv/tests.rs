@@ -14,7 +14,6 @@ mod intersection;
 mod make_way;
 mod membership;
 mod mends;
-mod mislabelled_csvs;
 mod order;
 pub(crate) mod properties;
 mod proxy;

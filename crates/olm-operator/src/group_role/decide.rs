@@ -7,19 +7,14 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
 };
 use kube::{Resource, ResourceExt};
-use olm_api::{
-    condition::operator_group::{NAME_TOO_LONG, TOO_MANY_APIS},
-    labels,
-    user_role::Level,
-    v1::OperatorGroup,
-};
+use olm_api::{condition::operator_group::NAME_TOO_LONG, labels, user_role::Level, v1::OperatorGroup};
 use olm_runtime::{
     Timestamp,
     plan::{Action, EventDraft, Plan, Requeue, Target},
 };
 
 use crate::{
-    group_role::{Observed, Told, share},
+    group_role::{Observed, Told},
     owner,
     user_role::{self, Verdict},
 };
@@ -31,7 +26,7 @@ pub(crate) const FIRST_API_DEBOUNCE: Duration = Duration::from_secs(30);
 /// Returns writes for missing or outdated ClusterRoles, and deletions when the group was deleted.
 pub(crate) fn decide(observed: &Observed, before: Option<&Told>, now: Timestamp) -> (Plan, Verdict) {
     let taken = before.and_then(|before| before.taken.as_ref());
-    let is_told = before.is_some_and(|before| before.is_limited);
+    let is_told = before.is_some_and(|before| before.is_too_long);
     let none = || user_role::plan(Vec::new(), BTreeSet::new(), taken);
     let Some(group) = &observed.group else {
         let left = observed.found.values();
@@ -61,11 +56,7 @@ pub(crate) fn decide(observed: &Observed, before: Option<&Told>, now: Timestamp)
         let found = observed.found.get(&wanted.name_any());
         user_role::upkeep(wanted, found.map(AsRef::as_ref))
     });
-    let (mut plan, verdict) = user_role::plan(writes.collect(), BTreeSet::new(), taken);
-    if observed.left_out > 0 && !is_told {
-        plan.events.push(too_many(group, observed.left_out));
-    }
-    (plan, verdict)
+    user_role::plan(writes.collect(), BTreeSet::new(), taken)
 }
 
 /// Returns the remaining time in which a group counts as new. A creation time in the future, by a fast clock,
@@ -102,14 +93,6 @@ fn cluster_role(observed: &Observed, level: Level) -> ClusterRole {
 /// True when the group's name is too long for a label. A truncated name would not identify the group.
 pub(crate) fn is_too_long(observed: &Observed) -> bool {
     observed.key.name.len() > owner::MAX_LABEL_BYTES
-}
-
-fn too_many(group: &OperatorGroup, left_out: usize) -> EventDraft {
-    let message = format!(
-        "The ClusterRoles of this group are limited to {} APIs and exclude {left_out}; APIs that no running operator of the group provides are excluded first. Use several groups for its operators, or remove the operators that provide so many.",
-        share::MAX_APIS
-    );
-    EventDraft::warning(group.object_ref(&()), TOO_MANY_APIS, message)
 }
 
 fn too_long(group: &OperatorGroup) -> EventDraft {

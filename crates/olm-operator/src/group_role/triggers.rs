@@ -10,7 +10,6 @@ use olm_api::{
 use olm_runtime::{NamespacedName, store::Change};
 
 use crate::{
-    group_role::share::is_running,
     operator_group::{observe::Member, provided_apis},
     owner,
 };
@@ -29,17 +28,14 @@ pub(crate) fn by_group(change: &Change<OperatorGroup>) -> Option<NamespacedName>
     }
 }
 
-/// Returns the groups of the namespace for a ClusterServiceVersion that is created, deleted, owns other APIs,
-/// or starts or stops running.
+/// Returns the groups of the namespace for a ClusterServiceVersion that is created, deleted, or owns other APIs.
 pub(crate) fn by_csv(
     change: &Change<ClusterServiceVersion>,
     in_namespace: &[Arc<OperatorGroup>],
 ) -> BTreeSet<NamespacedName> {
-    let provider = |csv: &ClusterServiceVersion| {
-        let member = Member::read(csv);
-        let is_running = is_running(&member.phase);
-        let phase = Phase::None;
-        (is_running, Member { phase, ..member })
+    let provider = |csv: &ClusterServiceVersion| Member {
+        phase: Phase::None,
+        ..Member::read(csv)
     };
     if let Change::Applied { old: Some(old), new } = change
         && provider(old) == provider(new)

@@ -31,8 +31,8 @@ use crate::{
     stores::{CustomResourceDefinition, ServingSecret, Stores},
 };
 
-/// Maximum number of components in a status.
-pub(crate) const MAX_COMPONENTS: usize = 1000;
+/// Maximum number of components in a status; etcd accepts objects of 1.5 MiB.
+const MAX_COMPONENTS: usize = 1000;
 
 type Conditions = List<ComponentCondition>;
 
@@ -84,7 +84,7 @@ fn by_label<K>(store: &Store<K>) -> Index<K>
 where
     K: Resource<DynamicType = ()> + Send + Sync + 'static,
 {
-    store.index(|object| component::all_labels(object.meta()))
+    store.index(|object| labels_of(object.meta()))
 }
 
 /// Copies are no components.
@@ -92,18 +92,18 @@ fn labels_of_csv(csv: &ClusterServiceVersion) -> BTreeSet<String> {
     if csv.is_copied() {
         return BTreeSet::new();
     }
-    component::all_labels(&csv.metadata)
+    labels_of(&csv.metadata)
+}
+
+fn labels_of(metadata: &ObjectMeta) -> BTreeSet<String> {
+    component::labels_of(metadata).map(str::to_owned).collect()
 }
 
 /// Objects with the label of an Operator.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Found {
-    /// Slightly more than fit into a status, sorted by kind, API version, namespace and name. Objects
-    /// labelled in other namespaces do not displace cluster-scoped ones or those of the Operator's own
-    /// namespace.
+    /// Sorted by kind, API version, namespace and name; as many as fit into a status.
     pub(crate) refs: Vec<RichReference>,
-    /// Number of all labelled objects.
-    pub(crate) total: usize,
     /// True when one of them requires the Operator, which creates and keeps it. Other objects do not count.
     /// For example, definitions outlive operator and namespace, and keep their labels.
     pub(crate) is_founded: bool,
@@ -112,10 +112,8 @@ pub(crate) struct Found {
 /// Finds objects with `label`, the label of the Operator `name`.
 pub(crate) fn find(index: &ComponentIndex, name: &str, label: &str) -> Found {
     let mut listing = Listing {
-        name,
         label,
         refs: Vec::new(),
-        total: 0,
     };
     listing.add(&index.api_services, |found| {
         conditions(&found.status.as_ref().map(|status| &status.conditions))
@@ -145,36 +143,33 @@ pub(crate) fn find(index: &ComponentIndex, name: &str, label: &str) -> Found {
     listing.add_plain(&index.accounts);
     listing.add_plain(&index.roles);
     listing.add_plain(&index.role_bindings);
-    let Listing { mut refs, total, .. } = listing;
+    let Listing { mut refs, .. } = listing;
     refs.sort_by(|a, b| order(a).cmp(&order(b)));
+    refs.truncate(MAX_COMPONENTS);
     Found {
         refs,
-        total,
         is_founded: is_founded(index, name, label),
     }
 }
 
 /// True when an object with the label requires the Operator. Only objects in its own namespace do.
 fn is_founded(index: &ComponentIndex, name: &str, label: &str) -> bool {
-    let own = |key: &olm_runtime::NamespacedName| component::is_own(name, &key.namespace);
     let is = |founded: Option<String>| founded.as_deref() == Some(name);
     let subscriptions = index.subscriptions.list(label);
     let mut subscriptions = subscriptions.iter();
-    let csvs = index.csvs.first(label, usize::MAX, own);
+    let csvs = index.csvs.list(label);
     subscriptions.any(|found| is(founder::of_subscription(found)))
         || csvs.iter().any(|found| is(founder::of_csv(found)))
 }
 
 /// Sort key of the list.
-pub(crate) fn order(found: &RichReference) -> [&Option<String>; 4] {
+fn order(found: &RichReference) -> [&Option<String>; 4] {
     [&found.kind, &found.api_version, &found.namespace, &found.name]
 }
 
 struct Listing<'a> {
-    name: &'a str,
     label: &'a str,
     refs: Vec<RichReference>,
-    total: usize,
 }
 
 impl Listing<'_> {
@@ -188,17 +183,11 @@ impl Listing<'_> {
         index: &Index<K>,
         conditions: impl Fn(&K) -> Conditions,
     ) {
-        self.total += index.count(self.label);
-        for is_near in [true, false] {
-            // One more than fits into a status shows that it is truncated.
-            let found = index.first(self.label, MAX_COMPONENTS + 1, |key| {
-                component::is_near(self.name, &key.namespace) == is_near
-            });
-            self.refs.extend(found.iter().map(|object| RichReference {
-                conditions: conditions(object),
-                ..reference::<K>(object.meta())
-            }));
-        }
+        let found = index.list(self.label);
+        self.refs.extend(found.iter().map(|object| RichReference {
+            conditions: conditions(object),
+            ..reference::<K>(object.meta())
+        }));
     }
 }
 

@@ -1,19 +1,8 @@
 //! Operators and their component lists, on the cluster in memory.
 
-use std::{sync::Arc, time::Duration};
-
-use olm_runtime::Timestamp;
 use serde_json::{Value, json};
 
-use super::{
-    Known, Observed, Verdict,
-    components::{Found, MAX_COMPONENTS},
-    status::status,
-};
-use crate::{
-    operator_sketch::OperatorSketch,
-    test_env::{TestEnv, crd, csv, decode, group, namespace_object, service_account, subscription},
-};
+use crate::test_env::{TestEnv, crd, csv, group, namespace_object, service_account, subscription};
 
 const LABEL: &str = "operators.coreos.com/demo.ns";
 
@@ -406,49 +395,6 @@ fn copies_are_no_components() {
 }
 
 #[test]
-fn very_many_components_are_cut_and_told_once_and_strangers_go_first() {
-    let mut env = TestEnv::new()
-        .with(namespace_object("far"))
-        .with(operator("demo.ns"));
-    for index in 0..MAX_COMPONENTS {
-        let mut stranger = account(&format!("a{index:04}"), &[LABEL]);
-        stranger["metadata"]["namespace"] = json!("far");
-        env.put(stranger);
-    }
-    env.put(account("own", &[LABEL]));
-    env.settle_for(5);
-    let listed = refs(&env, "demo.ns");
-    assert_eq!(listed.len(), MAX_COMPONENTS);
-    assert!(listed.contains(&"ServiceAccount ns/own".to_owned()));
-    let told = |env: &TestEnv| {
-        let events = env.events.iter();
-        events.filter(|event| event.contains("TooManyComponents")).count()
-    };
-    assert_eq!(told(&env), 1, "{:?}", env.events);
-    env.put(account("other", &[LABEL]));
-    env.settle_for(5);
-    assert_eq!(told(&env), 1);
-}
-
-#[test]
-fn conditions_that_are_too_long_for_a_status_are_left_out_with_their_component() {
-    let mut env = TestEnv::new().with(operator("demo.ns"));
-    for index in 0..200 {
-        env.put(
-            json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
-            "metadata": {"namespace": "ns", "name": format!("plan-{index}"), "labels": {LABEL: ""}},
-            "spec": {"clusterServiceVersionNames": [], "approval": "Automatic", "approved": true},
-            "status": {"phase": "Failed", "catalogSources": [], "plan": [],
-                "conditions": [{"type": "Installed", "status": "False", "message": "m".repeat(4096)}]}}),
-        );
-    }
-    env.settle_for(5);
-    let found = env.get("Operator", "", "demo.ns").unwrap();
-    assert!(found.to_string().len() < 600 * 1024);
-    assert!(refs(&env, "demo.ns").len() > 100);
-}
-
-#[test]
 fn changes_that_come_together_are_one_write_and_at_rest_there_is_none() {
     let mut env = installed();
     env.writes.clear();
@@ -461,26 +407,6 @@ fn changes_that_come_together_are_one_write_and_at_rest_there_is_none() {
     }
     env.settle_for(5);
     assert_eq!(env.writes, ["patch Operator demo.ns status"]);
-}
-
-/// When a process takes over from another, many components of an Operator are written.
-#[test]
-fn a_status_that_is_outdated_as_a_process_begins_is_written_once_though_its_components_change_one_after_the_other()
- {
-    let mut env = installed();
-    env.settle_for(60);
-    env.kill();
-    env.put(account("before", &[LABEL]));
-    env.writes.clear();
-    env.settle_for(2);
-    assert_eq!(env.writes, [""; 0]);
-    env.put(account("after", &[LABEL]));
-    env.settle_for(5);
-    assert_eq!(env.writes, ["patch Operator demo.ns status"]);
-    env.put(account("later", &[LABEL]));
-    env.settle_for(2);
-    assert_eq!(env.writes.len(), 2, "{:?}", env.writes);
-    assert!(refs(&env, "demo.ns").contains(&"ServiceAccount ns/later".to_owned()));
 }
 
 /// Changes of the status by others are reverted, and unknown fields are ignored.
@@ -567,33 +493,4 @@ fn an_operator_that_somebody_deletes_comes_back_while_something_bears_its_label(
     env.put(account("b", &["operators.coreos.com/o"]));
     env.settle_for(60);
     assert!(env.get("Operator", "", "o").is_none());
-}
-
-/// The list is slightly too long at times.
-#[test]
-fn too_many_components_are_not_told_again_within_the_hour() {
-    let found = |total: usize| Observed {
-        name: "demo.ns".to_owned(),
-        operator: Some(Arc::new(OperatorSketch::from_object(decode(operator("demo.ns"))))),
-        label: LABEL.to_owned(),
-        found: Found {
-            total,
-            is_founded: true,
-            ..Found::default()
-        },
-    };
-    let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-    let (mut known, mut told) = (Known::default(), Vec::new());
-    let seconds = (0..120).chain([3600, 7000, 7001, 10_700]);
-    for second in seconds {
-        let now = start + Duration::from_secs(second);
-        // For two minutes it is too long every other second, and sometimes after that.
-        let total = usize::from(second % 2 == 0);
-        let update = status(&found(total), Verdict { known, goes: false }, now);
-        if !update.events.is_empty() {
-            told.push(second);
-        }
-        known = update.memory.unwrap_or_default();
-    }
-    assert_eq!(told, [0, 10_700]);
 }

@@ -1,7 +1,6 @@
 //! Decides the writes for an OperatorCondition. No I/O.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use k8s_openapi::{
     api::rbac::v1::{PolicyRule, Role, RoleBinding, Subject},
@@ -13,23 +12,20 @@ use olm_api::{
     v1alpha1::ClusterServiceVersion,
     v2::{OperatorCondition, OperatorConditionSpec},
 };
-use olm_runtime::plan::{Action, Exists, Identity, Plan, Requeue, Target, to_value};
+use olm_runtime::plan::{Action, Exists, Identity, Plan, Target, to_value};
 use serde_json::{Value, json};
 
 use crate::{
     component,
     csv::rbac::{DEFAULT_ACCOUNT, same_rules},
-    operator_condition::{FIELD_MANAGER, Observed, Verdict},
+    operator_condition::{FIELD_MANAGER, Observed},
     owner,
 };
 
-/// Interval of the checks of a name that another owner uses.
-const TAKEN_INTERVAL: Duration = Duration::from_secs(60);
-
 /// Returns the write of the OperatorCondition for its ClusterServiceVersion, then of the rights to write it.
-pub(crate) fn decide(observed: &Observed) -> (Plan, Verdict) {
+pub(crate) fn decide(observed: &Observed) -> Plan {
     if observed.namespace_terminating {
-        return Default::default();
+        return Plan::default();
     }
     let wanted = observed
         .csv
@@ -44,45 +40,14 @@ pub(crate) fn decide(observed: &Observed) -> (Plan, Verdict) {
         .as_ref()
         .filter(|found| found.metadata.deletion_timestamp.is_none());
     // A pending change of the condition may change the accounts, so its rights follow in the next reconcile.
-    let mut verdict = Verdict::default();
-    let mut requeue = Requeue::AwaitChange;
     if let (Some(condition), true) = (alive, actions.is_empty()) {
-        verdict.taken = taken(observed);
-        if verdict.taken.is_some() {
-            // Without OLM's Role there is no binding either, because it would grant the accounts the rights
-            // in the other owner's Role.
-            requeue = Requeue::After {
-                delay: TAKEN_INTERVAL,
-                reason: "foreign objects with our names are not watched",
-            };
-        } else {
-            actions.extend(role(observed, condition));
-            actions.extend(binding(observed, condition));
-        }
+        actions.extend(role(observed, condition));
+        actions.extend(binding(observed, condition));
     }
-    let plan = Plan {
+    Plan {
         actions,
-        requeue,
         ..Plan::default()
-    };
-    (plan, verdict)
-}
-
-/// Returns the existing object with the name of the Role or RoleBinding that was not created for an
-/// OperatorCondition of this name.
-fn taken(observed: &Observed) -> Option<String> {
-    let is_foreign = |metadata: &ObjectMeta| {
-        let mut owners = metadata.owner_references.iter().flatten();
-        !owners.any(|owner| owner.kind == OperatorCondition::kind(&()) && owner.name == observed.name)
-    };
-    let name = |kind: &str| format!("{kind} {}/{}", observed.namespace, observed.name);
-    let role = observed.role.as_ref().filter(|found| is_foreign(&found.metadata));
-    let binding = observed
-        .binding
-        .as_ref()
-        .filter(|found| is_foreign(&found.metadata));
-    role.map(|_| name("Role"))
-        .or_else(|| binding.map(|_| name("RoleBinding")))
+    }
 }
 
 fn generate(observed: &Observed, csv: &ClusterServiceVersion) -> Option<Action> {
@@ -198,7 +163,7 @@ fn binding(observed: &Observed, condition: &OperatorCondition) -> Vec<Action> {
 }
 
 /// Creates unknown objects instead of applying them, because an apply would overwrite an object of others
-/// with this name.
+/// with this name. The refusal ends the plan, so accounts get no rights of a Role that is not OLM's.
 fn write(target: Target, object: Value, is_known: bool) -> Action {
     if is_known {
         return Action::apply(target, object, FIELD_MANAGER);

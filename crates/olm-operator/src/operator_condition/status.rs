@@ -1,18 +1,17 @@
 //! The status of an OperatorCondition: the operator's conditions, with the generation they were seen in. No
 //! I/O.
 
-use kube::{Resource, ResourceExt};
-use olm_api::condition::operator_condition::NAME_TAKEN;
+use kube::ResourceExt;
 use olm_api::v2::OperatorCondition;
 use olm_runtime::{
     driver::StatusUpdate,
-    plan::{EventDraft, Target, status_patch},
+    plan::{Target, status_patch},
 };
 
-use crate::operator_condition::{Observed, Verdict};
+use crate::operator_condition::Observed;
 
 /// Returns the status write, if a reported condition was not copied yet.
-pub(crate) fn status(observed: &Observed, verdict: &Verdict) -> StatusUpdate {
+pub(crate) fn status(observed: &Observed) -> StatusUpdate {
     let Some(condition) = &observed.condition else {
         return StatusUpdate::default();
     };
@@ -35,20 +34,6 @@ pub(crate) fn status(observed: &Observed, verdict: &Verdict) -> StatusUpdate {
     let target = Target::of::<OperatorCondition>(&observed.namespace, &observed.name);
     StatusUpdate {
         patches: Vec::from_iter(status_patch(target, condition.uid().as_deref(), &old, &new)),
-        events: verdict
-            .taken
-            .iter()
-            .map(|taken| name_taken(observed, condition, taken))
-            .collect(),
         ..StatusUpdate::default()
     }
-}
-
-fn name_taken(observed: &Observed, condition: &OperatorCondition, taken: &str) -> EventDraft {
-    let csv = observed.csv.as_ref();
-    let regarding = csv.map_or_else(|| condition.object_ref(&()), |csv| csv.object_ref(&()));
-    let message = format!(
-        "{taken} does not belong to OLM, but has the name that the operator's rights on its OperatorCondition need. The operator cannot report conditions until that object is renamed or deleted."
-    );
-    EventDraft::warning(regarding, NAME_TAKEN, message)
 }

@@ -75,12 +75,5 @@ fn prune(observed: &Observed) -> Option<Action> {
     }
     let target = Target::of::<OperatorGroup>(&group.namespace().unwrap_or_default(), &group.name_any());
     let patch = json!({"metadata": {"annotations": {labels::PROVIDED_APIS: print_api_set(&kept)}}});
-    Some(Action::patch(
-        target,
-        patch,
-        Guard {
-            uid: group.uid(),
-            resource_version: group.resource_version(),
-        },
-    ))
+    Some(Action::patch(target, patch, Guard::of(&group.metadata)))
 }

@@ -18,7 +18,7 @@ use olm_api::v1::OperatorGroup;
 use crate::{
     api_role,
     cluster_operator::{self, settings::ReportSettings},
-    copied_csv, csv, group_role, mislabelled_csv, namespace, olm_config, operator_condition, operator_group,
+    copied_csv, csv, group_role, namespace, olm_config, operator_condition, operator_group,
     orphaned_caller::{self, CallerKind},
     run::Queues,
     stores::Stores,
@@ -113,10 +113,6 @@ fn connect_csvs(stores: &Stores, queues: &Queues) {
 }
 
 fn connect_sketches(stores: &Stores, queues: &Queues) {
-    let queue = queues.mislabelled_csvs.clone();
-    stores
-        .csv_sketches
-        .on_change(move |change| add_all(&queue, mislabelled_csv::triggers::by_sketch(change)));
     let (places, queue) = (stores.clone(), queues.copies.clone());
     stores.csv_sketches.on_change(move |change| {
         let named = |name: &str| copied_csv::triggers::originals_called(&places, name);

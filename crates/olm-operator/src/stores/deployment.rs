@@ -1,8 +1,11 @@
-//! Deployments as the store keeps them: without pods, but with the fields of the spec that others changed.
+//! Deployments as the store keeps them: without the spec of their pods, but with what tells an edit of OLM's fields from an addition.
 //!
-//! The spec itself is not kept. The hash label says what was applied, and the `managedFields` of the API server say whether that is still
-//! so: a field that another manager removes or changes is no longer ours (`owned_fields`). Additions of others, such as a platform's
-//! admission, are theirs; they stay until the Deployment is applied for another reason.
+//! The API server lists in `managedFields` who owns which field; one that another client changes or removes is no longer ours. So [`prune`]
+//! hashes the paths that are ours, and those that others set, into two annotations, a few bytes a field (`owned_fields`). [`lost_field`]
+//! walks the spec that was applied and returns the first field that is not ours any more; what others only added is never visited, and
+//! stays until the Deployment is applied for another reason. A writer that removes a field after each apply would be fought forever, so
+//! [`undone_change`] notes which loss was undone at which generation, and one note is one attempt. Deployments that upstream's OLM created
+//! have no fields of ours yet; `adoption` makes them ours.
 
 pub(crate) mod adoption;
 mod agreement;
@@ -17,6 +20,8 @@ use k8s_openapi::{
 use kube::ResourceExt;
 use olm_api::labels;
 use serde_json::Value;
+
+use self::adoption::Adoption;
 
 /// Annotation of a pruned Deployment with the summary of our fields, under a key that the API server does not allow. Absent without
 /// `managedFields`.
@@ -39,37 +44,36 @@ const OF_OTHERS: [&[&str]; 3] = [
 
 /// Keeps the annotations of the pods and the selector; the hash covers the rest of the spec.
 pub(crate) fn prune(deployment: &mut Deployment) {
-    let undone = deployment.annotations().get(labels::UNDONE_CHANGE).cloned();
-    let notes: BTreeMap<String, String> = adoption::notes(deployment).collect();
-    let adoption = adoption::read(&notes);
-    let mut kept = BTreeMap::new();
-    if entries(&deployment.metadata).next().is_some() {
-        let own = entries(&deployment.metadata).find(|entry| is_own_apply(entry));
-        let own = own.and_then(spec_of);
-        let foreign = entries(&deployment.metadata).filter(|entry| own.is_some() && is_foreign(entry));
-        let others = owned_fields::sketch_of_others(foreign.filter_map(spec_of));
-        if !others.is_empty() {
-            kept.insert(OTHERS.to_owned(), others);
-        }
-        // Fields that upstream set count as ours before their adoption.
-        let made = adoption.as_ref().filter(|_| own.is_none());
-        let spec = made.and_then(|adoption| adoption.own_fields());
-        kept.insert(
-            OWNED.to_owned(),
-            owned_fields::sketch(own.or(spec).unwrap_or(&Value::Null)),
-        );
-    }
-    kept.extend(notes);
-    if let Some(undone) = undone {
-        kept.insert(labels::UNDONE_CHANGE.to_owned(), undone);
-    }
-    deployment.metadata.annotations = (!kept.is_empty()).then_some(kept);
+    let facts = facts(deployment);
+    deployment.metadata.annotations = (!facts.is_empty()).then_some(facts);
     if let Some(spec) = &mut deployment.spec {
         spec.template.spec = None;
         if let Some(metadata) = &mut spec.template.metadata {
             metadata.labels = None;
         }
     }
+}
+
+/// Returns the annotations of the pruned Deployment.
+fn facts(deployment: &Deployment) -> BTreeMap<String, String> {
+    let mut facts: BTreeMap<String, String> = adoption::notes(deployment).collect();
+    let adoption = adoption::read(&facts);
+    if entries(&deployment.metadata).next().is_some() {
+        let own = entries(&deployment.metadata).find(|entry| is_own_apply(entry));
+        let applied = own.and_then(spec_of);
+        // Fields that upstream set count as ours before the first apply.
+        let adopted = adoption.as_ref().and_then(Adoption::own_fields);
+        let ours = applied.or(adopted).unwrap_or(&Value::Null);
+        facts.insert(OWNED.to_owned(), owned_fields::sketch(ours));
+        if applied.is_some() {
+            let foreign = entries(&deployment.metadata).filter(|entry| is_foreign(entry));
+            let others = owned_fields::sketch_of_others(foreign.filter_map(spec_of));
+            facts.extend((!others.is_empty()).then(|| (OTHERS.to_owned(), others)));
+        }
+    }
+    let undone = deployment.annotations().get(labels::UNDONE_CHANGE);
+    facts.extend(undone.map(|undone| (labels::UNDONE_CHANGE.to_owned(), undone.clone())));
+    facts
 }
 
 /// Returns the path of the first field of the applied `spec` that others removed or changed; `None` also if applying it again had no

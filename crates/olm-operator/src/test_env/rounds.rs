@@ -15,7 +15,6 @@ use crate::{
         Csv,
         observe::{Reader, accounts::KnownAccounts},
         observed::Observed,
-        serving::certificate::CertificateMaker,
     },
     namespace::Namespaces,
     operator_group::OperatorGroups,
@@ -62,7 +61,10 @@ impl TestEnv {
     /// Returns the observation of a reconcile of the ClusterServiceVersion controller now.
     pub(crate) fn observe(&mut self, key: &NamespacedName) -> Option<Observed> {
         let key = key.clone();
-        self.with_stores(async move |stores, client, _| reader(stores, client).observe(&key).await.unwrap())
+        self.with_stores(async move |stores, client, _| {
+            let reader = reader(stores, client);
+            Csv { reader }.observe(&key).await.unwrap()
+        })
     }
 
     /// Returns the plan of a reconcile of a copy now.
@@ -115,7 +117,6 @@ fn reader(stores: Stores, client: kube::Client) -> Reader {
         discovery,
         accounts: KnownAccounts::default(),
         client,
-        certificates: CertificateMaker,
     }
 }
 

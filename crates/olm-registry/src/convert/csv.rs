@@ -6,6 +6,11 @@
 
 use go_compat::json::{self, Html};
 use olm_fbc::property::CsvMetadata;
+use olm_fbc::property::csv_metadata::Shape::{Any, Bool, Integer, List, Object, Text, TextMap, Texts};
+use olm_fbc::property::csv_metadata::Written::{Always, IfSet};
+use olm_fbc::property::csv_metadata::{
+    API_SERVICES, CRDS, Fieldset, INSTALL_MODE, LINK, MAINTAINER, NATIVE_API, Shape,
+};
 use olm_fbc::schema::{Package, RelatedImage};
 use serde_json::{Value, json};
 
@@ -30,225 +35,100 @@ impl<'a> From<&'a Package> for PackageFacts<'a> {
     }
 }
 
-/// Type of a field in the CSV.
-enum Shape {
-    /// A text.
-    Text,
-    /// A number.
-    Number,
-    /// A boolean.
-    Flag,
-    /// Any JSON, unchanged.
-    Raw,
-    /// A list.
-    List(&'static Shape),
-    /// An object whose values are texts.
-    Texts,
-    /// An object with these fields, in this order.
-    Object(&'static [Field]),
-}
+const CSV: Fieldset = &[
+    ("kind", Text, Always),
+    ("apiVersion", Text, Always),
+    ("metadata", Object(METADATA), Always),
+    ("spec", Object(SPEC), Always),
+    ("status", Any, Always),
+];
 
-/// A field of an object.
-struct Field {
-    name: &'static str,
-    shape: Shape,
-    /// True if the field is written even when it is empty.
-    always: bool,
-}
+const METADATA: Fieldset = &[
+    ("name", Text, IfSet),
+    ("labels", TextMap, IfSet),
+    ("annotations", TextMap, IfSet),
+];
 
-const fn always(name: &'static str, shape: Shape) -> Field {
-    Field {
-        name,
-        shape,
-        always: true,
-    }
-}
-
-const fn filled(name: &'static str, shape: Shape) -> Field {
-    Field {
-        name,
-        shape,
-        always: false,
-    }
-}
-
-const CSV: Shape = Shape::Object(&[
-    always("kind", Shape::Text),
-    always("apiVersion", Shape::Text),
-    always(
-        "metadata",
-        Shape::Object(&[
-            filled("name", Shape::Text),
-            filled("labels", Shape::Texts),
-            filled("annotations", Shape::Texts),
-        ]),
-    ),
-    always("spec", Shape::Object(SPEC)),
-    always("status", Shape::Raw),
-]);
-
-const SPEC: &[Field] = &[
-    always("install", INSTALL),
-    always("version", Shape::Text),
-    filled("maturity", Shape::Text),
-    always("customresourcedefinitions", DEFINITIONS),
-    always("apiservicedefinitions", SERVICES),
-    filled(
-        "nativeAPIs",
-        Shape::List(&Shape::Object(&[
-            always("group", Shape::Text),
-            always("version", Shape::Text),
-            always("kind", Shape::Text),
-        ])),
-    ),
-    filled("minKubeVersion", Shape::Text),
-    always("displayName", Shape::Text),
-    filled("description", Shape::Text),
-    filled("keywords", Shape::List(&Shape::Text)),
-    filled(
-        "maintainers",
-        Shape::List(&Shape::Object(&[
-            filled("name", Shape::Text),
-            filled("email", Shape::Text),
-        ])),
-    ),
-    always("provider", LINK),
-    filled("links", Shape::List(&LINK)),
-    filled(
-        "icon",
-        Shape::List(&Shape::Object(&[
-            always("base64data", Shape::Text),
-            always("mediatype", Shape::Text),
-        ])),
-    ),
-    filled(
-        "installModes",
-        Shape::List(&Shape::Object(&[
-            always("type", Shape::Text),
-            always("supported", Shape::Flag),
-        ])),
-    ),
-    always("cleanup", Shape::Object(&[always("enabled", Shape::Flag)])),
-    filled(
-        "relatedImages",
-        Shape::List(&Shape::Object(&[
-            always("name", Shape::Text),
-            always("image", Shape::Text),
-        ])),
-    ),
+const SPEC: Fieldset = &[
+    ("install", Object(INSTALL), Always),
+    ("version", Text, Always),
+    ("maturity", Text, IfSet),
+    ("customresourcedefinitions", Object(CRDS), Always),
+    ("apiservicedefinitions", Object(API_SERVICES), Always),
+    ("nativeAPIs", List(NATIVE_API), IfSet),
+    ("minKubeVersion", Text, IfSet),
+    ("displayName", Text, Always),
+    ("description", Text, IfSet),
+    ("keywords", Texts, IfSet),
+    ("maintainers", List(MAINTAINER), IfSet),
+    ("provider", Object(LINK), Always),
+    ("links", List(LINK), IfSet),
+    ("icon", List(ICON), IfSet),
+    ("installModes", List(INSTALL_MODE), IfSet),
+    ("cleanup", Object(&[("enabled", Bool, Always)]), Always),
+    ("relatedImages", List(IMAGE), IfSet),
 ];
 
 /// Readers expect a strategy, so an empty one is written.
-const INSTALL: Shape = Shape::Object(&[always("strategy", Shape::Text), always("spec", Shape::Raw)]);
+const INSTALL: Fieldset = &[("strategy", Text, Always), ("spec", Any, Always)];
 
-const LINK: Shape = Shape::Object(&[filled("name", Shape::Text), filled("url", Shape::Text)]);
+const ICON: Fieldset = &[("base64data", Text, Always), ("mediatype", Text, Always)];
 
-const DEFINITIONS: Shape = Shape::Object(&[
-    filled("owned", Shape::List(&DEFINITION)),
-    filled("required", Shape::List(&DEFINITION)),
-]);
+const IMAGE: Fieldset = &[("name", Text, Always), ("image", Text, Always)];
 
-const DEFINITION: Shape = Shape::Object(&[
-    always("name", Shape::Text),
-    always("version", Shape::Text),
-    always("kind", Shape::Text),
-    filled("displayName", Shape::Text),
-    filled("description", Shape::Text),
-    filled("resources", Shape::List(&RESOURCE)),
-    filled("statusDescriptors", Shape::List(&DESCRIPTOR)),
-    filled("specDescriptors", Shape::List(&DESCRIPTOR)),
-    filled("actionDescriptors", Shape::List(&DESCRIPTOR)),
-]);
-
-const SERVICES: Shape = Shape::Object(&[
-    filled("owned", Shape::List(&SERVICE)),
-    filled("required", Shape::List(&SERVICE)),
-]);
-
-const SERVICE: Shape = Shape::Object(&[
-    always("name", Shape::Text),
-    always("group", Shape::Text),
-    always("version", Shape::Text),
-    always("kind", Shape::Text),
-    filled("deploymentName", Shape::Text),
-    filled("containerPort", Shape::Number),
-    filled("displayName", Shape::Text),
-    filled("description", Shape::Text),
-    filled("resources", Shape::List(&RESOURCE)),
-    filled("statusDescriptors", Shape::List(&DESCRIPTOR)),
-    filled("specDescriptors", Shape::List(&DESCRIPTOR)),
-    filled("actionDescriptors", Shape::List(&DESCRIPTOR)),
-]);
-
-const RESOURCE: Shape = Shape::Object(&[
-    always("name", Shape::Text),
-    always("kind", Shape::Text),
-    always("version", Shape::Text),
-]);
-
-const DESCRIPTOR: Shape = Shape::Object(&[
-    always("path", Shape::Text),
-    filled("displayName", Shape::Text),
-    filled("description", Shape::Text),
-    filled("x-descriptors", Shape::List(&Shape::Text)),
-    filled("value", Shape::Raw),
-]);
-
-impl Shape {
-    /// Writes `value`. A value of another type becomes the empty value of this one.
-    fn write(&self, value: &Value, out: &mut String) {
-        match (self, value) {
-            (Self::Text, Value::String(_))
-            | (Self::Number, Value::Number(_))
-            | (Self::Flag, Value::Bool(_))
-            | (Self::Raw, _) => {
-                out.push_str(&json::to_string(value, Html::Escaped));
-            }
-            (Self::Text, _) => out.push_str("\"\""),
-            (Self::Number, _) => out.push('0'),
-            (Self::Flag, _) => out.push_str("false"),
-            (Self::List(shape), Value::Array(items)) => {
-                write_all(out, ['[', ']'], items.iter(), |item, out| shape.write(item, out));
-            }
-            (Self::List(_), _) => out.push_str("null"),
-            (Self::Texts, Value::Object(map)) => {
-                let sorted: std::collections::BTreeMap<_, _> = map.iter().collect();
-                write_all(out, ['{', '}'], sorted.into_iter(), |(key, item), out| {
-                    write_key(key, out);
-                    Self::Text.write(item, out);
-                });
-            }
-            (Self::Texts, _) => out.push_str("{}"),
-            (Self::Object(fields), _) => {
-                let found = fields.iter().map(|field| (field, field.of(value)));
-                let kept = found.filter(|(field, value)| field.always || !field.shape.is_empty(value));
-                write_all(out, ['{', '}'], kept, |(field, value), out| {
-                    write_key(field.name, out);
-                    field.shape.write(value.unwrap_or(&Value::Null), out);
-                });
-            }
+/// Writes `value`. A value of another shape becomes the empty value of this one.
+fn write(shape: Shape, value: &Value, out: &mut String) {
+    match (shape, value) {
+        (Text, Value::String(_)) | (Integer, Value::Number(_)) | (Bool, Value::Bool(_)) | (Any, _) => {
+            out.push_str(&json::to_string(value, Html::Escaped));
         }
-    }
-
-    /// Returns whether a value is empty for upstream's type of this shape. Raw JSON never is, even null.
-    fn is_empty(&self, value: &Option<&Value>) -> bool {
-        match (self, value) {
-            (_, None) => true,
-            (Self::Raw, Some(_)) => false,
-            (_, Some(Value::Null)) => true,
-            (_, Some(Value::String(text))) => text.is_empty(),
-            (_, Some(Value::Array(items))) => items.is_empty(),
-            (_, Some(Value::Object(map))) => map.is_empty(),
-            (_, Some(Value::Number(number))) => number.as_f64() == Some(0.0),
-            (_, Some(Value::Bool(flag))) => !flag,
+        (Text, _) => out.push_str("\"\""),
+        (Integer, _) => out.push('0'),
+        (Bool, _) => out.push_str("false"),
+        (Texts, Value::Array(items)) => {
+            write_all(out, ['[', ']'], items.iter(), |item, out| write(Text, item, out));
+        }
+        (List(fields), Value::Array(items)) => {
+            write_all(out, ['[', ']'], items.iter(), |item, out| {
+                write(Object(fields), item, out);
+            });
+        }
+        (Texts | List(_), _) => out.push_str("null"),
+        (TextMap, Value::Object(map)) => {
+            let sorted: std::collections::BTreeMap<_, _> = map.iter().collect();
+            write_all(out, ['{', '}'], sorted.into_iter(), |(key, item), out| {
+                write_key(key, out);
+                write(Text, item, out);
+            });
+        }
+        (TextMap, _) => out.push_str("{}"),
+        (Object(fields), _) => {
+            let found = fields.iter().map(|(name, shape, written)| {
+                let object = value.as_object();
+                let value = object.and_then(|object| json::field(object, name));
+                (*name, *shape, *written, value)
+            });
+            let kept =
+                found.filter(|(_, shape, written, value)| *written == Always || !is_empty(*shape, *value));
+            write_all(out, ['{', '}'], kept, |(name, shape, _, value), out| {
+                write_key(name, out);
+                write(shape, value.unwrap_or(&Value::Null), out);
+            });
         }
     }
 }
 
-impl Field {
-    /// Returns the field's value in `object`.
-    fn of<'a>(&self, object: &'a Value) -> Option<&'a Value> {
-        json::field(object.as_object()?, self.name)
+/// Returns whether a value is empty for upstream's type of this shape. Raw JSON never is, even null.
+fn is_empty(shape: Shape, value: Option<&Value>) -> bool {
+    match (shape, value) {
+        (_, None) => true,
+        (Any, Some(_)) => false,
+        (_, Some(Value::Null)) => true,
+        (_, Some(Value::String(text))) => text.is_empty(),
+        (_, Some(Value::Array(items))) => items.is_empty(),
+        (_, Some(Value::Object(map))) => map.is_empty(),
+        (_, Some(Value::Number(number))) => number.as_f64() == Some(0.0),
+        (_, Some(Value::Bool(flag))) => !flag,
     }
 }
 
@@ -319,6 +199,6 @@ pub(super) fn synthesise(
         "status": {"cleanup": {}},
     });
     let mut out = String::new();
-    CSV.write(&csv, &mut out);
+    write(Object(CSV), &csv, &mut out);
     out
 }

@@ -1,11 +1,11 @@
-//! Limits on one bundle's properties, and their memory once resolution has parsed them.
+//! The limit of one property, and the memory of properties once resolution has parsed them.
 //!
 //! A catalog's author decides how many properties its bundles have. Resolution parses, sorts and keeps them.
 
 use olm_fbc::entry::EntryProperty;
 use olm_fbc::property::kinds;
 
-use crate::limits::{BUNDLE_PROPERTIES, DEPENDENCY_BYTES, PROPERTIES_BYTES};
+use crate::limits::DEPENDENCY_BYTES;
 use crate::proto;
 
 /// Types that resolution parses. Constraints have a limit of their own there.
@@ -18,35 +18,22 @@ const PARSED: [&str; 6] = [
     kinds::LABEL_REQUIRED,
 ];
 
-/// Checks that a bundle's properties are within the limits.
+/// Checks that no property of a bundle which resolution parses exceeds its limit.
 ///
 /// # Errors
-/// The exceeded limit.
+/// One exceeds it.
 pub(super) fn check(bundle: &proto::Bundle) -> Result<(), String> {
-    let values = [
-        bundle.properties.len(),
-        bundle.dependencies.len(),
-        bundle.provided_apis.len(),
-        bundle.required_apis.len(),
-    ];
-    if values.into_iter().fold(0, usize::saturating_add) > BUNDLE_PROPERTIES {
-        return Err(format!(
-            "more than {BUNDLE_PROPERTIES} properties, dependencies and APIs"
-        ));
-    }
     let large = bundle
         .properties
         .iter()
         .find(|property| PARSED.contains(&&*property.r#type) && property.value.len() > DEPENDENCY_BYTES);
-    if let Some(property) = large {
-        let kind = &property.r#type;
-        return Err(format!("a property {kind} exceeds {DEPENDENCY_BYTES} bytes"));
+    match large {
+        Some(property) => Err(format!(
+            "a property {} exceeds {DEPENDENCY_BYTES} bytes",
+            property.r#type
+        )),
+        None => Ok(()),
     }
-    let bytes = bundle.properties.iter().map(|property| property.value.len());
-    if bytes.fold(0, usize::saturating_add) > PROPERTIES_BYTES {
-        return Err(format!("properties exceed {PROPERTIES_BYTES} bytes"));
-    }
-    Ok(())
 }
 
 /// Returns the approximate bytes of a parsed property, beside its text. Rules become trees of their words.

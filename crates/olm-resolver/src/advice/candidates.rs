@@ -4,35 +4,24 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::v1alpha1::ClusterServiceVersionPhase;
+use olm_fbc::did_you_mean::did_you_mean;
 
 use super::change::{Change, Harm, Running};
 use crate::catalog::Snapshot;
 use crate::explain::{Explanation, Failure, Reason};
-use crate::names::Names;
 use crate::problem::{InstalledCsv, Problem, Subscription};
 
 /// Maximum number of other channels, or other catalogs, that are considered for one Subscription.
 const MAX_ALTERNATIVES: usize = 50;
 
-/// Properties of a namespace for all candidates, independent of its regions.
-#[derive(Clone, Copy)]
-pub(super) struct Bounds<'a> {
-    /// Subscriptions that users cannot change.
-    pub(super) untouchable: &'a BTreeSet<String>,
-    /// Comparison of package and channel names, within a budget.
-    pub(super) compared: &'a Names,
-    /// Minimum harm of approving a waiting plan, which upgrades whatever the whole namespace waits for.
-    pub(super) approval: Harm,
-}
-
 /// Returns possible changes with their harm, the gentlest first. Among equals, the likeliest change of each
-/// Subscription and kind precedes the second of any, so that none is left out because of its name.
-pub(super) fn of(problem: &Problem, explanation: &Explanation, bounds: Bounds<'_>) -> Vec<(Change, Harm)> {
-    let Bounds {
-        untouchable,
-        compared,
-        approval,
-    } = bounds;
+/// Subscription and kind precedes the second of any, so that none is left out because of its name. Users
+/// cannot change the Subscriptions that are `untouchable`.
+pub(super) fn of(
+    problem: &Problem,
+    explanation: &Explanation,
+    untouchable: &BTreeSet<String>,
+) -> Vec<(Change, Harm)> {
     let mut groups: Vec<Vec<Change>> = Vec::new();
     let names = explanation.taking_part();
     let running = Running::of(problem);
@@ -59,7 +48,6 @@ pub(super) fn of(problem: &Problem, explanation: &Explanation, bounds: Bounds<'_
                 problem,
                 subscription,
                 explanation.is_unsatisfiable(),
-                compared,
                 running.has(subscription),
             ));
         }
@@ -83,10 +71,7 @@ pub(super) fn of(problem: &Problem, explanation: &Explanation, bounds: Bounds<'_
     for group in groups {
         let mut places: BTreeMap<Harm, usize> = BTreeMap::new();
         for change in group {
-            let harm = match change {
-                Change::Approve { .. } => change.harm(&running).max(approval),
-                _ => change.harm(&running),
-            };
+            let harm = change.harm(&running);
             let place = places.entry(harm).or_default();
             changes.push((harm, *place, change));
             *place += 1;
@@ -133,18 +118,17 @@ fn of_subscription(
     problem: &Problem,
     subscription: &Subscription,
     removable: bool,
-    compared: &Names,
     is_running: bool,
 ) -> Vec<Vec<Change>> {
     let name = || subscription.name.clone();
     let mut groups = Vec::new();
     if let Some(snapshot) = problem.snapshot(&subscription.catalog) {
         if snapshot.has_package(&subscription.package) {
-            groups.push(channels(snapshot, subscription, compared));
+            groups.push(channels(snapshot, subscription));
         } else if !is_running {
             // A running operator proves that the package existed by its name. Another package would replace
             // that operator.
-            let meant = compared.package(&subscription.catalog, snapshot, &subscription.package);
+            let meant = did_you_mean(&subscription.package, snapshot.package_names());
             groups.extend(meant.map(|to| {
                 vec![Change::Package {
                     subscription: name(),
@@ -210,12 +194,12 @@ fn of_subscription(
 
 /// Returns other channels of the package: a similar name first, then the default channel, then those with the
 /// newest heads.
-fn channels(snapshot: &Snapshot, subscription: &Subscription, compared: &Names) -> Vec<Change> {
+fn channels(snapshot: &Snapshot, subscription: &Subscription) -> Vec<Change> {
     let (package, now) = (&subscription.package, &subscription.channel);
     // An existing channel is not a typing error.
     let is_there = snapshot.channel_names(package).any(|channel| channel == now);
     let meant = Some(()).filter(|()| !is_there);
-    let meant = meant.and_then(|()| compared.meant(now, snapshot.channel_names(package)));
+    let meant = meant.and_then(|()| did_you_mean(now, snapshot.channel_names(package)));
     let mut others: Vec<&str> = snapshot
         .channel_names(package)
         .filter(|channel| channel != now)

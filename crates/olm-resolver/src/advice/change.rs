@@ -127,22 +127,6 @@ pub enum ChangeKind {
     RemoveCsv,
 }
 
-impl ChangeKind {
-    /// All kinds.
-    pub const ALL: [ChangeKind; 10] = [
-        ChangeKind::Approve,
-        ChangeKind::Package,
-        ChangeKind::Channel,
-        ChangeKind::Catalog,
-        ChangeKind::AnyStart,
-        ChangeKind::Unhold,
-        ChangeKind::FailForward,
-        ChangeKind::Unsubscribe,
-        ChangeKind::RemoveSubscription,
-        ChangeKind::RemoveCsv,
-    ];
-}
-
 impl Change {
     /// Returns its kind.
     pub fn kind(&self) -> ChangeKind {

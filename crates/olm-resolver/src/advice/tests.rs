@@ -67,15 +67,6 @@ fn a_fix_is_marked_with_what_it_destroys() {
     );
 }
 
-#[test]
-fn no_kind_of_change_is_missing_in_the_list() {
-    let schema = schemars::schema_for!(ChangeKind).to_value();
-    let described = schema["oneOf"].as_array().map(Vec::len);
-    assert_eq!(described, Some(ChangeKind::ALL.len()), "{schema}");
-    let distinct: BTreeSet<ChangeKind> = ChangeKind::ALL.into_iter().collect();
-    assert_eq!(distinct.len(), ChangeKind::ALL.len());
-}
-
 /// Returns Subscriptions to one package each, whose bundles all need something missing. Each package has ten
 /// channels of `length` bundles beside the followed one.
 fn failing_to_channels_of(length: usize, subscriptions: usize) -> Problem {
@@ -122,20 +113,18 @@ fn failing_to_channels_of(length: usize, subscriptions: usize) -> Problem {
     }
 }
 
-fn advised(problem: &Problem, shared: usize, spare: usize) -> Vec<Advice> {
+fn advised(problem: &Problem, shared: usize) -> Vec<Advice> {
     let failures = resolve(problem).unwrap().failures;
-    let advisor = Advisor::within(problem, &failures, shared, spare);
+    let advisor = Advisor::within(problem, &failures, shared);
     let advice = failures.iter().map(|failure| advisor.advise(failure));
     advice.collect()
 }
 
 #[test]
 fn a_trial_costs_what_it_looks_at_and_not_what_asks_for_it() {
-    let [small] = advised(&failing_to_channels_of(3, 1), 5_000, 0)
-        .try_into()
-        .unwrap();
+    let [small] = advised(&failing_to_channels_of(3, 1), 5_000).try_into().unwrap();
     assert_eq!((small.tried, small.untried), (11, 0));
-    let [large] = advised(&failing_to_channels_of(300, 1), 5_000, 0)
+    let [large] = advised(&failing_to_channels_of(300, 1), 5_000)
         .try_into()
         .unwrap();
     assert_eq!(large.tried + large.untried, 11);
@@ -155,7 +144,7 @@ fn a_trial_costs_what_it_looks_at_and_not_what_asks_for_it() {
 #[test]
 fn no_trial_takes_more_than_is_left_however_long_the_channel() {
     // The followed channel has one entry, so the length of the others is not known in advance.
-    let [advice] = advised(&failing_to_channels_of(20_000, 1), 3_000, 3_000)
+    let [advice] = advised(&failing_to_channels_of(20_000, 1), 6_000)
         .try_into()
         .unwrap();
     assert_eq!((advice.tried, advice.untried), (0, 11));
@@ -163,13 +152,13 @@ fn no_trial_takes_more_than_is_left_however_long_the_channel() {
 
 #[test]
 fn all_failures_of_a_namespace_share_what_their_trials_look_at() {
-    let all = advised(&failing_to_channels_of(300, 20), 50_000, 10_000);
+    let all = advised(&failing_to_channels_of(300, 20), 50_000);
     let tried: usize = all.iter().map(|advice| advice.tried).sum();
     let untried: usize = all.iter().map(|advice| advice.untried).sum();
     assert_eq!(tried + untried, 20 * 11);
     // Each has some work, and all together do not exceed the limit.
     assert!(all.iter().all(|advice| advice.tried > 0), "{all:?}");
-    assert!(tried < 20 + 60_000 / 900, "{tried}");
+    assert!(tried < 20 + 50_000 / 900, "{tried}");
 }
 
 #[test]

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use olm_fbc::did_you_mean::did_you_mean;
 use olm_fbc::property::Gvk;
 
 use crate::catalog::{CatalogKey, Snapshot};
 use crate::enumeration::list;
-use crate::names::{COMPARED_NAMES, Names};
 use crate::predicate::Predicate;
 use crate::problem::{Problem, Subscription};
 use crate::universe::{UNAVAILABLE_HINT, usable};
@@ -26,7 +26,6 @@ const UNORDERED_HINT: &str =
 pub struct Hints {
     /// Readable catalogs that may be used, most preferred first.
     catalogs: Vec<(CatalogKey, Arc<Snapshot>)>,
-    names: Names,
     /// Cached descriptions of packages' versions.
     versions: RefCell<BTreeMap<String, String>>,
 }
@@ -39,6 +38,12 @@ pub(super) fn of_cause(lack: Lack) -> &'static str {
     }
 }
 
+/// Returns a suggestion if one of the known names was probably meant, else an empty text.
+fn suggestion<'n>(word: &str, known: impl Iterator<Item = &'n str>) -> String {
+    let meant = did_you_mean(word, known);
+    meant.map_or_else(String::new, |name| format!("; did you mean {name}?"))
+}
+
 impl Hints {
     /// Returns hints for explanations of this problem, or of one with the same catalogs.
     pub fn new(problem: &Problem) -> Self {
@@ -48,7 +53,6 @@ impl Hints {
         });
         Self {
             catalogs: readable.collect(),
-            names: Names::new(COMPARED_NAMES),
             versions: RefCell::default(),
         }
     }
@@ -85,7 +89,7 @@ impl Hints {
                         .into_iter()
                         .flat_map(|snapshot| snapshot.channel_names(package))
                 };
-                let meant = self.suggestion(channel, names());
+                let meant = suggestion(channel, names());
                 vec![format!("channels of package {package}: {}{meant}", list(names()))]
             }
             Lack::StartingCsv => {
@@ -99,16 +103,10 @@ impl Hints {
                             .map(|&entry| &*snapshot.entry(entry).name)
                     })
                 };
-                let meant = self.suggestion(starting_csv, names());
+                let meant = suggestion(starting_csv, names());
                 vec![format!("the channel has {}{meant}", list(names()))]
             }
         }
-    }
-
-    /// Returns a suggestion if one of the known names was probably meant, else an empty text.
-    fn suggestion<'n>(&self, word: &str, known: impl Iterator<Item = &'n str>) -> String {
-        let meant = self.names.meant(word, known);
-        meant.map_or_else(String::new, |name| format!("; did you mean {name}?"))
     }
 
     /// Describes the catalogs that offer a package, or else all catalogs.
@@ -143,7 +141,7 @@ impl Hints {
     /// has.
     fn package_meant(&self, package: &str) -> Option<(&str, &CatalogKey)> {
         let names = self.readable().flat_map(|(_, snapshot)| snapshot.package_names());
-        let name = self.names.meant(package, names)?;
+        let name = did_you_mean(package, names)?;
         let (key, _) = self.readable().find(|(_, snapshot)| snapshot.has_package(name))?;
         Some((name, key))
     }
@@ -155,9 +153,7 @@ impl Hints {
         if let Some(namesake) = keys().find(|key| key.name == wanted.name && *key != wanted) {
             return Some(namesake);
         }
-        let name = self
-            .names
-            .meant(&wanted.name, keys().map(|key| key.name.as_str()))?;
+        let name = did_you_mean(&wanted.name, keys().map(|key| key.name.as_str()))?;
         keys().find(|key| key.name == name)
     }
 

@@ -242,18 +242,11 @@ impl From<&Explained> for ExplainedDocument {
 
 impl From<&Standing> for StandingRow {
     fn from(standing: &Standing) -> Self {
-        let Standing {
-            subscription,
-            installed,
-            next,
-            state,
-            ..
-        } = standing.clone();
         StandingRow {
-            subscription,
-            installed,
-            next,
-            state,
+            subscription: standing.subscription.clone(),
+            installed: standing.installed.clone(),
+            next: standing.next.clone(),
+            state: standing.state.clone(),
         }
     }
 }
@@ -320,23 +313,16 @@ impl From<&Edit> for EditRow {
 
 impl From<&Unsatisfiable> for UnsatisfiableRow {
     fn from(part: &Unsatisfiable) -> Self {
-        let Unsatisfiable {
-            subscriptions,
-            installed,
-            message,
-            summary,
-            tree,
-            advice,
-        } = part.clone();
+        let part = part.clone();
         UnsatisfiableRow {
-            subscriptions,
-            installed,
-            message,
-            summary,
-            tree,
-            more_fixes: advice.more,
-            tried_changes: advice.tried,
-            untried_changes: advice.untried,
+            subscriptions: part.subscriptions,
+            installed: part.installed,
+            message: part.message,
+            summary: part.summary,
+            tree: part.tree,
+            more_fixes: part.advice.more,
+            tried_changes: part.advice.tried,
+            untried_changes: part.advice.untried,
         }
     }
 }

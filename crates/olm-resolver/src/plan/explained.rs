@@ -38,6 +38,8 @@ pub struct Standing {
     pub next: Option<String>,
     /// Description of both.
     pub state: String,
+    /// What a user can do about the state; `None` if nothing is known. Needs the cluster: this crate sets none.
+    pub way_out: Option<String>,
     /// The reason why it gets less than its channel offers, if so.
     pub held_back: Option<HeldBack>,
 }
@@ -105,6 +107,7 @@ pub fn explain(problem: &Problem, name: Option<&str>) -> Result<Explained, Resol
                 installed: subscription.installed_csv.clone(),
                 state: state_text(problem, subscription, next.as_deref()),
                 next,
+                way_out: None,
                 held_back,
             }
         });
@@ -194,11 +197,15 @@ impl fmt::Display for Explained {
         for Standing {
             subscription,
             state,
+            way_out,
             held_back,
             ..
         } in &self.standings
         {
             writeln!(f, "{}: {}", OneLine(subscription), OneLine(state))?;
+            if let Some(way_out) = way_out {
+                writeln!(f, "  to resolve: {}", OneLine(way_out))?;
+            }
             if let Some(held) = held_back {
                 writeln!(f, "  its channel offers more, but")?;
                 for line in held.lines() {

@@ -150,6 +150,7 @@ mod tests {
             standings: vec![Standing {
                 subscription: evil(),
                 state: evil(),
+                way_out: Some(evil()),
                 held_back: Some(held),
                 ..Standing::default()
             }],

@@ -3,7 +3,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::client::Body;
 use kube::core::Status;
-use tower::ServiceExt as _;
 
 use super::*;
 use crate::store::{Store, StoreSet, Watch};
@@ -188,24 +187,6 @@ fn executor_on(code: u16, answer: Value) -> (Executor, Store<ConfigMap>, Arc<Ato
     // The watch ends here, so only the executor or the test fills the store.
     let stores = set.start(&mut tokio::task::JoinSet::new());
     (Executor::new(client, stores, WriteGate::default()), store, asked)
-}
-
-/// A process that releases the right to write waits for writes in progress.
-#[tokio::test(start_paused = true)]
-async fn a_write_on_its_way_is_known_to_the_gate() {
-    let service =
-        tower::service_fn(|_: http::Request<Body>| std::future::pending::<Result<_, kube::Error>>());
-    let client = Client::new(
-        service.map_response(|body: Body| http::Response::new(body)),
-        "default",
-    );
-    let gate = WriteGate::default();
-    let executor = Executor::new(client, StoreSetHandle::empty(), gate.clone());
-    let action = Action::create_or_keep(target(), json!({}));
-    let writing = tokio::time::timeout(SECOND_LOOK, executor.perform(&action));
-    assert!(gate.is_settled());
-    assert!(writing.await.is_err());
-    assert!(!gate.is_settled());
 }
 
 #[tokio::test]
@@ -403,6 +384,21 @@ fn a_tenants_write_is_made_in_the_tenants_name() {
     assert_eq!(
         request.headers()["impersonate-extra-olm.operatorframework.io"],
         "marks"
+    );
+    let unmarked = Identity::Unmarked {
+        namespace: "ns".into(),
+        name: "installer".into(),
+    };
+    let request = request_of(&action.by(unmarked)).unwrap();
+    assert_eq!(
+        request.headers()["impersonate-user"],
+        "system:serviceaccount:ns:installer"
+    );
+    assert!(
+        !request
+            .headers()
+            .contains_key("impersonate-extra-olm.operatorframework.io"),
+        "the account could set labels that OLM trusts"
     );
 }
 

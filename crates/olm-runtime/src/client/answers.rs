@@ -274,7 +274,7 @@ mod tests {
             let (kubeconfig, mut asked) = silent_after(answers).await;
             let metrics = Metrics::registered().unwrap();
             let path = kubeconfig.path().to_str();
-            let client = connect(path, None, &metrics).await.unwrap();
+            let client = connect(path, &metrics).await.unwrap();
             let mut set = StoreSet::new();
             let _store = set.add(Watch::<ConfigMap>::new(&client));
             let mut tasks = JoinSet::new();

@@ -17,8 +17,6 @@ use kube::client::{Body, ClientBuilder, ConfigExt, DynBody};
 use tower::util::BoxService;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
-use super::gated::LastLook;
-
 /// Maximum bytes that a connection reads at once, which also limits the head of an answer. A TLS record has at most 16 KiB.
 const READ_BUFFER: usize = 32 << 10;
 
@@ -29,27 +27,21 @@ const IDLE: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(30);
 /// Interval between keepalive probes.
 const ASK_EVERY: Duration = Duration::from_secs(5);
-/// Number of unanswered probes that close the connection. With a limit for unacknowledged data that limit applies instead, because the
-/// system uses it for both.
+/// Number of unanswered probes that close the connection.
 const QUESTIONS: u32 = 3;
 
 type Transport = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 
-/// Builds the client of `config`, without retries. The system closes a connection whose sent data stays unacknowledged for
-/// `unacknowledged`, even if no request waits for it. Without a limit the system retries for a quarter of an hour.
+/// Builds the client of `config`, without retries.
 ///
 /// # Errors
 /// If TLS or authentication cannot be set up.
-pub(super) fn build(
-    config: Config,
-    unacknowledged: Option<Duration>,
-) -> Result<ClientBuilder<Transport>, kube::Error> {
+pub(super) fn build(config: Config) -> Result<ClientBuilder<Transport>, kube::Error> {
     // A proxy or a login program occurs only on the computers of administrators, and only kube knows how to refresh such logins.
     if config.proxy_url.is_some() || config.auth_info.exec.is_some() {
         return ClientBuilder::try_from(config);
     }
-    let tcp = tcp(unacknowledged);
-    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp())?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
@@ -64,7 +56,6 @@ pub(super) fn build(
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
-        .map_request(LastLook::at)
         .service(client)
         .map_response(|answer: Response<_>| {
             answer.map(|body| Box::new(body.map_err(BoxError::from)) as Box<DynBody>)
@@ -74,10 +65,9 @@ pub(super) fn build(
 }
 
 /// Returns the connector that opens connections to the API server.
-fn tcp(unacknowledged: Option<Duration>) -> HttpConnector {
+fn tcp() -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
-    tcp.set_tcp_user_timeout(unacknowledged);
     // A watch sends nothing, so only keepalive can find out that the other end is gone.
     tcp.set_keepalive(Some(SILENCE));
     tcp.set_keepalive_interval(Some(ASK_EVERY));
@@ -92,38 +82,22 @@ mod tests {
 
     use super::*;
 
-    /// After a process abandons a write and closes the connection, the system keeps sending unacknowledged data.
-    #[tokio::test]
-    async fn what_is_not_acknowledged_in_time_is_sent_no_more() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let uri: http::Uri = format!("https://{}", listener.local_addr().unwrap())
-            .parse()
-            .unwrap();
-        for wanted in [Some(Duration::from_millis(1250)), None] {
-            let stream = tcp(wanted).call(uri.clone()).await.unwrap();
-            let found = socket2::SockRef::from(stream.inner()).tcp_user_timeout().unwrap();
-            assert_eq!(found, wanted);
-        }
-    }
-
     /// A machine that disappears closes no connection, so a watch would receive nothing until it expires.
     #[tokio::test]
-    async fn who_is_silent_is_asked_whether_it_is_there_with_an_election_and_without() {
+    async fn who_is_silent_is_asked_whether_it_is_there() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let uri: http::Uri = format!("https://{}", listener.local_addr().unwrap())
             .parse()
             .unwrap();
-        for unacknowledged in [Some(Duration::from_millis(1250)), None] {
-            let stream = tcp(unacknowledged).call(uri.clone()).await.unwrap();
-            let socket = socket2::SockRef::from(stream.inner());
-            assert!(socket.keepalive().unwrap());
-            let times = (
-                socket.tcp_keepalive_time().unwrap(),
-                socket.tcp_keepalive_interval().unwrap(),
-                socket.tcp_keepalive_retries().unwrap(),
-            );
-            assert_eq!(times, (SILENCE, ASK_EVERY, QUESTIONS));
-            assert!(SILENCE + QUESTIONS * ASK_EVERY <= Duration::from_secs(60));
-        }
+        let stream = tcp().call(uri).await.unwrap();
+        let socket = socket2::SockRef::from(stream.inner());
+        assert!(socket.keepalive().unwrap());
+        let times = (
+            socket.tcp_keepalive_time().unwrap(),
+            socket.tcp_keepalive_interval().unwrap(),
+            socket.tcp_keepalive_retries().unwrap(),
+        );
+        assert_eq!(times, (SILENCE, ASK_EVERY, QUESTIONS));
+        assert!(SILENCE + QUESTIONS * ASK_EVERY <= Duration::from_secs(60));
     }
 }

@@ -7,8 +7,6 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use tokio::time::Instant;
 
-use crate::gate::WriteWindow;
-
 /// Longest duration of a Lease. Longer durations in a record count as this, so that no wait is endless.
 const LONGEST_LEASE: Duration = Duration::from_secs(300);
 /// Duration written into a released Lease; the server does not accept 0.
@@ -16,12 +14,9 @@ const RELEASED_SECONDS: i32 = 1;
 
 /// Times of an election.
 ///
-/// A holder renews the Lease every `retry_period`. Its times count from when it sent the last answered renewal. It starts no write after
-/// `renew_deadline`. It has abandoned each unanswered write half-way between `renew_deadline` and `lease_duration`. The connection gives
-/// up unacknowledged data within half of the time left after that ([`LeaseTimes::unacknowledged`]). The server starts a write no later,
-/// and gets a timeout for it. Another process takes the Lease `lease_duration` after it saw the last renewal, which is later than the
-/// sending. So every write is finished before another process starts, as long as the clock rates of the machines differ by at most a
-/// twentieth. The wall times of the clocks do not matter.
+/// A holder renews the Lease every `retry_period`. It sends no write once `renew_deadline` has passed since it sent the last answered
+/// renewal. Another process takes the Lease `lease_duration` after it saw that renewal, which is later. So no two processes send writes at
+/// once, as long as the clock rates of the machines hardly differ. The wall times of the clocks do not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseTimes {
     lease_duration: Duration,
@@ -80,19 +75,6 @@ impl LeaseTimes {
             retry_period,
         })
     }
-
-    /// Maximum time that sent data may stay unacknowledged by the API server's machine before the connection is closed.
-    pub fn unacknowledged(&self) -> Duration {
-        (self.lease_duration - self.renew_deadline) / 4
-    }
-
-    /// Returns the write window of a holder whose last answered renewal was sent at `sent`.
-    pub(super) fn window(&self, sent: Instant) -> WriteWindow {
-        WriteWindow {
-            send_before: sent + self.renew_deadline,
-            over_by: sent + (self.renew_deadline + self.lease_duration) / 2,
-        }
-    }
 }
 
 /// Next step of a candidate.
@@ -124,23 +106,14 @@ pub enum Loss {
 pub(super) struct Candidate {
     identity: String,
     times: LeaseTimes,
+    /// The Lease as last read or written; `None` if it has not been read since another client wrote it.
     seen: Option<Sighting>,
-    /// True if another client wrote the Lease since it was seen.
-    is_stale: bool,
+    has_seen: bool,
     /// Time of the next step; at once if `None`.
     next: Option<Instant>,
-    /// Time at which the last successful claim or renewal was sent, if it leads.
-    held_since: Option<Instant>,
-    /// True if a write that claims the Lease may have been executed.
-    has_claimed: bool,
-    /// Version of the Lease without a holder, seen while the stores of this process were empty.
-    was_free: Option<Version>,
-    /// True if exactly that version was taken, so no other process held it in between.
-    took_what_was_free: bool,
+    /// True once a claim of this candidate was answered.
+    leads: bool,
 }
-
-/// Uid and resourceVersion of a Lease.
-type Version = (Option<String>, Option<String>);
 
 /// Observation of the Lease.
 #[derive(Debug)]
@@ -159,26 +132,10 @@ impl Candidate {
             identity,
             times,
             seen: None,
-            is_stale: false,
+            has_seen: false,
             next: None,
-            held_since: None,
-            has_claimed: false,
-            was_free: None,
-            took_what_was_free: false,
+            leads: false,
         }
-    }
-
-    /// Remembers the Lease if it has no holder. Call it before the stores list. If this candidate takes that very version later, no other
-    /// process wrote in between. An expired Lease is not free, since writes under it may be in progress. A missing one may have been
-    /// deleted.
-    pub fn remember_if_free(&mut self) {
-        let lease = self.seen.as_ref().and_then(|seen| seen.lease.as_ref());
-        self.was_free = lease.filter(|lease| holder_of(lease).is_empty()).map(version_of);
-    }
-
-    /// True if it leads and no other process did since [`Candidate::remember_if_free`].
-    pub fn took_what_was_free(&self) -> bool {
-        self.took_what_was_free
     }
 
     /// Returns the step to take at `now`, which is `wall` as wall time. `named` is the metadata for a Lease that has to be created.
@@ -190,7 +147,7 @@ impl Candidate {
             return Step::Wait(next);
         }
         match &self.seen {
-            Some(seen) if !self.is_stale && self.may_write(seen, now) => {
+            Some(seen) if self.may_write(seen, now) => {
                 Step::Write(Box::new(self.mine(seen.lease.as_ref(), named, wall)))
             }
             _ => Step::Read,
@@ -201,9 +158,9 @@ impl Candidate {
     /// another holder is seen. The write gate has shut meanwhile, and renewing the very version that was seen proves that no other
     /// process held it.
     fn loss(&self) -> Option<Loss> {
-        self.held_since?;
-        let lease = self.seen.as_ref()?.lease.as_ref().filter(|_| !self.is_stale)?;
+        let lease = self.seen.as_ref()?.lease.as_ref()?;
         match holder_of(lease) {
+            _ if !self.leads => None,
             "" => Some(Loss::TakenAway),
             holder if holder == self.identity => None,
             holder => Some(Loss::Taken(holder.to_owned())),
@@ -212,7 +169,7 @@ impl Candidate {
 
     /// True if no other process can still rely on the Lease.
     fn may_write(&self, seen: &Sighting, now: Instant) -> bool {
-        self.held_since.is_some() || now >= seen.since + seen.lasts
+        self.leads || now >= seen.since + seen.lasts
     }
 
     /// Returns the Lease as this candidate writes it.
@@ -250,12 +207,12 @@ impl Candidate {
                 lasts: old.lasts,
             },
             None => Sighting {
-                lasts: self.lasts(lease.as_ref(), old.as_ref()),
+                lasts: self.lasts(lease.as_ref()),
                 lease,
                 since: now,
             },
         };
-        self.is_stale = false;
+        self.has_seen = true;
         self.next = match self.may_write(&seen, now) {
             true => None,
             false => Some((now + self.times.retry_period).min(seen.since + seen.lasts)),
@@ -264,47 +221,32 @@ impl Candidate {
     }
 
     /// Returns how long a holder may rely on a Lease that is now seen for the first time.
-    fn lasts(&self, lease: Option<&Lease>, old: Option<&Sighting>) -> Duration {
-        let Some(lease) = lease else {
-            // Deleted: the former holder does not know yet.
-            return old.map_or(Duration::ZERO, |old| old.lasts);
-        };
-        match holder_of(lease) {
-            "" => Duration::ZERO,
-            // An unanswered write of this process was executed.
-            holder if holder == self.identity => Duration::ZERO,
-            // The holder may use other times.
-            _ => duration_of(lease).max(self.times.lease_duration),
+    fn lasts(&self, lease: Option<&Lease>) -> Duration {
+        match lease {
+            // The holder may use other times. A Lease of this candidate's own is from a write without an answer.
+            Some(lease) if !["", self.identity.as_str()].contains(&holder_of(lease)) => {
+                duration_of(lease).max(self.times.lease_duration)
+            }
+            _ => Duration::ZERO,
         }
     }
 
-    /// Records that a write is sent; it may be executed whatever the answer is.
-    pub fn claims(&mut self) {
-        self.has_claimed = true;
-    }
-
-    /// Records a write sent at `sent` that succeeded, answered at `now`. Returns the new write window; `None` if the answer names another
-    /// holder.
-    pub fn wrote(&mut self, lease: Lease, sent: Instant, now: Instant) -> Option<WriteWindow> {
+    /// Records a write sent at `sent` that succeeded, answered at `now`. Returns the time until which writes may be sent; `None` if the
+    /// answer names another holder.
+    pub fn wrote(&mut self, lease: Lease, sent: Instant, now: Instant) -> Option<Instant> {
         let is_mine = holder_of(&lease) == self.identity;
-        // The server replaces only the version that was seen.
-        let old = self.seen.as_ref().and_then(|seen| seen.lease.as_ref());
-        let was_free = self.was_free.is_some() && old.map(version_of) == self.was_free;
         self.saw(Some(lease), now);
         if !is_mine {
             return None;
         }
-        if self.held_since.is_none() {
-            self.took_what_was_free = was_free;
-        }
-        self.held_since = Some(sent);
+        self.leads = true;
         self.next = Some(sent + self.times.retry_period);
-        Some(self.times.window(sent))
+        Some(sent + self.times.renew_deadline)
     }
 
     /// Records a refused write: the Lease has changed since it was seen.
     pub fn was_refused(&mut self, now: Instant) {
-        self.is_stale = true;
+        self.seen = None;
         // The pause limits requests even if another client keeps writing the Lease.
         self.next = Some(now + self.times.retry_period / 8);
     }
@@ -327,14 +269,9 @@ impl Candidate {
         Some(lease)
     }
 
-    /// True if a Lease with this candidate's name may exist.
-    pub fn has_claimed(&self) -> bool {
-        self.has_claimed
-    }
-
     /// True once the Lease, or its absence, was seen.
     pub fn has_seen(&self) -> bool {
-        self.seen.is_some()
+        self.has_seen
     }
 
     /// Returns the holder of the Lease, as far as known; empty if there is none.
@@ -368,7 +305,7 @@ fn duration_of(lease: &Lease) -> Duration {
 }
 
 /// Returns the fields that identify a version of the Lease.
-fn version_of(lease: &Lease) -> Version {
+fn version_of(lease: &Lease) -> (Option<String>, Option<String>) {
     let metadata = &lease.metadata;
     (metadata.uid.clone(), metadata.resource_version.clone())
 }

@@ -54,14 +54,6 @@ pub(super) enum Figure {
     Counter,
 }
 
-/// Maximum bytes of a label value, which is the maximum length of a name. A value from a spec could be as long as an object.
-const MAX_VALUE_BYTES: usize = 253;
-
-/// Returns the beginning of a value that is too long.
-fn cut(value: &str) -> &str {
-    &value[..value.floor_char_boundary(MAX_VALUE_BYTES)]
-}
-
 /// Figures whose series are built at each collection.
 pub(super) struct ReadFigures<R> {
     figure: Figure,
@@ -102,7 +94,7 @@ where
         let figures = (self.read)();
         let figures = figures
             .iter()
-            .map(|(values, figure)| (values.each_ref().map(|value| cut(value)), *figure));
+            .map(|(values, figure)| (values.each_ref().map(String::as_str), *figure));
         match self.figure {
             Figure::Gauge => {
                 let Ok(gauges) = IntGaugeVec::new(self.options.clone(), &labels) else {

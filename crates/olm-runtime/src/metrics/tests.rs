@@ -143,19 +143,6 @@ fn gauges_of_a_program_tell_what_is_there_when_they_are_read() {
 }
 
 #[test]
-fn a_label_as_long_as_an_object_is_cut() {
-    let metrics = Metrics::registered().unwrap();
-    let series = |first: &str| vec![([first.repeat(1 << 20), "whole".to_owned()], 1)];
-    metrics.gauges("waiting", "Which wait", ["channel", "name"], move || series("ä"));
-    metrics.read_counters("looked", "How often", ["channel", "name"], move || series("a"));
-    let text = metrics.text().unwrap();
-    for (name, channel) in [("waiting", "ä".repeat(126)), ("looked", "a".repeat(253))] {
-        let line = format!("{name}{{channel=\"{channel}\",name=\"whole\"}} 1");
-        assert!(text.lines().any(|told| told == line), "{name}");
-    }
-}
-
-#[test]
 fn counters_of_a_program_begin_with_nothing() {
     let metrics = Metrics::registered().unwrap();
     let counter = metrics.counter("upgrades", "How many");

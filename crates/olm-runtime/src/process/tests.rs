@@ -1,8 +1,7 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use olm_testing::cluster::{FakeCluster, Fault, Refusal, Verb};
+use olm_testing::cluster::FakeCluster;
 use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -55,49 +54,11 @@ async fn metrics_alone_wait_for_a_certificate() {
     assert!(waiting.is_finished());
 }
 
-/// Lease times may be long, and a process that does not answer probes is killed earlier.
-#[tokio::test(start_paused = true)]
-async fn health_is_served_soon_though_the_lease_cannot_be_read() {
-    let cluster = cluster();
-    cluster.on_request(|request| (request.kind.kind == "Lease").then_some(Fault::Hang));
-    let (client, _) = cluster.connect();
-    let times = LeaseTimes::new(
-        Duration::from_secs(300),
-        Duration::from_secs(240),
-        Duration::from_secs(2),
-    );
-    let candidacy = Candidacy::new(NamespacedName::new("olm", "lease"), times.unwrap());
-    // The port is in use, so binding it fails as soon as the process tries to serve.
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let endpoints = Endpoints {
-        health: taken.local_addr().unwrap(),
-        secure: None,
-    };
-    let began = tokio::time::Instant::now();
-    let metrics = Metrics::default();
-    let start = |_: &Runner| JoinSet::new();
-    let ended = run(
-        client,
-        StoreSet::new(),
-        endpoints,
-        metrics,
-        Some(candidacy),
-        start,
-    )
-    .await;
-    assert!(matches!(ended, Err(RunError::Health { .. })), "{ended:?}");
-    assert!(began.elapsed() <= Duration::from_secs(6), "{:?}", began.elapsed());
-}
-
 // --- Processes with leader election ---
 
 /// Process with one controller that is in a reconcile when it is stopped.
 struct Process {
     log: Arc<Mutex<Vec<&'static str>>>,
-    /// Names of the ConfigMaps it knew when its reconciles started.
-    known: Arc<Mutex<Vec<String>>>,
-    /// Number of keys in its queues.
-    waiting: Arc<AtomicUsize>,
     stop: Option<oneshot::Sender<()>>,
     running: JoinHandle<Result<(), RunError>>,
 }
@@ -113,19 +74,13 @@ impl Process {
             identity: identity.to_owned(),
             times: LeaseTimes::default(),
         };
-        let mut elector = Elector::new(client.clone(), candidacy);
+        let elector = Elector::new(client.clone(), candidacy);
         let mut set = StoreSet::new();
-        let store = set.add(Watch::<ConfigMap>::new(&client));
-        let waiting = Arc::<AtomicUsize>::default();
-        let queues = Arc::clone(&waiting);
-        set.fills(move || queues.load(Ordering::SeqCst));
+        let _store = set.add(Watch::<ConfigMap>::new(&client));
         let log = Arc::<Mutex<Vec<&'static str>>>::default();
-        let known = Arc::<Mutex<Vec<String>>>::default();
-        let (told, seen) = (Arc::clone(&log), Arc::clone(&known));
+        let told = Arc::clone(&log);
         let start = move |runner: &Runner| {
             told.lock().unwrap().push("rounds");
-            let names = store.list().into_iter().filter_map(|it| it.metadata.name.clone());
-            seen.lock().unwrap().extend(names);
             let mut shutdown = runner.shutdown.clone();
             let mut workers = JoinSet::new();
             workers.spawn(async move {
@@ -140,15 +95,12 @@ impl Process {
             let _ = stopped.await;
         };
         let running = async move {
-            elector.look().await;
             let mut watches = JoinSet::new();
             let stores = set.start(&mut watches);
             controllers(client, watches, stores, Some(elector), start, stopped).await
         };
         Self {
             log,
-            known,
-            waiting,
             stop: Some(stop),
             running: tokio::spawn(running),
         }
@@ -242,129 +194,4 @@ async fn a_process_that_leads_no_more_ends_with_an_error_and_without_its_rounds(
     seconds(60).await;
     assert_eq!(first.log.lock().unwrap().as_slice(), ["rounds"]);
     assert_eq!(holder(&cluster), "other");
-}
-
-/// The Lease may be free before the new leader's watch has delivered the last write of the old one.
-#[tokio::test(start_paused = true)]
-async fn who_follows_begins_with_all_that_the_one_before_wrote() {
-    let cluster = cluster();
-    let mut first = Process::start(&cluster, "first");
-    seconds(1).await;
-    let second = Process::start(&cluster, "second");
-    seconds(1).await;
-    cluster.hold("ConfigMap");
-    cluster.put(
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "olm", "name": "last"}}),
-    );
-    first.stop();
-    seconds(10).await;
-    assert_eq!(second.told(), ["rounds"]);
-    assert_eq!(*second.known.lock().unwrap(), ["last"]);
-}
-
-/// Otherwise it would hold the Lease, renew it and do nothing while the API server refuses lists.
-#[tokio::test(start_paused = true)]
-async fn who_follows_and_cannot_list_gives_the_lease_back_and_ends() {
-    let cluster = cluster();
-    let mut first = Process::start(&cluster, "first");
-    seconds(1).await;
-    let second = Process::start(&cluster, "second");
-    seconds(1).await;
-    cluster.on_request(|request| {
-        let refusal = || Fault::Refuse(Refusal::new(500, "InternalError", "no"));
-        (request.verb == Verb::List && request.kind.kind == "ConfigMap").then(refusal)
-    });
-    first.stop();
-    seconds(100).await;
-    assert!(first.running.await.unwrap().is_ok());
-    assert!(second.told().is_empty());
-    assert_eq!(holder(&cluster), "second");
-    assert!(!second.running.is_finished());
-    seconds(LISTING.as_secs()).await;
-    assert_eq!(holder(&cluster), "");
-    let error = second.running.await.unwrap().unwrap_err().to_string();
-    let wanted =
-        "cannot start as leader by lease olm/lease: no new list of configmaps. and no progress within 120 s";
-    assert!(error.starts_with(wanted), "{error}");
-    assert!(second.log.lock().unwrap().is_empty());
-}
-
-/// On a large or slow cluster each process would otherwise give up the list that the next one starts again.
-#[tokio::test(start_paused = true)]
-async fn who_follows_waits_for_lists_that_go_on_however_long_they_take() {
-    let cluster = cluster();
-    for number in 0..300 {
-        let metadata = json!({"namespace": "olm", "name": format!("n{number}")});
-        cluster.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}));
-    }
-    let mut first = Process::start(&cluster, "first");
-    seconds(1).await;
-    let second = Process::start(&cluster, "second");
-    seconds(1).await;
-    cluster.on_request(|request| {
-        let is_page = request.verb == Verb::List && request.kind.kind == "ConfigMap";
-        is_page.then_some(Fault::Delay(Duration::from_secs(100)))
-    });
-    first.stop();
-    seconds(LISTING.as_secs() + 60).await;
-    assert_eq!(holder(&cluster), "second");
-    assert!(second.told().is_empty());
-    seconds(180).await;
-    assert_eq!(second.told(), ["rounds"]);
-    assert_eq!(second.known.lock().unwrap().len(), 300);
-}
-
-/// No process has written since its stores started to list.
-#[tokio::test(start_paused = true)]
-async fn who_finds_the_lease_free_lists_once_and_who_waits_for_it_twice() {
-    let cluster = cluster();
-    let lists = Arc::<AtomicUsize>::default();
-    let count = Arc::clone(&lists);
-    cluster.on_request(move |request| {
-        if request.verb == Verb::List && request.kind.kind == "ConfigMap" {
-            count.fetch_add(1, Ordering::SeqCst);
-        }
-        None
-    });
-    let listed = || lists.swap(0, Ordering::SeqCst);
-    let mut first = Process::start(&cluster, "first");
-    seconds(5).await;
-    // A missing Lease may have been deleted.
-    assert_eq!(listed(), 2);
-    first.stop();
-    assert!(first.running.await.unwrap().is_ok());
-    let second = Process::start(&cluster, "second");
-    seconds(5).await;
-    assert_eq!(second.told(), ["rounds"]);
-    assert_eq!(listed(), 1);
-    // The killed process may have written after the next one listed.
-    second.running.abort();
-    let third = Process::start(&cluster, "third");
-    seconds(30).await;
-    assert_eq!(third.told(), ["rounds"]);
-    assert_eq!(listed(), 2);
-}
-
-/// No worker processes the queues of a standby.
-#[tokio::test(start_paused = true)]
-async fn a_standby_in_whose_queues_much_is_added_begins_anew_and_a_leader_does_not() {
-    let cluster = cluster();
-    let first = Process::start(&cluster, "first");
-    first.waiting.store(1_000_000, Ordering::SeqCst);
-    seconds(1).await;
-    let second = Process::start(&cluster, "second");
-    // Keys of existing objects do not count.
-    second.waiting.store(1_000_000, Ordering::SeqCst);
-    seconds(1).await;
-    for process in [&first, &second] {
-        process.waiting.fetch_add(MOST_ADDED - 1, Ordering::SeqCst);
-    }
-    seconds(1000).await;
-    assert!(!second.running.is_finished());
-    for process in [&first, &second] {
-        process.waiting.fetch_add(1, Ordering::SeqCst);
-    }
-    seconds(61).await;
-    assert!(second.running.await.unwrap().is_ok());
-    assert!(!first.running.is_finished());
 }

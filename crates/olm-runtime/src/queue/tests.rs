@@ -63,16 +63,6 @@ async fn a_key_that_waits_already_gets_no_delay_besides() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_and_what_is_delayed_is_held() {
-    let queue = Queue::new();
-    for _ in 0..2 {
-        queue.add("a");
-        queue.add_after("b", Duration::from_secs(1));
-    }
-    assert_eq!((queue.len(), queue.held()), (1, 2));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_key_in_work_comes_again_only_after_done() {
     let queue = Queue::new();
     queue.add("a");

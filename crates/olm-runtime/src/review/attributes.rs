@@ -1,5 +1,7 @@
 //! Attributes of a request that has to be authorized.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 /// Attributes of an access review.
@@ -8,9 +10,9 @@ pub enum Attributes {
     /// Request for a resource.
     Resource {
         /// Verb.
-        verb: &'static str,
+        verb: Cow<'static, str>,
         /// API group of the resource.
-        group: &'static str,
+        group: Cow<'static, str>,
         /// Version of the group.
         version: &'static str,
         /// Namespace; empty for all namespaces.

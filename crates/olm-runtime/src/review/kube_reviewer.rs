@@ -131,8 +131,8 @@ mod tests {
             ..User::default()
         };
         let icon = Attributes::Resource {
-            verb: "get",
-            group: "packages.operators.coreos.com",
+            verb: "get".into(),
+            group: "packages.operators.coreos.com".into(),
             version: "v1",
             namespace: "ns".to_owned(),
             resource: "packagemanifests".to_owned(),

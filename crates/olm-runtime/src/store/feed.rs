@@ -73,17 +73,12 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
                         self.metrics.watch_restarted(&self.name);
                         None
                     }
-                    () = self.store.shared.relists.asked() => None,
                 };
                 match event {
                     Some(Ok(event)) => {
                         // `Init` comes before any answer of the server.
                         if !matches!(event, watcher::Event::Init) {
                             self.store.shared.set_interruption(None);
-                        }
-                        // Any object shows progress, whether it is stored or not.
-                        if matches!(event, watcher::Event::InitApply(_)) {
-                            self.store.shared.relists.goes_on();
                         }
                         self.take(event, &decode);
                     }

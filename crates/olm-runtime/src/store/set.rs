@@ -1,7 +1,6 @@
 //! Stores of one process, and the way for our own writes into them.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, DeserializeGuard, DynamicResourceScope, PartialObjectMeta};
@@ -11,14 +10,12 @@ use olm_api::labels;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
 
 use super::absorb::{Absorbers, OwnWrite};
 use super::feed::{Feed, noting_versions};
 use super::news::News;
 use super::on_demand::OnDemand;
 use super::projection::{Item, Projected, Projection};
-use super::relists::Relists;
 use super::watch::{Requirement, Watch, resource_name};
 use super::{Store, Stored};
 use crate::change::Object;
@@ -30,9 +27,6 @@ use crate::plan::{EventDraft, Target};
 /// Maximum number of waiting Events about objects at which a store failed. More are dropped; the log has them all.
 const WAITING_EVENTS: usize = 64;
 
-/// Returns the number of keys that wait in the queues of a process.
-type Waiting = Arc<dyn Fn() -> usize + Send + Sync>;
-
 type Starter = Box<dyn FnOnce(&mut JoinSet<()>, &Metrics) + Send>;
 
 /// Stores of one process: their watches, their readiness and the way for written objects into them.
@@ -43,9 +37,6 @@ pub struct StoreSet {
     served: Vec<(String, watch::Receiver<bool>)>,
     starters: Vec<Starter>,
     events: (mpsc::Sender<EventDraft>, mpsc::Receiver<EventDraft>),
-    /// Relists by name of the store.
-    relists: Vec<(String, Arc<Relists>)>,
-    waiting: Waiting,
     metrics: Metrics,
     /// Final metrics, for watches that start later.
     counted: Arc<OnceLock<Metrics>>,
@@ -59,8 +50,6 @@ impl Default for StoreSet {
             served: Vec::new(),
             starters: Vec::new(),
             events: mpsc::channel(WAITING_EVENTS),
-            relists: Vec::new(),
-            waiting: Arc::new(|| 0),
             metrics: Metrics::default(),
             counted: Arc::default(),
         }
@@ -83,11 +72,6 @@ impl StoreSet {
     /// do not wait for it.
     pub fn ready_with(&mut self, what: &str, is_there: watch::Receiver<bool>) {
         self.served.push((what.to_owned(), is_there));
-    }
-
-    /// Sets the function that counts the keys in all queues that the stores fill. A standby does not process these keys.
-    pub fn fills(&mut self, waiting: impl Fn() -> usize + Send + Sync + 'static) {
-        self.waiting = Arc::new(waiting);
     }
 
     /// Adds a store of full (pruned) objects. Its watch starts with [`StoreSet::start`], so that listeners can be attached before the
@@ -203,8 +187,6 @@ impl StoreSet {
         self.absorbers.add(&api, store, &requirements, read);
         // This is set once, because the store is new.
         let _ = store.shared.events.set(self.events.0.clone());
-        self.relists
-            .push((name.clone(), Arc::clone(&store.shared.relists)));
         Feed::new(store, name, requirements)
     }
 
@@ -220,8 +202,6 @@ impl StoreSet {
             ready: self.ready,
             served: self.served,
             events: Arc::new(Mutex::new(Some(self.events.1))),
-            relists: self.relists.into(),
-            waiting: self.waiting,
             metrics: self.metrics,
         }
     }
@@ -234,8 +214,6 @@ pub struct StoreSetHandle {
     ready: Vec<(String, watch::Receiver<bool>)>,
     served: Vec<(String, watch::Receiver<bool>)>,
     events: Arc<Mutex<Option<mpsc::Receiver<EventDraft>>>>,
-    relists: Arc<[(String, Arc<Relists>)]>,
-    waiting: Waiting,
     metrics: Metrics,
 }
 
@@ -247,8 +225,6 @@ impl StoreSetHandle {
             ready: Vec::new(),
             served: Vec::new(),
             events: Arc::default(),
-            relists: Arc::default(),
-            waiting: Arc::new(|| 0),
             metrics: Metrics::default(),
         }
     }
@@ -256,40 +232,6 @@ impl StoreSetHandle {
     /// Returns the metrics of this process.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
-    }
-
-    /// Number of keys that wait in the queues that the stores fill.
-    pub(crate) fn waiting(&self) -> usize {
-        (self.waiting)()
-    }
-
-    /// Lists every store again. Afterwards the stores hold the server's content at this call or later, however late their watches are.
-    /// The server answers such a list with the latest content. Notifications and watches on demand are not listed.
-    ///
-    /// Returns false if none of these lists made progress for `patience`, see [`StoreSetHandle::unlisted`].
-    pub async fn list_again(&self, patience: Duration) -> bool {
-        let lists: Vec<_> = self.relists.iter().map(|(_, relists)| relists.ask()).collect();
-        let listed = async {
-            for list in lists {
-                list.await;
-            }
-        };
-        let mut listed = std::pin::pin!(listed);
-        let mut since = Instant::now();
-        while timeout_at(since + patience, &mut listed).await.is_err() {
-            let progress = self.relists.iter().filter_map(|(_, relists)| relists.progress());
-            match progress.max() {
-                Some(progress) if progress > since => since = progress,
-                _ => return false,
-            }
-        }
-        true
-    }
-
-    /// Returns the names of the stores whose list of [`StoreSetHandle::list_again`] is still missing.
-    pub fn unlisted(&self) -> Vec<&str> {
-        let wanted = self.relists.iter().filter(|(_, relists)| relists.is_wanted());
-        wanted.map(|(name, _)| name.as_str()).collect()
     }
 
     /// Returns the receiver of Events about unreadable objects and failed listeners. Only the first caller gets it; later ones get a

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::TlsFiles;
+use super::{TlsFiles, TlsProfile};
 
 /// Certificate authority that signs test certificates.
 pub(crate) struct Authority {
@@ -44,6 +44,7 @@ impl Authority {
             certificate: folder.join("tls.crt"),
             key: folder.join("tls.key"),
             client_ca: clients.map(|_| folder.join("ca.crt")),
+            profile: TlsProfile::default(),
         };
         let (certificate, key) = self.sign("server", &[]);
         std::fs::write(&files.certificate, certificate).unwrap();

@@ -1,6 +1,8 @@
 use std::fs;
 use std::path::Path;
 
+use rustls::pki_types::ServerName;
+use rustls::{CipherSuite, ClientConfig, ClientConnection, NamedGroup, ServerConnection};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
@@ -155,4 +157,86 @@ fn a_subject_has_a_name_and_its_organization() {
         Subject::of(&CertificateDer::from(vec![1, 2, 3])),
         Subject::default()
     );
+}
+
+/// Performs a handshake in memory.
+fn shake_hands(server: Arc<ServerConfig>, client: ClientConfig) -> Result<(), rustls::Error> {
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut client = ClientConnection::new(Arc::new(client), name).unwrap();
+    let mut server = ServerConnection::new(server).unwrap();
+    while client.is_handshaking() || server.is_handshaking() {
+        let mut sent = Vec::new();
+        while client.wants_write() {
+            client.write_tls(&mut sent).unwrap();
+        }
+        let mut unread = sent.as_slice();
+        while !unread.is_empty() {
+            server.read_tls(&mut unread).unwrap();
+            server.process_new_packets()?;
+        }
+        sent.clear();
+        while server.wants_write() {
+            server.write_tls(&mut sent).unwrap();
+        }
+        let mut unread = sent.as_slice();
+        while !unread.is_empty() {
+            client.read_tls(&mut unread).unwrap();
+            client.process_new_packets()?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_profile_restricts_versions_cipher_suites_and_curves() {
+    let folder = TempDir::new().unwrap();
+    let authority = Authority::new("one");
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(authority.pem.as_bytes()).flatten());
+    let aes128 = CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256;
+    let aes256 = CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384;
+    let (tls13, tls12) = VERSIONS.split_at(1);
+    let all = TlsProfile::default();
+    let modern = TlsProfile {
+        only_tls13: true,
+        ..TlsProfile::default()
+    };
+    let of = |ciphers: &[CipherSuite], curves: &[NamedGroup]| TlsProfile {
+        only_tls13: false,
+        ciphers: Some(ciphers.to_vec()),
+        curves: curves.to_vec(),
+    };
+    let (p256, x25519) = (NamedGroup::secp256r1, NamedGroup::X25519);
+    let custom = of(&[aes128], &[p256]);
+    for (served, versions, offered, succeeds) in [
+        (&all, tls12, of(&[aes256], &[x25519]), true),
+        (&modern, tls13, all.clone(), true),
+        (&modern, tls12, all.clone(), false),
+        (&custom, tls12, of(&[aes128], &[]), true),
+        (&custom, tls12, of(&[aes256], &[]), false),
+        (&custom, tls12, of(&[aes128], &[p256]), true),
+        (&custom, tls12, of(&[aes128], &[x25519]), false),
+        // Suites of TLS 1.3 are not restricted, curves are.
+        (&custom, tls13, all.clone(), true),
+        (&custom, tls13, of(&[], &[x25519]), false),
+        // No suite of TLS 1.2 is supported.
+        (&of(&[], &[]), tls12, all.clone(), false),
+        (&of(&[], &[]), tls13, all.clone(), true),
+    ] {
+        let mut files = authority.files(folder.path(), None);
+        files.profile = served.clone();
+        let (config, _keeping) = files.serve(PROTOCOLS).unwrap();
+        let client = ClientConfig::builder_with_provider(Arc::new(offered.provider()))
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(roots.clone())
+            .with_no_client_auth();
+        let server = Arc::clone(&config.borrow());
+        let shaken = shake_hands(server, client);
+        assert_eq!(
+            shaken.is_ok(),
+            succeeds,
+            "{served:?}, {versions:?}, {offered:?}: {shaken:?}"
+        );
+    }
 }

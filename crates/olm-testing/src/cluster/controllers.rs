@@ -216,7 +216,10 @@ fn garbage(state: &mut State, notes: &mut Vec<String>) {
                 .iter()
                 .filter(|(_, found)| self::owners(found).contains(&own))
             {
-                if finalizer == "foregroundDeletion" {
+                let is_needed = self::owners(found)
+                    .iter()
+                    .any(|owner| *owner != own && alive.contains(owner));
+                if finalizer == "foregroundDeletion" && !is_needed {
                     state.delete(dependent);
                 } else {
                     let mut freed = Value::clone(found);

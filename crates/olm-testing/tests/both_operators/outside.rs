@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use catalog_operator::for_tests::{
-    BundleFile, BundleSource, CatalogReader, Dial, Dialled, Endpoint, Listed, UnpackError, UnpackedBundle,
+    BundleFile, BundleSource, CatalogReader, Dial, Dialled, Endpoint, UnpackError, UnpackedBundle,
 };
 use catalog_operator::run;
 use go_compat::semver::Version;
@@ -52,11 +52,9 @@ impl Dial for Outside {
 
 #[async_trait]
 impl CatalogReader for Outside {
-    async fn read(&self, _: Channel) -> Result<Listed, String> {
+    async fn read(&self, _: Channel) -> Result<CatalogSnapshot, String> {
         let entries = self.entries.lock().unwrap().clone();
-        Ok(Listed {
-            snapshot: CatalogSnapshot::new(BTreeMap::new(), entries),
-        })
+        Ok(CatalogSnapshot::new(BTreeMap::new(), entries))
     }
 }
 

@@ -7,7 +7,7 @@ use olm_api::extension_v1::{ClusterObjectSetSpec, CollisionProtection, ObjectSet
 use olm_api::labels;
 use serde_json::Value;
 
-use super::object::{ObjectId, owners, revision_of};
+use super::object::{ObjectId, is_definition, owners, revision_of};
 
 /// The revision that wants an object, and the others of the same extension.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +18,8 @@ pub(super) struct Claimant<'a> {
     pub(super) number: i64,
     /// Uids of the other active revisions.
     pub(super) siblings: &'a [&'a str],
+    /// Name of the extension; empty if there is none.
+    pub(super) extension: &'a str,
 }
 
 /// Treatment of an object that exists.
@@ -37,9 +39,13 @@ pub(super) enum Treatment {
 pub(super) fn treatment(
     claimant: &Claimant<'_>,
     protection: &CollisionProtection,
+    id: &ObjectId,
     object: &Value,
 ) -> Treatment {
     let Some(controller) = controller(object) else {
+        if is_definition(id) && is_left_by(claimant.extension, object) {
+            return Treatment::Adopt;
+        }
         // The garbage collector may be about to delete an object that lost its revision as the controller.
         let was_ours = object["metadata"]["annotations"][labels::REVISION].is_string();
         let is_protected = is_prevented(protection) || was_ours;
@@ -66,6 +72,15 @@ pub(super) fn treatment(
     } else {
         Treatment::Refuse
     }
+}
+
+/// True if an earlier revision of the extension left the object, as it does with definitions that have custom resources. Nothing deletes
+/// it, and the extension of this name is to have it again when it is installed again.
+fn is_left_by(extension: &str, object: &Value) -> bool {
+    let metadata = &object["metadata"];
+    !extension.is_empty()
+        && metadata["annotations"][labels::REVISION].is_string()
+        && metadata["labels"][labels::EXTENSION_OWNER_NAME] == extension
 }
 
 /// Unknown words protect as the strictest one.
@@ -137,6 +152,7 @@ mod tests {
             uid: "own",
             number: 2,
             siblings: &["sibling"],
+            extension: "e",
         };
         let rows = [
             ("own", "2", ["keep", "keep", "keep"]),
@@ -166,16 +182,47 @@ mod tests {
             if !revision.is_empty() {
                 object["metadata"]["annotations"] = json!({labels::REVISION: revision});
             }
-            let texts =
-                protections
-                    .each_ref()
-                    .map(|protection| match treatment(&claimant, protection, &object) {
-                        Treatment::Keep => "keep",
-                        Treatment::Adopt => "adopt",
-                        Treatment::Leave => "leave",
-                        Treatment::Refuse => "refuse",
-                    });
+            let texts = protections.each_ref().map(|protection| {
+                match treatment(&claimant, protection, &ObjectId::default(), &object) {
+                    Treatment::Keep => "keep",
+                    Treatment::Adopt => "adopt",
+                    Treatment::Leave => "leave",
+                    Treatment::Refuse => "refuse",
+                }
+            });
             assert_eq!(texts, expected, "{controller} {revision}");
+        }
+    }
+
+    /// One row per object: kind, extension in the label, revision in the annotation, and whether the extension `e` takes it.
+    #[test]
+    fn a_definition_that_was_left_is_taken_again_by_the_extension_of_its_name() {
+        for (kind, extension, revision, is_adopted) in [
+            ("CustomResourceDefinition", "e", json!("7"), true),
+            ("CustomResourceDefinition", "other", json!("7"), false),
+            ("CustomResourceDefinition", "e", json!(null), false),
+            ("ClusterRole", "e", json!("7"), false),
+        ] {
+            let object = json!({
+                "apiVersion": if kind == "ClusterRole" { "rbac.authorization.k8s.io/v1" } else { "apiextensions.k8s.io/v1" },
+                "kind": kind,
+                "metadata": {
+                    "name": "a", "labels": {labels::EXTENSION_OWNER_NAME: extension}, "annotations": {labels::REVISION: revision},
+                },
+            });
+            let claimant = Claimant {
+                uid: "own",
+                number: 1,
+                siblings: &[],
+                extension: "e",
+            };
+            let found = treatment(
+                &claimant,
+                &CollisionProtection::Prevent,
+                &ObjectId::of(&object),
+                &object,
+            );
+            assert_eq!(found == Treatment::Adopt, is_adopted, "{object}");
         }
     }
 

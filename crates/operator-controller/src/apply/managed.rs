@@ -27,7 +27,8 @@ const OWNER: &str = "ClusterObjectSet";
 /// An object of any kind.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ManagedObject {
-    /// The object without `managedFields`. Lists of the API server leave the kind out.
+    /// The object without `managedFields`, and the data of Secrets with the content of revisions, which are large. Lists of the API
+    /// server leave the kind out.
     pub(super) object: Value,
     /// Digests of its content.
     pub(super) fingerprint: Fingerprint,
@@ -52,6 +53,11 @@ impl ManagedObject {
             fields: digest(&object, &OTHERS),
             metadata: digest(&object["metadata"], &["resourceVersion", "generation"]),
         };
+        if object["type"] == labels::OBJECT_DATA
+            && let Some(fields) = object.as_object_mut()
+        {
+            fields.remove("data");
+        }
         Self { object, fingerprint }
     }
 }
@@ -153,10 +159,7 @@ impl ManagedObjects {
         if let Some(found) = self.watched(set, api, key) {
             return Ok(Some(found));
         }
-        let is_valid =
-            is_path_segment(&key.name) && (key.namespace.is_empty() || is_path_segment(&key.namespace));
-        if !is_valid {
-            // Such an object cannot exist. The API server says so when it is applied.
+        if !may_exist(key) {
             return Ok(None);
         }
         let objects: Api<DynamicObject> = if key.namespace.is_empty() {
@@ -169,6 +172,15 @@ impl ManagedObjects {
         Ok(found.map(|object| Arc::new(Projected::from_object(object))))
     }
 
+    /// Reads a Secret live, with its data; `None` if it does not exist.
+    pub(super) async fn secret(&self, key: &NamespacedName) -> Result<Option<Secret>, ObserveError> {
+        if !may_exist(key) {
+            return Ok(None);
+        }
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &key.namespace);
+        deadline(&format!("Secret {key}"), secrets.get_opt(&key.name)).await
+    }
+
     fn watched(
         &self,
         set: &NamespacedName,
@@ -179,6 +191,11 @@ impl ManagedObjects {
         let user = users.get(set)?.get(&scope_of_kind(api))?;
         user.store().get_key(key)
     }
+}
+
+/// False for a name that no object can have. The API server says so when it is applied.
+fn may_exist(key: &NamespacedName) -> bool {
+    is_path_segment(&key.name) && (key.namespace.is_empty() || is_path_segment(&key.namespace))
 }
 
 fn scope_of_kind(api: &ApiResource) -> Scope {
@@ -231,5 +248,19 @@ mod tests {
             );
             assert_eq!(same, (has_fields, has_metadata), "{pointer}");
         }
+    }
+    /// The data of a revision with large definitions has megabytes.
+    #[test]
+    fn the_data_of_revisions_is_not_kept_and_its_changes_are_noticed() {
+        let secret = |type_: &str, text: &str| {
+            ManagedObject::of_value(json!({"immutable": true, "type": type_, "data": {"k": text}}))
+        };
+        let [first, second] = ["MQ==", "Mg=="].map(|text| secret(labels::OBJECT_DATA, text));
+        assert_eq!(
+            first.object,
+            json!({"immutable": true, "type": labels::OBJECT_DATA})
+        );
+        assert_ne!(first.fingerprint, second.fingerprint);
+        assert_eq!(secret("Opaque", "MQ==").object["data"]["k"], "MQ==");
     }
 }

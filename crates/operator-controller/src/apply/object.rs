@@ -53,13 +53,15 @@ impl ObjectId {
     }
 }
 
+/// True for a CustomResourceDefinition.
+pub(super) fn is_definition(id: &ObjectId) -> bool {
+    id.group == "apiextensions.k8s.io" && id.kind == "CustomResourceDefinition"
+}
+
 /// Returns the patch that replaces the finalizers of an object by others. It fails if the object has changed since it was read, because
 /// finalizers of others may have been added.
 pub(crate) fn replace_finalizers(target: Target, metadata: &ObjectMeta, finalizers: &[String]) -> Action {
-    let guard = Guard {
-        uid: metadata.uid.clone(),
-        resource_version: metadata.resource_version.clone(),
-    };
+    let guard = Guard::of(metadata);
     Action::patch(target, json!({"metadata": {"finalizers": finalizers}}), guard)
 }
 

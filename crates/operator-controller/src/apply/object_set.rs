@@ -10,6 +10,8 @@
 //! - An object is applied again after another client has changed it, except for its status and for metadata that the revision does not
 //!   set. So the change is reverted, and fields that only other managers have set stay.
 //! - Objects of an archived revision are deleted from the last phase to the first, except those that another revision controls.
+//! - A definition that has custom resources is not deleted with its revision, unless an annotation asks for it (`definitions`).
+//! - Objects are written as the ServiceAccount that the revision names, if it names one.
 //!
 //! # Memory
 //! Whether an object still is what was applied cannot be seen in it: the API server sets defaults and normalizes values. So the driver
@@ -17,6 +19,7 @@
 //! API server has normalized is then applied once more, which changes nothing.
 
 mod decide;
+mod definitions;
 mod observe;
 mod status;
 mod teardown;
@@ -30,7 +33,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::ResourceExt as _;
+use kube::{Client, ResourceExt as _};
 use olm_api::condition::{TRUE, cluster_object_set as words};
 use olm_api::extension_v1::{ClusterObjectSet, CollisionProtection, LifecycleState, ObservedPhase};
 use olm_api::labels;
@@ -39,11 +42,13 @@ use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
 use olm_runtime::outcome::Outcomes;
-use olm_runtime::plan::{Action, Plan, Target};
+use olm_runtime::plan::{Action, Identity, Plan, Target};
 use olm_runtime::store::{Projected, Store};
 use olm_runtime::{NamespacedName, Timestamp, clock};
 use serde_json::Value;
+use tokio::sync::OnceCell;
 
+use self::definitions::Definition;
 use super::managed::{Fingerprint, ManagedObject, ManagedObjects};
 use super::object::ObjectId;
 
@@ -60,6 +65,10 @@ pub struct ClusterObjectSets {
     pub discovery: Discovery,
     /// Namespace of Secrets that are referred to without one.
     pub system_namespace: Arc<str>,
+    /// Reads definitions and custom resources.
+    pub client: Client,
+    /// Uid of the second owner of definitions; `None` if the cluster does not have it.
+    pub anchor: OnceCell<Option<Arc<str>>>,
 }
 
 /// A revision, and the input of decisions about it.
@@ -69,13 +78,17 @@ pub struct Observed {
     /// Other active revisions of the same extension.
     siblings: Vec<Arc<ClusterObjectSet>>,
     content: Content,
+    /// Uid of the second owner of definitions.
+    anchor: Option<Arc<str>>,
 }
 
 /// Objects of a revision.
 #[derive(Debug, Clone)]
 enum Content {
-    /// The revision is being deleted, or was torn down. Nothing is read.
+    /// The revision was torn down, or nothing keeps it from going. Nothing is read.
     Unneeded,
+    /// The revision is being deleted: definitions that it controls.
+    Deleted(Vec<Definition>),
     /// The Secrets must not be used. A repetition cannot help.
     Blocked(String),
     /// The objects cannot be read. They may be there later.
@@ -103,6 +116,8 @@ struct ReadObject {
     target: Option<Target>,
     /// The object in the cluster; `None` if it does not exist.
     current: Option<Arc<Projected<ManagedObject>>>,
+    /// True if the revision is archived, and this is a definition that it controls and that has custom resources.
+    is_kept: bool,
 }
 
 /// What is known of an object since it was applied.
@@ -181,14 +196,23 @@ impl Reconciler for ClusterObjectSets {
         let siblings = self.sets.list_where(|other| is_sibling(&set, other));
         let content = if is_finished(&set) {
             self.managed.forget(key);
-            Content::Unneeded
+            if has_finalizer(&set) {
+                Content::Deleted(Box::pin(self.definitions(&set)).await?)
+            } else {
+                Content::Unneeded
+            }
         } else {
             Box::pin(self.read(key, &set)).await?
+        };
+        let anchor = match &content {
+            Content::Unneeded | Content::Blocked(_) | Content::Unreadable(_) => None,
+            Content::Deleted(_) | Content::Read(_) => Box::pin(self.anchor()).await?,
         };
         Ok(Some(Observed {
             set,
             siblings,
             content,
+            anchor,
         }))
     }
 
@@ -221,10 +245,26 @@ fn is_sibling(set: &ClusterObjectSet, other: &ClusterObjectSet) -> bool {
         && other.metadata.deletion_timestamp.is_none()
 }
 
-/// True if the objects of the revision do not matter any more. The garbage collector removes those of a deleted one.
+/// True if the objects of the revision do not matter any more. The garbage collector removes those of a deleted one, but not definitions.
 fn is_finished(set: &ClusterObjectSet) -> bool {
-    let has_finalizer = set.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
-    set.metadata.deletion_timestamp.is_some() || (is_reported_archived(set) && !has_finalizer)
+    set.metadata.deletion_timestamp.is_some() || (is_reported_archived(set) && !has_finalizer(set))
+}
+
+fn has_finalizer(set: &ClusterObjectSet) -> bool {
+    set.finalizers().iter().any(|finalizer| finalizer == FINALIZER)
+}
+
+/// Returns the account that the objects of a revision are written as. Only OLM and administrators write ClusterObjectSets.
+fn identity(set: &ClusterObjectSet) -> Identity {
+    let annotation = |key: &str| set.annotations().get(key).filter(|value| !value.is_empty());
+    let namespace = annotation(labels::SERVICE_ACCOUNT_NAMESPACE);
+    match namespace.zip(annotation(labels::SERVICE_ACCOUNT_NAME)) {
+        Some((namespace, name)) => Identity::Unmarked {
+            namespace: namespace.clone(),
+            name: name.clone(),
+        },
+        None => Identity::Operator,
+    }
 }
 
 /// True if the status says that the revision was torn down.

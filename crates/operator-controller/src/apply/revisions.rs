@@ -190,10 +190,7 @@ pub fn own_secrets(revision: &ClusterObjectSet, secrets: &[ObjectMeta]) -> Vec<A
             let namespace = secret.namespace.as_deref().unwrap_or_default();
             let target = Target::of::<Secret>(namespace, secret.name.as_deref().unwrap_or_default());
             // The list is replaced as a whole.
-            let guard = Guard {
-                uid: secret.uid.clone(),
-                resource_version: secret.resource_version.clone(),
-            };
+            let guard = Guard::of(secret);
             Action::patch(target, json!({"metadata": {"ownerReferences": owners}}), guard)
         })
         .collect()

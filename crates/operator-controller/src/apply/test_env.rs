@@ -56,7 +56,7 @@ impl TestEnv {
             stage,
             writes: Vec::new(),
         };
-        for name in ["ns", "olm"] {
+        for name in ["ns", "olm", "kube-system"] {
             env.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
         }
         env
@@ -142,8 +142,6 @@ fn operator() -> Operator {
             let mut set = StoreSet::new();
             let sets: Store<ClusterObjectSet> = set.add(Watch::new(&client));
             let queue: Queue<NamespacedName> = Queue::new();
-            let filled = queue.clone();
-            set.fills(move || filled.held());
             let start = register(&set, &client, &sets, &queue, "olm");
             let start = move |runner: &Runner| {
                 let mut tasks = JoinSet::new();

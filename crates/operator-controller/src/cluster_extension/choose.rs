@@ -71,6 +71,12 @@ pub struct Choice {
     pub unused_catalogs: Vec<UnusedCatalog>,
 }
 
+/// Returns true if the extension has an annotation with the value `true`.
+pub fn is_set(extension: &ClusterExtension, annotation: &str) -> bool {
+    let value = extension.annotations().get(annotation);
+    value.is_some_and(|value| value == labels::TRUE)
+}
+
 /// Returns the active revisions of an extension among those with its label.
 pub fn active<'a>(
     extension: &ClusterExtension,
@@ -111,11 +117,12 @@ impl ActiveRevisions<'_> {
         &self,
         filter: &CatalogFilter,
         openshift: Option<&Version>,
+        is_by_semver: bool,
         catalogs: &[Catalog],
     ) -> Choice {
         let installed = self.installed.map(|set| Chosen::of_revision(set));
         let rollout = self.wanted_rollout(filter).map(Chosen::of_revision);
-        choose(installed, rollout, filter, openshift, catalogs)
+        choose(installed, rollout, filter, openshift, is_by_semver, catalogs)
     }
 }
 
@@ -125,6 +132,7 @@ pub fn choose(
     rollout: Option<Chosen>,
     filter: &CatalogFilter,
     openshift: Option<&Version>,
+    is_by_semver: bool,
     catalogs: &[Catalog],
 ) -> Choice {
     let metadata = installed.as_ref().map(Chosen::metadata);
@@ -132,6 +140,7 @@ pub fn choose(
         filter,
         installed: metadata.as_ref(),
         openshift,
+        is_by_semver,
     };
     let resolution = resolve(&request, catalogs);
     let bundle = match resolution.outcome {

@@ -14,7 +14,7 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::key::is_path_segment;
 use olm_runtime::{NamespacedName, clock};
 
-use super::choose::{Chosen, active};
+use super::choose::{Chosen, active, is_set};
 use super::revision::{Revision, RevisionError, has_secrets, is_current, made_from, newest, renewed_at};
 use super::{ClusterExtensions, Observed, Refusal, Step};
 use crate::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions, lookup_error};
@@ -79,7 +79,10 @@ impl ClusterExtensions {
         let choice = match active.rollout(&filter) {
             Some(choice) => choice,
             None => match self.catalogs(key, &filter) {
-                Some(catalogs) => active.choose(&filter, self.openshift.as_ref(), &catalogs),
+                Some(catalogs) => {
+                    let is_by_semver = is_set(&extension, labels::SEMVER_UPGRADES);
+                    active.choose(&filter, self.openshift.as_ref(), is_by_semver, &catalogs)
+                }
                 None => return Ok(observed),
             },
         };
@@ -189,11 +192,18 @@ impl ClusterExtensions {
             extension, revisions, ..
         } = observed;
         let has_secrets = has_secrets(revisions, &observed.secrets);
-        if has_secrets && is_current(revisions, &made_from(extension, &chosen), clock::now()) {
+        let account = self.account(extension);
+        let made_from = made_from(extension, &chosen, account.as_ref());
+        if has_secrets && is_current(revisions, &made_from, clock::now()) {
             self.bundles.retain(|image| *image != chosen.image);
             return Ok(Step::Revision(RevisionDecision::Unchanged {
                 actions: Vec::new(),
             }));
+        }
+        if let Some(account) = &account
+            && let Some(text) = self.missing_account(account).await?
+        {
+            return Ok(Step::Unresolved(Refusal::repeated(text)));
         }
         let (images, image) = (Arc::clone(&self.images), chosen.image.clone());
         let pull = async move { images.bundle(&image).await.map(Arc::new) };
@@ -205,11 +215,20 @@ impl ClusterExtensions {
         let certificates = self.certificates(&bundle, &extension.spec.namespace).await?;
         let revision = Revision {
             extension,
+            account: account.as_ref(),
             chosen: &chosen,
             certificates: &certificates,
             system_namespace: &self.system_namespace,
             has_secrets,
         };
+        // A bundle that cannot be rendered is reported by the comparison.
+        if let Some(account) = &account
+            && let Ok(objects) = revision.objects(&bundle)
+            && let Some(text) = Box::pin(self.missing_rights(account, &objects)).await?
+        {
+            self.bundles.retain(|image| *image != chosen.image);
+            return Ok(Step::Refused(chosen, Refusal::repeated(text)));
+        }
         let refusal = match revision.compare(revisions, &bundle) {
             Ok(RevisionDecision::New { phases, .. })
                 if let Err(text) = self.check_definitions(extension, &phases).await =>

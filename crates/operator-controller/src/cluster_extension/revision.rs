@@ -12,6 +12,7 @@ use olm_runtime::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::account::Account;
 use super::certificates::Certificates;
 use super::choose::Chosen;
 use crate::apply::revisions::{DesiredRevision, RevisionDecision, decide_revision};
@@ -23,9 +24,9 @@ const PROPERTIES: &str = "olm.properties";
 const FORM: u32 = 1;
 
 /// Returns a digest of what a revision of the bundle is made from.
-pub(super) fn made_from(extension: &ClusterExtension, chosen: &Chosen) -> String {
+pub(super) fn made_from(extension: &ClusterExtension, chosen: &Chosen, account: Option<&Account>) -> String {
     let spec = &extension.spec;
-    let inputs = json!({
+    let mut inputs = json!({
         "form": FORM,
         "uid": extension.metadata.uid,
         "bundle": [chosen.name, chosen.version, chosen.image, chosen.package],
@@ -33,6 +34,9 @@ pub(super) fn made_from(extension: &ClusterExtension, chosen: &Chosen) -> String
         "config": spec.inline_config(),
         "deadline": spec.progress_deadline_minutes,
     });
+    if let Some(account) = account {
+        inputs["account"] = json!(account.name);
+    }
     hex::encode(Sha256::digest(inputs.to_string()))
 }
 
@@ -86,6 +90,8 @@ pub(super) enum RevisionError {
 /// A revision to be made of a bundle.
 pub(super) struct Revision<'a> {
     pub(super) extension: &'a ClusterExtension,
+    /// Account that its objects are written as; `None` for that of OLM.
+    pub(super) account: Option<&'a Account>,
     pub(super) chosen: &'a Chosen,
     pub(super) certificates: &'a Certificates,
     pub(super) system_namespace: &'a str,
@@ -94,6 +100,19 @@ pub(super) struct Revision<'a> {
 }
 
 impl Revision<'_> {
+    /// Returns the objects of the bundle.
+    ///
+    /// # Errors
+    /// The bundle cannot be rendered.
+    pub(super) fn objects(&self, bundle: &Bundle) -> Result<Vec<Value>, RenderError> {
+        let options = Options {
+            namespace: &self.extension.spec.namespace,
+            config: self.extension.spec.inline_config(),
+            certificates: &self.certificates.provider,
+        };
+        render(bundle, &options)
+    }
+
     /// Compares the objects of the bundle with the newest revision.
     ///
     /// # Errors
@@ -105,17 +124,12 @@ impl Revision<'_> {
     ) -> Result<RevisionDecision, RevisionError> {
         let extension = self.extension;
         let spec = &extension.spec;
-        let options = Options {
-            namespace: &spec.namespace,
-            config: spec.inline_config(),
-            certificates: &self.certificates.provider,
-        };
         let name = extension.name_any();
         let desired = DesiredRevision {
             extension: &name,
             extension_uid: extension.metadata.uid.as_deref().unwrap_or_default(),
             annotations: self.annotations(bundle),
-            objects: render(bundle, &options)?,
+            objects: self.objects(bundle)?,
             protection: CollisionProtection::Prevent,
             progress_deadline_minutes: spec.progress_deadline_minutes,
             system_namespace: self.system_namespace,
@@ -128,6 +142,8 @@ impl Revision<'_> {
     fn annotations(&self, bundle: &Bundle) -> BTreeMap<String, String> {
         let chosen = self.chosen;
         let renewed_at = self.certificates.renewed_at;
+        let account = self.account.cloned();
+        let (namespace, name) = account.map(|account| (account.namespace, account.name)).unzip();
         let annotations = [
             (labels::EXTENSION_BUNDLE_NAME, Some(chosen.name.clone())),
             (labels::EXTENSION_BUNDLE_VERSION, Some(chosen.version.clone())),
@@ -135,8 +151,10 @@ impl Revision<'_> {
             (labels::EXTENSION_PACKAGE_NAME, Some(chosen.package.clone())),
             (
                 labels::REVISION_MADE_FROM,
-                Some(made_from(self.extension, chosen)),
+                Some(made_from(self.extension, chosen, self.account)),
             ),
+            (labels::SERVICE_ACCOUNT_NAMESPACE, namespace),
+            (labels::SERVICE_ACCOUNT_NAME, name),
             (labels::REVISION_RENEWED_AT, renewed_at.map(|at| at.to_string())),
             (PROPERTIES, bundle.csv.annotations().get(PROPERTIES).cloned()),
         ];

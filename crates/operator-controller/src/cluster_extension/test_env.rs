@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use olm_runtime::process;
+use olm_runtime::review::{Attributes, Decision, ReviewError, Reviewer, User};
 use olm_testing::cluster::Kind;
 use olm_testing::stage::{Operator, Stage};
 use serde_json::{Value, json};
@@ -26,6 +28,8 @@ pub(super) struct Outside {
     bundles: BTreeMap<String, BTreeMap<String, String>>,
     /// Images that were pulled.
     pub(super) pulls: Vec<String>,
+    /// Rights of the ServiceAccount `installer` of the namespace `ns`: rules, each with the namespace where it counts.
+    pub(super) granted: Vec<(String, PolicyRule)>,
 }
 
 /// Shared by the processes of a test.
@@ -52,6 +56,46 @@ impl BundleImages for FakeSources {
     }
 }
 
+#[async_trait]
+impl Reviewer for FakeSources {
+    async fn identify(&self, _: &str) -> Result<Option<User>, ReviewError> {
+        Ok(None)
+    }
+
+    async fn decide(&self, user: &User, attributes: &Attributes) -> Result<Decision, ReviewError> {
+        let outside = self.0.lock().unwrap();
+        let is_installer = user.name == "system:serviceaccount:ns:installer";
+        let mut granted = outside.granted.iter();
+        Ok(Decision {
+            is_allowed: is_installer && granted.any(|(place, rule)| allows(place, rule, attributes)),
+            reason: String::new(),
+        })
+    }
+}
+
+/// True if a rule that counts in a namespace, or everywhere if it is empty, allows a request.
+fn allows(place: &str, rule: &PolicyRule, attributes: &Attributes) -> bool {
+    let has = |list: &[String], value: &str| list.iter().any(|item| item == "*" || item == value);
+    let part = |list: &Option<Vec<String>>, value: &str| has(list.as_deref().unwrap_or_default(), value);
+    match attributes {
+        Attributes::Path { verb, path } => has(&rule.verbs, verb) && part(&rule.non_resource_urls, path),
+        Attributes::Resource {
+            verb,
+            group,
+            namespace,
+            resource,
+            name,
+            ..
+        } => {
+            (place.is_empty() || place == namespace)
+                && has(&rule.verbs, verb)
+                && part(&rule.api_groups, group)
+                && part(&rule.resources, resource)
+                && (rule.resource_names.is_none() || part(&rule.resource_names, name))
+        }
+    }
+}
+
 pub(super) struct TestEnv {
     pub(super) stage: Stage,
     fakes: FakeSources,
@@ -68,6 +112,8 @@ pub(super) struct TestBundle<'a> {
     pub(super) fields: &'a [&'a str],
     /// True if its Deployment serves a webhook.
     pub(super) has_webhook: bool,
+    /// Rules of its account in the whole cluster.
+    pub(super) rules: Value,
 }
 
 impl Default for TestBundle<'_> {
@@ -78,6 +124,7 @@ impl Default for TestBundle<'_> {
             config_maps: &["a"],
             fields: &["x"],
             has_webhook: false,
+            rules: Value::Null,
         }
     }
 }
@@ -85,8 +132,13 @@ impl Default for TestBundle<'_> {
 impl TestEnv {
     /// Creates a cluster with the namespace `ns`, the catalog `c` with three versions, and one process.
     pub(super) fn new() -> Self {
+        Self::of_process(false)
+    }
+
+    /// As `new`; the process may ignore `spec.serviceAccount`.
+    pub(super) fn of_process(ignores_accounts: bool) -> Self {
         let fakes = FakeSources::default();
-        let stage = Stage::of(vec![operator(&fakes)]);
+        let stage = Stage::of(vec![operator(&fakes, ignores_accounts)]);
         for (kind, plural) in [
             ("ClusterCatalog", "clustercatalogs"),
             ("ClusterExtension", "clusterextensions"),
@@ -103,7 +155,7 @@ impl TestEnv {
             });
         }
         let mut env = Self { stage, fakes };
-        for name in ["ns", "olm"] {
+        for name in ["ns", "olm", "kube-system"] {
             env.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
         }
         for version in ["1.0.0", "1.1.0", "2.0.0"] {
@@ -190,6 +242,10 @@ impl TestEnv {
                 }]}},
             },
         });
+        if bundle.rules.is_array() {
+            csv["spec"]["install"]["spec"]["clusterPermissions"] =
+                json!([{"serviceAccountName": "demo", "rules": bundle.rules}]);
+        }
         if bundle.has_webhook {
             csv["spec"]["webhookdefinitions"] = json!([{
                 "type": "ValidatingAdmissionWebhook", "generateName": "check.example.com", "deploymentName": "demo",
@@ -345,13 +401,15 @@ fn namespace_of(kind: &str) -> &'static str {
     }
 }
 
-fn operator(fakes: &FakeSources) -> Operator {
+fn operator(fakes: &FakeSources, ignores_accounts: bool) -> Operator {
     let fakes = fakes.clone();
     Box::new(move |client| {
         let sources = Sources {
             contents: Arc::new(fakes.clone()),
             images: Arc::new(fakes.clone()),
             openshift: None,
+            reviewer: Arc::new(fakes.clone()),
+            ignores_accounts,
         };
         Box::pin(async move {
             let (set, start) = controllers(&client, "olm", sources);

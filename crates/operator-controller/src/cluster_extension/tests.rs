@@ -1,6 +1,9 @@
 //! ClusterExtensions on the cluster in memory: the cases of upstream's documentation and acceptance tests.
 
+mod accounts;
+mod certificates;
 mod flows;
+mod removal;
 
 use serde_json::{Value, json};
 
@@ -382,6 +385,7 @@ fn v1_a_deleted_extension_takes_its_objects_along() {
         ("ClusterObjectSet", "e-1"),
         ("ConfigMap", "a"),
         ("Deployment", "demo"),
+        ("CustomResourceDefinition", "demos.example.com"),
     ] {
         assert_eq!(env.get(kind, name), Value::Null, "{kind} {name}");
     }
@@ -537,32 +541,6 @@ fn v1_a_bundle_that_was_refused_is_pulled_again() {
     env.bundle(&TestBundle::default());
     env.settle_for(60);
     assert_eq!(env.condition("Progressing"), REACHED);
-}
-
-#[test]
-fn v1_without_another_issuer_webhooks_have_certificates_of_olm() {
-    let mut env = TestEnv::new();
-    env.bundle(&TestBundle {
-        has_webhook: true,
-        ..TestBundle::default()
-    });
-    env.extension(&json!({"version": "1.0.0"}));
-    env.settle_for(20);
-    assert_eq!(env.condition("Progressing"), REACHED);
-    let secret = env
-        .stage
-        .cluster
-        .get("Secret", "ns", "demo-service-cert")
-        .unwrap();
-    assert_eq!(secret["data"].as_object().unwrap().len(), 3);
-    let webhooks = env.get("ValidatingWebhookConfiguration", "check.example.com")["webhooks"].clone();
-    assert_eq!(
-        webhooks[0]["clientConfig"]["caBundle"],
-        secret["data"]["olmCAKey"]
-    );
-    let renewed = &env.get("ClusterObjectSet", "e-1")["metadata"]["annotations"]["olm.operatorframework.io/certificates-renewed-at"];
-    assert!(renewed.as_str().unwrap().starts_with("2027-12-31T"), "{renewed}");
-    assert_rests(&mut env);
 }
 
 #[test]

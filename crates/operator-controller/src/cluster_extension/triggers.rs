@@ -14,6 +14,7 @@ use olm_runtime::NamespacedName;
 use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::Runner;
 use olm_runtime::queue::Queue;
+use olm_runtime::review::Reviewer;
 use olm_runtime::store::{Change, Store, StoreSet, Watch};
 use tokio::task::JoinSet;
 
@@ -34,6 +35,10 @@ pub struct Sources {
     pub images: Arc<dyn BundleImages>,
     /// Version of OpenShift that the cluster runs; `None` elsewhere.
     pub openshift: Option<Version>,
+    /// Answers questions about rights of accounts.
+    pub reviewer: Arc<dyn Reviewer>,
+    /// True if `spec.serviceAccount` has no effect.
+    pub ignores_accounts: bool,
 }
 
 /// Connects the controller and its queue to the stores, of which those of ClusterObjectSets exist. Secrets of revisions are in
@@ -96,6 +101,8 @@ pub fn register(
         bundles: Reads::new(wake),
         client: client.clone(),
         discovery: Discovery::new(client.clone()),
+        reviewer: sources.reviewer,
+        ignores_accounts: sources.ignores_accounts,
         system_namespace: Arc::from(system_namespace),
         openshift: sources.openshift,
     };

@@ -31,7 +31,9 @@ struct Installed<'a> {
 /// Bundles that may follow the installed one.
 struct Successors<'a> {
     installed: VersionRelease,
+    /// Bundles with an edge of the catalog from the installed one.
     names: BTreeSet<&'a str>,
+    is_by_semver: bool,
 }
 
 impl<'a> Requirements<'a> {
@@ -74,7 +76,11 @@ impl<'a> Requirements<'a> {
                     .collect();
                 Some(Installed {
                     metadata,
-                    constraint: Some(Successors { installed, names }),
+                    constraint: Some(Successors {
+                        installed,
+                        names,
+                        is_by_semver: request.is_by_semver,
+                    }),
                 })
             }
         };
@@ -116,15 +122,22 @@ impl<'a> Requirements<'a> {
     }
 
     fn not_a_successor(&self, bundle: &CatalogBundle) -> Option<RuledOut> {
-        let Successors { installed, names } = self.installed.as_ref()?.constraint.as_ref()?;
+        let successors = self.installed.as_ref()?.constraint.as_ref()?;
+        let installed = &successors.installed;
         let version = bundle.version.as_ref().ok();
-        if names.contains(bundle.name()) || version == Some(installed) {
+        let has_edge = successors.names.contains(bundle.name());
+        let follows = if successors.is_by_semver {
+            version.is_some_and(|version| is_compatible(installed, version, has_edge))
+        } else {
+            has_edge
+        };
+        if follows || version == Some(installed) {
             return None;
         }
-        Some(if version.is_some_and(|version| version < installed) {
-            RuledOut::Downgrade
-        } else {
-            RuledOut::NotASuccessor
+        Some(match version {
+            Some(version) if version < installed => RuledOut::Downgrade,
+            _ if successors.is_by_semver => RuledOut::Incompatible,
+            _ => RuledOut::NotASuccessor,
         })
     }
 
@@ -141,6 +154,19 @@ impl<'a> Requirements<'a> {
             cluster: cluster.to_string(),
         })
     }
+}
+
+/// Returns true if a newer version is compatible with the installed one: it has the same major version, or the same minor version of
+/// major version 0. Nothing is compatible with a version 0.0.x. A pre-release follows a release only by an edge of the catalog.
+fn is_compatible(installed: &VersionRelease, newer: &VersionRelease, has_edge: bool) -> bool {
+    let (from, to) = (&installed.version, &newer.version);
+    let has_same_numbers = match (from.major, from.minor) {
+        (0, 0) => to.patch == from.patch && to.minor == 0,
+        (0, minor) => to.minor == minor,
+        _ => true,
+    };
+    let is_wanted = !to.is_prerelease() || from.is_prerelease() || has_edge;
+    newer > installed && to.major == from.major && has_same_numbers && is_wanted
 }
 
 /// Returns true if the entry may follow the installed bundle. Its `skipRange` has the grammar of OLM Classic, and counts as absent if

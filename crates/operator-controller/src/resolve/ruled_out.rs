@@ -18,6 +18,8 @@ pub enum RuledOut {
     Downgrade,
     /// No entry of a wanted channel names it as a successor of the installed bundle.
     NotASuccessor,
+    /// Upgrades follow semantic versions, and by those it is not compatible with the installed bundle.
+    Incompatible,
     /// It does not support the cluster's version of OpenShift.
     OpenShift {
         /// The last minor version that it supports.
@@ -54,6 +56,9 @@ impl fmt::Display for RuledOut {
             Self::NoVersion(reason) => write!(f, "has no readable version: {reason}"),
             Self::Downgrade => f.write_str("is older than the installed version"),
             Self::NotASuccessor => f.write_str("is not a successor of the installed version"),
+            Self::Incompatible => {
+                f.write_str("is not compatible with the installed version by semantic versioning")
+            }
             Self::OpenShift { last, cluster } => {
                 write!(
                     f,

@@ -94,6 +94,11 @@ fn one(channels: &[(&str, &str)]) -> [Catalog; 1] {
 
 /// Resolves package `p` with further fields of the filter.
 fn run(fields: &Value, installed: Option<&str>, catalogs: &[Catalog]) -> Resolution {
+    resolved(fields, installed, false, catalogs)
+}
+
+/// As `run`, by the edges of the catalogs or by semantic versions.
+fn resolved(fields: &Value, installed: Option<&str>, is_by_semver: bool, catalogs: &[Catalog]) -> Resolution {
     let mut filter = json!({"packageName": "p"});
     for (name, value) in fields.as_object().unwrap() {
         filter[name] = value.clone();
@@ -104,6 +109,7 @@ fn run(fields: &Value, installed: Option<&str>, catalogs: &[Catalog]) -> Resolut
         filter: &filter,
         installed: installed.as_ref(),
         openshift: None,
+        is_by_semver,
     };
     resolve(&request, catalogs)
 }

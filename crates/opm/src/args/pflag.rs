@@ -14,9 +14,7 @@ use super::Args;
 /// Clap's errors, preceded by upstream's text if there is one.
 pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Args, Error> {
     let command = repeatable(Args::command());
-    let mut flags = Flags::default();
-    collect_flags(&command, &mut flags);
-    let arguments = rewrite(arguments, &flags);
+    let arguments = rewrite(arguments, &command);
     command
         .try_get_matches_from(arguments)
         .and_then(|matches| Args::from_arg_matches(&matches))
@@ -35,8 +33,6 @@ struct Flags {
     switches: Vec<String>,
     /// Flags that may be missing: an empty value means their default.
     optional: Vec<String>,
-    /// Other flags with a value, of any command.
-    others: Vec<String>,
 }
 
 fn is_optional(argument: &Arg) -> bool {
@@ -46,34 +42,39 @@ fn is_optional(argument: &Arg) -> bool {
     !argument.is_required_set() && !argument.is_require_equals_set() && !has_default && !is_choice
 }
 
-fn collect_flags(command: &Command, flags: &mut Flags) {
-    for argument in command.get_arguments() {
-        let long = argument.get_long().map(|name| format!("--{name}"));
-        let short = argument.get_short().map(|letter| format!("-{letter}"));
-        match argument.get_action() {
-            ArgAction::SetTrue => flags.switches.extend(long),
-            ArgAction::Set if is_optional(argument) => {
-                flags.optional.extend(long.into_iter().chain(short));
+impl Flags {
+    /// Adds the flags of a command, without those of its subcommands: a letter may mean something else in another command.
+    fn add(&mut self, command: &Command) {
+        for argument in command.get_arguments() {
+            let long = argument.get_long().map(|name| format!("--{name}"));
+            let short = argument.get_short().map(|letter| format!("-{letter}"));
+            match argument.get_action() {
+                ArgAction::SetTrue => self.switches.extend(long),
+                ArgAction::Set if is_optional(argument) => {
+                    self.optional.extend(long.into_iter().chain(short));
+                }
+                _ => {}
             }
-            action if action.takes_values() => flags.others.extend(long.into_iter().chain(short)),
-            _ => {}
         }
-    }
-    for subcommand in command.get_subcommands() {
-        collect_flags(subcommand, flags);
     }
 }
 
 /// Rewrites arguments: `--switch=true` sets the switch, `--switch=false` clears it, the value of `-x=` is `=`, and a flag with an empty
-/// value is dropped.
-fn rewrite(arguments: impl Iterator<Item = OsString>, flags: &Flags) -> Vec<OsString> {
+/// value is dropped. `command` is the program; its flags and those of the commands that are named so far count.
+fn rewrite(arguments: impl Iterator<Item = OsString>, command: &Command) -> Vec<OsString> {
     let mut out: Vec<OsString> = Vec::new();
     let mut flags_end = false;
-    let is_in = |names: &[String], name: &str| names.iter().any(|flag| flag == name);
-    let is_optional = |name: &str| is_in(&flags.optional, name) && !is_in(&flags.others, name);
+    let mut command = command;
+    let mut flags = Flags::default();
+    flags.add(command);
     let mut arguments = arguments.peekable();
     while let Some(argument) = arguments.next() {
         let text = argument.to_str().filter(|_| !flags_end);
+        if let Some(named) = text.and_then(|text| command.find_subcommand(text)) {
+            command = named;
+            flags.add(command);
+        }
+        let is_optional = |name: &str| flags.optional.iter().any(|flag| flag == name);
         if text.is_some_and(is_optional) && arguments.next_if(|value| value.is_empty()).is_some() {
             continue;
         }
@@ -190,22 +191,19 @@ mod tests {
 
     #[test]
     fn switches_take_values() {
-        let flags = Flags {
-            switches: vec!["--migrate".to_owned(), "--use-http".to_owned()],
-            ..Flags::default()
-        };
+        let command = Args::command();
         for (given, expected) in [
             ("opm render --migrate=true c", "opm render --migrate c"),
             ("opm render --migrate=F c --use-http=1", "opm render c --use-http"),
-            ("opm --migrate render --migrate=false", "opm render"),
-            ("opm --migrate=x", "opm --migrate=x"),
+            ("opm render --migrate c --migrate=false", "opm render c"),
+            ("opm render --migrate=x", "opm render --migrate=x"),
             ("opm --output=true -c=x", "opm --output=true -c=x"),
             ("opm -- --migrate=true -c=", "opm -- --migrate=true -c="),
         ] {
             let expected: Vec<OsString> = arguments(expected).collect();
-            assert_eq!(rewrite(arguments(given), &flags), expected, "{given}");
+            assert_eq!(rewrite(arguments(given), &command), expected, "{given}");
         }
-        assert_eq!(rewrite(arguments("opm -c="), &flags), ["opm", "-c", "="]);
+        assert_eq!(rewrite(arguments("opm -c="), &command), ["opm", "-c", "="]);
     }
 
     /// D17: the error for `-o xml` was printed twice, in upstream's words and in clap's.

@@ -117,9 +117,12 @@ fn an_empty_value_of_a_flag_is_its_default() {
         unreachable!()
     };
     assert_eq!(args.cache_dir, Some(PathBuf::from("cache")));
-    let line = ["opm", "alpha", "bundle", "unpack", "--root-ca", "", "image"];
-    let Command::Alpha(AlphaCommand::Bundle(BundleCommand::Unpack(args))) = read(&line).command else {
-        unreachable!()
-    };
-    assert_eq!((args.root_ca, args.image.as_str()), (None, "image"));
+    // Another command has `-c`, too, and needs its value.
+    for empty in [&["--root-ca", ""][..], &["-c", ""]] {
+        let line = [&["opm", "alpha", "bundle", "unpack"][..], empty, &["image"]].concat();
+        let Command::Alpha(AlphaCommand::Bundle(BundleCommand::Unpack(args))) = read(&line).command else {
+            unreachable!()
+        };
+        assert_eq!((args.root_ca, args.image.as_str()), (None, "image"));
+    }
 }

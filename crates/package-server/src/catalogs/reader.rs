@@ -18,7 +18,6 @@ use tokio::sync::Semaphore;
 use tonic::transport::Channel as Connection;
 use tonic::{Code, Status};
 
-use super::memory_quota::MemoryQuota;
 use crate::index::Packages;
 use crate::limits::{REGISTRY_MESSAGE_BYTES, TOLD_LEFT_OUT};
 use crate::package_manifest::{Channel, EntryLists, Head, Package};
@@ -58,9 +57,6 @@ pub enum ReadError {
         /// The limit.
         allowed: usize,
     },
-    /// There is no memory for it.
-    #[error("the catalog exceeds its memory limit: {0}")]
-    NoRoom(MemoryQuota),
 }
 
 impl Read {
@@ -83,13 +79,18 @@ fn short(text: &str) -> String {
     text.chars().take(ERROR_CHARACTERS).collect()
 }
 
-/// Reads everything, within `room`. Heads are parsed as `parsing` has permits.
+fn too_large(allowed: usize) -> ReadError {
+    let of = "bytes in memory";
+    ReadError::TooLarge { of, allowed }
+}
+
+/// Reads everything, within `room` bytes. Heads are parsed as `parsing` has permits.
 ///
 /// # Errors
 /// The catalog exceeds a limit, or its stream ends early.
 pub(super) async fn read(
     connection: &Connection,
-    room: MemoryQuota,
+    room: usize,
     parsing: &Arc<Semaphore>,
 ) -> Result<Read, ReadError> {
     let client =
@@ -131,14 +132,14 @@ pub(super) async fn read(
                 read.leave_out(&name, None, &error.to_string());
             }
         }
-        if read.bytes > room.for_packages() {
-            return Err(ReadError::NoRoom(room));
+        if read.bytes > room {
+            return Err(too_large(room));
         }
     }
     Ok(read)
 }
 
-async fn entries(client: &Client, room: MemoryQuota, limits: &ReadLimits) -> Result<EntryLists, ReadError> {
+async fn entries(client: &Client, room: usize, limits: &ReadLimits) -> Result<EntryLists, ReadError> {
     let failed = |status| ReadError::Call {
         what: "list bundles",
         status: Box::new(status),
@@ -154,8 +155,8 @@ async fn entries(client: &Client, room: MemoryQuota, limits: &ReadLimits) -> Res
             return Err(ReadError::TooLarge { of, allowed });
         }
         kept = kept.saturating_add(entries.add(bundle.map_err(failed)?));
-        if kept > room.for_packages() {
-            return Err(ReadError::NoRoom(room));
+        if kept > room {
+            return Err(too_large(room));
         }
     }
     Ok(entries)
@@ -167,7 +168,7 @@ async fn channels(
     package: &proto::Package,
     entries: &mut EntryLists,
     read: &mut Read,
-    room: MemoryQuota,
+    room: usize,
 ) -> Result<BTreeMap<String, Channel>, ReadError> {
     let mut heads: BTreeMap<&str, Option<Arc<Head>>> = BTreeMap::new();
     let mut channels = BTreeMap::new();
@@ -186,8 +187,8 @@ async fn channels(
             None => match head(registry, &package.name, channel).await? {
                 Ok(head) => {
                     bytes = bytes.saturating_add(head.bytes());
-                    if bytes > room.for_packages() {
-                        return Err(ReadError::NoRoom(room));
+                    if bytes > room {
+                        return Err(too_large(room));
                     }
                     heads.entry(name).or_insert(Some(Arc::new(head))).clone()
                 }

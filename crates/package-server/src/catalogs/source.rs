@@ -1,12 +1,9 @@
 //! The relevant parts of a CatalogSource: facts about its catalog, and its registry.
 
-use std::collections::BTreeMap;
-
 use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::{NamespacedName, Timestamp};
 
 use crate::index::CatalogFacts;
-use crate::limits::{FACTS_BYTES, FACTS_LABELS};
 
 /// State of a working connection, as the catalog operator reports it.
 const READY: &str = "READY";
@@ -71,31 +68,15 @@ pub(super) fn key(source: &CatalogSource) -> NamespacedName {
     NamespacedName::new(text(&source.metadata.namespace), text(&source.metadata.name))
 }
 
-/// Returns a CatalogSource's facts about its catalog. Each package repeats names and labels. Very long ones
-/// would make the lists of a catalog with thousands of packages endless, so such a catalog is shown with its
-/// name alone.
+/// Returns a CatalogSource's facts about its catalog.
 pub(super) fn facts(source: &CatalogSource) -> CatalogFacts {
-    let plain = CatalogFacts {
+    CatalogFacts {
         key: key(source),
         priority: source.spec.priority.unwrap_or_default(),
         created: source.metadata.creation_timestamp.as_ref().map(|time| time.0),
-        ..CatalogFacts::default()
-    };
-    let (display_name, publisher) = (source.spec.display_name.as_ref(), source.spec.publisher.as_ref());
-    let labels = source.metadata.labels.iter().flatten();
-    let said = labels.map(|(key, value)| key.len() + value.len()).sum::<usize>()
-        + display_name.map_or(0, String::len)
-        + publisher.map_or(0, String::len);
-    let count = source.metadata.labels.as_ref().map_or(0, BTreeMap::len);
-    if said > FACTS_BYTES || count > FACTS_LABELS {
-        tracing::warn!(catalog = %plain.key, bytes = said, labels = count, "labels and display names of the CatalogSource are too large, omitting them");
-        return plain;
-    }
-    CatalogFacts {
         labels: source.metadata.labels.clone().unwrap_or_default(),
-        display_name: display_name.cloned().unwrap_or_default(),
-        publisher: publisher.cloned().unwrap_or_default(),
-        ..plain
+        display_name: source.spec.display_name.clone().unwrap_or_default(),
+        publisher: source.spec.publisher.clone().unwrap_or_default(),
     }
 }
 
@@ -135,35 +116,6 @@ mod tests {
         assert_eq!(
             address(json!({}), json!({"registryService": {"serviceName": ""}})),
             None
-        );
-    }
-
-    #[test]
-    fn of_a_source_that_says_too_much_nothing_is_repeated() {
-        let said = |length: usize| {
-            let source = json!({"metadata": {"name": "cat", "namespace": "ns", "labels": {"a": "b"}},
-                "spec": {"displayName": "d".repeat(length), "priority": 7}});
-            facts(&serde_json::from_value(source).unwrap())
-        };
-        let (all, none) = (said(FACTS_BYTES - 2), said(FACTS_BYTES - 1));
-        assert_eq!((all.display_name.len(), all.labels.len()), (FACTS_BYTES - 2, 1));
-        assert_eq!((none.display_name.len(), none.labels.len()), (0, 0));
-        assert_eq!((none.priority, none.key.name.as_str()), (7, "cat"));
-    }
-
-    #[test]
-    fn labels_are_repeated_up_to_their_number() {
-        let labels_of = |count: usize| {
-            let labels: BTreeMap<String, String> = (0..count)
-                .map(|number| (format!("k{number}"), String::new()))
-                .collect();
-            let source =
-                json!({"metadata": {"name": "cat", "namespace": "ns", "labels": labels}, "spec": {}});
-            facts(&serde_json::from_value(source).unwrap()).labels.len()
-        };
-        assert_eq!(
-            (labels_of(FACTS_LABELS), labels_of(FACTS_LABELS + 1)),
-            (FACTS_LABELS, 0)
         );
     }
 

@@ -34,16 +34,16 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        Self::with_bounds(NAMESPACE_BYTES, TENANT_BYTES)
+        Self::with_room(OTHER_CATALOG_BYTES)
     }
 
-    fn with_bounds(namespace: usize, tenants: usize) -> Self {
+    /// Returns a lab in which each catalog may have this many bytes.
+    fn with_room(room: usize) -> Self {
         let dials = Arc::<Counting>::default();
         let mut catalogs = Catalogs::new("olm", HALF_A_DAY, Arc::clone(&dials) as Arc<dyn Dial>);
         let bounds = Bounds {
-            global: namespace,
-            namespace,
-            tenants,
+            global: room,
+            other: room,
         };
         Arc::get_mut(&mut catalogs.shared).unwrap().bounds = bounds;
         let sources = Store::new();

@@ -441,22 +441,6 @@ fn a_package_that_is_more_than_one_answer_is_left_out() {
 }
 
 #[test]
-fn a_package_with_more_labels_than_are_worth_repeating_is_left_out() {
-    let package = |length: usize| {
-        let head = head("demo.v1", json!({}), &json!({"a": "x".repeat(length)}));
-        Package::new(
-            registry_package("alpha", &[("alpha", None)]),
-            &channels([("alpha", channel(&head))]),
-        )
-    };
-    assert!(package(PACKAGE_LABEL_BYTES / 2).is_ok());
-    assert!(matches!(
-        package(PACKAGE_LABEL_BYTES).unwrap_err(),
-        Excluded::TooManyLabels(_)
-    ));
-}
-
-#[test]
 fn what_channels_share_counts_once() {
     let large = head("demo.v1", json!({"description": "x".repeat(100_000)}), &json!({}));
     let package = |names: &[&str]| {

@@ -9,16 +9,15 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use super::deployed::Deployed;
 use super::memory::{field, process_of};
 use crate::args::BenchOptions;
 use crate::catalog::Opm;
-use crate::cluster::Cluster;
 use crate::cluster::audit::{AuditEvent, AuditTail};
+use crate::cluster::{Cluster, UpOptions};
 use crate::kubectl::{Destination, text};
 use crate::progress::Progress;
 use crate::watch::{Sighting, Sightings};
-use crate::{demo, images};
+use crate::{demo, deploy, images};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Accounts whose requests are counted.
@@ -48,12 +47,11 @@ struct Run {
 pub(super) fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
     crate::interrupt::watch()?;
     let progress = Progress::start();
-    let shipped = |progress: &Progress| images::build(images::Profile::Release, progress);
-    let Deployed {
-        cluster,
-        destination,
-        built,
-    } = Deployed::on(&options.cluster.name, shipped, &progress)?;
+    let cluster = Cluster::up(&options.cluster.name, UpOptions::default(), &progress)?;
+    let built = images::build(images::Profile::Release, &progress)?;
+    built.load(&cluster, &progress)?;
+    let destination = Destination::Embedded(cluster.clone());
+    deploy::deploy(&destination, &built, None, &progress)?;
     demo::publish(
         &Opm::new(built.opm_program()),
         &built.opm_image(),

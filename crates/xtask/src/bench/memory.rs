@@ -2,17 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use anyhow::Context as _;
 
 use crate::kubectl::{Destination, text};
-
-/// Polling interval of [`Peak`].
-const POLL: Duration = Duration::from_millis(100);
 
 /// Returns the process named `program` whose cgroup belongs to the pod.
 pub fn find_process(program: &str, pod: &str) -> Option<PathBuf> {
@@ -59,49 +52,6 @@ fn kib(status: &str, name: &str) -> u64 {
     digits.parse().unwrap_or_default()
 }
 
-/// Polls the anonymous memory of a process and records the maximum.
-#[derive(Debug)]
-pub(super) struct Peak {
-    most: Arc<AtomicU64>,
-    over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Peak {
-    /// Starts polling.
-    pub(super) fn of(process: PathBuf) -> Self {
-        let (most, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let (seen, ended) = (Arc::clone(&most), Arc::clone(&over));
-        let thread = thread::spawn(move || {
-            while !ended.load(Ordering::Relaxed) {
-                let status = fs::read_to_string(process.join("status")).unwrap_or_default();
-                seen.fetch_max(kib(&status, "RssAnon"), Ordering::Relaxed);
-                thread::sleep(POLL);
-            }
-        });
-        Self {
-            most,
-            over,
-            thread: Some(thread),
-        }
-    }
-
-    /// Returns the maximum so far, in MiB.
-    pub(super) fn mib(&self) -> f64 {
-        self.most.load(Ordering::Relaxed) as f64 / 1024.0
-    }
-}
-
-impl Drop for Peak {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // The thread only reads, so its result does not matter.
-            let _ = thread.join();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,12 +61,5 @@ mod tests {
         let status = "Name:\tx\nVmRSS:\t   13600 kB\nRssAnon:\t    4400 kB\n";
         assert_eq!((kib(status, "RssAnon"), kib(status, "VmHWM")), (4400, 0));
         assert!(field(Path::new("/proc/self"), "VmRSS").unwrap() > 0.1);
-    }
-
-    #[test]
-    fn the_peak_is_that_of_the_process() {
-        let peak = Peak::of(PathBuf::from("/proc/self"));
-        thread::sleep(POLL * 3);
-        assert!(peak.mib() > 0.1);
     }
 }

@@ -75,9 +75,9 @@ const CATALOG: &str = "Deployment/catalog-operator";
 const OLM: &str = "Deployment/olm-operator";
 const PACKAGES: &str = "ClusterServiceVersion/packageserver";
 /// Only with `v1.enabled`.
-const CATALOGD: &str = "Deployment/catalogd";
+const CATALOGD: &str = "Deployment/catalogd-controller-manager";
 /// Only with `v1.enabled`.
-const OPERATOR_CONTROLLER: &str = "Deployment/operator-controller";
+const OPERATOR_CONTROLLER: &str = "Deployment/operator-controller-controller-manager";
 
 /// Path of the spec of the CSV's Deployment.
 const IN_CSV: &str = "/spec/install/spec/deployments/0/spec";

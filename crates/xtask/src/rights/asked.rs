@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
@@ -10,10 +10,6 @@ use anyhow::{Context as _, bail, ensure};
 use super::rule::{Request, Right, Subject};
 use crate::cluster::audit::{AuditEvent, AuditUser, OLM_ACCOUNTS};
 
-/// Maximum bytes of a line; the longest in our tests have a few thousand.
-const LINE: u64 = 4 << 20;
-/// Maximum number of different requests that are listed.
-const NAMED: usize = 200;
 /// Annotation with the decision of RBAC: `allow` or `forbid`. It is missing if a request did not reach authorization.
 const DECISION: &str = "authorization.k8s.io/decision";
 /// Prefix of the user name of every ServiceAccount, before namespace and name.
@@ -36,7 +32,7 @@ impl Asked {
     /// Reads a log line by line.
     ///
     /// # Errors
-    /// The log cannot be read, or a line of OLM is no audit event or too long. The API server rotated the log, so that a part is
+    /// The log cannot be read, or a line of OLM is no audit event. The API server rotated the log, so that a part is
     /// missing.
     pub(super) fn read(&mut self, log: &Path, rights: &[Right]) -> anyhow::Result<()> {
         whole(log)?;
@@ -45,21 +41,11 @@ impl Asked {
         let mut line = Vec::new();
         for number in 1_u64.. {
             line.clear();
-            let read = reader
-                .by_ref()
-                .take(LINE)
+            reader
                 .read_until(b'\n', &mut line)
                 .with_context(|| format!("cannot read {}", log.display()))?;
-            if read == 0 {
-                break;
-            }
+            // The end, or an incomplete line.
             if line.last() != Some(&b'\n') {
-                ensure!(
-                    u64::try_from(read)? < LINE,
-                    "{}, line {number}: longer than {LINE} bytes",
-                    log.display()
-                );
-                // The line is incomplete.
                 break;
             }
             let text = String::from_utf8_lossy(&line);
@@ -113,10 +99,8 @@ impl Asked {
         for (place, right) in allowing().filter(|(_, right)| right.width() == narrowest) {
             *self.used.entry(place).or_default() += 1;
             if right.has_wildcard() {
-                let seen = self.wide.entry(place).or_default();
-                if seen.len() < NAMED {
-                    seen.insert(format!("{} {}", request.verb, request.subject));
-                }
+                let request = format!("{} {}", request.verb, request.subject);
+                self.wide.entry(place).or_default().insert(request);
             }
         }
     }
@@ -125,10 +109,7 @@ impl Asked {
         let what = requests(event, 0)
             .first()
             .map_or_else(|| event.request_uri.clone(), ToString::to_string);
-        let text = format!("{account}: {what}");
-        if self.refused.len() < NAMED || self.refused.contains_key(&text) {
-            *self.refused.entry(text).or_default() += 1;
-        }
+        *self.refused.entry(format!("{account}: {what}")).or_default() += 1;
     }
 }
 

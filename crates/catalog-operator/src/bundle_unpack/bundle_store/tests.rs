@@ -148,35 +148,14 @@ fn what_was_not_used_for_long_is_removed_first() {
     let (used, unused) = (put("small", "used"), put("small", "unused"));
     let unfinished = dir.path().join(format!("{UNFINISHED}a1b2c3.{EXTENSION}"));
     std::fs::write(&unfinished, "half").unwrap();
-    age(&unfinished, 3 * UNUSED.as_secs());
-    age(&unused.path, 2 * UNUSED.as_secs());
-    age(&used.path, 2 * UNUSED.as_secs());
+    age(&unfinished, 3 * UNFINISHED_FOR.as_secs());
+    age(&unused.path, 2 * UNFINISHED_FOR.as_secs());
+    age(&used.path, 2 * UNFINISHED_FOR.as_secs());
     assert!(used.touch());
     let large = [put("large", "1"), put("large", "2")];
     assert!(!unused.touch() && used.touch());
     assert!(large.iter().all(StoredBundle::touch));
     assert!(!unfinished.exists(), "of a killed process");
-}
-
-/// A namespace that unpacks constantly loses its own content, not that of a namespace with little content.
-#[test]
-fn what_is_used_is_removed_from_the_namespace_with_the_most() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = store(dir.path(), 5 * BLOCK);
-    let quiet = store.put("quiet", &sized("quiet", 1_000), true).unwrap();
-    let noisy: Vec<StoredBundle> = (0..20)
-        .map(|number| {
-            for file in store.files().unwrap() {
-                age(&file.path, 10);
-            }
-            let bundle = sized(&number.to_string(), 1_000);
-            store.put("noisy", &bundle, true).unwrap()
-        })
-        .collect();
-    assert!(quiet.touch() && noisy[19].touch());
-    assert!(!noisy[3].touch());
-    let bytes: u64 = store.files().unwrap().iter().map(|file| file.bytes).sum();
-    assert!(bytes <= 5 * BLOCK, "{bytes}");
 }
 
 /// The folder may contain other files, as `/tmp` does.
@@ -218,20 +197,6 @@ fn a_new_bundle_is_not_removed_by_its_own_put() {
     assert_eq!(store.files().unwrap().len(), 1);
 }
 
-/// Otherwise it would stay forever.
-#[test]
-fn a_file_from_the_future_is_removed_first() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = store(dir.path(), 2 * BLOCK);
-    let put = |name: &str| store.put("a", &sized(name, 1_000), true).unwrap();
-    let (present, future) = (put("present"), put("future"));
-    age(&present.path, 60);
-    let file = File::open(&future.path).unwrap();
-    file.set_modified(now() + 2 * UNUSED).unwrap();
-    put("new");
-    assert!(present.touch() && !future.touch());
-}
-
 /// Another process with the same folder may be writing it.
 #[test]
 fn a_file_that_is_being_written_is_skipped() {
@@ -256,55 +221,4 @@ fn one_file_is_written_at_a_time() {
         drop(other);
         assert!(put.join().unwrap().touch());
     });
-}
-
-/// The volume may be smaller than the limit.
-#[test]
-fn a_full_volume_is_emptied_of_what_is_not_used() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = store(dir.path(), 1 << 20);
-    let put = |name: &str| store.put("a", &sized(name, 1_000), true).unwrap();
-    let (used, unused) = (put("used"), put("unused"));
-    let write = || {
-        if unused.path.exists() {
-            Err(io::Error::from(io::ErrorKind::StorageFull))
-        } else {
-            Ok(())
-        }
-    };
-    assert!(store.with_room(write).is_err());
-    assert!(unused.path.exists(), "it was just used");
-    age(&unused.path, 2 * UNUSED.as_secs());
-    assert!(store.with_room(write).is_ok());
-    assert!(used.touch());
-}
-
-#[test]
-fn folders_of_aborted_processes_are_removed_and_no_others() {
-    let dir = tempfile::tempdir().unwrap();
-    let folder = |name: &str, seconds: u64| {
-        let path = dir.path().join(name);
-        std::fs::create_dir(&path).unwrap();
-        std::fs::write(path.join(format!("a.{EXTENSION}")), "x").unwrap();
-        age(&path, seconds);
-        path
-    };
-    let long = 2 * ABANDONED.as_secs();
-    let aborted = folder("olm-bundles-aborted", long);
-    let running = folder("olm-bundles-running", long);
-    let others = [folder("olm-bundles-new", 3_600), folder("others", long)];
-    let locked = lock(&running).unwrap();
-    remove_abandoned(dir.path());
-    assert!(!aborted.exists());
-    assert!(running.exists(), "its process runs");
-    drop(locked);
-    remove_abandoned(dir.path());
-    assert!(!running.exists());
-    assert!(others.iter().all(|folder| folder.exists()));
-}
-
-#[test]
-fn a_temporary_folder_is_locked_while_it_is_used() {
-    let store = BundleStore::new(None);
-    assert!(lock(&store.dir).is_none());
 }

@@ -11,20 +11,18 @@ use kube::core::ObjectMeta;
 use olm_api::condition::subscription as reasons;
 use olm_api::labels;
 use olm_api::v1alpha1::CatalogSource;
-use olm_runtime::NamespacedName;
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::key::reference;
 use olm_runtime::outcome::{Outcome, Outcomes};
-use olm_runtime::plan::{Action, EventDraft, Guard, Plan, Requeue, Target, to_value};
-use serde_json::json;
+use olm_runtime::plan::{Action, EventDraft, Plan, Requeue, Target, to_value};
 
-use super::JobWish;
+use super::JobRequest;
 use super::objects::{build_account, build_config_map, build_job, build_role, build_role_binding, pod_spec};
 use super::observed::Observed;
-use super::progress::{current, is_failed, is_over, uid};
+use super::progress::{current, is_over, uid};
 use crate::object;
 use crate::pruning::{binding_hash, content_hash, kept_hash};
-use crate::stores::unpacks::{JobSketch, Programs, RunSettings};
+use crate::stores::unpacks::{Programs, UnpackJob, hashes_of_secrets};
 
 /// Field manager of the rights.
 const MANAGER: &str = "catalog-operator/bundleunpack";
@@ -33,20 +31,12 @@ const SOON: Duration = Duration::from_millis(50);
 /// Time for which a Job without a subscriber keeps running. The subscriber may return, for example after a
 /// restart of this process.
 const UNWANTED: Duration = Duration::from_secs(600);
-/// Number of failed Jobs of one bundle that are kept.
-const MAX_FAILED: usize = 5;
-
-/// Delay of the check whether a deleted ConfigMap has disappeared.
-const LEAVING: Duration = Duration::from_secs(5);
 
 /// State passed to the next reconcile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Memory {
     /// Time since the running Job has no subscriber.
     unwanted: Option<Timestamp>,
-    /// Settings last written to the running Job. If others change the write on its way in, it is not
-    /// repeated.
-    adjusted: Option<RunSettings>,
     /// Uid of the Job created last, as long as there is none that counts. If others change Jobs on their way
     /// in, more of them do not help.
     made: Option<String>,
@@ -62,9 +52,9 @@ pub(crate) struct Verdict {
 
 /// Decides the objects to create or remove.
 pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (Plan, Verdict) {
-    match (&observed.wish, &observed.source) {
+    match (&observed.request, &observed.source) {
         (None, _) => leftovers(observed, memory, now),
-        (Some(wish), Some(source)) => wanted(observed, wish, source, memory),
+        (Some(request), Some(source)) => wanted(observed, request, source, memory),
         // The catalog was deleted, and garbage collection deletes its objects.
         (Some(_), None) => (Plan::default(), Verdict::default()),
     }
@@ -73,7 +63,7 @@ pub(crate) fn decide(observed: &Observed, memory: Option<&Memory>, now: Timestam
 /// Returns the writes of the objects that a request lacks.
 fn wanted(
     observed: &Observed,
-    wish: &JobWish,
+    request: &JobRequest,
     source: &CatalogSource,
     memory: Option<&Memory>,
 ) -> (Plan, Verdict) {
@@ -91,9 +81,6 @@ fn wanted(
             ..Plan::default()
         });
     };
-    if wish.discarded.is_some() && wish.discarded == found.metadata.uid {
-        return without_memory(discard(key, &found.metadata));
-    }
     // A ConfigMap of others is neither filled nor given rights; the request reports it.
     let Some(uid) = found
         .metadata
@@ -104,7 +91,7 @@ fn wanted(
         return without_memory(Plan::default());
     };
     let (mut actions, memory) = (rights(observed, uid), memory.cloned().unwrap_or_default());
-    let (of_job, verdict) = job(observed, uid, wish, source, memory);
+    let (of_job, verdict) = job(observed, uid, request, source, memory);
     let before = actions.len();
     actions.extend(of_job);
     let plan = Plan {
@@ -113,21 +100,6 @@ fn wanted(
     };
     let making = verdict.making.map(|index| index + before);
     (plan, Verdict { making, ..verdict })
-}
-
-/// Deletes the ConfigMap, so that a Job can fill a new one.
-fn discard(key: &NamespacedName, metadata: &ObjectMeta) -> Plan {
-    let is_leaving = metadata.deletion_timestamp.is_some();
-    let target = Target::of::<ConfigMap>(&key.namespace, &key.name);
-    let delete = (!is_leaving).then(|| Action::delete(target, metadata.uid.clone()));
-    Plan {
-        actions: delete.into_iter().collect(),
-        requeue: Requeue::After {
-            delay: if is_leaving { LEAVING } else { SOON },
-            reason: "expiry of a ConfigMap that no Job can fill",
-        },
-        ..Plan::default()
-    }
 }
 
 /// Returns the writes of account, Role and RoleBinding, if they are missing or differ.
@@ -170,92 +142,50 @@ fn rights(observed: &Observed, owner: &str) -> Vec<Action> {
     actions
 }
 
-/// Returns the writes of the Job, if there is none that counts, and deletions of surplus failed ones. A
-/// running Job is updated if the settings changed.
+/// Returns the writes of the Job, if there is none that counts, or none with the catalog's pull secrets.
 fn job(
     observed: &Observed,
     owner: &str,
-    wish: &JobWish,
+    request: &JobRequest,
     source: &CatalogSource,
     memory: Memory,
 ) -> (Vec<Action>, Verdict) {
     let key = &observed.key;
-    let runs = Programs::of(&pod_spec(key, &wish.image, source, &observed.settings));
+    let runs = Programs::of(&pod_spec(key, &request.image, source, &observed.settings));
     let mut others: Vec<String> = observed.jobs.iter().map(|job| uid(job)).collect();
     others.sort_unstable();
-    let new = build_job(key, owner, &others, wish, source, &observed.settings);
-    let settings = new.spec.as_ref().map(RunSettings::of).unwrap_or_default();
-    if let Some(found) = current(wish, &runs, &observed.jobs) {
-        let is_adjusted = memory.adjusted.as_ref() == Some(&settings);
-        let adjust = adjust(found, &settings).filter(|_| !is_adjusted);
-        let memory = Memory {
-            adjusted: (is_adjusted || adjust.is_some()).then_some(settings),
-            ..Memory::default()
-        };
-        let verdict = Verdict { memory, making: None };
-        return (adjust.into_iter().collect(), verdict);
+    let new = build_job(key, owner, &others, request, source, &observed.settings);
+    if let Some(found) = current(request, &runs, &observed.jobs) {
+        // Pull secrets are immutable in a Job, so one that lacks a secret is replaced.
+        let secrets = new.spec.as_ref().map(hashes_of_secrets).unwrap_or_default();
+        let is_lacking = !is_over(found) && !secrets.is_subset(&found.pull_secrets);
+        let replaced = is_lacking.then(|| deletion(found));
+        return (replaced.into_iter().collect(), Verdict::default());
     }
-    let altered = altered(observed, wish, &memory);
+    let altered = altered(observed, request, &memory);
     // Only a new request creates another Job: the program that changed the last one may no longer do so.
     if altered.is_some() && memory.unwanted.is_none() {
         return (Vec::new(), Verdict { memory, making: None });
     }
     let target = Target::of::<Job>(&key.namespace, new.metadata.name.as_deref().unwrap_or_default());
-    let mut actions = surplus(observed);
-    actions.extend(altered.map(|job| deletion(job)));
+    let mut actions: Vec<Action> = altered.map(|job| deletion(job)).into_iter().collect();
     let making = Some(actions.len());
     actions.push(Action::create_or_keep(target, to_value(&new)));
-    // A Job that was replaced once is not replaced again because of a program that changes Jobs on their way
-    // in.
-    let memory = Memory {
-        adjusted: memory.adjusted.filter(|adjusted| *adjusted == settings),
-        ..Memory::default()
-    };
+    let memory = Memory::default();
     (actions, Verdict { memory, making })
 }
 
 /// Returns the Job created last, if it exists and does not count. It is identified by its uid, because users
 /// who can create Jobs can imitate it.
-fn altered<'a>(observed: &'a Observed, wish: &JobWish, memory: &Memory) -> Option<&'a Arc<JobSketch>> {
+fn altered<'a>(observed: &'a Observed, request: &JobRequest, memory: &Memory) -> Option<&'a Arc<UnpackJob>> {
     let made = memory.made.as_deref()?;
     let mut jobs = observed.jobs.iter().filter(|job| !job.is_deleting());
     jobs.find(|job| job.uid().as_deref() == Some(made))
-        .filter(|_| !wish.passed_over.contains(made))
+        .filter(|_| !request.passed_over.contains(made))
 }
 
-fn deletion(job: &JobSketch) -> Action {
+fn deletion(job: &UnpackJob) -> Action {
     Action::delete(Target::of::<Job>(job.namespace(), job.name()), job.uid())
-}
-
-/// Pull secrets are immutable in a Job, so a change replaces it. A deadline is mutable, and other subscribers
-/// of the Job lose nothing by its change.
-fn adjust(found: &JobSketch, wanted: &RunSettings) -> Option<Action> {
-    if is_over(found) {
-        None
-    } else if !found.settings.has_secrets_of(wanted) {
-        Some(deletion(found))
-    } else if found.settings.deadline != wanted.deadline {
-        let patch = json!({"spec": {"activeDeadlineSeconds": wanted.deadline}});
-        let guard = Guard {
-            uid: found.uid(),
-            resource_version: None,
-        };
-        let target = Target::of::<Job>(found.namespace(), found.name());
-        Some(Action::patch(target, patch, guard))
-    } else {
-        None
-    }
-}
-
-/// Returns the oldest failed Jobs beyond those that are kept.
-fn surplus(observed: &Observed) -> Vec<Action> {
-    let is_ours = |job: &&Arc<JobSketch>| job.config_map.is_some() && is_failed(job);
-    let mut failed: Vec<_> = observed.jobs.iter().filter(is_ours).collect();
-    failed.sort_by_key(|job| job.created);
-    // One more Job is about to be created.
-    let surplus = (failed.len() + 1).saturating_sub(MAX_FAILED);
-    let surplus = failed.into_iter().take(surplus);
-    surplus.map(|job| deletion(job)).collect()
 }
 
 /// Removes objects without a subscriber once their Jobs are deleted, or when a Job is still running after
@@ -271,7 +201,6 @@ fn leftovers(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (P
         let memory = Memory {
             unwanted: made.is_some().then_some(since),
             made,
-            adjusted: None,
         };
         return (Plan::default(), Verdict { memory, making: None });
     }
@@ -294,7 +223,6 @@ fn leftovers(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (P
             let memory = Memory {
                 unwanted: Some(since),
                 made,
-                adjusted: None,
             };
             return (plan, Verdict { memory, making: None });
         }
@@ -311,24 +239,22 @@ fn leftovers(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (P
 pub(crate) fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes) -> StatusUpdate<Memory> {
     let refused = outcomes.failures().map(|(_, failure)| failure);
     let Verdict { mut memory, making } = verdict;
-    // Failed writes are retried.
-    memory.adjusted = memory.adjusted.filter(|_| outcomes.all_done());
     if let Some(Outcome::Done(made)) = making.map(|index| outcomes.get(index)) {
         memory.made = object::metadata_text(made, "uid").map(str::to_owned);
     }
     let event = observed
         .source
         .as_ref()
-        .zip(observed.wish.as_ref())
-        .map(|(source, wish)| {
+        .zip(observed.request.as_ref())
+        .map(|(source, request)| {
             let texts: Vec<String> = refused
                 .filter(|failure| failure.is_refusal())
                 .map(|failure| failure.message.clone())
                 .collect();
-            let regarding = reference::<CatalogSource>(&wish.catalog, source.metadata.uid.clone());
+            let regarding = reference::<CatalogSource>(&request.catalog, source.metadata.uid.clone());
             let message = format!(
                 "cannot unpack bundle {} by a Job: {}",
-                wish.bundle,
+                request.bundle,
                 texts.join("; ")
             );
             (!texts.is_empty())

@@ -15,7 +15,7 @@ use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::NamespacedName;
 use sha2::{Digest as _, Sha256};
 
-use super::JobWish;
+use super::JobRequest;
 use crate::catalog_source::objects::{Ownership, owner_reference, pull_secrets};
 use crate::catalog_source::pod::{
     empty_dir, linux_only, mount, pull_policy, restrict_container, restricted_pod, small_requests,
@@ -101,7 +101,7 @@ pub(crate) fn build_job(
     key: &NamespacedName,
     uid: &str,
     others: &[String],
-    wish: &JobWish,
+    request: &JobRequest,
     source: &CatalogSource,
     settings: &JobSettings,
 ) -> Job {
@@ -113,11 +113,13 @@ pub(crate) fn build_job(
     ]);
     metadata.labels = Some(labels.clone());
     // Kubernetes accepts only whole seconds.
-    let seconds = i64::try_from(wish.deadline.as_secs()).unwrap_or(i64::MAX).max(1);
+    let seconds = i64::try_from(request.deadline.as_secs())
+        .unwrap_or(i64::MAX)
+        .max(1);
     Job {
         metadata,
         spec: Some(JobSpec {
-            active_deadline_seconds: (!wish.deadline.is_zero()).then_some(seconds),
+            active_deadline_seconds: (!request.deadline.is_zero()).then_some(seconds),
             backoff_limit: Some(BACKOFF_LIMIT),
             ttl_seconds_after_finished: Some(KEPT_SECONDS),
             template: PodTemplateSpec {
@@ -126,7 +128,7 @@ pub(crate) fn build_job(
                     labels: Some(labels),
                     ..ObjectMeta::default()
                 }),
-                spec: Some(pod_spec(key, &wish.image, source, settings)),
+                spec: Some(pod_spec(key, &request.image, source, settings)),
             },
             ..JobSpec::default()
         }),

@@ -8,16 +8,16 @@ use kube::core::PartialObjectMeta;
 use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::NamespacedName;
 
-use super::JobWish;
+use super::JobRequest;
 use super::objects::JobSettings;
-use crate::stores::unpacks::JobSketch;
+use crate::stores::unpacks::UnpackJob;
 
 /// Input of one decision.
 pub(crate) struct Observed {
     /// Namespace and name of the ConfigMap.
     pub key: NamespacedName,
     /// The current request, if any.
-    pub wish: Option<Arc<JobWish>>,
+    pub request: Option<Arc<JobRequest>>,
     /// The catalog of the request.
     pub source: Option<Arc<CatalogSource>>,
     pub config_map: Option<PartialObjectMeta<ConfigMap>>,
@@ -28,6 +28,6 @@ pub(crate) struct Observed {
     /// The RoleBinding, with a hash of its subjects.
     pub role_binding: Option<Arc<RoleBinding>>,
     /// Jobs with its name as a label, by any creator.
-    pub jobs: Vec<Arc<JobSketch>>,
+    pub jobs: Vec<Arc<UnpackJob>>,
     pub settings: JobSettings,
 }

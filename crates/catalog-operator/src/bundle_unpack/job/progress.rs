@@ -5,8 +5,8 @@ use std::sync::Arc;
 use olm_api::pod::is_pull_failure;
 
 use super::super::error::UnpackClass;
-use super::JobWish;
-use crate::stores::unpacks::{Ending, JobSketch, LastWords, PodSketch, Programs};
+use super::JobRequest;
+use crate::stores::unpacks::{Ending, LastWords, Programs, UnpackJob, UnpackPod};
 
 /// Upstream's text for an unfinished Job.
 pub(crate) const INCOMPLETE: &str = "unpack job not completed";
@@ -30,7 +30,7 @@ pub(crate) enum Progress {
         message: String,
     },
     /// The Job has succeeded.
-    Complete(Arc<JobSketch>),
+    Complete(Arc<UnpackJob>),
     /// The Job has failed.
     Failed {
         /// Class of the failure.
@@ -63,12 +63,12 @@ impl Trouble {
 /// Returns the progress of the request, from the Jobs of its key and their pods. `runs` are the programs of
 /// our Jobs.
 pub(crate) fn progress(
-    wish: &JobWish,
+    request: &JobRequest,
     runs: &Programs,
-    jobs: &[Arc<JobSketch>],
-    pods: &[Arc<PodSketch>],
+    jobs: &[Arc<UnpackJob>],
+    pods: &[Arc<UnpackPod>],
 ) -> Progress {
-    let Some(job) = current(wish, runs, jobs) else {
+    let Some(job) = current(request, runs, jobs) else {
         return Progress::NoJob;
     };
     let pods = pods_of(job, pods);
@@ -82,12 +82,12 @@ pub(crate) fn progress(
 
 /// Returns the Job that counts: one that has not failed is preferred, and then the newest.
 pub(crate) fn current<'a>(
-    wish: &JobWish,
+    request: &JobRequest,
     runs: &Programs,
-    jobs: &'a [Arc<JobSketch>],
-) -> Option<&'a Arc<JobSketch>> {
-    let counts = |job: &&Arc<JobSketch>| {
-        is_ours(runs, job) && !job.is_deleting() && !wish.passed_over.contains(&uid(job))
+    jobs: &'a [Arc<UnpackJob>],
+) -> Option<&'a Arc<UnpackJob>> {
+    let counts = |job: &&Arc<UnpackJob>| {
+        is_ours(runs, job) && !job.is_deleting() && !request.passed_over.contains(&uid(job))
     };
     jobs.iter()
         .filter(counts)
@@ -95,33 +95,33 @@ pub(crate) fn current<'a>(
 }
 
 /// True when we would have created the Job like this: for the ConfigMap, with the programs of ours.
-pub(crate) fn is_ours(runs: &Programs, job: &JobSketch) -> bool {
+pub(crate) fn is_ours(runs: &Programs, job: &UnpackJob) -> bool {
     job.config_map.is_some() && job.programs == *runs
 }
 
 /// Returns the uid of a Job.
-pub(crate) fn uid(job: &JobSketch) -> String {
+pub(crate) fn uid(job: &UnpackJob) -> String {
     job.uid().unwrap_or_default()
 }
 
 /// True when a Job has succeeded or failed.
-pub(crate) fn is_over(job: &JobSketch) -> bool {
+pub(crate) fn is_over(job: &UnpackJob) -> bool {
     job.ending.is_some()
 }
 
 /// True when a Job has failed.
-pub(crate) fn is_failed(job: &JobSketch) -> bool {
+pub(crate) fn is_failed(job: &UnpackJob) -> bool {
     job.ending.as_ref().is_some_and(|ending| ending.is_failed)
 }
 
 /// Returns the pods that a Job created.
-pub(crate) fn pods_of<'a>(job: &JobSketch, pods: &'a [Arc<PodSketch>]) -> Vec<&'a Arc<PodSketch>> {
+pub(crate) fn pods_of<'a>(job: &UnpackJob, pods: &'a [Arc<UnpackPod>]) -> Vec<&'a Arc<UnpackPod>> {
     let uid = uid(job);
-    let is_of = |pod: &&Arc<PodSketch>| pod.job.as_deref() == Some(uid.as_str());
+    let is_of = |pod: &&Arc<UnpackPod>| pod.job.as_deref() == Some(uid.as_str());
     pods.iter().filter(is_of).collect()
 }
 
-fn failed(job: &JobSketch, ending: &Ending, pods: &[&Arc<PodSketch>]) -> Progress {
+fn failed(job: &UnpackJob, ending: &Ending, pods: &[&Arc<UnpackPod>]) -> Progress {
     let mut message = format!("unpack Job {}: {}", job.key(), ending.message);
     let mut class = match &*ending.reason {
         "DeadlineExceeded" => UnpackClass::DeadlineExceeded,
@@ -148,7 +148,7 @@ fn failed(job: &JobSketch, ending: &Ending, pods: &[&Arc<PodSketch>]) -> Progres
     }
 }
 
-fn pending(pods: &[&Arc<PodSketch>]) -> Progress {
+fn pending(pods: &[&Arc<UnpackPod>]) -> Progress {
     if let Some(text) = unschedulable(pods) {
         return Progress::Pending {
             class: UnpackClass::JobHeldUp,
@@ -176,7 +176,7 @@ fn pending(pods: &[&Arc<PodSketch>]) -> Progress {
     }
 }
 
-fn unschedulable(pods: &[&Arc<PodSketch>]) -> Option<String> {
+fn unschedulable(pods: &[&Arc<UnpackPod>]) -> Option<String> {
     pods.iter().find_map(|pod| {
         let message = pod.unschedulable.as_deref()?;
         Some(format!("pod {} cannot be scheduled: {message}", pod.key()))
@@ -184,7 +184,7 @@ fn unschedulable(pods: &[&Arc<PodSketch>]) -> Option<String> {
 }
 
 /// Describes containers that do not start, with upstream's text.
-fn waiting(pods: &[&Arc<PodSketch>]) -> Option<String> {
+fn waiting(pods: &[&Arc<UnpackPod>]) -> Option<String> {
     let texts = pods.iter().flat_map(|pod| {
         pod.waiting.iter().map(|container| {
             format!(
@@ -200,6 +200,6 @@ fn waiting(pods: &[&Arc<PodSketch>]) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join(" | "))
 }
 
-fn last_words<'a>(pods: &[&'a Arc<PodSketch>]) -> Option<&'a LastWords> {
+fn last_words<'a>(pods: &[&'a Arc<UnpackPod>]) -> Option<&'a LastWords> {
     pods.iter().find_map(|pod| pod.failure.as_ref())
 }

@@ -17,7 +17,7 @@ use olm_runtime::store::Store;
 use super::decide::{self, Memory, Verdict};
 use super::is_name;
 use super::observed::Observed;
-use super::wishes::UnpackJobs;
+use super::requests::UnpackJobs;
 
 /// Reconciles the objects of unpack Jobs.
 pub(crate) struct UnpackJobReconciler {
@@ -56,19 +56,19 @@ impl Reconciler for UnpackJobReconciler {
     const NAME: &'static str = "bundleunpack";
 
     fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
-        regarding(self.jobs.sources(), &self.jobs.wish(key)?.catalog)
+        regarding(self.jobs.sources(), &self.jobs.request(key)?.catalog)
     }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
         if !is_name(&key.name) {
             return Ok(None);
         }
-        let wish = self.jobs.wish(key);
+        let request = self.jobs.request(key);
         let jobs = self.jobs.jobs_of(key);
         let account = self.accounts.get_key(key);
         // Users who can create Jobs can create any number with the label.
         let has_jobs = jobs.iter().any(|job| job.config_map.is_some());
-        if wish.is_none() && !has_jobs && account.is_none() {
+        if request.is_none() && !has_jobs && account.is_none() {
             return Ok(None);
         }
         // A live read: a store of all ConfigMaps with OLM's label would contain the bundles' own, which are
@@ -77,10 +77,10 @@ impl Reconciler for UnpackJobReconciler {
         let what = format!("ConfigMap {key}");
         let config_map = deadline(&what, api.get_metadata_opt(&key.name)).await?;
         Ok(Some(Observed {
-            source: wish
+            source: request
                 .as_ref()
-                .and_then(|wish| self.jobs.sources().get_key(&wish.catalog)),
-            wish,
+                .and_then(|request| self.jobs.sources().get_key(&request.catalog)),
+            request,
             config_map,
             account,
             role: self.roles.get_key(key),

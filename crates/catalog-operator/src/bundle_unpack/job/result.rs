@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::super::config_map::decode;
 use super::super::content::UnpackedBundle;
 use super::super::error::{UnpackClass, UnpackError};
-use super::JobWish;
+use super::JobRequest;
 use super::progress::pods_of;
 use crate::object;
-use crate::stores::unpacks::{JobSketch, PodSketch, Programs, Proof};
+use crate::stores::unpacks::{Programs, Proof, UnpackJob, UnpackPod};
 
 /// Evidence for the content of a ConfigMap.
 pub(crate) struct Evidence<'a> {
@@ -25,9 +25,9 @@ pub(crate) struct Evidence<'a> {
     /// The programs of our pods.
     pub runs: &'a Programs,
     /// The Job, which has succeeded.
-    pub job: &'a JobSketch,
+    pub job: &'a UnpackJob,
     /// Pods labelled with the key.
-    pub pods: &'a [Arc<PodSketch>],
+    pub pods: &'a [Arc<UnpackPod>],
     /// Hash of the ConfigMap's content, computed when needed: it has a MiB, and any number of Jobs may have
     /// succeeded.
     pub hash: &'a OnceLock<String>,
@@ -54,7 +54,7 @@ impl Evidence<'_> {
 /// The ConfigMap is not the Job's result for this catalog.
 pub(crate) fn vouched_image(
     config_map: &Value,
-    wish: &JobWish,
+    request: &JobRequest,
     evidence: &Evidence<'_>,
 ) -> Result<String, UnpackError> {
     let key = evidence.key;
@@ -80,10 +80,10 @@ pub(crate) fn vouched_image(
     let image = config_map
         .pointer("/metadata/annotations")
         .and_then(|annotations| annotations.get(labels::SOURCE_IMAGE)?.as_str());
-    if image != Some(&wish.image) {
+    if image != Some(&request.image) {
         return Err(refused("has the content of a different image"));
     }
-    pinned(&wish.image, proof.image_id.as_deref())
+    pinned(&request.image, proof.image_id.as_deref())
 }
 
 /// A trusted bundle of a Job.
@@ -124,6 +124,25 @@ pub(crate) fn is_of_source(config_map: &Value, source: &CatalogSource) -> bool {
             .any(|owner| owner["kind"] == "CatalogSource" && owner["uid"].as_str() == uid)
 }
 
+/// True when the result can go into an existing ConfigMap for the catalog `source`. `is_vouched`: it holds a
+/// trusted result already. Plans refer to the content of upstream's ConfigMaps, which have no label of ours, so
+/// these are only used empty.
+pub(crate) fn is_usable(config_map: &Value, source: &CatalogSource, is_vouched: bool) -> bool {
+    let metadata = &config_map["metadata"];
+    let label = &metadata["labels"][labels::BUNDLE_UNPACK_REF];
+    let is_labelled = label.is_string() && *label == metadata["name"];
+    let is_empty = ["data", "binaryData"].iter().all(|field| {
+        let entries = config_map.get(*field).and_then(Value::as_object);
+        entries.is_none_or(serde_json::Map::is_empty)
+    });
+    !is_leaving(config_map) && is_of_source(config_map, source) && (is_labelled || is_empty || is_vouched)
+}
+
+/// True when a ConfigMap is being deleted.
+pub(crate) fn is_leaving(config_map: &Value) -> bool {
+    object::metadata_text(config_map, "deletionTimestamp").is_some()
+}
+
 /// Returns the image by digest: a plan installs the approved content, even if the tag moves.
 fn pinned(image: &str, image_id: Option<&str>) -> Result<String, UnpackError> {
     let malformed = |error: &dyn std::fmt::Display| UnpackError::new(UnpackClass::Malformed, error);
@@ -131,8 +150,8 @@ fn pinned(image: &str, image_id: Option<&str>) -> Result<String, UnpackError> {
     if let Some(digest) = reference.digest() {
         return Ok(reference.pinned(digest.clone()).to_string());
     }
-    let told = image_id.and_then(|id| id.rsplit_once('@'));
-    let digest = told.and_then(|(_, digest)| digest.parse::<Digest>().ok());
+    let reported = image_id.and_then(|id| id.rsplit_once('@'));
+    let digest = reported.and_then(|(_, digest)| digest.parse::<Digest>().ok());
     digest.map_or_else(
         || {
             let cause =

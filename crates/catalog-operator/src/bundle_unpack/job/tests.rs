@@ -16,9 +16,9 @@ use olm_runtime::plan::to_value;
 use serde_json::{Value, json};
 
 use super::objects::{JobSettings, build_account, build_job, build_role, build_role_binding, pod_spec};
-use super::result::{Evidence, VouchedBundle, vouched_image};
-use super::{JobWish, is_name, name_for_catalog, name_of_image};
-use crate::stores::unpacks::{JobSketch, PodSketch, Programs};
+use super::result::{Evidence, VouchedBundle, is_usable, vouched_image};
+use super::{JobRequest, is_name, name_for_catalog, name_of_image};
+use crate::stores::unpacks::{Programs, UnpackJob, UnpackPod};
 
 fn recorded(file: &str, kind: &str) -> Option<Value> {
     let path = olm_testing::shared::shared_path(&format!("golden/01-requires-approval/{file}"))?;
@@ -38,14 +38,13 @@ fn source(secrets: &Value) -> CatalogSource {
     .unwrap()
 }
 
-fn wish(image: &str, seconds: u64) -> JobWish {
-    JobWish {
+fn request(image: &str, seconds: u64) -> JobRequest {
+    JobRequest {
         image: image.to_owned(),
         bundle: "a.v1".to_owned(),
         catalog: NamespacedName::new("golden", "cat"),
         deadline: Duration::from_secs(seconds),
         passed_over: BTreeSet::new(),
-        discarded: None,
     }
 }
 
@@ -88,7 +87,7 @@ fn a_jobs_objects_are_those_that_upstream_makes() {
         &key,
         &owner,
         &[],
-        &wish(&image, 600),
+        &request(&image, 600),
         &source(&json!([])),
         &settings,
     );
@@ -120,7 +119,7 @@ fn secrets_deadline_tag_and_name_follow_what_is_asked_for() {
             &key,
             "u",
             &others,
-            &wish(image, seconds),
+            &request(image, seconds),
             &source(&json!(["s", ""])),
             &settings,
         ))
@@ -175,7 +174,7 @@ impl Left {
             "ownerReferences": [{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "name": "cat", "uid": "u"}],
             "annotations": {"olm.sourceImage": image}}, "data": {"csv.yaml": CSV}});
         let (key, source, settings) = (key(image), source(&json!([])), settings());
-        let job = build_job(&key, "cm", &[], &wish(image, 600), &source, &settings);
+        let job = build_job(&key, "cm", &[], &request(image, 600), &source, &settings);
         let mut job = to_value(&job);
         job["metadata"]["uid"] = json!("job");
         let terminated = json!({"terminated": {"exitCode": 0, "message": format!("{PROOF}{}\n", content_hash(&config_map))}});
@@ -195,8 +194,8 @@ impl Left {
     /// Returns the image of the bundle, or the reason why it is not trusted.
     fn read(&self) -> Result<String, String> {
         let (key, source, settings) = (key(self.image), source(&json!([])), settings());
-        let job = job_sketch(&self.job);
-        let pods: Vec<Arc<PodSketch>> = self.pods.iter().map(pod_sketch).collect();
+        let job = unpack_job(&self.job);
+        let pods: Vec<Arc<UnpackPod>> = self.pods.iter().map(unpack_pod).collect();
         let runs = Programs::of(&pod_spec(&key, self.image, &source, &settings));
         let evidence = Evidence {
             key: &key,
@@ -206,21 +205,21 @@ impl Left {
             pods: &pods,
             hash: &OnceLock::new(),
         };
-        let image = vouched_image(&self.config_map, &wish(self.image, 600), &evidence);
+        let image = vouched_image(&self.config_map, &request(self.image, 600), &evidence);
         let config_map = self.config_map.clone();
         let bundle = image.and_then(|image| VouchedBundle { image, config_map }.read());
         bundle.map(|bundle| bundle.image).map_err(|error| error.cause)
     }
 }
 
-fn job_sketch(job: &Value) -> Arc<JobSketch> {
-    Arc::new(JobSketch::from_object(
+fn unpack_job(job: &Value) -> Arc<UnpackJob> {
+    Arc::new(UnpackJob::from_object(
         serde_json::from_value(job.clone()).unwrap(),
     ))
 }
 
-fn pod_sketch(pod: &Value) -> Arc<PodSketch> {
-    Arc::new(PodSketch::from_object(
+fn unpack_pod(pod: &Value) -> Arc<UnpackPod> {
+    Arc::new(UnpackPod::from_object(
         serde_json::from_value(pod.clone()).unwrap(),
     ))
 }
@@ -324,4 +323,38 @@ fn of_two_pods_the_one_that_wrote_last_counts() {
             .unwrap_err()
             .contains("was changed by another client")
     );
+}
+
+#[test]
+fn a_config_map_of_others_or_of_upstream_is_not_filled() {
+    let source = source(&json!([]));
+    let found = |more: Value| {
+        let mut found = Left::of("r/b:v1").config_map;
+        found["data"] = json!({});
+        for (field, value) in more.as_object().unwrap() {
+            found[field] = value.clone();
+        }
+        found
+    };
+    let labelled = |mut found: Value| {
+        found["metadata"]["labels"] = json!({labels::BUNDLE_UNPACK_REF: found["metadata"]["name"]});
+        found
+    };
+    let full = || found(json!({"binaryData": {"a": "b"}}));
+    // Empty and full ones, without and with our label, by whether a Job vouches for them.
+    for (found, expected) in [
+        (found(json!({})), [true, true]),
+        (labelled(found(json!({}))), [true, true]),
+        (full(), [false, true]),
+        (labelled(full()), [true, true]),
+    ] {
+        let usable = [false, true].map(|is_vouched| is_usable(&found, &source, is_vouched));
+        assert_eq!(usable, expected, "{found}");
+        let mut others = found.clone();
+        others["metadata"]["ownerReferences"][0]["uid"] = json!("another");
+        assert!(!is_usable(&others, &source, true), "{others}");
+        let mut leaving = found;
+        leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert!(!is_usable(&leaving, &source, true), "{leaving}");
+    }
 }

@@ -1,5 +1,5 @@
 mod fairness;
-mod waiters;
+mod subscribers;
 
 use std::collections::VecDeque;
 
@@ -37,7 +37,7 @@ impl BundleSource for Script {
 struct Rig {
     unpacker: Unpacker,
     script: Arc<Script>,
-    woken: Arc<Mutex<Vec<Waiter>>>,
+    woken: Arc<Mutex<Vec<Subscriber>>>,
     /// Folder of the store.
     folder: tempfile::TempDir,
 }
@@ -51,7 +51,7 @@ fn rig(answers: Vec<Result<UnpackedBundle, UnpackError>>) -> Rig {
     let woken = Arc::new(Mutex::new(Vec::new()));
     let wake = {
         let woken = Arc::clone(&woken);
-        move |waiter: &Waiter| woken.lock().unwrap().push(waiter.clone())
+        move |subscriber: &Subscriber| woken.lock().unwrap().push(subscriber.clone())
     };
     let folder = tempfile::tempdir().unwrap();
     let unpacker = Unpacker::new(
@@ -89,9 +89,9 @@ impl Rig {
         let woken = std::mem::take(&mut *self.woken.lock().unwrap());
         woken
             .into_iter()
-            .map(|waiter| match waiter {
-                Waiter::Namespace(name) => name,
-                Waiter::InstallPlan(key) => key.to_string(),
+            .map(|subscriber| match subscriber {
+                Subscriber::Namespace(name) => name,
+                Subscriber::InstallPlan(key) => key.to_string(),
             })
             .collect()
     }
@@ -116,7 +116,7 @@ fn request(namespace: &str) -> UnpackRequest {
         catalog: NamespacedName::new("olm", "cat"),
         deadline: None,
         retry_interval: None,
-        waiter: Waiter::Namespace(namespace.into()),
+        subscriber: Subscriber::Namespace(namespace.into()),
     }
 }
 
@@ -225,34 +225,6 @@ async fn a_bundle_that_is_no_longer_on_disk_is_fetched_again() {
     assert_eq!(rig.woken(), ["two"]);
     assert_eq!(stored.read(), bundle().ok());
     assert_eq!(rig.script.fetched.lock().unwrap()[1], "r/b@sha256:00 for olm/cat");
-}
-
-/// Otherwise bundles that the store has no room for would displace each other without a pause.
-#[tokio::test(start_paused = true)]
-async fn a_bundle_lost_soon_after_its_use_is_fetched_again_after_a_pause() {
-    let rig = rig(vec![bundle()]);
-    rig.ask("one");
-    wait(2).await;
-    assert_eq!(rig.ask("one"), "ready r/b@sha256:00");
-    rig.empty_store();
-    rig.woken();
-    let UnpackState::Failed { error } = rig.unpacker.request(&request("one")) else {
-        panic!("not failed")
-    };
-    insta::assert_snapshot!(error.cause, @"image `r/b:v1`: the stored bundle was lost within 60 s of its last use: bundles in use exceed 256 MiB, or its file was damaged");
-    assert_eq!(rig.woken(), ["one"], "it may have been told ready just before");
-    wait(30).await;
-    assert_eq!(rig.ask("one"), "failed NoRoom");
-    assert_eq!((rig.fetches(), rig.woken().len()), (1, 0));
-    wait(31).await;
-    assert_eq!(rig.woken(), ["one"]);
-    assert_eq!(rig.ask("one"), "unpacking");
-    wait(2).await;
-    assert_eq!(rig.ask("one"), "ready r/b@sha256:00");
-    assert_eq!(rig.fetches(), 2);
-    wait(LOST_EARLY.as_secs()).await;
-    rig.empty_store();
-    assert_eq!(rig.ask("one"), "unpacking", "it was not in use");
 }
 
 /// A first request that returned at once used to block everything else meanwhile.

@@ -56,6 +56,30 @@ fn the_catalog_becomes_an_owner_of_its_config_map_and_then_serves() {
     assert!(plan_text(&owned_by(None)).contains("create Pod"));
 }
 
+/// The answer to the write shows that a webhook removed the owner: this version is served without one.
+#[test]
+fn a_config_map_that_gets_no_owner_is_served_without() {
+    let mut observed = owned_by(Some(vec![]));
+    let (_, verdict) = decide::decide(&observed, now());
+    let recorded = |version: &str| {
+        let written = Outcome::Done(Arc::new(json!({"metadata": {"resourceVersion": version}})));
+        let outcomes = outcomes_for_tests(vec![written]);
+        status::compose(&observed, &verdict, &outcomes, now())
+    };
+    assert_eq!(recorded("8"), CatalogSourceStatus::default(), "it has the owner");
+    let status = recorded("7");
+    let reference = status.config_map_reference.as_ref().unwrap();
+    assert_eq!(reference.resource_version.as_deref(), Some("7"));
+    Arc::make_mut(&mut observed.source).status = Some(status);
+    assert!(plan_text(&observed).contains("create Pod"));
+    // The next version is tried again.
+    observed.config_map = version(8, "hash");
+    if let ConfigMapState::Found(version) = &mut observed.config_map {
+        version.owners = Some(vec![]);
+    }
+    assert!(plan_text(&observed).starts_with("patch ConfigMap ns/content"));
+}
+
 #[test]
 fn a_config_map_that_cannot_be_owned_is_told_in_upstreams_words() {
     let observed = owned_by(Some(vec![]));
@@ -398,121 +422,4 @@ fn a_pod_that_is_outdated_while_it_starts_gets_some_time() {
         plan_text(&observed),
         "delete Pod ns/cat-1\ncreate Pod ns/cat.a-\n"
     );
-}
-
-/// Simulates a ConfigMap catalog whose author edits it every second, with its pods, second by second. A pod
-/// whose content exists is ready five seconds after its creation.
-struct Edited {
-    observed: Observed,
-    second: i64,
-    /// Number of created pods.
-    made: u32,
-}
-
-impl Edited {
-    fn new() -> Self {
-        Self {
-            observed: converge(with(version(1, "first"))),
-            second: 0,
-            made: 0,
-        }
-    }
-
-    fn pass(&mut self, edit: Option<&str>) {
-        self.second += 1;
-        let at = now() + Duration::from_secs(self.second.unsigned_abs());
-        if let Some(content) = edit {
-            self.observed.config_map = version(u32::try_from(self.second).unwrap() + 1, content);
-        }
-        for action in decide::decide(&self.observed, at).0.actions {
-            match action {
-                Action::Create { object, .. } => {
-                    self.made += 1;
-                    let pod = serde_json::from_value(object).unwrap();
-                    let mut pod = starting(named(pod, &format!("new-{}", self.made)));
-                    pod.metadata.creation_timestamp = Some(Time(at));
-                    self.observed.pods.push(Arc::new(pod));
-                }
-                Action::Delete { target, .. } => {
-                    let pods = &mut self.observed.pods;
-                    pods.retain(|pod| pod.metadata.name.as_ref() != Some(&target.name));
-                }
-                other => panic!("{other}"),
-            }
-        }
-        let is_there = |pod: &Pod| !is_strict(pod) || edit.is_none();
-        for pod in &mut self.observed.pods {
-            let age = at.duration_since(pod.metadata.creation_timestamp.as_ref().unwrap().0);
-            if is_there(pod) && age.as_secs() >= 5 {
-                *pod = Arc::new(ready(Pod::clone(pod)));
-            }
-        }
-    }
-
-    /// True when anything later than the first content is served.
-    fn serves_newer(&self) -> bool {
-        let ready: Vec<_> = self
-            .observed
-            .pods
-            .iter()
-            .filter(|pod| pod_state::is_ready(pod))
-            .collect();
-        assert!(!ready.is_empty(), "it is served without a gap");
-        ready.iter().any(|pod| pod_state::name(pod) != "cat-1")
-    }
-}
-
-/// True when a pod serves only one content.
-fn is_strict(pod: &Pod) -> bool {
-    let mut args = pod.spec.as_ref().unwrap().containers[0].args.iter().flatten();
-    args.any(|arg| arg.starts_with("--content-hash="))
-}
-
-/// When its pods start, the content they were made for is always outdated.
-#[test]
-fn cat_009_a_config_map_that_is_edited_without_end_is_served_all_the_same() {
-    let mut edited = Edited::new();
-    while !edited.serves_newer() {
-        assert!(edited.second < 70, "{} pods", edited.made);
-        edited.pass(Some(&edited.second.to_string()));
-    }
-    // This continues: one after the other is served, and not every edit creates a pod.
-    let (made, began) = (edited.made, edited.second);
-    let served = pod_state::name(edited.observed.pods.last().unwrap()).to_owned();
-    for _ in 0..100 {
-        edited.pass(Some(&edited.second.to_string()));
-    }
-    assert!(
-        edited.made - made <= 8,
-        "{made} pods in {began} s, then {}",
-        edited.made - made
-    );
-    let pods = &edited.observed.pods;
-    assert!(pods.iter().all(|pod| pod_state::name(pod) != served), "{served}");
-    // After the last edit, its content is served.
-    for _ in 0..30 {
-        edited.pass(None);
-    }
-    let [pod] = &edited.observed.pods[..] else {
-        panic!("{} pods", edited.observed.pods.len())
-    };
-    assert!(is_strict(pod) && pod_state::is_ready(pod));
-    assert_eq!(plan_text(&edited.observed), "");
-}
-
-/// A user who can write a CatalogSource cannot cause other pods with an annotation of pods.
-#[test]
-fn what_a_pod_says_of_those_before_it_is_not_taken_from_its_catalog() {
-    let mut observed = with(version(7, "hash"));
-    let annotations = [(labels::POD_OUTDATED.to_owned(), "9".to_owned())];
-    Arc::make_mut(&mut observed.source).metadata.annotations = Some(annotations.into());
-    let made = decide::decide(&observed, now()).0.actions.pop().unwrap();
-    let Action::Create { object, .. } = made else {
-        panic!("{made}")
-    };
-    assert_eq!(
-        object["metadata"]["annotations"][labels::POD_OUTDATED],
-        Value::Null
-    );
-    assert!(is_strict(&serde_json::from_value(object).unwrap()));
 }

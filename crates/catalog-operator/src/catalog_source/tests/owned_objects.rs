@@ -361,6 +361,37 @@ fn objects_of_an_earlier_namesake_are_replaced_and_strangers_are_left_alone() {
     assert_eq!(plan_text(&observed), "create Service ns/cat-a\n");
 }
 
+/// A webhook may remove the owners of all that is created. Without OLM's labels an object is a user's.
+#[test]
+fn objects_without_owners_belong_to_the_catalog_that_their_labels_name() {
+    let mut observed = converged(image_source());
+    let strip = |meta: &mut k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta| {
+        meta.owner_references = None;
+    };
+    strip(&mut Arc::make_mut(observed.service.as_mut().unwrap()).metadata);
+    strip(&mut Arc::make_mut(observed.server_policy.as_mut().unwrap()).metadata);
+    strip(&mut Arc::make_mut(observed.service_account.as_mut().unwrap()).metadata);
+    assert_eq!(plan_text(&observed), "");
+    let mut pod = Pod::clone(&observed.pods[0]);
+    assert!(decide::is_pod_of(&pod, &observed.source));
+    strip(&mut pod.metadata);
+    assert!(decide::is_pod_of(&pod, &observed.source));
+    let applied = |pod: &Pod| {
+        let new = Arc::new(pod.clone());
+        triggers::owners(&olm_runtime::store::Change::Applied { old: None, new }).len()
+    };
+    assert_eq!(applied(&pod), 1);
+    for label in [labels::MANAGED, labels::CATALOG_SOURCE] {
+        let mut other = pod.clone();
+        other.metadata.labels.as_mut().unwrap().remove(label);
+        assert!(!decide::is_pod_of(&other, &observed.source), "{label}");
+        assert_eq!(applied(&other), 0, "{label}");
+    }
+    let labels = observed.service.as_mut().map(Arc::make_mut).unwrap();
+    labels.metadata.labels = None;
+    assert_eq!(plan_text(&observed), "create Service ns/cat-a\n");
+}
+
 #[test]
 fn purposes_and_actions_go_together() {
     let (plan, verdict) = decide::decide(&fresh(image_source()), now());

@@ -46,7 +46,7 @@ pub(super) enum ReadError {
 impl ReadError {
     /// For the plan's readers, in words that stay the same from one try to the next. What a conversion webhook says may repeat
     /// what is in the objects, which is not for all of them.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn message(&self) -> String {
         match self {
             Self::Refused(kube::Error::Api(status)) => {
                 format!("the API server answers {} {}", status.code, status.reason)
@@ -100,7 +100,7 @@ struct Name {
 
 impl Resources<'_> {
     /// The first that does not fit, of all namespaces.
-    pub(super) async fn look_at_all(&mut self) -> Result<Option<Misfit>, ReadError> {
+    pub(super) async fn check_all(&mut self) -> Result<Option<Misfit>, ReadError> {
         let mut beginnings = 0;
         let mut limit = FIRST_PAGE;
         let mut next = String::new();
@@ -126,7 +126,7 @@ impl Resources<'_> {
                 Err(error) => return Err(error),
             };
             let bytes = text.len();
-            let page = self.look_into(text).await?;
+            let page = self.check_page(text).await?;
             if page.misfit.is_some() {
                 return Ok(page.misfit);
             }
@@ -139,24 +139,28 @@ impl Resources<'_> {
     }
 
     /// This one, if it is there and does not fit.
-    pub(super) async fn look_at(&mut self, namespace: &str, name: &str) -> Result<Option<Misfit>, ReadError> {
+    pub(super) async fn check_one(
+        &mut self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Misfit>, ReadError> {
         let mut fields = format!("metadata.name={name}");
         if !namespace.is_empty() {
             fields += &format!(",metadata.namespace={namespace}");
         }
         let text = self.read(&ListParams::default().fields(&fields)).await?;
-        Ok(self.look_into(text).await?.misfit)
+        Ok(self.check_page(text).await?.misfit)
     }
 
     /// Objects and schemas may be large, and others wait for this thread.
-    async fn look_into(&self, text: Vec<u8>) -> Result<Looked, ReadError> {
+    async fn check_page(&self, text: Vec<u8>) -> Result<CheckedPage, ReadError> {
         let (schema, version) = (Arc::clone(&self.schema), self.version.to_owned());
         let asked = Arc::new(());
         let is_asked = Arc::downgrade(&asked);
-        let look = move || look_into(&text, &schema, &version, || is_asked.strong_count() > 0);
-        let looked = isolation::blocking_in_round(look).await;
+        let check = move || check_page(&text, &schema, &version, || is_asked.strong_count() > 0);
+        let checked = isolation::blocking_in_round(check).await;
         drop(asked);
-        looked
+        checked
     }
 
     /// One answer, as text.
@@ -185,19 +189,19 @@ impl Resources<'_> {
 }
 
 /// What there is in a page.
-struct Looked {
+struct CheckedPage {
     misfit: Option<Misfit>,
     items: usize,
     next: String,
 }
 
 /// The first object that does not fit; ends early when nobody asks any more.
-fn look_into(
+fn check_page(
     text: &[u8],
     schema: &StructuralSchema,
     version: &str,
     is_asked: impl Fn() -> bool,
-) -> Result<Looked, ReadError> {
+) -> Result<CheckedPage, ReadError> {
     let page: Page<'_> = serde_json::from_slice(text).map_err(ReadError::NoList)?;
     let mut misfit = None;
     for item in page.items.iter().take_while(|_| is_asked()) {
@@ -215,7 +219,7 @@ fn look_into(
             break;
         }
     }
-    Ok(Looked {
+    Ok(CheckedPage {
         misfit,
         items: page.items.len(),
         next: page.metadata.next,

@@ -69,22 +69,6 @@ async fn a_check_that_is_given_up_wakes_who_waits() {
     assert_eq!(*woken.lock().unwrap(), ["a/plan"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn one_namespace_does_not_take_all_places() {
-    let (checks, _) = checks(Duration::from_secs(29));
-    for number in 0..WAITING_OF_NAMESPACE {
-        assert!(is_checking(&checks.check(request("a", &number.to_string()))));
-    }
-    assert_eq!(checks.check(request("a", "one more")), CheckState::Busy);
-    assert!(is_checking(&checks.check(request("b", "one"))));
-    for namespace in ["c", "d", "e", "f"] {
-        for number in 0..WAITING_OF_NAMESPACE {
-            checks.check(request(namespace, &number.to_string()));
-        }
-    }
-    assert_eq!(checks.check(request("g", "one")), CheckState::Busy);
-}
-
 /// Two steps may have a definition each of one name.
 #[tokio::test(start_paused = true)]
 async fn two_schemas_for_one_definition_are_two_checks() {

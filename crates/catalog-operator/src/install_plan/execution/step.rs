@@ -13,7 +13,7 @@ use crate::component;
 use crate::install_plan::conversion_ca;
 use crate::install_plan::crd_upgrade;
 use crate::install_plan::csv_ownership::check_owned_crds;
-use crate::install_plan::observe::{KnownStep, Observed, StepState};
+use crate::install_plan::observe::{KnownStep, NoObject, Observed, StepState};
 use crate::install_plan::step_write::{Write, write_for};
 use crate::object;
 use crate::step_kind::StepKind;
@@ -72,12 +72,12 @@ impl<'a> StepDecider<'a> {
         match self.observed.state(index) {
             StepState::Known(known) => self.decide_known(kind, step, known),
             StepState::OwnerPending => Ok(Decision::PassedOver),
-            StepState::Fetching { message, debounce } => Ok(Decision::Blocks(Wait {
+            StepState::Missing(NoObject::Fetching { message, debounce }) => Ok(Decision::Blocks(Wait {
                 text: message.clone(),
                 look_again: *debounce,
                 is_debounced: debounce.is_some(),
             })),
-            StepState::Broken { message, lasting } => Err(StepError::Manifest {
+            StepState::Missing(NoObject::Broken { message, lasting }) => Err(StepError::Manifest {
                 message: message.clone(),
                 lasting: *lasting,
             }),

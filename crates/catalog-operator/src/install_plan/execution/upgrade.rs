@@ -58,21 +58,18 @@ pub(super) fn check_crd(
             cause: cause.clone(),
         }),
         CheckState::Checking { debounce } => Ok(Upgrade::Waits(Wait {
-            text: waiting_text(crd),
+            text: format!(
+                "validating existing custom resources against the new schema of CustomResourceDefinition {crd}"
+            ),
             look_again: *debounce,
             is_debounced: debounce.is_some(),
         })),
-        CheckState::Busy => Ok(Upgrade::Waits(Wait::polled(waiting_text(crd)))),
     }
-}
-
-fn waiting_text(crd: &str) -> String {
-    format!("validating existing custom resources against the new schema of CustomResourceDefinition {crd}")
 }
 
 /// Details of a custom resource that readers of the plan may see.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum Details {
     /// Its name and its fields.
     Fields,
     /// Only its name.
@@ -85,7 +82,7 @@ enum Told {
 /// no more rights than that account. By trying one schema after the other they could find out the contents of
 /// resources that they may not read. Without an account, the group's operators may get every right in its
 /// target namespaces.
-fn told_of(observed: &Observed, misfit: &Misfit) -> Told {
+fn visible_details(observed: &Observed, misfit: &Misfit) -> Details {
     let is_limited = observed.is_limited();
     let is_own = misfit.namespace == observed.namespace();
     let is_target = observed
@@ -95,15 +92,15 @@ fn told_of(observed: &Observed, misfit: &Misfit) -> Told {
         .flat_map(|status| status.namespaces.iter())
         .any(|namespace| namespace.is_empty() || *namespace == misfit.namespace);
     match (is_limited, is_own) {
-        (false, true) => Told::Fields,
-        (false, false) if is_target => Told::Fields,
-        (true, true) => Told::Name,
-        _ => Told::Nothing,
+        (false, true) => Details::Fields,
+        (false, false) if is_target => Details::Fields,
+        (true, true) => Details::Name,
+        _ => Details::Nothing,
     }
 }
 
 fn misfit_error(observed: &Observed, crd: &str, definition: &Value, misfit: &Misfit) -> CrdUpgradeError {
-    let told = told_of(observed, misfit);
+    let details = visible_details(observed, misfit);
     let text = |pointer| {
         definition
             .pointer(pointer)
@@ -115,13 +112,13 @@ fn misfit_error(observed: &Observed, crd: &str, definition: &Value, misfit: &Mis
         crd: crd.to_owned(),
         kind: format!("{group}/{}, Kind={kind}", misfit.version),
         resource: match misfit.namespace.as_str() {
-            _ if told == Told::Nothing => "a resource outside this namespace".to_owned(),
+            _ if details == Details::Nothing => "a resource outside this namespace".to_owned(),
             "" => misfit.name.clone(),
             namespace => format!("{namespace}/{}", misfit.name),
         },
-        fields: match told {
-            Told::Fields => misfit.fields.clone(),
-            Told::Name | Told::Nothing => "see the log of catalog-operator for the fields".to_owned(),
+        fields: match details {
+            Details::Fields => misfit.fields.clone(),
+            Details::Name | Details::Nothing => "see the log of catalog-operator for the fields".to_owned(),
         },
     }
 }

@@ -12,23 +12,30 @@ use olm_runtime::isolation;
 use olm_runtime::plan::Target;
 use serde_json::{Value, json};
 
-use super::{BundleContent, Reads};
+use super::Reads;
 use crate::bundle_unpack::config_map;
 use crate::install_plan::steps::{BundleStep, Projection, bundle_steps, find_step};
 use crate::manifest::{BundleImageReference, ConfigMapReference, Manifest};
 use crate::object;
 use crate::step_kind::StepKind;
 
-/// Why a step has no object.
+/// Reason why a step has no object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum NoObject {
+pub enum NoObject {
     /// Its bundle is being fetched.
     Fetching {
+        /// Message for users.
         message: String,
+        /// Time for which this is not reported yet.
         debounce: Option<Duration>,
     },
-    /// It cannot be had.
-    Broken { message: String, lasting: bool },
+    /// It is unavailable.
+    Broken {
+        /// Description of the error.
+        message: String,
+        /// False when waiting can help.
+        lasting: bool,
+    },
 }
 
 impl NoObject {
@@ -159,13 +166,7 @@ async fn read_image_steps(
             reference.identifier
         )));
     };
-    let bundle = match reads.bundle(reference, plan).await {
-        BundleContent::Ready(bundle) => bundle,
-        BundleContent::Fetching { message, debounce } => {
-            return Err(NoObject::Fetching { message, debounce });
-        }
-        BundleContent::Failed { message, lasting } => return Err(NoObject::Broken { message, lasting }),
-    };
+    let bundle = reads.bundle(reference, plan).await?;
     let properties = lookup.properties.as_deref().unwrap_or_default();
     let projection = Projection {
         namespace,

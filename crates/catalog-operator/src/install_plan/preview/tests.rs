@@ -9,8 +9,8 @@ use olm_runtime::discovery::ServedKind;
 use serde_json::json;
 
 use super::*;
+use crate::bundle_unpack::UnpackedBundle;
 use crate::install_plan::custom_resources::{CheckRequest, CheckState};
-use crate::install_plan::observe::BundleContent;
 use crate::manifest::BundleImageReference;
 
 fn known(kind: &str, object: Value, current: Option<Value>) -> StepState {
@@ -304,7 +304,7 @@ impl Reads for OneCsv {
     async fn find_kind(&self, _: &str, _: &str, _: &str) -> Result<Option<ServedKind>, ObserveError> {
         Ok(None)
     }
-    async fn bundle(&self, _: &BundleImageReference, _: &InstallPlan) -> BundleContent {
+    async fn bundle(&self, _: &BundleImageReference, _: &InstallPlan) -> Result<UnpackedBundle, NoObject> {
         panic!("the catalog carries its bundles itself")
     }
     fn csv_exists(&self, _: &str) -> bool {

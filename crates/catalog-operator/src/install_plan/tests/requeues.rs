@@ -8,7 +8,7 @@ use olm_runtime::outcome::{Failure, Outcome, outcomes_for_tests};
 use olm_runtime::plan::{Action, Requeue};
 
 use super::*;
-use crate::install_plan::observe::{KnownStep, Observed, StepState};
+use crate::install_plan::observe::{KnownStep, NoObject, Observed, StepState};
 use crate::install_plan::{decide, status};
 use crate::step_kind::StepKind;
 
@@ -112,9 +112,11 @@ fn an_observation_that_is_out_of_date_is_left_to_the_drivers_backoff() {
 
 #[test]
 fn what_watches_or_the_unpacker_tell_has_no_timer() {
-    let fetching = |debounce| StepState::Fetching {
-        message: "fetching".to_owned(),
-        debounce,
+    let fetching = |debounce| {
+        StepState::Missing(NoObject::Fetching {
+            message: "fetching".to_owned(),
+            debounce,
+        })
     };
     let mut going = small().csv;
     going["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z".into();

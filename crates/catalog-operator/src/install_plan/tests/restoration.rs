@@ -157,65 +157,6 @@ fn rbac_that_bundles_name_themselves_is_made_again_but_not_changed_again() {
     assert!(!writes(&mut env), "{:?}", env.writes);
 }
 
-/// A Role with the label of derived ones, and this hash or that of its rules.
-fn role(verb: &str, hash: Option<String>) -> Value {
-    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": [verb]}]);
-    let typed = serde_json::from_value(rules.clone()).unwrap();
-    let hash = hash.unwrap_or_else(|| crate::pruning::content_hash(&Some(typed)));
-    json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-        "metadata": {"name": "mine", "labels": {"olm.permissions.hash": hash}}, "rules": rules})
-}
-
-/// Each would put it right for ever otherwise.
-#[test]
-fn of_two_plans_with_an_object_of_one_name_the_newer_says_what_is_in_it() {
-    let mut env = TestEnv::with_plan(&[bundle("a.v1", vec![role("get", None)])]);
-    env.converge();
-    env.add_plan("install-2", &[bundle("b.v1", vec![role("list", None)])]);
-    env.change_plan("install-2", |plan| plan["spec"]["generation"] = 2.into());
-    env.converge();
-    let verb = |env: &TestEnv| env.object("Role ns/mine")["rules"][0]["verbs"][0].clone();
-    let rest = |env: &mut TestEnv| {
-        assert!(!writes(env), "{:?}", env.writes);
-        env.stage.kill();
-        assert!(!writes(env), "{:?}", env.writes);
-    };
-    rest(&mut env);
-    assert_eq!(verb(&env), "list");
-    // Whoever comes first makes it again, and the newer has the last word.
-    env.delete("Role ns/mine");
-    assert!(writes(&mut env));
-    rest(&mut env);
-    assert_eq!(verb(&env), "list");
-    // An operator that is gone has none.
-    env.delete("ClusterServiceVersion ns/b.v1");
-    assert!(writes(&mut env));
-    assert_eq!(verb(&env), "get");
-    rest(&mut env);
-}
-
-/// A plan may bring two objects of one name, with the label of derived ones on both: rights must not change hands for ever.
-#[test]
-fn steps_of_one_plan_do_not_fight_over_an_object() {
-    for hash in [Some("any".to_owned()), None] {
-        let of = |csv: &str, verb: &str| bundle(csv, vec![role(verb, hash.clone())]);
-        let mut env = TestEnv::with_plan(&[of("a.v1", "get"), of("b.v1", "list")]);
-        env.converge();
-        env.assert_summary(PLAN, "Complete");
-        assert!(!writes(&mut env), "{hash:?}: {:?}", env.writes);
-        env.stage.kill();
-        assert!(!writes(&mut env), "{hash:?}: {:?}", env.writes);
-    }
-    let of = |csv: &str, verb: &str| bundle(csv, vec![role(verb, Some("any".to_owned()))]);
-    let mut env = TestEnv::with_plan(&[of("a.v1", "get")]);
-    env.converge();
-    env.add_plan("install-2", &[of("b.v1", "list")]);
-    env.converge();
-    assert!(!writes(&mut env), "a label that does not say what is in it");
-    env.stage.kill();
-    assert!(!writes(&mut env), "a label that does not say what is in it");
-}
-
 /// What comes back tells whose step it is.
 #[test]
 fn of_several_plans_the_newest_restores() {

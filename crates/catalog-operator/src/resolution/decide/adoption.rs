@@ -1,30 +1,17 @@
-//! Which plan that was made before is taken for what is wanted now. Pure.
+//! Decides which existing plan is used for what is wanted now. No I/O.
+//!
+//! A plan is adopted if it was made here for the Subscriptions that move, after those they refer to, and installs what is
+//! wanted. Whether it waits does not matter: a user or a webhook may have changed its approval, and the status follows that.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube::ResourceExt;
-use olm_api::v1alpha1::{Approval, InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscription};
+use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscription};
 
 use super::super::observed::Observed;
-use super::super::plan_object::{
-    GENERATE_NAME, Terms, WantedPlan, counted, has_our_name, is_made_here, is_owned_by,
-};
+use super::super::plan_object::{GENERATE_NAME, WantedPlan, has_our_name, is_made_here, is_owned_by};
 
-/// What is to be told of a plan that waits for something else than it was made to. Whoever changes it on its way in has the last word,
-/// but it is not what Subscriptions say. `rewritten` are the terms that plans were asked for with.
-pub(super) fn rewriting(plan: &InstallPlan, rewritten: &BTreeMap<String, Terms>) -> Option<String> {
-    let asked = rewritten.get(&plan.uid()?)?.meaning();
-    let found = Terms::of(plan).meaning();
-    (asked != found).then(|| {
-        format!(
-            "InstallPlan {} was created to {asked}, but a webhook changed it to {found}",
-            plan.name_any()
-        )
-    })
-}
-
-/// The plan with the status it has or is about to have; of one that it is about to have, what Subscriptions tell of it.
+/// Returns the plan with the status that it has or is about to get, without its steps: Subscriptions do not mention them.
 pub(super) fn adopted(found: Arc<InstallPlan>, wanted: &WantedPlan) -> Arc<InstallPlan> {
     if found.phase() != InstallPlanPhase::None {
         return found;
@@ -39,7 +26,7 @@ pub(super) fn adopted(found: Arc<InstallPlan>, wanted: &WantedPlan) -> Arc<Insta
     })
 }
 
-/// A plan made for this very answer that the Subscriptions do not refer to yet, because the process ended in between.
+/// Returns the plan for what is wanted that its Subscriptions do not refer to yet.
 ///
 /// It must be owned by every Subscription that moves on, be newer than what each of them had, hold what is wanted, and not
 /// have failed. One without status must hold nothing else: its status is yet to be written from what is wanted now.
@@ -47,20 +34,11 @@ pub(super) fn find_adoptable<'a>(
     observed: &'a Observed,
     wanted: &WantedPlan,
     moved: &[&Arc<Subscription>],
-    rewritten: &BTreeMap<String, Terms>,
 ) -> Option<&'a Arc<InstallPlan>> {
-    let would_be_rewritten = |plan: &InstallPlan| {
-        let asked = plan.uid().and_then(|uid| rewritten.get(&uid));
-        asked.is_some_and(|asked| *asked == wanted.terms())
-    };
     let fits = |plan: &&Arc<InstallPlan>| {
         let names = &plan.spec.cluster_service_version_names;
         let content = match plan.phase() {
-            InstallPlanPhase::None => {
-                *names == wanted.csv_names
-                    && is_unadopted(plan, observed)
-                    && (waits_alike(plan, wanted) || would_be_rewritten(plan))
-            }
+            InstallPlanPhase::None => *names == wanted.csv_names && is_unadopted(plan, observed),
             InstallPlanPhase::Failed => false,
             _ => wanted.csv_names.iter().all(|name| names.contains(name)),
         };
@@ -75,9 +53,9 @@ pub(super) fn find_adoptable<'a>(
         .max_by_key(|plan| plan.spec.generation)
 }
 
-/// A plan made for this very answer that lost its owners on its way in, as a webhook has it. No Subscription is its owner, so none moves on
-/// to it, and another one would be stored like it. One that has not even the generated name it was asked for with is none: so tools leave
-/// it that bring objects back from a backup, and the next one is stored as it is made.
+/// Returns a plan for what is wanted from which a webhook has removed the owners. No Subscription can move to it, and another
+/// one would lose its owners, too. Tools that restore backups remove `generateName` as well; such a plan does not count,
+/// because the next one is stored as it is created.
 pub(super) fn find_ownerless<'a>(
     observed: &'a Observed,
     wanted: &WantedPlan,
@@ -94,13 +72,7 @@ pub(super) fn find_ownerless<'a>(
     observed.plans().find(is_ownerless)
 }
 
-/// Returns true unless a plan that was just made is approved, and would now have to wait. A user who was quick to approve it has the
-/// last word.
-fn waits_alike(plan: &InstallPlan, wanted: &WantedPlan) -> bool {
-    !plan.spec.approved || !wanted.manual || plan.spec.approval == Approval::Manual
-}
-
-/// Made here, by its name and its owners, and without a status.
+/// True for a plan without status that was made here, by its name and its owners.
 pub(super) fn is_unadopted(plan: &InstallPlan, observed: &Observed) -> bool {
     plan.phase() == InstallPlanPhase::None
         && plan
@@ -118,7 +90,7 @@ fn is_newer(plan: &InstallPlan, subscription: &Subscription) -> bool {
     let had = subscription
         .status
         .as_ref()
-        .and_then(|status| counted(status.install_plan_generation))
+        .and_then(|status| status.install_plan_generation)
         .unwrap_or(0);
-    counted(plan.spec.generation).is_some_and(|generation| generation > had)
+    plan.spec.generation.is_some_and(|generation| generation > had)
 }

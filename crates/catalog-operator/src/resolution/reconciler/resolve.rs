@@ -20,7 +20,7 @@ use super::super::resolved::{self, Resolved};
 use super::ResolutionReconciler;
 use crate::debounce::debounce_left;
 use crate::metrics;
-use crate::snapshots::{Content, ContentId, ContentState};
+use crate::snapshots::{ContentId, ContentState};
 use crate::subscription::catalog_health;
 use crate::subscription::deprecation::DeprecationFact;
 use crate::subscription::install_plan::referenced;
@@ -232,8 +232,8 @@ impl ResolutionReconciler {
             let source = NamespacedName::new(&key.namespace, &key.name);
             let content = match content(catalog) {
                 Ok(id) => match self.snapshots.content(&source, id) {
-                    Content::Here(content) => Ok(content),
-                    Content::Absent => {
+                    Some(content) => Ok(content),
+                    None => {
                         missing = true;
                         continue;
                     }

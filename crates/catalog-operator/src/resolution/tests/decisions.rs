@@ -3,21 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use kube::ResourceExt;
-use olm_api::labels;
 use olm_api::v1alpha1::{Approval, InstallPlan, Subscription};
 use olm_fbc::entry::EntryProperty;
 use olm_resolver::SubscriptionUpdate;
-use olm_runtime::outcome::{Outcome, outcomes_for_tests};
-use olm_runtime::plan::{Action, Plan};
+use olm_runtime::plan::Action;
 use serde_json::{Value, json};
 
 use super::super::decide::decide;
-use super::super::memory::Memory;
 use super::super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundles};
-use super::super::plan_object::{Terms, last_generation, properties_text};
-use super::super::status;
+use super::super::plan_object::{last_generation, properties_text};
 use crate::subscription::NamespaceState;
 
 /// The text upstream left in a golden plan: compact, values as the catalog has them, characters escaped as Go does.
@@ -118,10 +113,6 @@ pub(super) fn observed(
 /// What a round writes, in words; a creation with its generation.
 fn writes(observed: &Observed) -> Vec<String> {
     let (plan, _) = decide(observed, None);
-    in_words(&plan)
-}
-
-fn in_words(plan: &Plan) -> Vec<String> {
     let words = plan.actions.iter().map(|action| match action {
         Action::Create { object, .. } => format!("create {}", object["spec"]["generation"]),
         Action::Patch { target, .. } => format!("status of {}", target.name),
@@ -209,99 +200,21 @@ fn a_plan_is_adopted_by_those_it_was_made_for() {
     assert_eq!(writes(&observed(both(), &[half], components)), ["create 4"]);
 }
 
-/// Made just before somebody said Manual, or set a policy: it is made anew as it is to be now. A user who approved it has decided.
+/// A user, or a webhook, may have changed whether it waits: its status follows that.
 #[test]
-fn a_plan_that_was_made_for_another_gate_is_not_adopted() {
-    let made = |approval: &str, approved: bool, mark: Value| {
-        let mut plan = plan("demo.v1", 3, "", &["demo"]);
-        plan["spec"]["approval"] = json!(approval);
-        plan["spec"]["approved"] = json!(approved);
-        if mark.is_string() {
-            plan["metadata"]["annotations"] = json!({labels::UPGRADE_WAITS: mark});
+fn a_plan_is_adopted_whatever_its_approval() {
+    for (approval, approved) in [("Automatic", true), ("Manual", false), ("Manual", true)] {
+        for manual in [false, true] {
+            let mut plan = plan("demo.v1", 3, "", &["demo"]);
+            plan["spec"]["approval"] = json!(approval);
+            plan["spec"]["approved"] = json!(approved);
+            let mut demo = (*subscription("demo", Some(2))).clone();
+            demo.spec.install_plan_approval = manual.then_some(Approval::Manual);
+            let components = vec![ready("demo", "demo.v1")];
+            let found = observed(vec![demo.into()], std::slice::from_ref(&plan), components);
+            assert_eq!(writes(&found), ["status of install-3"], "{manual} {plan}");
         }
-        plan
-    };
-    let none = || Value::Null;
-    let (anew, adopted) = (vec!["delete install-3", "create 4"], vec!["status of install-3"]);
-    for (plan, manual, expected) in [
-        (made("Automatic", true, none()), false, &adopted),
-        (made("Automatic", true, none()), true, &anew),
-        (made("Manual", false, none()), true, &adopted),
-        (made("Manual", false, none()), false, &adopted),
-        (made("Manual", false, json!("")), true, &adopted),
-        (made("Manual", true, none()), true, &adopted),
-        (made("Manual", true, json!("")), false, &adopted),
-    ] {
-        let mut demo = (*subscription("demo", Some(2))).clone();
-        demo.spec.install_plan_approval = manual.then_some(Approval::Manual);
-        let found = observed(
-            vec![demo.into()],
-            std::slice::from_ref(&plan),
-            vec![ready("demo", "demo.v1")],
-        );
-        assert_eq!(&writes(&found), expected, "{manual} {plan}");
     }
-}
-
-/// What a webhook makes of it is taken, as it would make the same of another one; not where something else is wanted since.
-#[test]
-fn a_plan_that_is_changed_on_its_way_in_is_taken_for_what_was_asked_for() {
-    let with_terms = |approval: &str, approved: bool, phase: &str| {
-        let mut plan = plan("demo.v1", 3, phase, &["demo"]);
-        plan["spec"]["approval"] = json!(approval);
-        plan["spec"]["approved"] = json!(approved);
-        plan
-    };
-    let asked = |manual: bool| {
-        let plan = if manual {
-            with_terms("Manual", false, "")
-        } else {
-            with_terms("Automatic", true, "")
-        };
-        Terms::of(&serde_json::from_value(plan).unwrap())
-    };
-    let mut demo = (*subscription("demo", Some(2))).clone();
-    demo.spec.install_plan_approval = Some(Approval::Manual);
-    let demo = Arc::new(demo);
-    for (was_manual, phase, expected, told) in [
-        (true, "", "status of install-3", 1),
-        (false, "", "delete install-3, create 4", 0),
-        // It is no news any more, and nothing is left of it.
-        (true, "Installing", "", 0),
-    ] {
-        let plans = [with_terms("Automatic", true, phase)];
-        let found = observed(vec![Arc::clone(&demo)], &plans, vec![ready("demo", "demo.v1")]);
-        let memory = Memory {
-            rewritten: [("install-3".to_owned(), asked(was_manual))].into(),
-            ..Memory::default()
-        };
-        let (written, verdict) = decide(&found, Some(&memory));
-        assert_eq!(in_words(&written).join(", "), expected, "{was_manual} {phase}");
-        assert_eq!(written.events.len(), told, "{was_manual} {phase}");
-        assert_eq!(verdict.last.rewritten.is_empty(), !phase.is_empty());
-    }
-}
-
-/// Whoever approves it before it is adopted changes nothing on its way in.
-#[test]
-fn a_plan_that_a_user_approves_at_once_is_not_told_as_rewritten() {
-    let mut demo = (*subscription("demo", Some(2))).clone();
-    demo.spec.install_plan_approval = Some(Approval::Manual);
-    let with = |plans: &[Value]| {
-        let component = ready("demo", "demo.v1");
-        observed(vec![Arc::new(demo.clone())], plans, vec![component])
-    };
-    let mut made = plan("demo.v1", 3, "", &["demo"]);
-    made["spec"]["approval"] = json!("Manual");
-    made["spec"]["approved"] = json!(false);
-    let (written, verdict) = decide(&with(&[]), None);
-    assert_eq!(in_words(&written), ["create 3"]);
-    let outcomes = outcomes_for_tests(vec![Outcome::Done(Arc::new(made.clone()))]);
-    let memory = status::status(&with(&[]), verdict, &outcomes, Timestamp::UNIX_EPOCH).memory;
-    made["spec"]["approved"] = json!(true);
-    let (written, _) = decide(&with(&[made]), memory.as_ref());
-    assert_eq!(in_words(&written), ["status of install-3"]);
-    assert_eq!(written.events, []);
 }
 
 /// Six plans that are over, five of which must stay.

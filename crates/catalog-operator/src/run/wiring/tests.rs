@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::args::Args;
-use crate::bundle_unpack::Waiter;
+use crate::bundle_unpack::Subscriber;
 use crate::metrics::Figures;
 use crate::pruning::prune_role;
 use crate::run::{Outside, Parts, build};
@@ -253,11 +253,11 @@ async fn rights_that_change_or_go_wake_the_plan_and_others_do_not() {
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_bundle_is_woken() {
     let rig = Rig::new().await;
-    super::wake(&rig.parts.queues, &Waiter::Namespace("ns".into()));
+    super::wake(&rig.parts.queues, &Subscriber::Namespace("ns".into()));
     rig.check(&["namespace ns"]).await;
     super::wake(
         &rig.parts.queues,
-        &Waiter::InstallPlan(NamespacedName::new("ns", "going")),
+        &Subscriber::InstallPlan(NamespacedName::new("ns", "going")),
     );
     rig.check(&["plan going"]).await;
 }

@@ -16,7 +16,7 @@ fn metadata(label: &str) -> Value {
             {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": large()}]})
 }
 
-fn job(label: &str) -> JobSketch {
+fn job(label: &str) -> UnpackJob {
     let containers = [json!({"name": large(), "image": large(), "command": [large()]})];
     let condition = json!({"type": "Failed", "status": "True", "reason": large(), "message": large()});
     let secrets: Vec<Value> = (0..10_000)
@@ -24,10 +24,10 @@ fn job(label: &str) -> JobSketch {
         .collect();
     let job = json!({"metadata": metadata(label), "status": {"conditions": [condition]},
         "spec": {"template": {"spec": {"containers": containers, "imagePullSecrets": secrets}}}});
-    JobSketch::from_object(serde_json::from_value(job).unwrap())
+    UnpackJob::from_object(serde_json::from_value(job).unwrap())
 }
 
-fn pod(label: &str) -> PodSketch {
+fn pod(label: &str) -> UnpackPod {
     let state = |name: &str, state: &Value| json!({"name": name, "imageID": large(), "state": state});
     let waiting = state("x", &json!({"waiting": {"reason": large(), "message": large()}}));
     let ended =
@@ -41,7 +41,7 @@ fn pod(label: &str) -> PodSketch {
         json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": large()});
     let pod = json!({"metadata": metadata(label), "spec": {"containers": []},
         "status": {"conditions": [unschedulable], "containerStatuses": statuses}});
-    PodSketch::from_object(serde_json::from_value(pod).unwrap())
+    UnpackPod::from_object(serde_json::from_value(pod).unwrap())
 }
 
 /// Bytes of what is kept, about.

@@ -113,7 +113,7 @@ fn values_are_those_of_upstreams_plugin() {
         Some(Enforcement::Unchecked)
     );
     assert!(args.write.is_dry_run());
-    assert_eq!(args.service_account, "default");
+    assert_eq!(args.service_account, None);
     assert_eq!(args.cleanup_timeout, Duration::from_secs(60));
 
     let words = [

@@ -142,7 +142,7 @@ pub(super) fn unreadable(unreadable: &[Unreadable]) -> Vec<Finding> {
     findings.collect()
 }
 
-/// Checks that bundles were unpacked.
+/// Checks that Jobs that unpack bundles succeed.
 pub(super) fn unpacking(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let mut findings = Vec::new();
     for job in observed.jobs.as_ref()? {

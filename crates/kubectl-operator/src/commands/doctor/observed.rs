@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
+use olm_api::extension_v1::{ClusterCatalog, ClusterExtension};
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, InstallPlan, Subscription};
 
@@ -33,6 +34,10 @@ pub(crate) struct Observed {
     /// True if an admission policy guards the labels that OLM trusts. `None` for a single namespace, whose users may lack
     /// permission to read policies.
     pub(super) guard: Option<Read<bool>>,
+    /// ClusterCatalogs of OLM v1. `None` for a single namespace, without OLM v1, and if there are none.
+    pub(super) cluster_catalogs: Option<Read<Vec<ClusterCatalog>>>,
+    /// ClusterExtensions of OLM v1, likewise.
+    pub(super) extensions: Option<Read<Vec<ClusterExtension>>>,
     /// Objects that do not match their schemas.
     pub(super) unreadable: Vec<Unreadable>,
     pub(super) subscriptions: Read<Vec<Subscription>>,

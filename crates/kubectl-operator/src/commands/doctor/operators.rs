@@ -1,13 +1,14 @@
 //! Checks of operators that are not ready, by the model of `status`. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt as _;
 use olm_api::labels::OWNER_KIND_CSV;
 
 use super::finding::{Finding, Severity, object, word};
 use super::observed::{Observed, Unread};
-use crate::operators::{Operator, State, operators};
+use crate::command_line::CommandLine;
+use crate::operators::{Operator, operators};
 use crate::terminal::Mark;
 
 /// Checks that operators are ready.
@@ -23,7 +24,8 @@ pub(super) fn ready(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
             Err(cause) => findings.push(Finding::not_checked(object("InstallPlan", &key.0, &key.1), cause)),
         }
     }
-    let all = operators(subscriptions, &plans, &csvs.collect());
+    // Another check reports versions that are in no list.
+    let all = operators(subscriptions, &plans, &csvs.collect(), &BTreeSet::new());
     findings.extend(all.iter().filter_map(of_operator));
     Ok(findings)
 }
@@ -49,20 +51,16 @@ fn of_operator(operator: &Operator<'_>) -> Option<Finding> {
         Some(_) => "Subscription",
         None => OWNER_KIND_CSV,
     };
-    let command = match verdict.state {
-        State::Unresolved => "explain",
-        State::RequiresApproval => "approve",
-        _ => "status",
-    };
     let (namespace, name) = (operator.namespace(), operator.name());
+    // A note names the flags of the cluster.
+    let commands = CommandLine::default();
+    let way_out = operator.way_out(&verdict, &commands);
+    let remedy =
+        way_out.unwrap_or_else(|| commands.told("status {}", &[word(&name)], Some(word(&namespace))));
     Some(Finding::new(
         severity,
         object(kind, &namespace, &name),
         format!("{}: {}", verdict.state.as_str(), verdict.message),
-        format!(
-            "kubectl operator {command} {} -n {}",
-            word(&name),
-            word(&namespace)
-        ),
+        remedy,
     ))
 }

@@ -18,6 +18,7 @@ use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt as _};
+use olm_api::extension_v1::{ClusterCatalog, ClusterExtension};
 use olm_api::labels;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription};
@@ -33,6 +34,7 @@ use crate::reader::{Unreadable, answer, api, get, has_namespace, list_readable, 
 use crate::turns::{in_turn, keys_in_turn};
 
 mod again;
+mod olm_v1;
 mod serving;
 
 /// Page size of lists.
@@ -42,7 +44,8 @@ const MAX_PAGES: usize = 200;
 /// Maximum number of objects of one sort that are requested one by one.
 const MAX_ASKED: usize = 200;
 /// Selects OLM's own Deployments, here and upstream.
-pub(crate) const PROGRAMS: &str = "app in (catalog-operator,olm-operator,packageserver,package-server)";
+pub(crate) const PROGRAMS: &str =
+    "app in (catalog-operator,catalogd,olm-operator,operator-controller,packageserver,package-server)";
 
 /// A client with a time limit.
 pub(crate) struct Reader<'a> {
@@ -108,6 +111,13 @@ pub(crate) async fn observe(
         Some(_) => None,
         None => Some(reader.guard().await),
     };
+    let (cluster_catalogs, extensions) = match namespace {
+        Some(_) => (None, None),
+        None => (
+            reader.of_v1::<ClusterCatalog>().await,
+            reader.of_v1::<ClusterExtension>().await,
+        ),
+    };
     let mut observed = Observed {
         namespace: namespace.map(str::to_owned),
         global: global.to_owned(),
@@ -115,6 +125,8 @@ pub(crate) async fn observe(
         now: now(),
         programs,
         guard,
+        cluster_catalogs,
+        extensions,
         unreadable: Vec::new(),
         asked_again: BTreeMap::new(),
         installed_since: BTreeMap::new(),

@@ -5,6 +5,7 @@ use olm_api::v1alpha1::Subscription;
 
 use super::finding::{Finding, object, word};
 use super::observed::{Observed, Unread};
+use crate::operators::deleted;
 use crate::terminal::plain;
 
 const KIND: &str = "Subscription";
@@ -96,10 +97,7 @@ pub(super) fn installed(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
         if has_csv == Ok(false) && is_still {
             findings.push(Finding::error(
                 about(subscription),
-                format!(
-                    "its ClusterServiceVersion {} was deleted, and OLM does not restore it",
-                    plain(&key.1)
-                ),
+                deleted(&plain(&key.1)),
                 format!(
                     "kubectl get subscription {} -o yaml, then delete and recreate it",
                     named(subscription)

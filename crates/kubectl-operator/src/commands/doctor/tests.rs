@@ -1,6 +1,7 @@
 mod advice;
 mod calls;
 mod namespaces;
+mod olm_v1;
 
 use std::time::Duration;
 
@@ -139,7 +140,8 @@ fn was(there: bool) {
     assert!(there);
 }
 
-async fn diagnosed_in(cluster: &FakeCluster, namespace: Option<&str>) -> Diagnosis {
+/// Returns the diagnosis of a namespace, or of all.
+pub(crate) async fn diagnosed_in(cluster: &FakeCluster, namespace: Option<&str>) -> Diagnosis {
     diagnosed_with(cluster, namespace, OLM).await
 }
 

@@ -166,34 +166,42 @@ fn the_plan_that_is_waited_for_is_named() {
 }
 
 #[test]
-fn what_olm_reports_after_resolution_is_added() {
-    let subscription = |name: &str, conditions: serde_json::Value| -> Subscription {
-        serde_json::from_value(serde_json::json!({"metadata": {"name": name},
-            "spec": {"name": "etcd", "source": "cat", "sourceNamespace": "olm"},
-            "status": {"lastUpdated": null, "conditions": conditions}}))
-        .unwrap()
+fn the_cause_comes_first_and_what_is_next_is_kept() {
+    let cause = Cause {
+        name: "db".to_owned(),
+        installed: "etcd.v1.0.0".to_owned(),
+        state: State::Failed,
+        message: "ClusterServiceVersion etcd.v1.0.0: no group".to_owned(),
+        way_out: Some("create one".to_owned()),
     };
-    let all = [
-        subscription(
-            "db",
-            serde_json::json!([{"type": "InstallPlanPending", "status": "True", "message": "waiting by policy"},
-                {"type": "InstallPlanFailed", "status": "False", "message": "former"}]),
-        ),
-        subscription(
-            "other",
-            serde_json::json!([{"type": "BundleUnpackFailed", "status": "True", "message": "no such image"}]),
-        ),
-    ];
-    assert_eq!(
-        reported(&all, Some("db")),
-        (
-            "db: OLM reports InstallPlanPending: waiting by policy\n".to_owned(),
-            false
-        )
-    );
-    let (text, failed) = reported(&all, None);
+    let failed = "{phase: Failed, message: no group}";
+    let question = question_of(&OBJECTS.replace("{phase: Succeeded}", failed));
+    let explained = explain(&question, None).unwrap();
+    let told = |name: Option<&str>, cause: &Cause| {
+        let causes = std::slice::from_ref(cause);
+        let explained = with_causes(explained.clone(), causes, name);
+        let fine = is_fine(&explained, causes, name);
+        (for_people(explained).to_string(), fine)
+    };
+    let (text, fine) = told(None, &cause);
+    let first = "db: Failed: ClusterServiceVersion etcd.v1.0.0: no group\n  to resolve: create one\n";
+    assert!(text.contains(first) && !fine, "{text}");
+    assert!(!text.contains("etcd.v1.0.0 is Failed"), "it is told once: {text}");
+    // A cause of a Subscription that is not resolved is told beside its tree.
+    let other = Cause {
+        name: "other".to_owned(),
+        ..cause.clone()
+    };
+    let (text, _) = told(Some("other"), &other);
     assert!(
-        failed && text.ends_with("other: OLM reports BundleUnpackFailed: no such image\n"),
+        text.ends_with("to resolve: create one\netcd.v1.0.0 is Failed: no group\n")
+            || text.contains("other: Failed: "),
         "{text}"
     );
+    let unresolved = Cause {
+        state: State::Unresolved,
+        ..other
+    };
+    let (text, _) = told(Some("other"), &unresolved);
+    assert!(!text.contains("other: Unresolved"), "the tree tells it: {text}");
 }

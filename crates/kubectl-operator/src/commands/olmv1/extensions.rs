@@ -24,7 +24,7 @@ use crate::{Verdict, writer};
 const DEFAULT_NAMESPACE: &str = "olmv1-system";
 
 /// Creates an extension and waits until it is installed. An extension that is not installed in time is kept, as in upstream's
-/// plugin: deleting it would delete its definitions and all their custom resources.
+/// plugin: deleting it would delete its definitions, and upstream's OLM v1 deletes all their custom resources with them.
 ///
 /// # Errors
 /// The extension cannot be created, or is not installed in time.
@@ -50,8 +50,8 @@ pub(super) fn new(args: &InstallExtensionArgs) -> anyhow::Result<ClusterExtensio
     };
     let spec = ClusterExtensionSpec {
         namespace: namespace.unwrap_or(DEFAULT_NAMESPACE).to_owned(),
-        service_account: Some(ServiceAccountReference {
-            name: Some(args.service_account.clone()),
+        service_account: args.service_account.clone().map(|name| ServiceAccountReference {
+            name: Some(name),
             ..ServiceAccountReference::default()
         }),
         source: ClusterExtensionSource {
@@ -123,7 +123,15 @@ pub(super) async fn update(args: &UpdateExtensionArgs) -> anyhow::Result<Verdict
         let followed = follow(&cluster, &updated, &wait, &mut Screen::stderr()).await?;
         updated = followed.map_err(|waits| {
             let status = cluster.commands.told_of_cluster("olmv1 status {}", &[&args.name]);
-            anyhow!("{waits}; the update is kept, follow it with `{status}` or use --timeout to wait longer")
+            let text = waits.text;
+            match waits.is_on_its_way {
+                true => anyhow!(
+                    "{text}; the update is kept, follow it with `{status}` or use --timeout to wait longer"
+                ),
+                false => {
+                    anyhow!("{text}; the update is kept; correct what the message names, and see `{status}`")
+                }
+            }
         })?;
     }
     report(&[updated], "updated", &args.write)?;
@@ -196,8 +204,7 @@ impl Managed for ClusterExtension {
         "PROGRESSING",
         "AGE",
     ];
-    const CONSEQUENCE: &'static str =
-        " with everything installed, its CustomResourceDefinitions and all their custom resources";
+    const CONSEQUENCE: &'static str = " with everything installed; upstream's OLM v1 also deletes all custom resources of its kinds, this one keeps them";
     const SHOWN_BY: &'static str = "olmv1 status {}";
 
     fn row(&self, now: Timestamp) -> Vec<String> {

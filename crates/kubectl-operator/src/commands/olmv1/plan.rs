@@ -18,7 +18,7 @@ use olm_fbc::schema::schemas;
 use operator_controller::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions};
 use operator_controller::apply::phase::Phase;
 use operator_controller::apply::revisions::{DesiredRevision, RevisionDecision, decide_revision};
-use operator_controller::cluster_extension::choose::{Choice, Chosen, active, choose};
+use operator_controller::cluster_extension::choose::{Choice, Chosen, active, choose, is_set};
 use operator_controller::render::{Bundle, Options, endpoints, render};
 use operator_controller::resolve::Catalog;
 use serde_json::Value;
@@ -76,9 +76,20 @@ async fn plan(
         None => {
             let catalogs = catalogs(&filter).await?;
             let openshift = read::openshift(cluster).await;
+            let is_by_semver = is_set(&extension, labels::SEMVER_UPGRADES);
             match &told {
-                Some(told) => choose(Some(told.clone()), None, &filter, openshift.as_ref(), &catalogs),
-                None => active.choose(&filter, openshift.as_ref(), &catalogs),
+                Some(told) => {
+                    let installed = Some(told.clone());
+                    choose(
+                        installed,
+                        None,
+                        &filter,
+                        openshift.as_ref(),
+                        is_by_semver,
+                        &catalogs,
+                    )
+                }
+                None => active.choose(&filter, openshift.as_ref(), is_by_semver, &catalogs),
             }
         }
     };
@@ -136,7 +147,7 @@ async fn wanted(cluster: &Cluster, args: &PlanExtensionArgs) -> anyhow::Result<C
             name: args.name.clone(),
             package_name,
             fields: args.fields.clone(),
-            service_account: "default".to_owned(),
+            service_account: None,
             cleanup_timeout: Duration::ZERO,
             wait: WaitArgs::default(),
             write,

@@ -185,12 +185,14 @@ fn an_extension_is_made_of_the_flags() {
     let plain = extensions::new(&install_args(&[])).unwrap();
     assert_eq!(
         serde_json::to_value(&plain.spec).unwrap(),
-        json!({"namespace": "olmv1-system", "serviceAccount": {"name": "default"},
+        json!({"namespace": "olmv1-system",
             "source": {"sourceType": "Catalog", "catalog": {"packageName": "etcd-operator"}}})
     );
     let flags = [
         "-n",
         "shop",
+        "-s",
+        "installer",
         "-c",
         "stable,beta",
         "--version=1.2.x",
@@ -203,7 +205,7 @@ fn an_extension_is_made_of_the_flags() {
     let selector = json!({"matchExpressions": [{"key": "team", "operator": "In", "values": ["a", "b"]}]});
     assert_eq!(
         serde_json::to_value(&all.spec).unwrap(),
-        json!({"namespace": "shop", "serviceAccount": {"name": "default"},
+        json!({"namespace": "shop", "serviceAccount": {"name": "installer"},
             "install": {"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}},
             "source": {"sourceType": "Catalog", "catalog": {"packageName": "etcd-operator", "version": "1.2.x",
                 "channels": ["stable", "beta"], "selector": selector, "upgradeConstraintPolicy": "SelfCertified"}}})
@@ -337,6 +339,33 @@ async fn a_catalog_that_does_not_get_ready_is_deleted_again() {
         "{error}"
     );
     assert!(cluster.get("ClusterCatalog", "", "demo").is_none());
+}
+
+/// More time does not help where an attempt has failed: its message says what does.
+#[tokio::test(start_paused = true)]
+async fn more_time_is_suggested_only_where_it_may_help() {
+    for (status, reason, helps) in [
+        ("True", "Retrying", false),
+        ("False", "Blocked", false),
+        ("True", "Succeeded", true),
+    ] {
+        let cluster = cluster();
+        let (here, _link) = here(&cluster);
+        let args = create_args(&["--timeout", "30s"]);
+        let made = catalogs::new(&args).unwrap();
+        let later = cluster.clone();
+        let olm = async move {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let conditions = [condition("Progressing", status, reason, "cannot pull it")];
+            let told = json!({"status": {"conditions": conditions}});
+            assert!(later.edit("ClusterCatalog", "", "demo", &told));
+        };
+        let cleanup = Some(args.cleanup_timeout);
+        let (result, ()) = tokio::join!(create(&here, &made, &args.wait, cleanup, &args.write), olm);
+        let error = result.unwrap_err().to_string();
+        assert_eq!(error.contains("--timeout"), helps, "{reason}: {error}");
+        assert_eq!(error.contains("cannot pull it; "), !helps, "{reason}: {error}");
+    }
 }
 
 /// After an update the conditions are about the fields before it.

@@ -11,6 +11,7 @@ use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{ApiResource, DynamicObject, ListParams, LogParams};
 use kube::core::Selector;
 use kube::{Api, Resource};
+use olm_api::extension_v1::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use olm_api::labels;
 use olm_api::v1::{OLMConfig, Operator, OperatorGroup};
 use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, InstallPlan, Subscription};
@@ -26,7 +27,7 @@ use crate::command_line::CommandLine;
 use crate::commands::doctor::{PROGRAMS, Reader, diagnose, observe};
 use crate::gather;
 use crate::operators::{Node, lines};
-use crate::reader::{answer, get, place};
+use crate::reader::{answer, get, is_unserved, place};
 use crate::terminal::Colours;
 use crate::turns::in_turn;
 
@@ -84,6 +85,9 @@ pub(super) async fn collect(
     kind::<OperatorCondition>(reader, archive, &places, "").await;
     kind::<Operator>(reader, archive, &[None], "").await;
     kind::<OLMConfig>(reader, archive, &[None], "").await;
+    of_v1::<ClusterCatalog>(reader, archive).await;
+    of_v1::<ClusterExtension>(reader, archive).await;
+    of_v1::<ClusterObjectSet>(reader, archive).await;
     let jobs = objects::<Job>(reader, archive, &places, labels::BUNDLE_UNPACK_REF).await;
     config_maps(reader, archive, &jobs).await;
     archive.objects("objects/jobs.json", jobs);
@@ -108,11 +112,30 @@ where
     archive.objects(&format!("objects/{}.json", K::plural(&())), found);
 }
 
+/// Adds a kind of OLM v1, if the cluster has it.
+async fn of_v1<K>(reader: &Reader<'_>, archive: &mut Archive)
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let api: Api<DynamicObject> = Api::all_with(reader.client().clone(), &ApiResource::erase::<K>(&()));
+    let one = ListParams::default().limit(1);
+    let read = async {
+        match answer(|| format!("list {}", K::plural(&())), api.list(&one)).await {
+            Err(error) if is_unserved(&error) => Ok(false),
+            read => read.map(|_| true),
+        }
+    };
+    // Another failure is recorded by the list.
+    if reader.within(read).await.unwrap_or(true) {
+        kind::<K>(reader, archive, &[None], "").await;
+    }
+}
+
 /// Returns the maximum bytes of one kind in the archive. Plans and ClusterServiceVersions are large.
 fn share(plural: &str) -> usize {
     match plural {
         "installplans" => 48 * 1024 * 1024,
-        "clusterserviceversions" => 32 * 1024 * 1024,
+        "clusterserviceversions" | "clusterobjectsets" => 32 * 1024 * 1024,
         _ => 6 * 1024 * 1024,
     }
 }

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use olm_api::labels;
-use olm_testing::cluster::{FakeCluster, Fault, Refusal};
+use olm_testing::cluster::{FakeCluster, Fault, Kind, Refusal};
 use serde_json::{Value, json};
 
 use self::redact::{SECRET, SECRET_START, object_with_secrets};
@@ -384,4 +384,41 @@ async fn a_bundle_of_a_namespace_has_what_is_of_olm_also_where_catalogs_are_else
     assert!(part(&parts, "objects/catalogsources.json").contains("\"cat\""));
     assert!(part(&parts, "versions.json").contains("\"olmNamespace\": \"system\""));
     assert!(!part(&parts, "doctor.txt").contains("OLM is not installed"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bundle_has_olm_v1_where_the_cluster_has_it_and_no_values_of_its_secrets() {
+    let cluster = cluster();
+    let (_, parts, _) = bundle_of(&cluster, None).await;
+    assert!(
+        !parts
+            .iter()
+            .any(|(path, _)| path.contains("objects/clustercatalogs"))
+    );
+    for (kind, plural) in [
+        ("ClusterCatalog", "clustercatalogs"),
+        ("ClusterExtension", "clusterextensions"),
+        ("ClusterObjectSet", "clusterobjectsets"),
+    ] {
+        cluster.serve(Kind {
+            group: "olm.operatorframework.io".to_owned(),
+            versions: vec!["v1".to_owned()],
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+            namespaced: false,
+            status: true,
+            custom: true,
+        });
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"any": SECRET}});
+        let spec = json!({"phases": [{"name": "deploy", "objects": [{"object": secret}]}]});
+        cluster.put(json!({"apiVersion": "olm.operatorframework.io/v1", "kind": kind, "metadata": {"name": "etcd-1"}, "spec": spec}));
+    }
+    cluster.put(program("olm", "catalogd", "catalogd"));
+    cluster.put(pod("olm", "catalogd-1", "catalogd", "said"));
+    let (_, parts, _) = bundle_of(&cluster, Some("shop")).await;
+    for plural in ["clustercatalogs", "clusterextensions", "clusterobjectsets"] {
+        let text = part(&parts, &format!("objects/{plural}.json"));
+        assert!(text.contains("etcd-1") && !text.contains(SECRET_START), "{text}");
+    }
+    assert!(part(&parts, "logs/olm/catalogd-1/catalogd.log").contains("said"));
 }

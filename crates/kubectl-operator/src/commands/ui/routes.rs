@@ -25,7 +25,7 @@ use crate::args::ui::UiArgs;
 use crate::catalogs::{self, Contents};
 use crate::cluster::Cluster;
 use crate::commands::approve::{self, Shown};
-use crate::commands::explain;
+use crate::commands::explain::{self, Cause};
 use crate::commands::graph::of_snapshot;
 use crate::gather;
 use crate::operators::{Gathered, Key};
@@ -108,6 +108,8 @@ type Of = (String, Instant);
 /// Input and result of a namespace's resolution.
 struct Outlook {
     question: Arc<Question>,
+    /// Operators that are not ready.
+    causes: Arc<Vec<Cause>>,
     /// The plan, or the error if the namespace cannot be resolved.
     plan: Result<Plan, String>,
     /// Notes on objects that are excluded.
@@ -387,8 +389,11 @@ impl App {
         };
         let key = ((namespace.to_owned(), outlook.at), name.map(str::to_owned));
         let (question, asked) = (Arc::clone(&outlook.question), key.1.clone());
+        let causes = Arc::clone(&outlook.causes);
         let read = self.explained.get(&key, async { Ok(question) }, move |question| {
-            explain::explain(&question, asked.as_deref())
+            let explained = explain::explain(&question, asked.as_deref())?;
+            let explained = explain::with_causes(explained, &causes, asked.as_deref());
+            Ok(explain::for_people(explained))
         });
         let (read, notes) = (read.await, outlook.notes.clone());
         self.page_with(notes, &title, Some(namespace), &read, |frame, explained| {
@@ -450,6 +455,7 @@ impl App {
             Ok(Outlook {
                 plan: plan.map_err(|error| error.to_string()),
                 question: Arc::new(read.question),
+                causes: Arc::new(read.causes),
                 notes: read.notes,
                 at: Instant::now(),
             })

@@ -2,8 +2,8 @@
 //! that lead there.
 //!
 //! # Expected flow
-//! `observe` reads Secrets and the related objects. If a certificate is not valid it issues a new pair, whose
-//! key goes only into the plan's [`Action::ApplySecret`]. Everything else here does no I/O.
+//! `observe` reads Secrets and the related objects. If a certificate is not valid and this reconcile installs,
+//! `csv/prepare.rs` issues a new pair, whose key goes only into the plan's [`Action::ApplySecret`]. No I/O here.
 //!
 //! # Guarantees
 //! - Webhooks and APIServices trust a new CA before its certificate is written. They trust the old CA until
@@ -394,10 +394,7 @@ fn write_secret(observed: &Observed, endpoint: &Endpoint) -> Option<Action> {
     let mut owners = secret.metadata.owner_references.clone().unwrap_or_default();
     owners.push(owner::reference(&observed.csv));
     let target = Target::of::<ServingSecret>(observed.namespace(), &endpoint.secret());
-    let guard = Guard {
-        uid: secret.metadata.uid.clone(),
-        resource_version: secret.metadata.resource_version.clone(),
-    };
+    let guard = Guard::of(&secret.metadata);
     let patch = json!({"metadata": {"ownerReferences": to_value(&owners)}});
     Some(Action::patch(target, patch, guard).by(identity(observed)))
 }

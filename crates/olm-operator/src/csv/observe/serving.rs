@@ -1,5 +1,11 @@
-//! Observes certificates and the objects that refer to them from the stores, and issues certificates that a
-//! reconcile is about to write.
+//! The serving objects of a ClusterServiceVersion, as found: certificates, and the Services, RBAC, webhooks, APIServices and conversions
+//! that lead to its pods.
+//!
+//! [`from_stores`] lists the endpoints of the strategy and looks up each object that they want, by its name. Beside them it lists the
+//! objects that OLM labelled or owns for this ClusterServiceVersion, so that those no longer wanted can be deleted. [`avoid_strangers`] is
+//! the only live read: the stores have OLM's objects alone, and a binding of somebody else must not be overwritten. [`inspect`] checks each
+//! certificate and keeps the reason why one cannot be used. New certificates are issued in `csv/prepare.rs`, and everything is compared and
+//! written by `csv/install/serving.rs`.
 
 use std::{collections::BTreeMap, fmt::Debug};
 
@@ -11,7 +17,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use kube::{Api, Client, Resource, ResourceExt, core::DynamicObject};
+use kube::{Api, Client, Resource, ResourceExt};
 use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase};
 use olm_runtime::{
     NamespacedName,
@@ -25,11 +31,10 @@ use serde_json::{Value, json};
 
 use crate::{
     csv::{
-        decide,
         observed::Observed,
         serving::{
             api_service,
-            certificate::{self, CertificateMaker, Unfit},
+            certificate::{self, Unfit},
             conversion, delegation,
             endpoint::{self, Endpoint},
             found::Serving,
@@ -51,22 +56,39 @@ pub(super) fn from_stores(
     let endpoints = strategy
         .map(|strategy| endpoint::endpoints(csv, strategy))
         .unwrap_or_default();
-    let mut live = BTreeMap::new();
-    let mut secrets = BTreeMap::new();
-    for endpoint in &endpoints {
-        let (service, secret) = (endpoint.service(), endpoint.secret());
-        keep(
-            &mut live,
-            &stores.services,
-            &NamespacedName::new(&key.namespace, service),
-        );
-        let named = NamespacedName::new(&key.namespace, secret);
-        keep(&mut live, &stores.roles, &named);
-        keep(&mut live, &stores.role_bindings, &named);
-        if let Some(found) = stores.secrets.get_key(&named) {
-            secrets.insert(endpoint.deployment.clone(), found);
+    let mut serving = Serving {
+        unused: strategy
+            .map(|_| unused(stores, csv, &endpoints))
+            .unwrap_or_default(),
+        own_cas: own_cas(stores, csv),
+        labelled: all_labelled(stores, &key),
+        endpoints,
+        ..Serving::default()
+    };
+    add_endpoints(&mut serving, stores, &key.namespace);
+    add_callers(&mut serving, stores, csv);
+    add_delegations(&mut serving, stores, &key.namespace);
+    serving
+}
+
+/// Adds the Service, the Secret and the RBAC of each endpoint.
+fn add_endpoints(serving: &mut Serving, stores: &Stores, namespace: &str) {
+    for endpoint in &serving.endpoints {
+        let live = &mut serving.live;
+        let service = NamespacedName::new(namespace, endpoint.service());
+        let secret = NamespacedName::new(namespace, endpoint.secret());
+        keep(live, &stores.services, &service);
+        keep(live, &stores.roles, &secret);
+        keep(live, &stores.role_bindings, &secret);
+        if let Some(found) = stores.secrets.get_key(&secret) {
+            serving.secrets.insert(endpoint.deployment.clone(), found);
         }
     }
+}
+
+/// Adds the conversions, webhooks and APIServices through which the API server calls the endpoints.
+fn add_callers(serving: &mut Serving, stores: &Stores, csv: &ClusterServiceVersion) {
+    let live = &mut serving.live;
     for (_, crd) in conversion::conversions(csv) {
         let found = stores.crds.get_key(&NamespacedName::cluster(crd));
         if let Some(conversion) = found.and_then(|found| found.spec.conversion.clone()) {
@@ -76,42 +98,28 @@ pub(super) fn from_stores(
     }
     for description in webhook::descriptions(csv) {
         let named = NamespacedName::cluster(webhook::target(csv, description).name);
-        keep(&mut live, &stores.validating_webhooks, &named);
-        keep(&mut live, &stores.mutating_webhooks, &named);
+        keep(live, &stores.validating_webhooks, &named);
+        keep(live, &stores.mutating_webhooks, &named);
     }
-    let mut foreign_apis = BTreeMap::new();
     for api in api_service::served(csv) {
         let named = NamespacedName::cluster(api.api_service_name());
-        keep(&mut live, &stores.api_services, &named);
+        keep(live, &stores.api_services, &named);
         let found = stores.api_services.get_key(&named);
         if let Some(why) = found.and_then(|found| why_foreign(stores, csv, found.meta())) {
-            foreign_apis.insert(named.name, why);
+            serving.foreign_apis.insert(named.name, why);
         }
     }
-    let mut delegations = BTreeMap::new();
-    for endpoint in endpoints.iter().filter(|endpoint| endpoint.serves_apis) {
-        let names = delegation_names(stores, &key.namespace, endpoint);
-        keep(
-            &mut live,
-            &stores.cluster_role_bindings,
-            &NamespacedName::cluster(&names.delegator),
-        );
+}
+
+/// Adds the names of the bindings that servers of APIs need, and those bindings.
+fn add_delegations(serving: &mut Serving, stores: &Stores, namespace: &str) {
+    for endpoint in serving.endpoints.iter().filter(|endpoint| endpoint.serves_apis) {
+        let names = delegation_names(stores, namespace, endpoint);
+        let delegator = NamespacedName::cluster(&names.delegator);
         let reader = NamespacedName::new(delegation::READER_NAMESPACE, &names.reader);
-        keep(&mut live, &stores.role_bindings, &reader);
-        delegations.insert(endpoint.deployment.clone(), names);
-    }
-    Serving {
-        unused: strategy
-            .map(|_| unused(stores, csv, &endpoints))
-            .unwrap_or_default(),
-        live,
-        secrets,
-        own_cas: own_cas(stores, csv),
-        labelled: all_labelled(stores, &key),
-        delegations,
-        foreign_apis,
-        endpoints,
-        ..Serving::default()
+        keep(&mut serving.live, &stores.cluster_role_bindings, &delegator);
+        keep(&mut serving.live, &stores.role_bindings, &reader);
+        serving.delegations.insert(endpoint.deployment.clone(), names);
     }
 }
 
@@ -209,51 +217,6 @@ where
     let owner = found.map(|found| owner::labelled(&found.metadata));
     if owner.is_some_and(|owner| owner.is_none_or(|owner| owner.namespace != namespace)) {
         *name = delegation::within(namespace, name);
-    }
-    Ok(())
-}
-
-/// Looks up existing objects with the names of Secrets, Roles and RoleBindings that this reconcile is about
-/// to create. The stores only have OLM's objects, and objects of others must not be deleted with the
-/// ClusterServiceVersion.
-///
-/// # Errors
-/// When a read fails.
-pub(super) async fn find_strangers(
-    observed: &mut Observed,
-    client: &Client,
-    now: Timestamp,
-) -> Result<(), ObserveError> {
-    let namespace = observed.namespace().to_owned();
-    let Serving {
-        live,
-        secrets,
-        endpoints,
-        ..
-    } = &observed.serving;
-    let is_known = |endpoint: &Endpoint, target: &Target| match target.api.kind.as_str() {
-        "Secret" => secrets.contains_key(&endpoint.deployment),
-        _ => live.contains_key(&target.to_string()),
-    };
-    let mut unknown = Vec::new();
-    for endpoint in endpoints {
-        let name = endpoint.secret();
-        let wanted = [
-            Target::of::<ServingSecret>(&namespace, &name),
-            Target::of::<Role>(&namespace, &name),
-            Target::of::<RoleBinding>(&namespace, &name),
-        ];
-        unknown.extend(wanted.into_iter().filter(|target| !is_known(endpoint, target)));
-    }
-    if unknown.is_empty() || !decide::installs(observed, now) {
-        return Ok(());
-    }
-    for target in unknown {
-        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &target.api);
-        let found = deadline(&target.to_string(), api.get_metadata_opt(&target.name)).await?;
-        if found.is_some_and(|found| owner::references(&found.metadata).next().is_none()) {
-            observed.serving.strangers.insert(target.to_string());
-        }
     }
     Ok(())
 }
@@ -369,36 +332,6 @@ pub(super) fn inspect(observed: &mut Observed, now: Timestamp) {
             Err(why) => drop(unfit.insert(deployment, why)),
         }
     }
-}
-
-/// Issues the missing certificates if this reconcile is going to write them. Must be called after everything
-/// else is observed. Keys cost more than the rest of a reconcile, and a ClusterServiceVersion may wait for
-/// hours with many reconciles.
-///
-/// # Errors
-/// When a certificate cannot be issued.
-pub(super) fn issue(
-    observed: &mut Observed,
-    maker: &CertificateMaker,
-    now: Timestamp,
-) -> Result<(), ObserveError> {
-    if observed.serving.unfit.is_empty() || !decide::installs(observed, now) {
-        return Ok(());
-    }
-    let namespace = observed.namespace().to_owned();
-    let Serving {
-        endpoints,
-        unfit,
-        issued,
-        ..
-    } = &mut observed.serving;
-    for endpoint in endpoints.iter().filter(|one| unfit.contains_key(&one.deployment)) {
-        let made = maker.issue(&endpoint.hosts(&namespace), now).map_err(|error| {
-            ObserveError::read(format!("a new certificate for {}", endpoint.service()), error)
-        })?;
-        issued.insert(endpoint.deployment.clone(), made);
-    }
-    Ok(())
 }
 
 fn inspect_secret(

@@ -33,7 +33,6 @@ use crate::{
         serving::{conversion, endpoint},
         strategy::{self, Strategy},
     },
-    csv_sketch::held_copy,
     operator_group::{self, Group, Targets, intersection::NamespaceSet},
     owner,
     stores::{CustomResourceDefinition, ProxyVariables, Stores},
@@ -42,10 +41,6 @@ use crate::{
 /// Fills the fields that the stores provide; the rest is empty.
 pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Observed> {
     let csv = stores.csvs.get_key(key).filter(|csv| !csv.is_copied())?;
-    // Another controller removes its finalizer.
-    if held_copy(&csv).is_some() {
-        return None;
-    }
     let groups = stores.groups.list_in(&key.namespace).into_iter().map(|group| {
         Group::read(&group, |selector| {
             let matching = |namespace: &PartialObjectMeta<_>| selector.matches(namespace.labels());

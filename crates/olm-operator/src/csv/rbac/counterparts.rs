@@ -208,10 +208,7 @@ fn writes(observed: &Observed, wanted: &Counterpart) -> Vec<Action> {
         return vec![create()];
     };
     // Another object that replaced it meanwhile is not changed.
-    let guard = Guard {
-        uid: live.uid.clone(),
-        resource_version: live.resource_version.clone(),
-    };
+    let guard = Guard::of(live);
     let patch = |patch: Value| vec![Action::patch(target.clone(), patch, guard).by(identity(observed))];
     match (&wanted.content, &content) {
         (Content::Rules(wanted), Content::Rules(live)) if same_rules(Some(live.as_slice()), wanted) => {

@@ -25,10 +25,7 @@ use crate::owner;
 const ADOPTION: &str = "//adoption";
 /// Also present if the spec is kept, because every reconcile checks this.
 const DUE: &str = "//adoption-as-it-is";
-/// Limit of a kept spec in bytes, because users may write large Deployments.
-const MAX_SPEC_BYTES: usize = 32 << 10;
-/// Limit of the whole annotation, in bytes.
-const MAX_BYTES: usize = 128 << 10;
+
 /// Change of the managed fields that makes fields of other entries ours.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Adoption {
@@ -36,8 +33,7 @@ pub(crate) struct Adoption {
     pub(crate) managed_fields: Vec<ManagedFieldsEntry>,
     /// True when one of the entries is from our own apply.
     is_applied: bool,
-    /// The live spec, if we never applied one and it is not too large. No hash of ours shows then whether it
-    /// matches the wanted one.
+    /// The live spec, if we never applied one. No hash of ours shows then whether it matches the wanted one.
     spec: Option<Value>,
 }
 
@@ -46,14 +42,9 @@ pub(crate) struct Adoption {
 pub(super) fn notes(deployment: &Deployment) -> impl Iterator<Item = (String, String)> + use<> {
     let adoption = of_live(deployment);
     let is_due = adoption.as_ref().is_some_and(|adoption| adoption.spec.is_some());
+    let due = is_due.then(|| (DUE.to_owned(), String::new()));
     let text = adoption.and_then(|adoption| serde_json::to_string(&adoption).ok());
-    let note = text
-        .filter(|text| text.len() <= MAX_BYTES)
-        .map(|text| (ADOPTION.to_owned(), text));
-    let due = note
-        .as_ref()
-        .filter(|_| is_due)
-        .map(|_| (DUE.to_owned(), String::new()));
+    let note = text.map(|text| (ADOPTION.to_owned(), text));
     note.into_iter().chain(due)
 }
 
@@ -90,9 +81,7 @@ fn of_live(deployment: &Deployment) -> Option<Adoption> {
         is_applied: own.is_some(),
         spec: match own {
             Some(_) => None,
-            None => serde_json::to_value(&deployment.spec)
-                .ok()
-                .filter(|spec| spec.to_string().len() <= MAX_SPEC_BYTES),
+            None => serde_json::to_value(&deployment.spec).ok(),
         },
     })
 }
@@ -218,9 +207,8 @@ mod tests {
         serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
     }
 
-    /// Users may write any number of Deployments.
     #[test]
-    fn little_is_kept_and_of_nobodys_nothing() {
+    fn of_a_deployment_without_owners_nothing_is_kept() {
         let entries = json!([entry(
             "olm",
             "Update",
@@ -229,24 +217,7 @@ mod tests {
         let mut found = live(&entries);
         found.metadata.owner_references = None;
         assert_eq!(noted(&found), None);
-        let mut found = live(&entries);
-        let long = "a".repeat(MAX_BYTES);
-        found.spec.as_mut().unwrap().template.metadata =
-            serde_json::from_value(json!({"labels": {"a": long}})).unwrap();
-        let text = noted(&found).unwrap();
-        assert_eq!(notes(&found).count(), 1);
         assert_eq!(notes(&live(&entries)).count(), 2);
-        let kept: Adoption = serde_json::from_str(&text).unwrap();
-        assert!(kept.is_of_another() && !kept.is_as(&json!({})), "{text}");
-        assert!(text.len() < 1000, "{text}");
-        let many: Value = (0..10_000)
-            .map(|at| (format!("f:{at:0>20}"), json!({})))
-            .collect::<Map<_, _>>()
-            .into();
-        assert_eq!(
-            noted(&live(&json!([entry("olm", "Update", json!({"f:spec": many}))]))),
-            None
-        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::AbortHandle;
 
 use super::*;
-use crate::admin::{CONNECTIONS, HEAD_BYTES};
+use crate::admin::HEAD_BYTES;
 use crate::leader::Leadership;
 use crate::metrics::Metrics;
 use crate::review::KubeReviewer;
@@ -280,51 +280,6 @@ async fn what_the_api_server_says_of_itself_is_in_the_log_once_and_told_to_nobod
     }
     let log = written.text();
     assert!(log.contains("etcd at 10.1.2.3 is away"), "{log}");
-}
-
-/// Any pod may open connections; Prometheus connects from another address.
-#[tokio::test]
-async fn a_flood_of_connections_waits_behind_itself_and_others_are_served() {
-    const FLOOD: usize = 2000;
-    let server = Server::start().await;
-    let (flooding, flooded) = tokio::sync::oneshot::channel();
-    let flood = async {
-        let (mut flooding, mut open) = (Some(flooding), std::collections::VecDeque::new());
-        for number in 0..FLOOD {
-            open.push_back(tokio::net::TcpStream::connect(server.address).await.unwrap());
-            // The server closed these long ago; dropping them keeps this process within its limit of open files.
-            if open.len() > 2 * CONNECTIONS {
-                open.pop_front();
-            }
-            if number == FLOOD / 2 {
-                let _ = flooding.take().map(|flooding| flooding.send(()));
-            }
-        }
-        open
-    };
-    let scrape = async {
-        flooded.await.unwrap();
-        let asked = std::time::Instant::now();
-        let other = tokio::net::TcpSocket::new_v4().unwrap();
-        other.bind("127.0.0.2:0".parse().unwrap()).unwrap();
-        let stream = other.connect(server.address).await.unwrap();
-        let mut stream = server
-            .authority
-            .shake_hands(stream, None, &PROTOCOLS)
-            .await
-            .unwrap();
-        let request = "GET /metrics HTTP/1.1\r\nauthorization: Bearer prometheus-token\r\n\r\n";
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        (answer, asked.elapsed())
-    };
-    let both = async { tokio::join!(flood, scrape) };
-    let both = tokio::time::timeout(PATIENCE, both).await;
-    let (_open, (answer, took)) = both.expect("nobody is served any more");
-    assert_code(&answer, "200 OK");
-    // At most as many connections as may be open wait before this one.
-    assert!(took < Duration::from_secs(10), "{took:?}");
 }
 
 #[tokio::test]

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::{
     Conclusion, Content, FINALIZER, Known, Memory, Observed, ReadObject, ReadPhase, State, Verdict,
-    has_succeeded, teardown,
+    definitions, has_succeeded, identity, teardown,
 };
 use crate::apply::collision::{Claimant, Treatment, treatment};
 use crate::apply::digest::check_digests;
 use crate::apply::managed::OTHERS;
-use crate::apply::object::{contains, is_deleting, metadata_text, owners, replace_finalizers};
+use crate::apply::object::{contains, is_definition, is_deleting, metadata_text, owners, replace_finalizers};
 use crate::apply::phase::Phase;
 use crate::apply::probe::{is_probed, probe};
 use crate::apply::validation::revision_error;
@@ -23,6 +23,12 @@ pub(super) fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Ver
     let mut plan = Plan::default();
     let conclusion = match &observed.content {
         Content::Unneeded => {
+            plan.actions.extend(finalizer_patch(&observed.set, false));
+            Conclusion::Nothing
+        }
+        Content::Deleted(found) => {
+            definitions::remove(&observed.set, found, observed.anchor.as_deref(), &mut plan);
+            // Afterwards the garbage collector deletes the other objects.
             plan.actions.extend(finalizer_patch(&observed.set, false));
             Conclusion::Nothing
         }
@@ -65,12 +71,18 @@ fn target_of(set: &ClusterObjectSet) -> Target {
 /// Tears an archived revision down. Its finalizer goes after its status says so.
 fn archive(observed: &Observed, phases: &[ReadPhase], plan: &mut Plan) -> Conclusion {
     let set = &observed.set;
-    let (actions, is_done) = teardown::actions(set, phases);
+    let (actions, is_done) = teardown::actions(set, phases, observed.anchor.as_deref());
     if is_done && actions.is_empty() && super::is_reported_archived(set) {
         plan.actions.extend(finalizer_patch(set, false));
         return Conclusion::Nothing;
     }
     plan.actions = actions;
+    let objects = phases.iter().flat_map(|phase| &phase.objects);
+    let kept = objects.filter(|object| object.is_kept);
+    plan.events.extend(definitions::event(
+        set,
+        kept.map(|object| object.id.name.as_str()),
+    ));
     Conclusion::Archived { is_done }
 }
 
@@ -92,6 +104,7 @@ fn roll_out(observed: &Observed, phases: &[ReadPhase], memory: &Memory, plan: &m
         uid: set.metadata.uid.as_deref().unwrap_or_default(),
         number: set.spec.revision,
         siblings: &siblings,
+        extension: extension_of(set),
     };
     let mut reached = Vec::new();
     let mut is_complete = true;
@@ -99,7 +112,7 @@ fn roll_out(observed: &Observed, phases: &[ReadPhase], memory: &Memory, plan: &m
         let before = plan.actions.len();
         let mut states = Vec::with_capacity(phase.objects.len());
         for object in &phase.objects {
-            let (state, action) = state(set, &claimant, memory, object, plan.actions.len());
+            let (state, action) = state(observed, &claimant, memory, object, plan.actions.len());
             states.push(state);
             plan.actions.extend(action);
         }
@@ -146,9 +159,16 @@ fn is_passable(set: &ClusterObjectSet, object: &ReadObject, state: State) -> boo
     }
 }
 
+/// Returns the name of the extension that a revision belongs to; empty if it has none.
+fn extension_of(set: &ClusterObjectSet) -> &str {
+    let labels = set.metadata.labels.as_ref();
+    let extension = labels.and_then(|found| found.get(labels::EXTENSION_OWNER_NAME));
+    extension.map(String::as_str).unwrap_or_default()
+}
+
 /// Returns the state of an object, and the action with the index `next` that applies it.
 fn state(
-    set: &ClusterObjectSet,
+    observed: &Observed,
     claimant: &Claimant<'_>,
     memory: &Memory,
     object: &ReadObject,
@@ -157,27 +177,29 @@ fn state(
     let Some(target) = &object.target else {
         return (State::Unserved, None);
     };
+    let (set, anchor) = (&observed.set, observed.anchor.as_deref());
+    let apply = |wanted: Value| apply(target, wanted).by(identity(set));
     let Some(current) = &object.current else {
-        let wanted = wanted(set, object, None);
-        return (State::Applied(next), Some(apply(target, wanted)));
+        let wanted = wanted(set, object, None, anchor);
+        return (State::Applied(next), Some(apply(wanted)));
     };
     let live = &current.object;
-    match treatment(claimant, &object.protection, live) {
+    match treatment(claimant, &object.protection, &object.id, live) {
         Treatment::Refuse => (State::Collision, None),
         Treatment::Leave => (State::Left, None),
         Treatment::Keep if is_deleting(live) || is_known(set, memory, object) => (State::Settled, None),
         Treatment::Keep => {
-            let mut wanted = wanted(set, object, None);
+            let mut wanted = wanted(set, object, None, anchor);
             wanted["metadata"]["uid"] = json!(metadata_text(live, "uid"));
-            (State::Applied(next), Some(apply(target, wanted)))
+            (State::Applied(next), Some(apply(wanted)))
         }
         Treatment::Adopt => {
-            let mut wanted = wanted(set, object, Some(live));
+            let mut wanted = wanted(set, object, Some(live), anchor);
             // The decision depends on the controller, which must still be the same.
             for field in ["uid", "resourceVersion"] {
                 wanted["metadata"][field] = json!(metadata_text(live, field));
             }
-            (State::Applied(next), Some(apply(target, wanted)))
+            (State::Applied(next), Some(apply(wanted)))
         }
     }
 }
@@ -210,8 +232,14 @@ pub(super) fn is_known(set: &ClusterObjectSet, memory: &Memory, object: &ReadObj
     }
 }
 
-/// Returns the object to apply. Owners of the `adopted` object stay, but none of them is the controller any more.
-fn wanted(set: &ClusterObjectSet, object: &ReadObject, adopted: Option<&Value>) -> Value {
+/// Returns the object to apply. Owners of the `adopted` object stay, but none of them is the controller any more. A definition has the
+/// `anchor` as a second owner.
+fn wanted(
+    set: &ClusterObjectSet,
+    object: &ReadObject,
+    adopted: Option<&Value>,
+    anchor: Option<&str>,
+) -> Value {
     let mut wanted = object.manifest.clone();
     if let Some(fields) = wanted.as_object_mut() {
         fields.remove("status");
@@ -222,27 +250,28 @@ fn wanted(set: &ClusterObjectSet, object: &ReadObject, adopted: Option<&Value>) 
         "name": set.metadata.name,
         "uid": set.metadata.uid,
         "controller": true,
-        "blockOwnerDeletion": true,
+        // Some clusters ask for a right on the owner, which only OLM has.
+        "blockOwnerDeletion": identity(set) == Identity::Operator,
     });
     let others = adopted.map(owners).unwrap_or_default().into_iter();
+    let others = others.filter(|owner| Some(owner.uid.as_str()) != anchor);
     let others = others.map(|mut owner| {
         owner.controller = Some(false);
         json!(owner)
     });
+    let anchor = anchor.filter(|_| is_definition(&object.id));
+    let anchor = anchor.map(definitions::anchor_reference);
     let mut metadata = wanted_metadata(set, object);
-    metadata["ownerReferences"] = others.chain([own]).collect();
+    metadata["ownerReferences"] = others.chain(anchor).chain([own]).collect();
     wanted["metadata"] = metadata;
     wanted
 }
 
 /// Returns the metadata to apply, without owners.
 fn wanted_metadata(set: &ClusterObjectSet, object: &ReadObject) -> Value {
-    let extension = set.metadata.labels.as_ref();
-    let extension = extension.and_then(|found| found.get(labels::EXTENSION_OWNER_NAME));
     let mut metadata = object.manifest["metadata"].clone();
     // The label is there even if its value is empty: the watches select by it.
-    metadata["labels"][labels::EXTENSION_OWNER_NAME] =
-        json!(extension.map(String::as_str).unwrap_or_default());
+    metadata["labels"][labels::EXTENSION_OWNER_NAME] = json!(extension_of(set));
     metadata["labels"][labels::MANAGED_BY] = json!(labels::EXTENSION_MANAGER);
     metadata["annotations"][labels::REVISION] = json!(set.spec.revision.to_string());
     metadata
@@ -329,8 +358,9 @@ mod tests {
             protection: CollisionProtection::Prevent,
             target: Some(Target::of::<ConfigMap>("ns", "a")),
             current: None,
+            is_kept: false,
         };
-        let mut live = wanted(&set(), &object, None);
+        let mut live = wanted(&set(), &object, None, None);
         live["metadata"]["resourceVersion"] = json!("7");
         olm_testing::patch::merge(&mut live, patch);
         let live: DynamicObject = serde_json::from_value(live).unwrap();

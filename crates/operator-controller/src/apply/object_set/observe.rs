@@ -2,10 +2,7 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::ApiResource;
 use olm_api::extension_v1::{
@@ -16,19 +13,17 @@ use olm_runtime::NamespacedName;
 use olm_runtime::discovery::ServedKind;
 use olm_runtime::error::ObserveError;
 use olm_runtime::plan::Target;
-use olm_runtime::store::Projected;
 use serde_json::Value;
 
 use super::{ClusterObjectSets, Content, ReadObject, ReadPhase};
 use crate::apply::collision::protection_of;
 use crate::apply::digest::phase_digest;
-use crate::apply::managed::ManagedObject;
 use crate::apply::object::ObjectId;
 use crate::apply::packing::unpack;
 use crate::apply::probe::check_probes;
 
 /// Secrets that a revision refers to; `None` for those that do not exist.
-type Secrets = BTreeMap<NamespacedName, Option<Arc<Projected<ManagedObject>>>>;
+type Secrets = BTreeMap<NamespacedName, Option<Secret>>;
 /// Kinds of objects by group, version and kind; `None` for those that the cluster does not serve.
 type Kinds = BTreeMap<(String, String, String), Option<ServedKind>>;
 
@@ -39,7 +34,7 @@ impl ClusterObjectSets {
         key: &NamespacedName,
         set: &ClusterObjectSet,
     ) -> Result<Content, ObserveError> {
-        let secrets = self.secrets(key, &set.spec).await?;
+        let secrets = self.secrets(&set.spec).await?;
         let content = resolve(&set.spec, &secrets, &self.system_namespace);
         let manifests = match content {
             Ok(manifests) => manifests,
@@ -76,7 +71,9 @@ impl ClusterObjectSets {
                     }
                     None => None,
                 };
+                let live = current.as_ref().map(|current| &current.object);
                 objects.push(ReadObject {
+                    is_kept: Box::pin(self.is_kept_by_archive(set, &id, live)).await?,
                     protection: protection_of(&set.spec, phase, object),
                     id,
                     manifest,
@@ -89,21 +86,16 @@ impl ClusterObjectSets {
         Ok(Content::Read(phases))
     }
 
-    /// Reads the Secrets that a revision refers to.
-    async fn secrets(
-        &self,
-        set: &NamespacedName,
-        spec: &ClusterObjectSetSpec,
-    ) -> Result<Secrets, ObserveError> {
+    /// Reads the Secrets that a revision refers to. They are large, so none is kept.
+    async fn secrets(&self, spec: &ClusterObjectSetSpec) -> Result<Secrets, ObserveError> {
         let objects = spec.phases.iter().flat_map(|phase| &phase.objects);
         let references = objects.filter_map(|object| object.reference.as_ref());
         let keys: BTreeSet<NamespacedName> = references
             .map(|reference| secret_key(reference, &self.system_namespace))
             .collect();
-        let api = ApiResource::erase::<Secret>(&());
         let mut secrets = Secrets::new();
         for key in keys {
-            let secret = self.managed.find(set, &api, &key).await?;
+            let secret = self.managed.secret(&key).await?;
             secrets.insert(key, secret);
         }
         Ok(secrets)
@@ -146,12 +138,12 @@ fn secret_key(reference: &ObjectSourceReference, system_namespace: &str) -> Name
 ///
 /// # Errors
 /// The content of a revision that cannot be applied: a Secret is not immutable, an object cannot be read, or a probe is not known.
-pub(super) fn resolve(
+fn resolve(
     spec: &ClusterObjectSetSpec,
     secrets: &Secrets,
     system_namespace: &str,
 ) -> Result<Vec<Vec<Value>>, Content> {
-    let is_mutable = |secret: &Arc<Projected<ManagedObject>>| secret.object["immutable"] != true;
+    let is_mutable = |secret: &Secret| secret.immutable != Some(true);
     let mutable: Vec<String> = secrets
         .iter()
         .filter(|(_, secret)| secret.as_ref().is_some_and(is_mutable))
@@ -200,12 +192,9 @@ fn from_secret(
         return Err(format!("getting Secret {key}: Secret {name} not found"));
     };
     let name = go_compat::quote(&reference.key);
-    let Some(data) = secret.object["data"][&reference.key].as_str() else {
+    let data = secret.data.as_ref().and_then(|data| data.get(&reference.key));
+    let Some(data) = data else {
         return Err(format!("key {name} not found in Secret {key}"));
     };
-    // The API server accepts only base64.
-    let data = STANDARD
-        .decode(data)
-        .map_err(|error| format!("decoding key {name} in Secret {key}: {error}"))?;
-    unpack(&data, &reference.key, &key.to_string())
+    unpack(&data.0, &reference.key, &key.to_string())
 }

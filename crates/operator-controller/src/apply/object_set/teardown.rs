@@ -1,22 +1,26 @@
 //! Decides how the objects of an archived revision go. Pure.
 
 use olm_api::extension_v1::ClusterObjectSet;
-use olm_runtime::plan::{Action, Guard};
-use serde_json::json;
+use olm_runtime::plan::{Action, Guard, Target};
+use serde_json::{Value, json};
 
-use super::{ReadObject, ReadPhase};
+use super::{ReadObject, ReadPhase, identity};
 use crate::apply::collision::controller;
 use crate::apply::object::{is_deleting, metadata_text, owners};
 
 /// Returns the writes, and whether no object is left after them. Phases go from the last to the first, each after the one before is
-/// gone. Objects that another revision or another client controls stay, and lose only their reference to this revision.
-pub(super) fn actions(set: &ClusterObjectSet, phases: &[ReadPhase]) -> (Vec<Action>, bool) {
-    let uid = set.metadata.uid.as_deref().unwrap_or_default();
+/// gone. Objects that another revision or another client controls, and definitions with custom resources, stay. They lose only their
+/// reference to this revision and, if nothing controls them, to the `anchor`.
+pub(super) fn actions(
+    set: &ClusterObjectSet,
+    phases: &[ReadPhase],
+    anchor: Option<&str>,
+) -> (Vec<Action>, bool) {
     let mut actions = Vec::new();
     for phase in phases.iter().rev() {
         let mut is_gone = true;
         for object in &phase.objects {
-            let removal = removal(uid, object);
+            let removal = removal(set, object, anchor);
             is_gone &= !matches!(removal, Removal::Delete(_) | Removal::Awaited);
             match removal {
                 Removal::Delete(action) | Removal::Release(action) => actions.push(action),
@@ -42,31 +46,40 @@ enum Removal {
     Nothing,
 }
 
-fn removal(uid: &str, object: &ReadObject) -> Removal {
+fn removal(set: &ClusterObjectSet, object: &ReadObject, anchor: Option<&str>) -> Removal {
+    let uid = set.metadata.uid.as_deref().unwrap_or_default();
     let (Some(target), Some(current)) = (&object.target, &object.current) else {
         return Removal::Nothing;
     };
     let live = &current.object;
     let (live_uid, version) = (metadata_text(live, "uid"), metadata_text(live, "resourceVersion"));
-    if controller(live).is_some_and(|owner| owner.uid == uid) {
-        if is_deleting(live) {
-            return Removal::Awaited;
-        }
-        // Another revision may adopt it at the same time.
-        return Removal::Delete(Action::delete(target.clone(), live_uid).only_at(version));
+    let is_own = controller(live).is_some_and(|owner| owner.uid == uid);
+    if is_own && is_deleting(live) {
+        return Removal::Awaited;
     }
+    if is_own && !object.is_kept {
+        // Another revision may adopt it at the same time.
+        let delete = Action::delete(target.clone(), live_uid).only_at(version);
+        return Removal::Delete(delete.by(identity(set)));
+    }
+    let released = [Some(uid), anchor.filter(|_| is_own)];
+    release(target.clone(), live, &released).map_or(Removal::Nothing, Removal::Release)
+}
+
+/// Returns the patch that removes owners with these uids from an object; `None` if it has none of them.
+pub(super) fn release(target: Target, live: &Value, uids: &[Option<&str>]) -> Option<Action> {
     let mut owners = owners(live);
     let before = owners.len();
-    owners.retain(|owner| owner.uid != uid);
+    owners.retain(|owner| !uids.contains(&Some(owner.uid.as_str())));
     if owners.len() == before {
-        return Removal::Nothing;
+        return None;
     }
     let guard = Guard {
-        uid: live_uid,
-        resource_version: version,
+        uid: metadata_text(live, "uid"),
+        resource_version: metadata_text(live, "resourceVersion"),
     };
     let patch = json!({"metadata": {"ownerReferences": owners}});
-    Removal::Release(Action::patch(target.clone(), patch, guard))
+    Some(Action::patch(target, patch, guard))
 }
 
 #[cfg(test)]
@@ -76,9 +89,7 @@ mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::core::DynamicObject;
     use olm_api::extension_v1::{API_VERSION, CollisionProtection, ObservedPhase};
-    use olm_runtime::plan::Target;
     use olm_runtime::store::Projected;
-    use serde_json::Value;
 
     use super::*;
     use crate::apply::object::ObjectId;
@@ -102,6 +113,7 @@ mod tests {
             protection: CollisionProtection::Prevent,
             target: Some(Target::of::<ConfigMap>("ns", name)),
             current: Some(Arc::new(Projected::from_object(live))),
+            is_kept: false,
         }
     }
 
@@ -139,7 +151,7 @@ mod tests {
         ];
         for (owners, is_deleting, write, is_gone) in rows {
             let phases = [phase("a", vec![object("a", owners, is_deleting)])];
-            let (actions, is_done) = actions(&set, &phases);
+            let (actions, is_done) = actions(&set, &phases, Some("anchor"));
             let text = actions.first().map(Action::to_string).unwrap_or_default();
             assert!(
                 text.starts_with(write) && text.is_empty() == write.is_empty(),
@@ -147,6 +159,18 @@ mod tests {
             );
             assert_eq!((actions.len() < 2, is_done), (true, is_gone), "{owners:?}");
         }
+        let mut kept = object("a", &[("own", true), ("anchor", false), ("user", false)], false);
+        kept.is_kept = true;
+        let (writes, is_done) = actions(&set, &[phase("a", vec![kept])], Some("anchor"));
+        let owners = writes.first().map(Action::to_string).unwrap_or_default();
+        assert!(
+            owners.starts_with("patch ConfigMap ns/a ") && owners.contains("\"uid\":\"user\""),
+            "{owners}"
+        );
+        assert!(
+            !owners.contains("\"own\"") && !owners.contains("\"anchor\"") && is_done,
+            "{owners}"
+        );
         let mut absent = object("a", &[("own", true)], false);
         absent.current = None;
         let own = || object("a", &[("own", true)], false);
@@ -155,7 +179,7 @@ mod tests {
             phase("b", vec![own()]),
             phase("c", vec![absent]),
         ];
-        let (actions, is_done) = actions(&set, &phases);
+        let (actions, is_done) = actions(&set, &phases, Some("anchor"));
         assert_eq!((actions.len(), is_done), (1, false), "the phase a waits for b");
     }
 }

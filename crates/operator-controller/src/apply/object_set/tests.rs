@@ -1,5 +1,7 @@
 //! Revisions on the cluster in memory.
 
+mod definitions;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use olm_testing::stage::story::{Interruption, Story, assert_rests, every_interruption, tell};
 use serde_json::{Value, json};
@@ -365,9 +367,26 @@ fn a_deleted_revision_goes_with_its_objects() {
     env.settle();
     env.delete(SET, "e-1");
     env.settle();
-    assert_eq!(env.get(SET, "e-1"), Value::Null);
-    assert_eq!(env.get("ConfigMap", "a"), Value::Null);
-    assert_eq!(env.get("Deployment", "demo"), Value::Null);
+    assert_all_gone(&env);
+}
+
+/// A custom resource of the definition.
+fn demo() -> Value {
+    json!({
+        "apiVersion": "example.com/v1", "kind": "Demo", "metadata": {"namespace": "ns", "name": "data"}, "spec": {"a": 1},
+    })
+}
+
+#[track_caller]
+fn assert_all_gone(env: &TestEnv) {
+    for (kind, name) in [
+        (SET, "e-1"),
+        ("ConfigMap", "a"),
+        ("Deployment", "demo"),
+        ("CustomResourceDefinition", "demos.example.com"),
+    ] {
+        assert_eq!(env.get(kind, name), Value::Null, "{kind}");
+    }
 }
 
 #[test]
@@ -438,6 +457,18 @@ fn stories() -> Vec<Story<Step>> {
             ],
         ),
         ("delete", vec![Step::Put(first), Step::Delete(SET, "e-1")]),
+        (
+            "delete without data",
+            vec![Step::Put(three_phases(1, "1")), Step::Delete(SET, "e-1")],
+        ),
+        (
+            "delete with data",
+            vec![
+                Step::Put(three_phases(1, "1")),
+                Step::Put(demo()),
+                Step::Delete(SET, "e-1"),
+            ],
+        ),
     ]
 }
 

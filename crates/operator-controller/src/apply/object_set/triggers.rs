@@ -10,6 +10,7 @@ use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::Runner;
 use olm_runtime::queue::Queue;
 use olm_runtime::store::{Change, Store, StoreSet};
+use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
 use super::ClusterObjectSets;
@@ -35,6 +36,8 @@ pub fn register(
         managed,
         discovery: Discovery::new(client.clone()),
         system_namespace: Arc::from(system_namespace),
+        client: client.clone(),
+        anchor: OnceCell::new(),
     };
     move |runner: &Runner, tasks: &mut JoinSet<()>| {
         runner.spawn(tasks, &Arc::new(reconciler), &queue, WORKERS);

@@ -91,3 +91,26 @@ fn v1_009_to_v1_011_a_range_is_followed_and_not_left() {
         assert_eq!(env.condition("Progressing"), REACHED);
     }
 }
+
+#[test]
+fn v1u_010_v1u_011_semantic_versions_are_followed_where_the_extension_asks_for_it() {
+    let mut env = TestEnv::new();
+    // Channels of one version each have no edges.
+    channels(&mut env, &[("a", &["1.0.0"])]);
+    env.extension(&json!({}));
+    channels(
+        &mut env,
+        &[("a", &["1.0.0"]), ("b", &["1.1.0"]), ("c", &["2.0.0"])],
+    );
+    env.settle_for(20);
+    assert_eq!(env.installed().0, "1.0.0");
+    let annotated =
+        json!({"metadata": {"annotations": {"olm.operatorframework.io/semver-upgrades": "true"}}});
+    env.edit("ClusterExtension", "e", &annotated);
+    env.settle_for(20);
+    assert_eq!(env.installed().0, "1.1.0");
+    let forced = json!({"spec": {"source": {"catalog": {"upgradeConstraintPolicy": "SelfCertified"}}}});
+    env.edit("ClusterExtension", "e", &forced);
+    env.settle_for(20);
+    assert_eq!(env.installed().0, "2.0.0");
+}

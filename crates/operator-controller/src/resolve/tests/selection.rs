@@ -83,6 +83,7 @@ fn v1_014_the_newest_bundle_that_fits_the_cluster_is_chosen() {
             filter: &filter,
             installed,
             openshift: openshift.as_ref(),
+            is_by_semver: false,
         };
         let resolution = resolve(&request, &catalogs);
         assert_eq!(resolution.outcome.unwrap().bundle.name(), expected, "{cluster:?}");
@@ -92,6 +93,7 @@ fn v1_014_the_newest_bundle_that_fits_the_cluster_is_chosen() {
         filter: &filter,
         installed: None,
         openshift: Some(&openshift),
+        is_by_semver: false,
     };
     assert_eq!(
         explained(&resolve(&request, &catalogs)),

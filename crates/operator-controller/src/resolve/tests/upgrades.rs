@@ -105,6 +105,99 @@ fn v1u_008_with_self_certified_any_version_may_follow() {
     }
 }
 
+/// The rules of the documentation that contradict the edges of catalogs: with the annotation alone.
+#[test]
+fn v1u_010_to_v1u_013_by_semantic_versions_edges_do_not_count() {
+    for (row, channels, installed, expected) in [
+        (
+            "V1U-010 no edges",
+            "p.v1.9.9; p.v1.1.0; p.v1.0.0",
+            "p.v1.0.0",
+            "p.v1.9.9",
+        ),
+        (
+            "V1U-010 no downgrade",
+            "p.v1.1.0; p.v1.0.0",
+            "p.v1.1.0",
+            "p.v1.1.0",
+        ),
+        (
+            "V1U-010 pre-release",
+            "p.v1.2.0-rc.1; p.v1.1.0; p.v1.0.0",
+            "p.v1.0.0",
+            "p.v1.1.0",
+        ),
+        (
+            "V1U-010 pre-release with an edge",
+            "p.v1.2.0-rc.1 >p.v1.0.0; p.v1.0.0",
+            "p.v1.0.0",
+            "p.v1.2.0-rc.1",
+        ),
+        (
+            "V1U-010 after a pre-release",
+            "p.v1.2.0-rc.2; p.v1.2.0-rc.1",
+            "p.v1.2.0-rc.1",
+            "p.v1.2.0-rc.2",
+        ),
+        (
+            "V1U-010 release",
+            "p.v1.0.0+2; p.v1.0.0+1",
+            "p.v1.0.0+1",
+            "p.v1.0.0+2",
+        ),
+        ("V1U-011", "p.v2.0.0 >p.v1.0.0; p.v1.0.0", "p.v1.0.0", "p.v1.0.0"),
+        (
+            "V1U-011 to the last of the major version",
+            "p.v2.0.0 >p.v1.1.0; p.v1.1.0; p.v1.0.0",
+            "p.v1.0.0",
+            "p.v1.1.0",
+        ),
+        (
+            "V1U-011 from 0",
+            "p.v1.0.0 >p.v0.9.0; p.v0.9.0",
+            "p.v0.9.0",
+            "p.v0.9.0",
+        ),
+        ("V1U-012", "p.v0.0.2 >p.v0.0.1; p.v0.0.1", "p.v0.0.1", "p.v0.0.1"),
+        (
+            "V1U-012 minor",
+            "p.v0.1.0 >p.v0.0.1; p.v0.0.1",
+            "p.v0.0.1",
+            "p.v0.0.1",
+        ),
+        ("V1U-013", "p.v0.2.0 >p.v0.1.0; p.v0.1.0", "p.v0.1.0", "p.v0.1.0"),
+        ("V1U-013 0.1", "p.v0.1.7; p.v0.1.0", "p.v0.1.0", "p.v0.1.7"),
+        (
+            "V1U-013 0.2",
+            "p.v0.3.0; p.v0.2.1; p.v0.2.0",
+            "p.v0.2.0",
+            "p.v0.2.1",
+        ),
+        (
+            "V1U-013 0.3",
+            "p.v0.4.0; p.v0.3.9; p.v0.3.0",
+            "p.v0.3.0",
+            "p.v0.3.9",
+        ),
+    ] {
+        let catalogs = one(&[("stable", channels)]);
+        let resolution = resolved(&json!({}), Some(installed), true, &catalogs);
+        assert_eq!(resolution.outcome.unwrap().bundle.name(), expected, "{row}");
+    }
+    let catalogs = one(&[("stable", "p.v2.0.0 >p.v1.0.0; p.v1.0.0; p.v0.9.0")]);
+    assert_eq!(
+        explained(&resolved(&json!({}), Some("p.v1.0.0"), true, &catalogs)),
+        [
+            "c/p.v0.9.0: is older than the installed version",
+            "c/p.v1.0.0: ",
+            "c/p.v2.0.0: is not compatible with the installed version by semantic versioning",
+        ]
+    );
+    let forced = json!({"version": "2.0.0", "upgradeConstraintPolicy": "SelfCertified"});
+    let resolution = resolved(&forced, Some("p.v1.0.0"), true, &catalogs);
+    assert_eq!(resolution.outcome.unwrap().bundle.name(), "p.v2.0.0", "V1U-011");
+}
+
 #[test]
 fn v1u_007_other_versions_are_refused_with_the_installed_one_in_the_error() {
     let catalogs = one(&[(

@@ -1,43 +1,24 @@
-//! Limits on the costs of one tenant's catalogs for others.
+//! Limits on the costs of one catalog for others.
 
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::limits::{CATALOG_BYTES, REGISTRY_MESSAGE_BYTES};
+use crate::limits::REGISTRY_MESSAGE_BYTES;
 
 #[tokio::test]
 async fn what_takes_too_much_memory_is_not_served_and_what_was_stays() {
     let small = test_env::catalog(&[("demo", &["1.0.0"])]);
     let large = test_env::catalog(&[("a", &["1.0.0"]), ("b", &["1.0.0"]), ("c", &["1.0.0"])]);
     let (small, large) = (Registry::of(small.path()).await, Registry::of(large.path()).await);
-    let unbounded = Lab::new();
-    unbounded.sources.put(source("tenant", "large", &large.address));
-    wait_for("the large one", || {
-        (unbounded.seen(None).len() == 3).then_some(())
-    })
-    .await;
-    // It fits by itself.
-    let lab = Lab::with_bounds(
-        unbounded.state("tenant", "large").unwrap().bytes + 100,
-        TENANT_BYTES,
-    );
+    let lab = Lab::with_room(bytes_of(&large.address).await - 1);
     lab.sources.put(source("tenant", "small", &small.address));
     lab.wait_to_see(&["tenant/demo.v1.0.0"]).await;
     lab.sources.put(source("tenant", "large", &large.address));
     let failure = lab.wait_for_failure("tenant", "large").await;
-    assert!(failure.contains("KiB are left: "), "{failure}");
+    assert!(failure.contains("bytes in memory, the limit"), "{failure}");
     assert_eq!(lab.seen(None), ["tenant/demo.v1.0.0"]);
     assert!(lab.state("tenant", "large").unwrap().has_no_room);
     assert!(!lab.state("tenant", "small").unwrap().has_no_room);
-    // One tenant's catalogs take nothing from another's.
-    lab.sources.put(source("other", "large", &large.address));
-    lab.wait_to_see(&[
-        "other/a.v1.0.0",
-        "other/b.v1.0.0",
-        "other/c.v1.0.0",
-        "tenant/demo.v1.0.0",
-    ])
-    .await;
 }
 
 /// Returns the bytes of the catalog behind `address`.
@@ -52,48 +33,6 @@ async fn bytes_of(address: &str) -> usize {
     .await
 }
 
-#[tokio::test]
-async fn what_one_tenant_has_beyond_its_part_goes_for_another() {
-    let (small, large) = (
-        test_env::catalog(&[("a", &["1.0.0"])]),
-        test_env::catalog(&[("b", &["1.0.0"]), ("c", &["1.0.0"])]),
-    );
-    let (small, large) = (Registry::of(small.path()).await, Registry::of(large.path()).await);
-    let (few, many) = (bytes_of(&small.address).await, bytes_of(&large.address).await);
-    // One tenant may have both; two tenants cannot have three.
-    let lab = Lab::with_bounds(few + many, few + many + few / 2);
-    lab.sources.put(source("tenant", "small", &small.address));
-    lab.sources.put(source("tenant", "large", &large.address));
-    lab.wait_to_see(&["tenant/a.v1.0.0", "tenant/b.v1.0.0", "tenant/c.v1.0.0"])
-        .await;
-    lab.sources.put(source("other", "small", &small.address));
-    lab.wait_to_see(&["other/a.v1.0.0", "tenant/a.v1.0.0"]).await;
-    let gone = lab.state("tenant", "large").unwrap();
-    assert_eq!((gone.bytes, gone.read_at, gone.has_no_room), (0, None, true));
-    assert!(gone.failure.unwrap().contains("other namespaces"));
-    // The global namespace's catalogs have a limit of their own.
-    lab.sources.put(source("olm", "large", &large.address));
-    wait_for("all", || (lab.seen(None).len() == 4).then_some(())).await;
-}
-
-#[tokio::test]
-async fn a_catalog_costs_something_also_without_packages() {
-    let folder = test_env::catalog(&[]);
-    let registry = Registry::of(folder.path()).await;
-    let lab = Lab::with_bounds(2 * CATALOG_BYTES, TENANT_BYTES);
-    for name in ["a", "b"] {
-        lab.sources.put(source("tenant", name, &registry.address));
-    }
-    let read = |name| {
-        lab.state("tenant", name)
-            .is_some_and(|state| state.read_at.is_some())
-    };
-    wait_for("both", || (read("a") && read("b")).then_some(())).await;
-    lab.sources.put(source("tenant", "c", &registry.address));
-    let failure = lab.wait_for_failure("tenant", "c").await;
-    assert!(failure.contains("KiB are left: "), "{failure}");
-}
-
 /// All heads of a package are in memory until it is complete, including the parts that are not kept.
 #[tokio::test]
 async fn heads_are_bounded_while_a_package_is_read() {
@@ -104,10 +43,10 @@ async fn heads_are_bounded_while_a_package_is_read() {
     let side = Registry::of(side.path()).await;
     let both = bytes_of(&side.address).await;
     assert!(both < kept + 20_000, "the icon of a side channel is kept");
-    let lab = Lab::with_bounds(kept + 30_000, TENANT_BYTES);
+    let lab = Lab::with_room(kept + 30_000);
     lab.sources.put(source("tenant", "cat", &side.address));
     let failure = lab.wait_for_failure("tenant", "cat").await;
-    assert!(failure.contains("KiB are left: "), "{failure}");
+    assert!(failure.contains("bytes in memory, the limit"), "{failure}");
 }
 
 #[tokio::test]
@@ -162,9 +101,7 @@ async fn what_was_read_of_one_is_not_served_as_another_of_its_name() {
     lab.wait_to_see(&["olm/demo.v1.0.0"]).await;
     let key = NamespacedName::new("olm", "cat");
     let shared = &lab.catalogs.shared;
-    shared
-        .keep(&key, Some("another"), reader::Read::default())
-        .unwrap();
+    shared.keep(&key, Some("another"), reader::Read::default());
     shared.note_failure(&key, Some("another"), "away".to_owned().into());
     assert_eq!(lab.seen(None), ["olm/demo.v1.0.0"]);
     assert_eq!(lab.state("olm", "cat").unwrap().failure, None);

@@ -36,9 +36,11 @@ fn with_olm_v1_there_are_the_definitions_and_what_its_programs_need() {
     assert_eq!(
         more,
         [
+            "ClusterRole/catalogd-metrics-reader",
             "ClusterRole/olm:catalogd",
             "ClusterRole/olm:metrics",
             "ClusterRole/olm:operator-controller",
+            "ClusterRole/operator-controller-metrics-reader",
             "ClusterRole/operator-lifecycle-manager-metrics-reader",
             "ClusterRoleBinding/olm:catalogd",
             "ClusterRoleBinding/olm:metrics",
@@ -47,8 +49,8 @@ fn with_olm_v1_there_are_the_definitions_and_what_its_programs_need() {
             "CustomResourceDefinition/clustercatalogs.olm.operatorframework.io",
             "CustomResourceDefinition/clusterextensions.olm.operatorframework.io",
             "CustomResourceDefinition/clusterobjectsets.olm.operatorframework.io",
-            "Deployment/catalogd",
-            "Deployment/operator-controller",
+            "Deployment/catalogd-controller-manager",
+            "Deployment/operator-controller-controller-manager",
             "Namespace/elsewhere",
             "NetworkPolicy/catalogd",
             "NetworkPolicy/operator-controller",
@@ -57,11 +59,11 @@ fn with_olm_v1_there_are_the_definitions_and_what_its_programs_need() {
             "RoleBinding/catalogd",
             "RoleBinding/operator-controller",
             "Secret/catalogd-service-cert",
+            "Secret/operator-controller-cert",
             "Service/catalogd-service",
-            "ServiceAccount/catalogd",
-            "ServiceAccount/operator-controller",
-            "ValidatingAdmissionPolicy/clusterextension-serviceaccount-deprecated",
-            "ValidatingAdmissionPolicyBinding/clusterextension-serviceaccount-deprecated",
+            "Service/operator-controller-service",
+            "ServiceAccount/catalogd-controller-manager",
+            "ServiceAccount/operator-controller-controller-manager",
         ]
     );
     for kind in ["clustercatalogs", "clusterextensions", "clusterobjectsets"] {
@@ -131,6 +133,8 @@ fn the_certificate_is_that_of_the_other_programs_or_made() {
     for key in ["ca.crt", "tls.crt", "tls.key"] {
         assert!(made["data"][key].is_string(), "{key}");
     }
+    // An ECDSA key is a fifth of an RSA key, and clients of TLS 1.2 may insist on cipher suites with ECDSA.
+    assert!(made["data"]["tls.key"].as_str().unwrap().len() < 400);
 }
 
 /// It reads ClusterCatalogs, and Secrets of its own namespace only.
@@ -156,6 +160,6 @@ fn its_rights_end_at_its_catalogs_and_its_namespace() {
         rules[3],
         json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]})
     );
-    assert_eq!(rules[2]["resourceNames"], json!(["catalogd"]));
+    assert_eq!(rules[2]["resourceNames"], json!(["catalogd-controller-manager"]));
     assert_eq!(rules[0]["resourceNames"], json!(["catalogd-operator-lock"]));
 }

@@ -14,6 +14,11 @@ const OTHERS: [&str; 6] = [
 ];
 /// Metrics of the API server about APIs. They have no job label of ours.
 const OTHERS_METRICS: [&str; 1] = ["aggregator_unavailable_apiservice"];
+/// Selectors of one program of OLM v1.
+const OF_V1: [&str; 2] = [
+    r#"job="catalogd-service""#,
+    r#"job="operator-controller-service""#,
+];
 
 /// Asserts that each metric is selected by job, as `selector` does. Other operators and a second OLM may have metrics of the same
 /// names.
@@ -34,7 +39,11 @@ fn assert_ours(expression: &str, selector: &str, page: &str) {
                 Some(_) if !selector.contains("$job") => r#"job="packageserver-metrics""#,
                 _ => selector,
             };
-            let is_ours = labels.is_some_and(|(labels, _)| labels.split(',').any(|label| label == selector));
+            let is_ours = labels.is_some_and(|(labels, _)| {
+                labels
+                    .split(',')
+                    .any(|label| label == selector || OF_V1.contains(&label))
+            });
             assert!(is_ours, "{expression}: {metric}");
         }
     }
@@ -46,7 +55,7 @@ fn of_workspace(path: &str) -> String {
 
 /// Returns the spec of the object with the alerts.
 fn alerts() -> Option<Value> {
-    let objects = rendered("monitoring: {enabled: true}")?;
+    let objects = rendered("{monitoring: {enabled: true}, v1: {enabled: true}}")?;
     Some(find(&objects, "PrometheusRule/olm-alert-rules")["spec"].clone())
 }
 
@@ -80,12 +89,15 @@ fn met_005_alerts_ask_for_metrics_that_the_reference_has() {
     let Some(spec) = alerts() else { return };
     let page = of_workspace(PAGE);
     // The job is the name of the Service.
-    let renamed =
-        "{monitoring: {enabled: true}, olm: {service: {name: one}}, catalog: {service: {name: other}}}";
+    let renamed = "{monitoring: {enabled: true}, v1: {enabled: true}, olm: {service: {name: one}}, catalog: {service: {name: other}}}";
     let renamed = find(&rendered(renamed).unwrap(), "PrometheusRule/olm-alert-rules")["spec"].clone();
     assert_eq!(rules(&renamed).len(), rules(&spec).len());
     for rule in rules(&renamed) {
-        assert_ours(rule["expr"].as_str().unwrap(), r#"job=~"one|other""#, &page);
+        assert_ours(
+            rule["expr"].as_str().unwrap(),
+            r#"job=~"one|other|catalogd-service|operator-controller-service""#,
+            &page,
+        );
     }
     let guide = of_workspace("docs/guides/install-olm.md");
     let remedies = of_workspace("docs/guides/troubleshooting.md");
@@ -95,7 +107,7 @@ fn met_005_alerts_ask_for_metrics_that_the_reference_has() {
         assert!(!asked.is_empty(), "{expression}");
         assert_ours(
             expression,
-            r#"job=~"olm-operator-metrics|catalog-operator-metrics""#,
+            r#"job=~"olm-operator-metrics|catalog-operator-metrics|catalogd-service|operator-controller-service""#,
             &page,
         );
         for metric in asked {
@@ -119,7 +131,12 @@ fn met_005_alerts_ask_for_metrics_that_the_reference_has() {
             "{rule}"
         );
     }
-    assert_eq!(rules(&spec).len(), 15);
+    assert_eq!(rules(&spec).len(), 16);
+    // Without OLM v1 nobody is told that it is absent.
+    let classic = rendered("monitoring: {enabled: true}").unwrap();
+    let classic = &find(&classic, "PrometheusRule/olm-alert-rules")["spec"];
+    assert_eq!(rules(classic).len(), 15);
+    assert!(!classic.to_string().contains("catalogd"), "{classic}");
 }
 
 /// A ServiceMonitor selects Services by label and their port by name. A mismatch results in no data and no error.

@@ -65,43 +65,39 @@ fn it_trusts_the_certificate_of_catalogd() {
 #[test]
 fn metrics_are_served_over_tls_with_the_certificate_of_the_other_programs() {
     for (values, secret) in [
-        ("v1: {enabled: true}", None),
+        ("v1: {enabled: true}", "operator-controller-cert"),
         (
             "{v1: {enabled: true}, operatorController: {tlsSecret: mine}}",
-            Some("mine"),
+            "mine",
         ),
-        (
-            "{v1: {enabled: true}, certManager: {enabled: true}}",
-            Some("olm-cert"),
-        ),
+        ("{v1: {enabled: true}, certManager: {enabled: true}}", "olm-cert"),
         (
             "{v1: {enabled: true}, serviceCa: {enabled: true}}",
-            Some("operator-controller-serving-cert"),
+            "operator-controller-serving-cert",
         ),
     ] {
         let Some(objects) = rendered(values) else { return };
         let container = &pod(&objects, OPERATOR_CONTROLLER)["spec"]["containers"][0];
         let has = |flag: &str| container["args"].as_array().unwrap().contains(&json!(flag));
         for flag in ["--metrics-bind-address=:8443", "--tls-cert=/srv-cert/tls.crt"] {
-            assert_eq!(has(flag), secret.is_some(), "{values}: {flag}");
+            assert!(has(flag), "{values}: {flag}");
         }
         let port = json!({"name": "https-metrics", "containerPort": 8443});
         let ports = container["ports"].as_array().unwrap();
-        assert_eq!(ports.contains(&port), secret.is_some(), "{values}");
+        assert!(ports.contains(&port), "{values}");
         let reviewers = &find(&objects, "ClusterRoleBinding/olm:metrics")["subjects"];
-        let account = json!({"kind": "ServiceAccount", "name": "operator-controller", "namespace": "olm"});
+        let account = json!({"kind": "ServiceAccount", "name": "operator-controller-controller-manager", "namespace": "olm"});
+        assert!(reviewers.as_array().unwrap().contains(&account), "{values}");
         assert_eq!(
-            reviewers.as_array().unwrap().contains(&account),
-            secret.is_some(),
+            volume(&objects, "srv-cert")["secret"]["secretName"],
+            secret,
             "{values}"
         );
-        if let Some(secret) = secret {
-            assert_eq!(
-                volume(&objects, "srv-cert")["secret"]["secretName"],
-                secret,
-                "{values}"
-            );
-        }
+        assert_eq!(
+            names(&objects).contains("Secret/operator-controller-cert"),
+            secret == "operator-controller-cert",
+            "{values}"
+        );
         if values.contains("certManager") {
             let hosts = &find(&objects, "Certificate/olm-cert")["spec"]["dnsNames"];
             assert_eq!(hosts[3], "operator-controller-service.olm.svc");
@@ -136,14 +132,17 @@ fn it_alone_is_bound_to_cluster_admin() {
         );
         assert_eq!(
             binding["subjects"],
-            json!([{"kind": "ServiceAccount", "name": "operator-controller", "namespace": "olm"}])
+            json!([{"kind": "ServiceAccount", "name": "operator-controller-controller-manager", "namespace": "olm"}])
         );
         let rules = &find(&objects, "Role/operator-controller")["rules"];
         assert_eq!(
             rules[0]["resourceNames"],
             json!(["9c4404e7.operatorframework.io"])
         );
-        assert_eq!(rules[2]["resourceNames"], json!(["operator-controller"]));
+        assert_eq!(
+            rules[2]["resourceNames"],
+            json!(["operator-controller-controller-manager"])
+        );
         let own = find(&objects, "ClusterRole/olm:operator-controller")["rules"]
             .as_array()
             .unwrap();

@@ -17,7 +17,7 @@ fn going(secrets: &Value, seconds: u64) -> Observed {
     let config_map = json!({"metadata": {"namespace": "golden", "name": key.name, "uid": "cm",
         "ownerReferences": [{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "name": "cat", "uid": "u"}]}});
     let mut observed = Observed {
-        wish: Some(Arc::new(wish("r/b:v1", 600))),
+        request: Some(Arc::new(request("r/b:v1", 600))),
         config_map: Some(serde_json::from_value::<PartialObjectMeta<ConfigMap>>(config_map).unwrap()),
         account: None,
         role: None,
@@ -31,18 +31,18 @@ fn going(secrets: &Value, seconds: u64) -> Observed {
     observed
 }
 
-fn found_job(key: &NamespacedName, secrets: &Value, seconds: u64, status: &Value) -> Arc<JobSketch> {
+fn found_job(key: &NamespacedName, secrets: &Value, seconds: u64, status: &Value) -> Arc<UnpackJob> {
     let mut job = to_value(&build_job(
         key,
         "cm",
         &[],
-        &wish("r/b:v1", seconds),
+        &request("r/b:v1", seconds),
         &source(secrets),
         &settings(),
     ));
     job["metadata"]["uid"] = json!("job");
     job["status"] = status.clone();
-    job_sketch(&job)
+    unpack_job(&job)
 }
 
 fn give_rights(observed: &mut Observed, owner: &str) {
@@ -92,63 +92,25 @@ fn rights_of_a_config_map_that_is_gone_are_given_anew() {
 }
 
 #[test]
-fn a_config_map_that_no_job_can_fill_goes_first() {
-    let mut observed = going(&json!([]), 600);
-    let discarding = |uid: &str| JobWish {
-        discarded: Some(uid.to_owned()),
-        ..wish("r/b:v1", 600)
-    };
-    observed.wish = Some(Arc::new(discarding("cm")));
-    let written = writes(&observed, None);
-    assert_eq!(written.len(), 1, "{written:?}");
-    assert!(written[0].starts_with("delete") && written[0].contains("ConfigMap"));
-    // The one that replaced it is kept.
-    observed.wish = Some(Arc::new(discarding("before")));
-    assert_eq!(writes(&observed, None), Vec::<String>::new());
-    // One that is already being deleted is not deleted again.
-    observed.wish = Some(Arc::new(discarding("cm")));
-    let leaving = &mut observed.config_map.as_mut().unwrap().metadata.deletion_timestamp;
-    *leaving = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
-        "2026-01-01T00:00:00Z".parse().unwrap(),
-    ));
-    assert_eq!(writes(&observed, None), Vec::<String>::new());
-}
-
-#[test]
-fn a_job_that_goes_on_is_given_what_has_changed() {
-    let asking = |secrets: &Value, seconds| {
+fn a_job_that_goes_on_is_replaced_for_a_pull_secret_that_it_lacks() {
+    let with = |secrets: &Value, jobs: Option<Value>| {
         let mut observed = going(&json!(["injected", "old"]), 600);
         observed.source = Some(Arc::new(source(secrets)));
-        observed.wish = Some(Arc::new(wish("r/b:v1", seconds)));
+        if let Some(status) = jobs {
+            observed.jobs = vec![found_job(&observed.key, &json!([]), 600, &status)];
+        }
         observed
     };
     let nothing = Vec::<String>::new();
-    assert_eq!(writes(&asking(&json!(["old"]), 600), None), nothing);
-    let (plan, _) = decided(&asking(&json!(["old"]), 120), None);
-    let text = format!("{:?}", plan.actions);
+    assert_eq!(writes(&with(&json!(["old"]), None), None), nothing);
+    let written = writes(&with(&json!(["old", "new"]), None), None);
     assert!(
-        plan.actions.len() == 1
-            && text.contains("Patch")
-            && text.contains("activeDeadlineSeconds\": Number(120)"),
-        "{text}"
+        written.len() == 1 && written[0].starts_with("delete Job"),
+        "{written:?}"
     );
-    let (plan, _) = decided(&asking(&json!(["old"]), 0), None);
-    let text = format!("{:?}", plan.actions);
-    assert!(text.contains("activeDeadlineSeconds\": Null"), "{text}");
-    let added = asking(&json!(["old", "new"]), 600);
-    let (plan, memory) = decided(&added, None);
-    let written = plan.actions[0].brief();
-    assert!(
-        plan.actions.len() == 1 && written.starts_with("delete Job"),
-        "{written}"
-    );
-    // If a program removes secrets from every Job, nothing more is written.
-    assert_eq!(writes(&added, memory.as_ref()), nothing);
-    // A finished Job is not changed any more.
-    let mut over = added;
+    // A finished Job is not replaced any more.
     let status = json!({"conditions": [{"type": "Complete", "status": "True"}]});
-    over.jobs = vec![found_job(&over.key, &json!([]), 600, &status)];
-    assert_eq!(writes(&over, None), nothing);
+    assert_eq!(writes(&with(&json!(["old", "new"]), Some(status)), None), nothing);
 }
 
 /// A webhook changes the programs of Jobs. Another user's Job in its place is not taken for ours.
@@ -159,15 +121,15 @@ fn a_job_that_was_changed_on_its_way_in_is_made_once_for_each_who_asks() {
             &key("r/b:v1"),
             "cm",
             &[],
-            &wish("r/b:v1", 600),
+            &request("r/b:v1", 600),
             &source(&json!([])),
             &settings(),
         ));
         job["metadata"]["uid"] = json!(uid);
         job["spec"]["template"]["spec"]["containers"][0]["image"] = json!("mirror/opm");
-        job_sketch(&job)
+        unpack_job(&job)
     };
-    let with = |jobs: Vec<Arc<JobSketch>>| Observed {
+    let with = |jobs: Vec<Arc<UnpackJob>>| Observed {
         jobs,
         ..going(&json!([]), 600)
     };
@@ -183,7 +145,10 @@ fn a_job_that_was_changed_on_its_way_in_is_made_once_for_each_who_asks() {
     // It was deleted: the user who deleted it may want another one.
     assert_eq!(verbs(&with(vec![found("forged")]), memory.as_ref()).0, "create");
     // The subscriber gave up and requests again: this time the Job may be correct.
-    let unwanted = Observed { wish: None, ..both() };
+    let unwanted = Observed {
+        request: None,
+        ..both()
+    };
     let (written, memory) = verbs(&unwanted, memory.as_ref());
     assert_eq!(written, "");
     let (plan, _) = decided(&both(), memory.as_ref());
@@ -193,23 +158,4 @@ fn a_job_that_was_changed_on_its_way_in_is_made_once_for_each_who_asks() {
     });
     assert_eq!(uids.collect::<Vec<_>>(), ["made"]);
     assert_eq!(verbs(&both(), memory.as_ref()).0, "delete create");
-}
-
-/// The successor of a replaced Job is not replaced for the same change.
-#[test]
-fn a_job_is_replaced_once_for_one_change() {
-    let mut observed = going(&json!([]), 600);
-    observed.source = Some(Arc::new(source(&json!(["new"]))));
-    let (_, memory) = decided(&observed, None);
-    let without = Observed {
-        jobs: Vec::new(),
-        ..observed
-    };
-    let (plan, memory) = decided(&without, memory.as_ref());
-    assert!(plan.actions[0].brief().starts_with("create Job"), "{plan}");
-    let stripped = Observed {
-        jobs: vec![found_job(&without.key, &json!([]), 600, &Value::Null)],
-        ..without
-    };
-    assert_eq!(writes(&stripped, memory.as_ref()), Vec::<String>::new());
 }

@@ -17,12 +17,12 @@ fn found(pod: Option<Value>, status: &Value) -> Progress {
     let left = Left::of("r/b:v1");
     let mut job = left.job.clone();
     job["status"] = status.clone();
-    let pods: Vec<Arc<PodSketch>> = pod
+    let pods: Vec<Arc<UnpackPod>> = pod
         .into_iter()
         .map(|status| {
             let mut pod = left.pods[0].clone();
             pod["status"] = status;
-            pod_sketch(&pod)
+            unpack_pod(&pod)
         })
         .collect();
     let runs = Programs::of(&pod_spec(
@@ -31,7 +31,7 @@ fn found(pod: Option<Value>, status: &Value) -> Progress {
         &source(&json!([])),
         &settings(),
     ));
-    progress(&wish("r/b:v1", 600), &runs, &[job_sketch(&job)], &pods)
+    progress(&request("r/b:v1", 600), &runs, &[unpack_job(&job)], &pods)
 }
 
 #[test]

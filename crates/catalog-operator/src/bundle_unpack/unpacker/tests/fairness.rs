@@ -59,46 +59,6 @@ async fn a_dripping_registry_of_one_namespace_does_not_hold_up_another() {
     assert_eq!(begun, ["drip/b:v0", "drip/b:v1", "r/b:v1"]);
 }
 
-/// Many namespaces of one tenant, with any number of bundles that never arrive: they use all fetches, for
-/// some seconds.
-#[tokio::test(start_paused = true)]
-async fn dripping_registries_of_many_namespaces_hold_nobody_up_for_long() {
-    let (unpacker, registries) = unpacker();
-    for namespace in 0..12 {
-        for number in 0..5 {
-            let image = format!("drip/{namespace}:v{number}");
-            unpacker.request(&wants(&format!("noisy{namespace}"), &image));
-        }
-    }
-    // All permits for slow attempts and all others are in use.
-    wait(300).await;
-    let quiet = wants("quiet", "r/b:v1");
-    let mut waited = 0;
-    while !is_ready(&unpacker, &quiet) {
-        waited += 1;
-        let begun = registries.begun.lock().unwrap().len();
-        assert!(waited < 120, "{begun} fetches begun");
-        wait(1).await;
-    }
-}
-
-/// A slow registry without competition: its bundles are not given up because they are slow.
-#[tokio::test(start_paused = true)]
-async fn slow_fetches_that_hold_nobody_up_go_on() {
-    let (unpacker, registries) = unpacker();
-    let slow: Vec<_> = (0..4)
-        .map(|number| wants("alone", &format!("slow/b:v{number}")))
-        .collect();
-    for request in &slow {
-        unpacker.request(request);
-    }
-    wait(120).await;
-    assert_eq!(registries.begun.lock().unwrap().len(), 4);
-    for request in &slow {
-        assert!(is_ready(&unpacker, request));
-    }
-}
-
 /// A reconcile needs all of its bundles at once, and each time requests all of them.
 #[tokio::test(start_paused = true)]
 async fn a_bundle_that_waits_for_others_is_fetched_once() {
@@ -131,20 +91,6 @@ async fn many_bundles_of_one_namespace_cost_another_one_fetch_each() {
         .filter(|image| image.starts_with("r/noisy"));
     assert!(begun.contains(&"r/quiet:v2".to_owned()), "{begun:?}");
     assert!(noisy.count() <= 3 + 2, "{begun:?}");
-}
-
-/// A bundle that another namespace already waits for is fetched in the earlier slot of the two.
-#[tokio::test(start_paused = true)]
-async fn who_joins_a_bundle_in_a_long_line_does_not_wait_for_the_line() {
-    let (unpacker, _) = unpacker();
-    for number in 0..200 {
-        unpacker.request(&wants("noisy", &format!("r/noisy:v{number}")));
-    }
-    wait(0).await;
-    let last = wants("quiet", "r/noisy:v199");
-    unpacker.request(&last);
-    wait(3).await;
-    assert!(is_ready(&unpacker, &last));
 }
 
 /// Waiting for others does not count towards an unpack's deadline.

@@ -137,34 +137,6 @@ fn a_generation_that_somebody_made_up_stops_nothing() {
     }
 }
 
-/// The same with the very Subscription as its owner: numbers that counting does not lead to are not counted on from, and a
-/// plan with one is none of the namespace's own, even if it is for what is wanted.
-#[test]
-fn a_generation_that_somebody_made_up_in_our_name_stops_nothing() {
-    let rows = [
-        ("demo.v1", i64::MAX, 1),
-        ("demo.v1", i64::MAX - 1, 1),
-        ("demo.v1", 1 << 53, 1),
-        ("demo.v1", -1, 1),
-        ("other.v1", i64::MAX, 1),
-        ("other.v1", 7, 8),
-    ];
-    for (csv, generation, next) in rows {
-        let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
-        env.subscribe("demo", &json!({}));
-        let owner = env.subscription("demo-sub").metadata;
-        env.put(json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
-            "metadata": {"name": "made-up", "namespace": NAMESPACE, "ownerReferences": [
-                {"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "name": owner.name, "uid": owner.uid}]},
-            "spec": {"clusterServiceVersionNames": [csv], "approval": "Manual", "approved": false, "generation": generation},
-            "status": {"phase": "Complete", "catalogSources": []}}));
-        env.settle();
-        let told = env.describe();
-        let expected = format!("plan gen={next} Automatic approved=true demo.v1: Installing");
-        assert!(told.contains(&expected), "{csv} {generation}: {told}");
-    }
-}
-
 /// A plan that was created for an answer that changed before it was adopted does not stay.
 #[test]
 fn an_abandoned_plan_is_removed() {

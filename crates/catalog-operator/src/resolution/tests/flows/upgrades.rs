@@ -88,6 +88,26 @@ fn a_new_head_upgrades() {
     );
 }
 
+/// Target P19: news of a catalog that upgrade nothing cost a few writes, however many operators the namespace has.
+#[test]
+fn a_catalog_without_news_for_fifty_operators_costs_few_writes() {
+    let names: Vec<String> = (0..50).map(|number| format!("op{number}")).collect();
+    let bundles = || names.iter().map(|name| bundle(&format!("{name}.v1")));
+    let mut env = TestEnv::with_catalog(bundles());
+    for name in &names {
+        env.subscribe(name, &json!({}));
+    }
+    env.settle();
+    env.carry_out_plans();
+    env.settle();
+    let told = env.describe();
+    assert_eq!(told.matches("state=AtLatestKnown").count(), 50, "{told}");
+    env.writes.clear();
+    env.serve(NAMESPACE, "cat", bundles().chain([bundle("other.v1")]));
+    env.settle();
+    assert!(env.writes.len() <= 10, "{:?}", env.writes);
+}
+
 /// Between the successor's creation and the moment olm-operator says so, the predecessor is nobody's and provides the
 /// same APIs: no failure is told in any of the states an upgrade goes through.
 #[test]

@@ -304,7 +304,10 @@ async fn nothing_is_fine_that_hangs_on_what_was_not_read() {
                 "stored versions of objects are served",
             ],
         ),
-        ("Subscription", ["bundles were unpacked", "operators are ready"]),
+        (
+            "Subscription",
+            ["Jobs that unpack bundles succeed", "operators are ready"],
+        ),
     ] {
         let cluster = cluster();
         cluster.on_request(move |request| {

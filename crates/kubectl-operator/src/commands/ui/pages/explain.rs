@@ -35,6 +35,7 @@ pub(in super::super) fn explain(
         @for standing in &explained.standings {
             h2 { (plain(&standing.subscription)) }
             p { (plain(&standing.state)) }
+            @if let Some(way_out) = &standing.way_out { p { "To resolve: " (plain(way_out)) } }
             @if let Some(held) = &standing.held_back {
                 p { "Its channel offers more, but" }
                 (tree(&held.tree))

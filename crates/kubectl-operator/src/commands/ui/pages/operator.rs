@@ -5,8 +5,8 @@ use maud::{Markup, html};
 
 use super::super::request::href;
 use super::{Frame, Live, badge, page, shell, text_or_none};
-use crate::operators::{Gathered, Node, State};
-use crate::terminal::plain;
+use crate::operators::{Gathered, Node};
+use crate::terminal::{Mark, plain};
 
 /// Returns the page of the operator of this name.
 pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &str) -> String {
@@ -18,13 +18,18 @@ pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &
     let place = [("namespace", namespace.as_str()), ("name", name)];
     let commands = frame.commands;
     let command = |form: &str| commands.offered(form, &[name], Some(&namespace));
-    let plan = operator.plan.filter(|_| row.state == State::RequiresApproval);
+    let plan = operator.pending_plan();
+    // The button below approves the plan.
+    let way_out = operator
+        .way_out(&operator.verdict(), commands)
+        .filter(|_| plan.is_none() && row.state.mark() != Mark::Fine);
     let conditions = operator.subscription.and_then(|found| found.status.as_ref());
     let conditions = conditions
         .map(|status| status.conditions.as_slice())
         .unwrap_or_default();
     let body = html! {
         p { (badge(row.state.mark(), row.state.as_str())) " " (plain(&row.message)) }
+        @if let Some(way_out) = way_out { p { "To resolve: " (plain(&way_out)) } }
         @if let Some(plan) = plan {
             p.ask {
                 a.button #plan href=(href("plan", &[("namespace", &namespace), ("name", &plan.name_any())])) { "Review the pending plan" }

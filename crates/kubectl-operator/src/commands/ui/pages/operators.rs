@@ -7,16 +7,14 @@ use maud::html;
 
 use super::super::request::href;
 use super::{Frame, Live, MAX_ROWS, badge, page, shell, text_or_none};
-use crate::operators::{Gathered, Key, Row, State};
+use crate::operators::{Gathered, Key, Row};
 use crate::terminal::plain;
 
 pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: &str) -> String {
     let operators = gathered.operators();
     let mut waiting = BTreeMap::<Key, Vec<String>>::new();
     for operator in &operators {
-        if operator.verdict().state == State::RequiresApproval
-            && let Some(plan) = operator.plan
-        {
+        if let Some(plan) = operator.pending_plan() {
             let key = (operator.namespace(), plan.name_any());
             waiting.entry(key).or_default().push(operator.name());
         }

@@ -136,10 +136,7 @@ fn one_who_asks_for_everything_often_holds_up_nobody() {
     env.settle_for(20);
     succeeded(&env, "a");
     succeeded(&env, "repeated");
-    assert_eq!(
-        env.status("endless"),
-        "Failed InvalidInstallStrategy: install strategy invalid: permissions have 1000000000000 combinations of verbs, groups, resources and names; the limit is 200000"
-    );
+    succeeded(&env, "endless");
 }
 
 fn by_hand_for_everybody(rules: Value) -> Vec<Value> {

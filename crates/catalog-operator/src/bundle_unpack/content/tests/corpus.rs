@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::*;
+use super::super::*;
 use crate::bundle_unpack::preflight::{Problem, preflight};
 use crate::install_plan::steps::{Projection, bundle_steps};
 

@@ -65,25 +65,6 @@ async fn an_unpack_goes_on_for_the_longest_deadline_of_those_who_wait() {
     assert_eq!(rig.ask("quiet"), "failed Unreachable");
 }
 
-/// An unpack without a deadline whose server never responds only ends when it has no subscribers any more.
-#[tokio::test(start_paused = true)]
-async fn an_unpack_that_nobody_waits_for_any_more_ends() {
-    let rig = rig(vec![error(UnpackClass::Unreachable)]);
-    rig.ask_with("gone", Some(0), None);
-    for _ in 0..20 {
-        wait(300).await;
-    }
-    assert_eq!(
-        rig.woken(),
-        ["gone", "gone"],
-        "told of the trouble, and asked whether it still waits"
-    );
-    assert_eq!(rig.unpacker.count(), 0);
-    let fetches = rig.fetches();
-    wait(HOUR).await;
-    assert_eq!(rig.fetches(), fetches);
-}
-
 #[tokio::test(start_paused = true)]
 async fn an_unpack_that_somebody_waits_for_goes_on() {
     let rig = rig(vec![error(UnpackClass::Unreachable)]);

@@ -2,7 +2,7 @@
 //! credentials.
 
 #[allow(dead_code, clippy::all, reason = "the helpers of another crate's tests")]
-#[path = "../../../../olm-oci/tests/support/mod.rs"]
+#[path = "../../../../../olm-oci/tests/support/mod.rs"]
 mod support;
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use olm_oci::{ImageArchive, ImageSpec, LayerSpec, RunConfig};
 use serde_json::{Value, json};
 
 use self::support::{Answer, Server};
-use super::*;
+use super::super::*;
 
 const CSV: &str =
     "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a.v1}\n";

@@ -1,0 +1,274 @@
+//! Requests for unpack Jobs.
+//!
+//! A request names an image, its catalog and a deadline. [`UnpackJobs::register`] chooses the ConfigMap for the
+//! result: the one with upstream's name for the image, or, if another catalog or owner uses that, one with a name
+//! for this catalog alone. While the [`Registration`] lives, the reconciler of that key keeps the ConfigMap, its
+//! rights and one Job in place. Jobs that ended before the request do not count, except those of a digest whose
+//! result is still trusted. When the registration is dropped, the reconciler removes what is left.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client};
+use olm_api::v1alpha1::CatalogSource;
+use olm_oci::Reference;
+use olm_runtime::NamespacedName;
+use olm_runtime::discovery::deadline;
+use olm_runtime::error::ObserveError;
+use olm_runtime::store::Store;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::super::error::{UnpackClass, UnpackError};
+use super::objects::{JobSettings, pod_spec};
+use super::progress::{is_failed, is_over, uid};
+use super::result::{Evidence, is_usable, vouched_image};
+use super::{
+    JOBS, JOBS_OF_A_CATALOG_NAMESPACE, JOBS_OF_A_NAMESPACE, JobRequest, name_for_catalog, name_of_image,
+};
+use crate::fair_permits::FairPermits;
+use crate::stores::unpacks::{Programs, UnpackJob, UnpackStores};
+
+/// The stores with Jobs and catalogs.
+#[derive(Clone)]
+pub(crate) struct JobStores {
+    pub sources: Store<CatalogSource>,
+    /// Jobs and their pods.
+    pub unpacks: UnpackStores,
+}
+
+/// Unpacks by Jobs; clones share the state.
+#[derive(Clone)]
+pub(crate) struct UnpackJobs {
+    pub(super) shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    client: Client,
+    pub(super) stores: JobStores,
+    settings: JobSettings,
+    /// True when no image is pulled in this process.
+    only: bool,
+    /// Permits by subscriber namespace, so that no namespace waits for another's requests.
+    pub(super) subscriber_permits: FairPermits,
+    /// Permits by the namespace of the Jobs.
+    pub(super) catalog_permits: FairPermits,
+    wake: Box<dyn Fn(&NamespacedName) + Send + Sync>,
+    requests: Mutex<BTreeMap<NamespacedName, Registered>>,
+}
+
+#[derive(Clone)]
+struct Registered {
+    request: Arc<JobRequest>,
+    /// Notified when the Jobs, pods or catalog of the request have changed.
+    changed: Arc<Notify>,
+}
+
+/// A request that ends when this is dropped.
+pub(super) struct Registration {
+    jobs: UnpackJobs,
+    /// Key of the ConfigMap for the result.
+    pub(super) key: NamespacedName,
+    pub(super) request: Arc<JobRequest>,
+    pub(super) changed: Arc<Notify>,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.jobs.lock().remove(&self.key);
+        // Triggers the cleanup of its objects.
+        (self.jobs.shared.wake)(&self.key);
+    }
+}
+
+impl fmt::Debug for UnpackJobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnpackJobs").finish_non_exhaustive()
+    }
+}
+
+impl UnpackJobs {
+    /// Creates the unpacks; `wake` triggers the reconciler of a key. With `only` every bundle is unpacked by
+    /// a Job.
+    pub(crate) fn new(
+        client: Client,
+        stores: JobStores,
+        settings: JobSettings,
+        only: bool,
+        wake: impl Fn(&NamespacedName) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                client,
+                stores,
+                settings,
+                only,
+                subscriber_permits: FairPermits::with_share(JOBS, JOBS_OF_A_NAMESPACE),
+                catalog_permits: FairPermits::with_share(JOBS, JOBS_OF_A_CATALOG_NAMESPACE),
+                wake: Box::new(wake),
+                requests: Mutex::default(),
+            }),
+        }
+    }
+
+    /// True when no image is pulled in this process.
+    pub(crate) fn is_only_way(&self) -> bool {
+        self.shared.only
+    }
+
+    pub(crate) fn sources(&self) -> &Store<CatalogSource> {
+        &self.shared.stores.sources
+    }
+
+    pub(crate) fn settings(&self) -> &JobSettings {
+        &self.shared.settings
+    }
+
+    /// Returns the request of a key.
+    pub(crate) fn request(&self, key: &NamespacedName) -> Option<Arc<JobRequest>> {
+        let requests = self.lock();
+        requests
+            .get(key)
+            .map(|registered| Arc::clone(&registered.request))
+    }
+
+    /// Returns Jobs labelled with a key's name.
+    pub(crate) fn jobs_of(&self, key: &NamespacedName) -> Vec<Arc<UnpackJob>> {
+        self.shared.stores.unpacks.jobs_of(key)
+    }
+
+    /// Wakes the task that waits for a key after a change.
+    pub(crate) fn changed(&self, key: &NamespacedName) {
+        if let Some(registered) = self.lock().get(key) {
+            registered.changed.notify_one();
+        }
+    }
+
+    /// Triggers all requests of a changed catalog, because their Jobs may need other settings.
+    pub(crate) fn catalog_changed(&self, catalog: &NamespacedName) {
+        let mut keys = Vec::new();
+        for (key, registered) in &*self.lock() {
+            if registered.request.catalog == *catalog {
+                registered.changed.notify_one();
+                keys.push(key.clone());
+            }
+        }
+        keys.iter().for_each(|key| (self.shared.wake)(key));
+    }
+
+    /// Returns the programs in pods of a key's Jobs.
+    pub(super) fn programs(&self, key: &NamespacedName, image: &str, source: &CatalogSource) -> Programs {
+        Programs::of(&pod_spec(key, image, source, self.settings()))
+    }
+
+    /// Registers a request, until the result is dropped.
+    ///
+    /// # Errors
+    /// The image reference is invalid, the ConfigMap cannot be read, or another request uses it.
+    pub(super) async fn register(&self, mut request: JobRequest) -> Result<Registration, UnpackError> {
+        // An invalid image reference is invalid for a pod, too.
+        let parsed = request.image.parse::<Reference>();
+        let image = parsed.map_err(|error| UnpackError::new(UnpackClass::Malformed, error))?;
+        let (key, vouched) = self.choose_config_map(&request).await?;
+        // The tag may have moved since another Job has ended.
+        let is_fixed = image.digest().is_some();
+        let counts = |job: &UnpackJob| is_fixed && vouched.contains(&uid(job));
+        let jobs = self.jobs_of(&key).into_iter();
+        let passed_over = jobs.filter(|job| is_failed(job) || (is_over(job) && !counts(job)));
+        request.passed_over = passed_over.map(|job| uid(&job)).collect();
+        let registered = Registered {
+            request: Arc::new(request),
+            changed: Arc::default(),
+        };
+        match self.lock().entry(key.clone()) {
+            Entry::Vacant(entry) => {
+                entry.insert(registered.clone());
+            }
+            // A catalog that uses two names for one image: the requests run one after the other.
+            Entry::Occupied(_) => {
+                let cause = format!("ConfigMap {key} is in use by another request");
+                return Err(UnpackError::new(UnpackClass::Unreachable, cause));
+            }
+        }
+        (self.shared.wake)(&key);
+        Ok(Registration {
+            jobs: self.clone(),
+            key,
+            request: registered.request,
+            changed: registered.changed,
+        })
+    }
+
+    /// Returns the key of the ConfigMap for the result, and the uids of Jobs whose result in it is trusted.
+    async fn choose_config_map(
+        &self,
+        request: &JobRequest,
+    ) -> Result<(NamespacedName, BTreeSet<String>), UnpackError> {
+        let namespace = &*request.catalog.namespace;
+        let usual = NamespacedName::new(namespace, name_of_image(&request.image));
+        let is_anothers = self
+            .request(&usual)
+            .is_some_and(|other| other.catalog != request.catalog);
+        let (is_usable, vouched) = self.inspect(&usual, request).await?;
+        if is_usable && !is_anothers {
+            return Ok((usual, vouched));
+        }
+        let own = NamespacedName::new(namespace, name_for_catalog(&request.image, &request.catalog.name));
+        let (_, vouched) = self.inspect(&own, request).await?;
+        Ok((own, vouched))
+    }
+
+    /// Returns whether the ConfigMap of this key, if any, can hold the result, and the uids of the Jobs whose
+    /// result it holds. Users may create many Jobs and pods, so each is visited once.
+    async fn inspect(
+        &self,
+        key: &NamespacedName,
+        request: &JobRequest,
+    ) -> Result<(bool, BTreeSet<String>), UnpackError> {
+        let source = self.sources().get_key(&request.catalog);
+        let found = self.read(key).await?;
+        let (Some(source), Some(config_map)) = (source, found) else {
+            return Ok((true, BTreeSet::new()));
+        };
+        let runs = self.programs(key, &request.image, &source);
+        let pods = self.shared.stores.unpacks.pods_of(key);
+        let hash = OnceLock::new();
+        let is_vouched = |job: &UnpackJob| {
+            let evidence = Evidence {
+                key,
+                source: &source,
+                runs: &runs,
+                job,
+                pods: &pods,
+                hash: &hash,
+            };
+            is_over(job) && !is_failed(job) && vouched_image(&config_map, request, &evidence).is_ok()
+        };
+        let jobs = self.jobs_of(key).into_iter();
+        let vouched: BTreeSet<String> = jobs.filter(|job| is_vouched(job)).map(|job| uid(&job)).collect();
+        Ok((is_usable(&config_map, &source, !vouched.is_empty()), vouched))
+    }
+
+    /// Reads the ConfigMap live, because it is only read once or twice.
+    pub(super) async fn read(&self, key: &NamespacedName) -> Result<Option<Value>, UnpackError> {
+        let unreadable = |error: ObserveError| UnpackError::new(UnpackClass::Unreachable, error);
+        let api: Api<ConfigMap> = Api::namespaced(self.shared.client.clone(), &key.namespace);
+        let what = format!("ConfigMap {key}");
+        let found = deadline(&what, api.get_opt(&key.name))
+            .await
+            .map_err(unreadable)?;
+        let read = found.map(serde_json::to_value).transpose();
+        read.map_err(|error| UnpackError::new(UnpackClass::InvalidManifest, format!("{what}: {error}")))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Registered>> {
+        // Every critical section keeps the map consistent, so a panic elsewhere cannot corrupt it.
+        self.shared
+            .requests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}

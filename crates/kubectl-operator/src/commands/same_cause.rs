@@ -1,0 +1,258 @@
+//! Tests that all commands name the same cause for the same state, and exit with the same code.
+
+use olm_api::labels::{UPGRADE_HOLD, UPGRADE_WAITS};
+use olm_resolver::plan::{Explained, Standing};
+use olm_testing::cluster::FakeCluster;
+use serde_json::{Value, json};
+
+use super::doctor::tests::{cluster, diagnosed_in};
+use super::explain::{Cause, is_fine, with_causes};
+use crate::command_line::CommandLine;
+use crate::gather;
+use crate::operators::lines;
+use crate::operators::tests::{csv, deployment, plan, subscription};
+use crate::terminal::{Colours, Mark};
+
+/// Change of a cluster in which all is well, the cause that all commands name, a part of the way out, and whether all exit with 0.
+type Row = (fn(&FakeCluster), &'static str, &'static str, bool);
+
+fn put_status(cluster: &FakeCluster, status: &Value) {
+    cluster.put(subscription("db", status));
+}
+
+/// Puts a Subscription without a version, with a condition.
+fn put_condition(cluster: &FakeCluster, type_: &str, message: &str) {
+    let conditions = json!([{"type": type_, "status": "True", "message": message}]);
+    put_status(cluster, &json!({"conditions": conditions}));
+}
+
+/// Puts a Subscription whose next version has a plan in a phase.
+fn put_plan(cluster: &FakeCluster, phase: &str, change: impl FnOnce(&mut Value)) {
+    put_status(
+        cluster,
+        &json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "state": "UpgradePending",
+            "installPlanRef": {"name": "install-1"}}),
+    );
+    let mut next = plan("install-1", phase, false);
+    change(&mut next);
+    cluster.put(next);
+}
+
+/// Puts an upgrade that is in a phase.
+fn put_upgrade(cluster: &FakeCluster, phase: &str, message: &str) {
+    put_status(
+        cluster,
+        &json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0", "state": "AtLatestKnown"}),
+    );
+    let mut next = csv("2.0.0", phase, message);
+    next["spec"]["replaces"] = json!("etcd.v1.0.0");
+    cluster.put(next);
+    cluster.put(csv("1.0.0", "Replacing", "being replaced"));
+}
+
+fn edit(cluster: &FakeCluster, patch: &Value) {
+    assert!(cluster.edit("Subscription", "shop", "db", patch));
+}
+
+const ROWS: [Row; 17] = [
+    (|_| {}, "", "", true),
+    (
+        |cluster| put_condition(cluster, "CatalogSourcesUnhealthy", "olm/cat does not answer"),
+        "olm/cat does not answer",
+        "kubectl operator catalog list -o wide -A",
+        false,
+    ),
+    (
+        |cluster| put_condition(cluster, "BundleUnpacking", "cannot pull image x:v1"),
+        "cannot pull image x:v1",
+        "",
+        false,
+    ),
+    (
+        |cluster| put_condition(cluster, "BundleUnpackFailed", "unpack Job: DeadlineExceeded"),
+        "unpack Job: DeadlineExceeded",
+        "correct the cause, and OLM tries again",
+        false,
+    ),
+    (
+        |cluster| {
+            let conditions =
+                json!([{"type": "BundleUnpacking", "status": "True", "message": "cannot pull image x:v2"}]);
+            edit(cluster, &json!({"status": {"conditions": conditions}}));
+        },
+        "cannot pull image x:v2",
+        "",
+        false,
+    ),
+    (
+        |cluster| put_condition(cluster, "ResolutionFailed", "constraints not satisfiable: no x"),
+        "constraints not satisfiable: no x",
+        "kubectl operator explain db -n shop",
+        false,
+    ),
+    (
+        |cluster| put_plan(cluster, "RequiresApproval", |_| {}),
+        "waiting for approval of InstallPlan install-1",
+        "kubectl operator approve db -n shop",
+        false,
+    ),
+    (
+        |cluster| {
+            put_plan(cluster, "RequiresApproval", |plan| {
+                plan["metadata"]["annotations"] =
+                    json!({UPGRADE_WAITS: "waiting by policy: the window opens at 2"});
+            });
+        },
+        "waiting by policy: the window opens at 2",
+        "wait, or approve it now: kubectl operator approve db -n shop",
+        false,
+    ),
+    (
+        |cluster| {
+            put_plan(cluster, "Failed", |plan| {
+                plan["status"]["message"] = json!("it is forbidden");
+            });
+        },
+        "InstallPlan install-1: it is forbidden",
+        "kubectl delete installplan install-1 -n shop",
+        false,
+    ),
+    (
+        |cluster| {
+            put_plan(cluster, "Installing", |plan| {
+                plan["spec"]["approved"] = json!(true);
+                plan["status"]["message"] = json!("roles is forbidden (account of OperatorGroup og)");
+            });
+        },
+        "roles is forbidden (account of OperatorGroup og)",
+        "",
+        false,
+    ),
+    (
+        |cluster| put_upgrade(cluster, "Failed", "install timeout; pod etcd-1: ImagePullBackOff"),
+        "ClusterServiceVersion etcd.v2.0.0: install timeout; pod etcd-1: ImagePullBackOff",
+        "or go back to etcd.v1.0.0: kubectl operator rollback db -n shop",
+        false,
+    ),
+    (
+        |cluster| {
+            cluster.put(csv(
+                "1.0.0",
+                "Failed",
+                "admission webhook \"x\" denied the request",
+            ));
+        },
+        "admission webhook \"x\" denied the request",
+        "correct the cause, and OLM tries again",
+        false,
+    ),
+    (
+        |cluster| {
+            let mut waits = csv("1.0.0", "Pending", "one or more requirements couldn't be found");
+            waits["status"]["requirementStatus"] = json!([{"group": "", "version": "v1", "kind": "CustomResourceDefinition",
+                "name": "disks.example.com", "status": "NotPresent", "message": "CRD is not present"}]);
+            cluster.put(waits);
+        },
+        "waiting for CustomResourceDefinition disks.example.com (CRD is not present)",
+        "",
+        false,
+    ),
+    (
+        |cluster| assert!(cluster.delete("ClusterServiceVersion", "shop", "etcd.v1.0.0")),
+        "its ClusterServiceVersion etcd.v1.0.0 was deleted, and OLM does not restore it",
+        "then delete and recreate it",
+        false,
+    ),
+    (
+        |cluster| {
+            edit(
+                cluster,
+                &json!({"metadata": {"annotations": {UPGRADE_HOLD: "=1.0.0"}}}),
+            );
+        },
+        "held within =1.0.0",
+        "",
+        true,
+    ),
+    (
+        |cluster| {
+            edit(
+                cluster,
+                &json!({"spec": {"startingCSV": "etcd.v1.0.0", "installPlanApproval": "Manual"}}),
+            );
+        },
+        "pinned at etcd.v1.0.0",
+        "",
+        true,
+    ),
+    (
+        |cluster| {
+            put_plan(cluster, "RequiresApproval", |_| {});
+            edit(
+                cluster,
+                &json!({"spec": {"startingCSV": "etcd.v1.0.0", "installPlanApproval": "Manual"}}),
+            );
+        },
+        "pinned at etcd.v1.0.0; InstallPlan install-1 for etcd.v2.0.0 waits for approval",
+        "",
+        true,
+    ),
+];
+
+#[tokio::test(start_paused = true)]
+async fn each_command_names_the_same_cause_and_exits_alike() {
+    for (change, cause, way_out, fine) in ROWS {
+        let cluster = cluster();
+        cluster.put(deployment(2));
+        change(&cluster);
+        let (client, _link) = cluster.connect();
+        let gathered = Box::pin(gather::with_workloads(&client, Some("shop"), |_| true))
+            .await
+            .unwrap();
+        let operators = gathered.operators();
+        let db = operators.iter().find(|operator| operator.name() == "db").unwrap();
+
+        // `list` and the pages.
+        let row = db.row();
+        assert!(row.message.contains(cause), "list: {row:?}");
+        assert_eq!(row.state.mark() == Mark::Fine, fine, "{row:?}");
+
+        let tree = gathered.tree(db, &CommandLine::default());
+        assert_eq!(tree.is_fine(), fine, "status: {tree:?}");
+        let text = lines(&[tree], Colours(false)).join("\n");
+        assert!(text.contains(cause), "status: {text}");
+
+        let standing = Standing {
+            subscription: "db".to_owned(),
+            ..Standing::default()
+        };
+        let explained = Explained {
+            standings: vec![standing],
+            ..Explained::default()
+        };
+        let causes = Cause::all(&gathered);
+        let explained = with_causes(explained, &causes, Some("db"));
+        assert_eq!(
+            is_fine(&explained, &causes, Some("db")),
+            fine,
+            "explain: {explained}"
+        );
+        assert!(
+            fine || explained.to_string().contains(cause),
+            "explain: {explained}"
+        );
+
+        let diagnosis = Box::pin(diagnosed_in(&cluster, Some("shop"))).await;
+        assert_eq!(diagnosis.healthy, fine, "doctor: {diagnosis:?}");
+        let mut findings = diagnosis.findings.iter();
+        let found = findings.find(|finding| finding.cause.contains(cause));
+        assert_eq!(found.is_none(), fine, "doctor: {diagnosis:?}");
+        if let Some(found) = found {
+            assert!(found.remedy.contains(way_out), "doctor: {found:?}");
+        }
+
+        let commands = CommandLine::default();
+        let told = db.way_out(&db.verdict(), &commands).unwrap_or_default();
+        assert!(told.contains(way_out), "{told}");
+    }
+}

@@ -1,0 +1,190 @@
+//! The ServiceAccount of an extension. Before a revision is made, the API server is asked for every right that it needs, so that all that
+//! it lacks is reported at once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role, RoleRef};
+use kube::Api;
+use olm_api::extension_v1::ClusterExtension;
+use olm_runtime::discovery::deadline;
+use olm_runtime::error::ObserveError;
+use olm_runtime::key::is_path_segment;
+use olm_runtime::review::limits::{PARALLEL_REVIEWS, REVIEW_TIME};
+use olm_runtime::review::{Decision, ReviewError, Reviewer, User};
+use serde_json::Value;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::ClusterExtensions;
+use super::rights::{Grant, Right, VERBS, defined, message};
+use crate::apply::object::ObjectId;
+
+/// Maximum number of rights that are asked for at a time. The API server refuses what is not asked for when it is written.
+const MAX_RIGHTS: usize = 5000;
+
+/// A ServiceAccount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Account {
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+impl Account {
+    /// Returns the account as a user, with the groups that every account has.
+    fn user(&self) -> User {
+        let Self { namespace, name } = self;
+        User {
+            name: format!("system:serviceaccount:{namespace}:{name}"),
+            groups: vec![
+                "system:serviceaccounts".to_owned(),
+                format!("system:serviceaccounts:{namespace}"),
+                "system:authenticated".to_owned(),
+            ],
+            ..User::default()
+        }
+    }
+}
+
+impl ClusterExtensions {
+    /// Returns the account that the objects of an extension are written as; `None` for that of OLM.
+    pub(super) fn account(&self, extension: &ClusterExtension) -> Option<Account> {
+        let account = extension.spec.service_account.as_ref()?;
+        let name = account.name.clone().filter(|name| !name.is_empty())?;
+        (!self.ignores_accounts).then(|| Account {
+            namespace: extension.spec.namespace.clone(),
+            name,
+        })
+    }
+
+    /// Returns the message about an account that does not exist, in upstream's former words.
+    pub(super) async fn missing_account(&self, account: &Account) -> Result<Option<String>, ObserveError> {
+        let Account { namespace, name } = account;
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
+        let what = format!("ServiceAccount {namespace}/{name}");
+        if is_path_segment(name) && deadline(&what, accounts.get_opt(name)).await?.is_some() {
+            return Ok(None);
+        }
+        let (namespace, name) = (go_compat::quote(namespace), go_compat::quote(name));
+        Ok(Some(format!(
+            "operation cannot proceed due to the following validation error(s): service account {name} not found in namespace {namespace}"
+        )))
+    }
+
+    /// Returns the message about the rights that an account lacks to write these objects; `None` if it has all.
+    pub(super) async fn missing_rights(
+        &self,
+        account: &Account,
+        objects: &[Value],
+    ) -> Result<Option<String>, ObserveError> {
+        let lacks = |rights| self.lacks(account, rights);
+        if lacks(Right::all()).await?.is_empty() {
+            return Ok(None);
+        }
+        let mut needed = BTreeSet::new();
+        let mut grants = Vec::new();
+        for object in objects {
+            let mut id = ObjectId::of(object);
+            let served = self.discovery.find_kind(&id.group, &id.version, &id.kind).await?;
+            let served = served.map(|served| (served.api.plural, served.namespaced));
+            let in_bundle =
+                || defined(&id, objects).map(|(plural, namespaced)| (plural.to_owned(), namespaced));
+            // A kind that nothing defines is reported when it is applied.
+            let Some((resource, is_namespaced)) = served.or_else(in_bundle) else {
+                continue;
+            };
+            if !is_namespaced {
+                id.namespace.clear();
+            }
+            needed.extend(VERBS.map(|verb| Right::on(&id, &resource, verb)));
+            grants.extend(Grant::of(&id, object, objects));
+        }
+        let mut missing = lacks(needed).await?;
+        let permitted = grants.iter().map(|grant| grant.without.clone()).collect();
+        let unpermitted = lacks(permitted).await?;
+        let mut rules = BTreeSet::new();
+        for grant in grants.iter().filter(|grant| unpermitted.contains(&grant.without)) {
+            match (&grant.rules, &grant.role) {
+                (Some(of_bundle), _) => rules.extend(Right::of_rules(of_bundle, &grant.namespace)),
+                (None, role) => {
+                    // The rules of a role of others are not for everybody's eyes.
+                    let found = Box::pin(self.rules_of(role.as_ref(), &grant.namespace)).await?;
+                    let has_all = match found {
+                        Some(found) => lacks(Right::of_rules(&found, &grant.namespace)).await?.is_empty(),
+                        None => false,
+                    };
+                    if !has_all {
+                        missing.insert(grant.without.clone());
+                    }
+                }
+            }
+        }
+        missing.extend(lacks(rules).await?);
+        Ok((!missing.is_empty()).then(|| message(&missing)))
+    }
+
+    /// Returns the rules of a role in the cluster; `None` if it does not exist.
+    async fn rules_of(
+        &self,
+        role: Option<&RoleRef>,
+        namespace: &str,
+    ) -> Result<Option<Vec<PolicyRule>>, ObserveError> {
+        let Some(role) = role.filter(|role| is_path_segment(&role.name)) else {
+            return Ok(None);
+        };
+        let what = format!("{} {}", role.kind, role.name);
+        if role.kind == "Role" {
+            let roles: Api<Role> = Api::namespaced(self.client.clone(), namespace);
+            let found = deadline(&what, roles.get_opt(&role.name)).await?;
+            return Ok(found.map(|found| found.rules.unwrap_or_default()));
+        }
+        let roles: Api<ClusterRole> = Api::all(self.client.clone());
+        let found = deadline(&what, roles.get_opt(&role.name)).await?;
+        Ok(found.map(|found| found.rules.unwrap_or_default()))
+    }
+
+    /// Returns the rights that an account does not have.
+    async fn lacks(
+        &self,
+        account: &Account,
+        rights: BTreeSet<Right>,
+    ) -> Result<BTreeSet<Right>, ObserveError> {
+        let user = Arc::new(account.user());
+        let mut rights = rights.into_iter().take(MAX_RIGHTS);
+        let mut questions = JoinSet::new();
+        let mut lacking = BTreeSet::new();
+        loop {
+            while questions.len() < PARALLEL_REVIEWS
+                && let Some(right) = rights.next()
+            {
+                let (reviewer, user) = (Arc::clone(&self.reviewer), Arc::clone(&user));
+                questions.spawn(async move {
+                    let decision = decide(&*reviewer, &user, &right).await;
+                    (right, decision)
+                });
+            }
+            let Some(answer) = questions.join_next().await else {
+                return Ok(lacking);
+            };
+            let what = || {
+                format!(
+                    "the rights of ServiceAccount {}/{}",
+                    account.namespace, account.name
+                )
+            };
+            let (right, decision) = answer.map_err(|error| ObserveError::read(what(), error))?;
+            let decision = decision.map_err(|error| ObserveError::read(what(), error))?;
+            if !decision.is_allowed {
+                lacking.insert(right);
+            }
+        }
+    }
+}
+
+async fn decide(reviewer: &dyn Reviewer, user: &User, right: &Right) -> Result<Decision, ReviewError> {
+    let late = |_| ReviewError("the API server did not answer in time".to_owned());
+    timeout(REVIEW_TIME, reviewer.decide(user, &right.attributes()))
+        .await
+        .map_err(late)?
+}
