@@ -128,6 +128,15 @@ impl Browser {
         self.ask("Emulation.setDeviceMetricsOverride", &size).map(drop)
     }
 
+    /// Sets the colour scheme that the user prefers.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub fn prefer(&mut self, scheme: &str) -> anyhow::Result<()> {
+        let wanted = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        self.ask("Emulation.setEmulatedMedia", &wanted).map(drop)
+    }
+
     /// Returns the value of a script on the page.
     ///
     /// # Errors

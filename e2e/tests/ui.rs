@@ -103,6 +103,79 @@ fn hiccups(browser: &mut Browser) -> anyhow::Result<()> {
     browser.wait_for("document.getElementById('notice').hidden", SOON)
 }
 
+/// Main pages by name of their pictures; `{}` is the namespace.
+const PAGES: [(&str, &str); 7] = [
+    ("operators", "operators?namespace={}"),
+    ("operator", "operator?namespace={}&name=demo"),
+    ("packages", "catalog?namespace={}"),
+    (
+        "package",
+        "package?namespace={}&catalog={}/catalog&name=demo-operator",
+    ),
+    ("catalogs", "catalogs?namespace={}"),
+    ("explain", "explain?namespace={}&name=demo"),
+    (
+        "graph",
+        "graph?namespace={}&catalog={}/catalog&name=demo-operator",
+    ),
+];
+/// Widths of a telephone, a laptop and a wide screen, with heights.
+const SIZES: [(u32, u32); 3] = [(390, 844), (1280, 800), (1920, 1080)];
+
+/// Number of cells that are not to wrap and have more than one line.
+const WRAPPED: &str = "[...document.querySelectorAll('.rows .short')].filter(cell => { const range = document.createRange(); \
+    range.selectNodeContents(cell); return range.getBoundingClientRect().height > 40; }).length";
+
+/// No page is wider than its window, in three widths and both colour schemes; short cells are on one line, and the drawing shows the
+/// installed version and the head.
+fn looks(browser: &mut Browser, namespace: &str) -> anyhow::Result<()> {
+    for (name, page) in PAGES {
+        let page = page.replace("{}", namespace);
+        browser.say(&format!("window.isOld = true; location.assign({})", json!(page)))?;
+        browser.wait_for("!window.isOld && document.readyState == 'complete'", SOON)?;
+        ensure!(
+            browser.say(
+                "document.querySelector('h1') !== null && document.querySelector('.message') === null"
+            )? == true,
+            "{name} has its page"
+        );
+        let mut papers = Vec::new();
+        for (width, height) in SIZES {
+            browser.resize(width, height)?;
+            for scheme in ["light", "dark"] {
+                browser.prefer(scheme)?;
+                let wide = browser.say("document.documentElement.scrollWidth - innerWidth")?;
+                let fits = wide.as_i64().is_some_and(|wide| wide <= 0);
+                ensure!(fits, "{name} is {wide} too wide at {width}");
+                papers.push(browser.say("getComputedStyle(document.body).color")?);
+                browser.screenshot(&picture(&format!("{name}-{width}-{scheme}")))?;
+            }
+            ensure!(papers[0] != papers[1], "{name} has one colour scheme");
+            // On a telephone the cells of a row are below each other, and may wrap.
+            let wrapped = browser.say(WRAPPED)?;
+            ensure!(
+                width < 1000 || wrapped == 0,
+                "{name} wraps {wrapped} short cells at {width}"
+            );
+        }
+    }
+    // The last page is the drawing; the places are seen in it as it opened.
+    for (width, height) in SIZES {
+        browser.resize(width, height)?;
+        browser.say("window.isOld = true; location.reload()")?;
+        browser.wait_for("!window.isOld && document.readyState == 'complete'", SOON)?;
+        let hidden = browser.say(
+            "(() => { const frame = document.querySelector('.drawing').getBoundingClientRect(); \
+             return [...document.querySelectorAll('.drawing .node.installed, .drawing .node.head')] \
+             .map(node => node.getBoundingClientRect()) \
+             .filter(at => at.top < frame.top || at.bottom > frame.bottom || at.left < frame.left || at.right > frame.right).length; })()",
+        )?;
+        assert_eq!(hidden, 0, "at {width}");
+    }
+    browser.prefer("")?;
+    browser.resize(1200, 800)
+}
+
 /// A stranger's server on the port, after the plugin has exited, is neither displayed nor queried again.
 fn strangers(browser: &mut Browser, namespace: &str) -> anyhow::Result<()> {
     for (answer, expected) in [
@@ -224,6 +297,7 @@ fn an_operator_is_looked_at_and_approved_in_a_browser() -> anyhow::Result<()> {
     browser.wait_for(&shows(&command), SOON)?;
     browser.wait_for("document.documentElement.scrollWidth <= innerWidth", SOON)?;
     browser.screenshot(&picture("graph"))?;
+    looks(&mut browser, namespace.name())?;
     strangers(&mut browser, namespace.name())?;
     assert_eq!(
         browser.complaints(),

@@ -28,6 +28,38 @@ pub(crate) fn names<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     names.join(", ")
 }
 
+/// Returns what a plan does in a few words, such as `shop 1.0.0 → 1.1.0`; `None` if it installs nothing.
+pub(crate) fn title(operators: &[String], preview: Option<&PlanPreview>) -> Option<String> {
+    let first = operators.first()?;
+    let mut changes = preview.into_iter().flat_map(|preview| preview.operators.iter());
+    let change = changes.find(|change| change.name == *first && !change.replaces.is_empty());
+    let text = match (change, package_and_version(first)) {
+        (Some(change), Some((package, version))) => match package_and_version(&change.replaces) {
+            Some((same, former)) if same == package => {
+                format!("{} {} → {}", name(package), name(former), name(version))
+            }
+            _ => format!("{} → {}", name(&change.replaces), name(first)),
+        },
+        (Some(change), None) => format!("{} → {}", name(&change.replaces), name(first)),
+        (None, Some((package, version))) => format!("{} {}", name(package), name(version)),
+        (None, None) => name(first),
+    };
+    Some(match operators.len() - 1 {
+        0 => text,
+        more => format!("{text} and {more} more"),
+    })
+}
+
+/// Splits the usual names of ClusterServiceVersions, `shop.v1.0.0` and `shop.1.0.0`.
+fn package_and_version(csv: &str) -> Option<(&str, &str)> {
+    csv.match_indices('.').find_map(|(at, dot)| {
+        let (package, version) = (csv.get(..at)?, csv.get(at + dot.len()..)?);
+        let version = version.strip_prefix('v').unwrap_or(version);
+        let is_version = !package.is_empty() && version.starts_with(|first: char| first.is_ascii_digit());
+        is_version.then_some((package, version))
+    })
+}
+
 /// Quotes a kind with a name, the form of subjects and roles in previews.
 pub(crate) fn kind_and_name(text: &str) -> String {
     if let Some(labels) = text.strip_prefix(SELECTED) {
@@ -162,6 +194,7 @@ pub(crate) fn rule_texts<'a>(
 
 #[cfg(test)]
 mod tests {
+    use olm_api::plan_preview::OperatorChange;
     use serde_json::json;
 
     use super::*;
@@ -221,5 +254,43 @@ mod tests {
             version_and_field("v1: spec.a; serves v2"),
             "v1: \"spec.a; serves v2\""
         );
+    }
+
+    #[test]
+    fn a_plan_has_a_title() {
+        let preview = |operators: &[(&str, &str)]| {
+            let operators = operators.iter().map(|(name, replaces)| OperatorChange {
+                name: (*name).to_owned(),
+                replaces: (*replaces).to_owned(),
+            });
+            PlanPreview {
+                operators: operators.collect(),
+                ..PlanPreview::default()
+            }
+        };
+        let cases: [(&[&str], &[(&str, &str)], Option<&str>); 9] = [
+            (
+                &["shop.v1.1.0"],
+                &[("shop.v1.1.0", "shop.v1.0.0")],
+                Some("shop 1.0.0 → 1.1.0"),
+            ),
+            (&["shop.v1.1.0"], &[("shop.v1.1.0", "")], Some("shop 1.1.0")),
+            (&["shop.v1.1.0"], &[], Some("shop 1.1.0")),
+            (&["my.shop.0.9.4-beta.1"], &[], Some("my.shop 0.9.4-beta.1")),
+            (
+                &["shop.v1.1.0", "db.v2.0.0"],
+                &[("db.v2.0.0", "db.v1.0.0"), ("shop.v1.1.0", "store.v1.0.0")],
+                Some("store.v1.0.0 → shop.v1.1.0 and 1 more"),
+            ),
+            (&["shop"], &[("shop", "store.v1")], Some("store.v1 → shop")),
+            (&["shop"], &[], Some("shop")),
+            (&["a b.v1"], &[], Some("\"a b\" 1")),
+            (&[], &[], None),
+        ];
+        for (names, operators, expected) in cases {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let found = title(&names, Some(&preview(operators)));
+            assert_eq!(found.as_deref(), expected, "{names:?}");
+        }
     }
 }

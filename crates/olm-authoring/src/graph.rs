@@ -26,6 +26,7 @@ mod fold;
 mod mermaid;
 mod svg;
 mod text;
+mod way;
 
 pub use dot::to_dot;
 pub use mermaid::to_mermaid;
@@ -426,6 +427,26 @@ impl ChannelGraph {
                 return reaching;
             }
         }
+    }
+
+    /// Returns true if the channel ends where the other one goes on: its versions are the oldest of the other, with the same
+    /// upgrades. A drawing shows the range of a head only, so a head with a range is not the same as a version that is no head.
+    fn begins(&self, other: &Self) -> bool {
+        let are_same = |(own, others): (&Node, &Node)| {
+            let has_range = own.skip_range.is_some();
+            let is_same = || {
+                let is_head = own.is_head;
+                *own == Node {
+                    is_head,
+                    ..others.clone()
+                }
+            };
+            own.name == others.name && (!has_range || own.is_head == others.is_head) && is_same()
+        };
+        self.broken.is_none()
+            && other.broken.is_none()
+            && self.nodes.len() <= other.nodes.len()
+            && self.nodes.iter().zip(&other.nodes).all(are_same)
     }
 
     /// Returns the name with the properties of the channel.

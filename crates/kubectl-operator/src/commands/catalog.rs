@@ -233,22 +233,34 @@ fn tree(source: &CatalogSource, pods: Option<&[Pod]>) -> Node {
 /// The columns for one catalog.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Row {
-    namespace: String,
-    name: String,
-    display_name: String,
-    publisher: String,
+pub(super) struct Row {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) display_name: String,
+    pub(super) publisher: String,
     /// grpc, configmap or internal.
-    source_type: String,
+    pub(super) source_type: String,
     /// Image, address or ConfigMap.
-    source: String,
-    priority: i64,
+    pub(super) source: String,
+    pub(super) priority: i64,
     /// State of the connection; empty before there is one.
-    state: String,
-    message: String,
+    pub(super) state: String,
+    pub(super) message: String,
 }
 
-fn row(source: &CatalogSource) -> Row {
+impl Row {
+    /// Returns the mark of the catalog. One that is READY with a problem serves what it has, but not what is newer.
+    pub(super) fn mark(&self) -> Mark {
+        match self.state.as_str() {
+            condition::READY if self.message.is_empty() => Mark::Fine,
+            condition::READY | condition::CONNECTING | condition::IDLE => Mark::Waits,
+            "" if self.message.is_empty() => Mark::Waits,
+            _ => Mark::Bad,
+        }
+    }
+}
+
+pub(super) fn row(source: &CatalogSource) -> Row {
     let (spec, status) = (&source.spec, source.status.as_ref());
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let connection = status.and_then(|status| status.connection_state.as_ref());

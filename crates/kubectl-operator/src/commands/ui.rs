@@ -6,13 +6,14 @@
 //! ```
 //!
 //! # Guarantees
-//! - Pages show the values that `list`, `status`, `approve`, `explain` and `describe` print, and decide nothing.
+//! - Pages show the values that `list`, `status`, `approve`, `explain`, `describe` and `catalog list` print, and decide nothing.
 //! - The only write is the approval of a plan as it was shown, by the code of `approve`.
 //! - For any number of open tabs, each value is read from the cluster at most once per [`reads::FRESH`], and not at all without
 //!   requests.
 //! - Computations on catalogs run outside the one thread that responds ([`works`]), and shutdown does not wait for them.
 
 mod gate;
+mod health;
 mod pages;
 mod reads;
 mod request;

@@ -1,6 +1,7 @@
 //! Rows of a drawing, newest version first. Neighbouring versions with the same upgrades are folded into one row.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::{ChannelGraph, Edge, EdgeKind, Node, PackageGraph};
 
@@ -17,11 +18,13 @@ pub(super) struct Row<'a> {
 
 /// Lanes and rows of a drawing.
 pub(super) struct Layout<'a> {
-    /// Channels with the same upgrades share a lane.
+    /// Channels with the same upgrades share a lane, also if some end earlier. The longest is the first of its lane.
     pub lanes: Vec<Vec<&'a ChannelGraph>>,
     pub rows: Vec<Row<'a>>,
     /// Upgrades between rows, with the position of the lane.
     pub edges: BTreeSet<(usize, Edge)>,
+    /// Texts about the resolver's path, by version.
+    pub way_notes: BTreeMap<Arc<str>, String>,
     positions: BTreeMap<&'a str, usize>,
 }
 
@@ -34,7 +37,7 @@ type Shape = (
 
 impl<'a> Layout<'a> {
     pub(super) fn new(graph: &'a PackageGraph) -> Self {
-        let lanes = graph.lanes();
+        let lanes = lanes(graph);
         let mut versions = graph.versions();
         versions.reverse();
         let positions: BTreeMap<&str, usize> = versions
@@ -69,6 +72,7 @@ impl<'a> Layout<'a> {
             lanes,
             rows: Vec::new(),
             edges: BTreeSet::new(),
+            way_notes: graph.way_notes(),
             positions: BTreeMap::new(),
         };
         for part in parts {
@@ -93,6 +97,18 @@ impl<'a> Layout<'a> {
                     row.nodes.entry(lane).or_insert(node);
                 }
             }
+            // The head of a shorter channel is an ordinary version of the longest one.
+            let heads = channels
+                .iter()
+                .skip(1)
+                .copied()
+                .flat_map(|channel| &channel.nodes);
+            for node in heads.filter(|node| node.is_head) {
+                let row = layout.positions.get(&*node.name);
+                if let Some(row) = row.and_then(|row| layout.rows.get_mut(*row)) {
+                    row.nodes.insert(lane, node);
+                }
+            }
         }
         let row = |at: usize| layout.row(&versions.get(at)?.name);
         let between = edges.into_iter().filter_map(|(lane, edge)| {
@@ -114,6 +130,28 @@ impl<'a> Layout<'a> {
         let mut rows = self.rows.get(between).into_iter().flatten();
         rows.all(|row| !row.nodes.contains_key(&lane))
     }
+}
+
+/// Returns the channels by lane.
+fn lanes(graph: &PackageGraph) -> Vec<Vec<&ChannelGraph>> {
+    let mut lanes: Vec<Vec<&ChannelGraph>> = Vec::new();
+    // Channels with the very same upgrades are compared once.
+    for same in graph.lanes() {
+        let Some(channel) = same.first().copied() else {
+            continue;
+        };
+        let found = lanes.iter_mut().find_map(|lane| {
+            let first = lane.first().copied()?;
+            let is_part = channel.begins(first);
+            (is_part || first.begins(channel)).then_some((lane, is_part))
+        });
+        match found {
+            Some((lane, true)) => lane.extend(same),
+            Some((lane, false)) => drop(lane.splice(0..0, same)),
+            None => lanes.push(same),
+        }
+    }
+    lanes
 }
 
 /// Returns the shape of each version, and the upgrades with lanes, both by position of the version.

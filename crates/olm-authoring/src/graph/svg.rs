@@ -59,7 +59,11 @@ fn drawing(graph: &PackageGraph, style: &str) -> String {
         .lanes
         .iter()
         .enumerate()
-        .flat_map(|(lane, channels)| channels.iter().map(move |channel| (lane, channel.title())))
+        .flat_map(|(lane, channels)| {
+            let longest = channels.first().map_or(0, |first| first.nodes.len());
+            let titles = channels.iter().map(move |channel| title(channel, longest));
+            titles.map(move |title| (lane, title))
+        })
         .collect();
     let places = Places {
         top: 2 * MARGIN + titles.len() * LINE,
@@ -111,6 +115,23 @@ fn drawing(graph: &PackageGraph, style: &str) -> String {
          <rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n\
          <text class=\"title\" x=\"{MARGIN}\" y=\"{MARGIN}\">{title}</text>\n{out}</svg>\n"
     )
+}
+
+/// Returns the title of a channel in a lane whose longest channel has this many versions.
+fn title(channel: &ChannelGraph, longest: usize) -> String {
+    let last = channel.nodes.last().filter(|_| channel.nodes.len() < longest);
+    match last {
+        Some(last) => format!("{}, up to {}", channel.title(), short(last)),
+        None => channel.title(),
+    }
+}
+
+/// Returns the version; the name without one.
+fn short(node: &Node) -> String {
+    match node.version() {
+        version if version.is_empty() => plain(&node.name),
+        version => version,
+    }
 }
 
 /// Coordinates of rows and lanes.
@@ -198,19 +219,17 @@ fn draw_row(out: &mut String, layout: &Layout<'_>, row: &Row<'_>, places: &Place
         let Some(node) = row.versions.first() else {
             return 0;
         };
+        let note = layout.way_notes.get(&node.name).cloned();
         draw_circles(out, row, places, y, |node| {
-            [vec![plain(&node.name)], node.details(&unpainted)]
-                .concat()
-                .join(", ")
+            let mut details = vec![plain(&node.name)];
+            details.extend(node.details(&unpainted));
+            details.extend(note.clone());
+            details.join(", ")
         });
         return draw_label(out, layout, row, places, y, &node.version(), &plain(&node.name));
     };
     let names = named(row.versions.iter().map(|node| &*node.name));
     draw_circles(out, row, places, y, |_| names.clone());
-    let short = |node: &Node| match node.version() {
-        version if version.is_empty() => plain(&node.name),
-        version => version,
-    };
     let (count, range) = (row.versions.len(), format!("{} to {}", short(last), short(first)));
     draw_label(out, layout, row, places, y, &format!("{count} versions"), &range)
 }
@@ -238,18 +257,25 @@ fn draw_label(
     name: &str,
 ) -> usize {
     let mut facts: Vec<String> = Vec::new();
+    let channels = layout.lanes.iter().map(Vec::len).sum::<usize>();
     for (lane, node) in &row.nodes {
         for mut fact in node.facts(&unpainted) {
-            if fact == "head" && layout.lanes.len() > 1 {
-                let channels = layout.lanes.get(*lane).into_iter().flatten();
-                let names: Vec<String> = channels.map(|channel| plain(&channel.name)).collect();
-                fact = format!("head of {}", names.join(", "));
+            if fact == "head" {
+                let names = headed(layout, *lane, node);
+                if names.len() < channels {
+                    fact = format!("head of {}", names.join(", "));
+                }
             }
             if !facts.contains(&fact) {
                 facts.push(fact);
             }
         }
     }
+    let note = row
+        .versions
+        .first()
+        .and_then(|node| layout.way_notes.get(&node.name));
+    facts.extend(note.cloned());
     let mut label = name.to_owned();
     if !facts.is_empty() {
         label = format!("{label} · {}", facts.join(", "));
@@ -263,6 +289,19 @@ fn draw_label(
         escaped(&shown)
     );
     shown.chars().count() + 1 + label.chars().count()
+}
+
+/// Returns the channels of a lane that have the version as their head.
+fn headed(layout: &Layout<'_>, lane: usize, node: &Node) -> Vec<String> {
+    let channels = layout.lanes.get(lane).into_iter().flatten();
+    let has_head = |channel: &&&ChannelGraph| {
+        let mut nodes = channel.nodes.iter();
+        nodes.any(|own| own.is_head && own.name == node.name)
+    };
+    channels
+        .filter(has_head)
+        .map(|channel| plain(&channel.name))
+        .collect()
 }
 
 /// Draws notes and the legend. Returns the height of the drawing.

@@ -5,6 +5,8 @@
     reason = "tests"
 )]
 
+mod lanes;
+
 use std::sync::Arc;
 
 use olm_fbc::entry::{BundleEntry, Deprecation};
@@ -328,8 +330,8 @@ fn a_drawing_shows_channels_upgrades_marks_and_the_path() {
     assert_eq!(
         labels(&picture),
         [
-            "2.0.0 etcd.v2.0.0 · head of beta",
-            "1.2.0 etcd.v1.2.0 · head of stable",
+            "2.0.0 etcd.v2.0.0 · head of beta, upgrade 2 of 2",
+            "1.2.0 etcd.v1.2.0 · head of stable, upgrade 1 of 2",
             "1.1.0 etcd.v1.1.0 · installed by shop/db",
             "1.0.1 etcd.v1.0.1 · skipped by etcd.v1.1.0",
             "1.0.0 etcd.v1.0.0 · deprecated: it loses data",
@@ -385,7 +387,10 @@ fn versions_with_the_same_upgrades_are_one_row() {
     let rows = labels(&to_svg(&graph));
     assert_eq!(
         rows[1..3],
-        ["26 versions 1.42.0 to 1.67.0", "1.41.0 etcd.v1.41.0"]
+        [
+            "26 versions 1.42.0 to 1.67.0",
+            "1.41.0 etcd.v1.41.0 · upgrade 1 of 1"
+        ]
     );
 
     // The head skips all others by a range; two of them are also skipped by name.
@@ -425,6 +430,15 @@ fn channels_with_the_same_upgrades_share_a_lane() {
     assert_eq!(names, [vec!["stable", "1.x"], vec!["candidate"]]);
     let picture = to_svg(&graph);
     assert_eq!(picture.matches(">channel ").count(), 3);
+    // Both begin as candidate does, so one lane draws all.
+    assert_eq!(picture.matches("class=\"node").count(), 4, "{picture}");
+    for title in [
+        ">channel candidate<",
+        ">channel stable (default), up to 1.2.0<",
+        ">channel 1.x, up to 1.2.0<",
+    ] {
+        assert!(picture.contains(title), "{title}: {picture}");
+    }
     assert_eq!(
         labels(&picture)[..2],
         [

@@ -2,8 +2,10 @@
 //! hide or reorder text first.
 
 mod catalog;
+mod catalogs;
 mod explain;
 mod graph;
+mod markdown;
 mod operator;
 mod operators;
 mod plan;
@@ -11,6 +13,7 @@ mod plan;
 use maud::{DOCTYPE, Markup, html};
 
 pub(super) use self::catalog::{catalog, package};
+pub(super) use self::catalogs::catalogs;
 pub(super) use self::explain::explain;
 pub(super) use self::graph::graph;
 pub(super) use self::operator::operator;
@@ -18,12 +21,20 @@ pub(super) use self::operators::operators;
 pub(super) use self::plan::{not_approved, plan};
 use super::request::href;
 use crate::command_line::CommandLine;
-use crate::terminal::{Mark, plain};
+use crate::terminal::{Mark, escape, line, plain};
 
 /// Maximum rows per table.
 const MAX_ROWS: usize = 300;
 /// Maximum number of notes.
 const MAX_NOTES: usize = 20;
+/// Maximum letters of a table cell that does not wrap.
+const MAX_SHORT: usize = 26;
+/// Letters of a reason that are shown at once.
+const MAX_BEGINNING: usize = 160;
+/// Maximum letters of a reason.
+const MAX_REASON: usize = 8_000;
+/// Minimum letters of a text that is not repeated. Shorter ones are part of others by chance.
+const MIN_TOLD: usize = 20;
 
 /// Common parts of a page.
 pub(super) struct Frame<'a> {
@@ -77,7 +88,8 @@ fn page(frame: &Frame<'_>, live: Live<'_>, body: &Markup) -> String {
                 header {
                     nav aria-label="Pages" {
                         a href=(frame.href("operators")) { "Operators" }
-                        a href=(frame.href("catalog")) { "Catalog" }
+                        a href=(frame.href("catalog")) { "Packages" }
+                        a href=(frame.href("catalogs")) { "Catalogs" }
                     }
                     form.place method="get" action="operators" role="search" {
                         label for="namespace" { "Namespace" }
@@ -147,6 +159,61 @@ fn badge(mark: Mark, text: &str) -> Markup {
         Mark::Bad => "bad",
     };
     html! { span.badge.(class) { (plain(text)) } }
+}
+
+/// Returns the class of a table cell with this text: one that does not wrap, or one that does.
+fn width(text: &str) -> &'static str {
+    match text.chars().count() <= MAX_SHORT {
+        true => "short",
+        false => "long",
+    }
+}
+
+/// Renders a reason in full. Of a long one only the beginning is shown, until the reader wants more. `id` is unique on the page, so
+/// that an open reason stays open when the page refreshes.
+fn reason(id: &str, text: &str) -> Markup {
+    let text = text.trim();
+    let is_long = text.chars().count() > MAX_BEGINNING || text.contains('\n');
+    let first = text.lines().next().unwrap_or_default();
+    let full: String = text.chars().take(MAX_REASON).collect();
+    html! {
+        @if is_long {
+            details.reason id=(plain(id)) {
+                summary {
+                    span.beginning { (line(first, MAX_BEGINNING)) " " }
+                    span.more { "more" } span.less { "less" }
+                }
+                p.full { (escape(&full)) }
+            }
+        } @else {
+            (plain(text))
+        }
+    }
+}
+
+/// Returns true if a text is part of one above it on the page.
+fn is_told(text: &str, above: &str) -> bool {
+    let text = text.trim();
+    !text.is_empty() && (text == above.trim() || text.len() >= MIN_TOLD && above.contains(text))
+}
+
+/// Renders the numbers of objects that fail, wait and are ready, without those that are zero.
+fn counts(marks: impl Iterator<Item = Mark>) -> Markup {
+    let marks: Vec<Mark> = marks.collect();
+    let words = [
+        (Mark::Bad, "failing"),
+        (Mark::Waits, "waiting"),
+        (Mark::Fine, "ready"),
+    ];
+    let counts = words.map(|(mark, word)| {
+        let count = marks.iter().filter(|found| **found == mark).count();
+        (mark, count, word)
+    });
+    html! {
+        @for (mark, count, word) in counts {
+            @if count > 0 { " " (badge(mark, &format!("{count} {word}"))) }
+        }
+    }
 }
 
 /// Renders a text, or a visible "none" if it is empty.

@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::gate::{Asked, FORGED, Gate, LOGIN, Refusal};
+use super::health::{self, Health};
 use super::pages::{self, Frame};
 use super::reads::{CATALOG_FRESH, FRESH, Read, Reads};
 use super::request::{Fields, href};
@@ -30,11 +31,20 @@ use crate::commands::graph::of_snapshot;
 use crate::gather;
 use crate::operators::{Gathered, Key};
 use crate::packages::{self, Package};
+use crate::preview;
 
 /// Maximum number of concurrent catalog reads.
 const CATALOGS_AT_ONCE: usize = 4;
 /// Maximum number of versions and of channels in an upgrade graph.
 const MAX_DRAWN: (usize, usize) = (100, 40);
+
+/// The script of all pages.
+pub(super) const SCRIPT: &str = include_str!("assets/script.js");
+
+/// Returns the style of all pages and of drawings.
+pub(super) fn style() -> String {
+    format!("{}{STYLE}", include_str!("assets/style.css"))
+}
 
 /// A response to the browser. There is no `Debug`, which would print the cookie.
 #[derive(Default)]
@@ -91,6 +101,7 @@ pub(super) struct App {
     operator: Reads<Key, Gathered>,
     plan: Reads<Key, Shown>,
     packages: Reads<String, Vec<Package>>,
+    health: Reads<Option<String>, Health>,
     reading: Semaphore,
     /// Catalog contents, shared by all namespaces.
     contents: Reads<CatalogKey, Content>,
@@ -131,6 +142,7 @@ impl App {
             operator: Reads::new(FRESH),
             plan: Reads::new(FRESH),
             packages: Reads::new(CATALOG_FRESH),
+            health: Reads::new(FRESH),
             reading: Semaphore::new(CATALOGS_AT_ONCE),
             contents: Reads::new(CATALOG_FRESH),
             outlook: Works::new(&places),
@@ -160,6 +172,7 @@ impl App {
         self.operator.sweep();
         self.plan.sweep();
         self.packages.sweep();
+        self.health.sweep();
         self.contents.sweep();
         self.outlook.sweep();
         self.explained.sweep();
@@ -194,13 +207,11 @@ impl App {
             return Answer::html(pages::message(&frame, text)).with(StatusCode::BAD_REQUEST);
         };
         match page {
-            "style.css" => {
-                let style = format!("{}{STYLE}", include_str!("assets/style.css"));
-                Answer::asset("text/css; charset=utf-8", &style)
-            }
-            "script.js" => Answer::asset("text/javascript; charset=utf-8", include_str!("assets/script.js")),
+            "style.css" => Answer::asset("text/css; charset=utf-8", &style()),
+            "script.js" => Answer::asset("text/javascript; charset=utf-8", SCRIPT),
             "" => Answer::elsewhere(format!("{}operators", self.gate.base())),
             "operators" => self.show_operators(namespace.as_deref(), &fields.word()).await,
+            "catalogs" => self.show_catalogs(namespace.as_deref()).await,
             "operator" => match (&namespace, fields.name("name")) {
                 (Some(namespace), Some(name)) => self.show_operator(namespace, name).await,
                 _ => self.nothing(),
@@ -333,7 +344,10 @@ impl App {
             .plan
             .get(&key, async || self.look(namespace, name).await)
             .await;
-        self.page(name, Some(namespace), &read, |frame, shown| {
+        let title = |shown: &Rc<Shown>| preview::title(&shown.operators, shown.preview.as_ref());
+        let title = read.as_ref().ok().and_then(title);
+        let title = title.unwrap_or_else(|| name.to_owned());
+        self.page(&title, Some(namespace), &read, |frame, shown| {
             let digest = digest(shown);
             let token = self.gate.form_token(&[namespace, name, &digest]);
             pages::plan(frame, shown, &digest, &token)
@@ -347,9 +361,20 @@ impl App {
         approve::approve(&cluster, &name, &mut |_| Ok(false)).await
     }
 
+    async fn show_catalogs(&self, namespace: Option<&str>) -> Answer {
+        let key = namespace.map(str::to_owned);
+        let global = self.args.global_catalog_namespace.as_deref();
+        let read = self.health.get(&key, async || {
+            Box::pin(health::read(&self.cluster.client, namespace, global)).await
+        });
+        let read = read.await;
+        let notes = read.iter().flat_map(|health| health.notes.clone()).collect();
+        self.page_with(notes, "Catalogs", namespace, &read, pages::catalogs)
+    }
+
     async fn show_catalog(&self, namespace: &str, word: &str) -> Answer {
         let read = self.packages(namespace).await;
-        self.page("Catalog", Some(namespace), &read, |frame, packages| {
+        self.page("Packages", Some(namespace), &read, |frame, packages| {
             pages::catalog(frame, namespace, packages, word)
         })
     }

@@ -2,6 +2,8 @@
 
 mod catalogs;
 mod ending;
+mod looks;
+mod written;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -213,7 +215,7 @@ fn text_of(page: &Seen) -> String {
     let mut text = String::new();
     for part in main.split_once('>').unwrap().1.split('<') {
         let (tag, words) = part.split_once('>').unwrap_or(("", part));
-        let is_line = ["h", "p", "li", "tr", "dt", "section", "form"];
+        let is_line = ["h", "p", "li", "tr", "dt", "section", "form", "div", "details"];
         if is_line.contains(&tag.split(['.', ' ', '1', '2']).next().unwrap_or_default()) {
             text.push('\n');
         }
@@ -312,9 +314,9 @@ async fn operators_are_shown_with_what_they_wait_for() {
         insta::assert_snapshot!(text_of(&seen), @r"
         Operators
         Plans waiting for approval
-        install-1  of db in namespace shop
+        etcd 1.0.0 → 2.0.0  of db in namespace shop
         Search Search
-        1 of 1 operators in namespace shop
+        1 of 1 operators in namespace shop  1 waiting
         Operator State Installed Current Package Waiting for
         db RequiresApproval 1.0.0 etcd.v2.0.0 etcd, stable waiting for approval of InstallPlan install-1
         The same in a terminal kubectl operator list -n shop
@@ -332,7 +334,7 @@ async fn operators_are_shown_with_what_they_wait_for() {
         Channel stable
         Approval Automatic
         Objects
-        Subscription  db  RequiresApproval (1.0.0 installed)  waiting for approval of InstallPlan install-1
+        Subscription  db  RequiresApproval (1.0.0 installed)
         InstallPlan install-1 RequiresApproval  waiting for approval, see kubectl operator approve install-1 -n shop
         ClusterServiceVersion  etcd.v1.0.0  Succeeded
         Deployment  etcd  2 of 2 available
@@ -365,9 +367,10 @@ async fn a_plan_is_shown_and_approved_as_it_was_shown() {
     logged_in(&cluster, async |browser| {
         let page = browser.page("plan?namespace=shop&name=install-1").await;
         insta::assert_snapshot!(text_of(&page), @r"
-        install-1
+        etcd 1.0.0 → 2.0.0
         This plan is waiting for approval. The following was recorded when it was created.
         Namespace shop
+        InstallPlan install-1
         Made 2026-01-02T03:04:05Z
         For
         db
@@ -465,43 +468,6 @@ async fn no_other_site_and_no_forged_form_approves() {
             303,
             "a browser of old"
         );
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn texts_of_a_cluster_are_texts() {
-    let cluster = cluster();
-    let hostile = "<script>alert(1)</script>\u{202e}\"'&\u{1b}[2J";
-    let status = json!({"conditions": [{"type": hostile, "status": "True", "message": hostile},
-        {"type": "ResolutionFailed", "status": "True", "message": hostile}]});
-    let mut other = subscription("evil", &status);
-    other["spec"]["channel"] = json!(hostile);
-    other["spec"]["name"] = json!(hostile);
-    cluster.put(other);
-    let mut told = waiting("{}");
-    told["metadata"]["annotations"] = json!({olm_api::labels::PLAN_PREVIEW: json!({"version": 1, "objects": [
-        {"verb": "create", "kind": hostile, "name": hostile}], "unknown": [hostile]}).to_string()});
-    told["spec"]["clusterServiceVersionNames"] = json!([hostile]);
-    cluster.put(told);
-    logged_in(&cluster, async |browser| {
-        for page in [
-            "operators",
-            "operators?q=%3Cscript%3Ealert(1)%3C/script%3E%22",
-            "operator?namespace=shop&name=evil",
-            "plan?namespace=shop&name=install-1",
-        ] {
-            let seen = browser.page(page).await;
-            assert_eq!(seen.status, 200, "{page}: {}", seen.body);
-            assert!(
-                seen.body.contains("&lt;script&gt;alert(1)"),
-                "{page}: {}",
-                seen.body
-            );
-            for letter in ["<script>", "\u{202e}", "\u{1b}", "\"\"'"] {
-                assert!(!seen.body.contains(letter), "{page}: {letter:?}");
-            }
-        }
     })
     .await;
 }

@@ -64,8 +64,10 @@ async function renew() {
   say("");
   if (next.innerHTML === shown || isBusy()) return;
   const focused = main.contains(document.activeElement) ? document.activeElement.id : "";
+  const open = [...main.querySelectorAll("details[open][id]")].map((details) => details.id);
   shown = next.innerHTML;
   main.replaceChildren(...next.childNodes);
+  for (const id of open) document.getElementById(id)?.setAttribute("open", "");
   addCopyButtons();
   if (focused !== "") document.getElementById(focused)?.focus({ preventScroll: true });
 }
@@ -79,7 +81,33 @@ async function goOn() {
   if (!isOver) setTimeout(goOn, PAUSE);
 }
 
+// A drawing opens at the installed versions and the heads; if they are too far apart, at the installed ones, below what follows.
+function showPlaces() {
+  const drawing = main.querySelector(".drawing");
+  if (!drawing) return;
+  const frame = drawing.getBoundingClientRect();
+  const span = (selector) => {
+    const places = [...drawing.querySelectorAll(selector)].map((node) => node.getBoundingClientRect());
+    const top = Math.min(...places.map((place) => place.top)) - frame.top + drawing.scrollTop;
+    const bottom = Math.max(...places.map((place) => place.bottom)) - frame.top + drawing.scrollTop;
+    const left = Math.min(...places.map((place) => place.left)) - frame.left + drawing.scrollLeft;
+    return { isEmpty: places.length === 0, top, bottom, left };
+  };
+  const all = span(".node.installed, .node.head");
+  if (all.isEmpty) return;
+  const installed = span(".node.installed");
+  const height = drawing.clientHeight;
+  const margin = Math.min(64, height / 8);
+  let top = all.top - margin;
+  if (all.bottom - all.top > height - 2 * margin && !installed.isEmpty) {
+    top = Math.max(top, installed.bottom + margin - height);
+  }
+  drawing.scrollTop = top;
+  if (all.left > drawing.clientWidth / 2) drawing.scrollLeft = all.left - drawing.clientWidth / 4;
+}
+
 addCopyButtons();
+showPlaces();
 if (main.dataset.renewed !== undefined || main.dataset.digest !== undefined) {
   setTimeout(goOn, PAUSE);
 }

@@ -3,14 +3,13 @@
 use maud::{Markup, html};
 
 use super::super::request::href;
-use super::{Frame, Live, MAX_ROWS, page, shell, text_or_none};
+use super::markdown::markdown;
+use super::{Frame, Live, MAX_ROWS, page, shell, text_or_none, width};
 use crate::packages::{Channel, Package};
 use crate::terminal::plain;
 
 /// Maximum number of versions per channel.
 const MAX_VERSIONS: usize = 200;
-/// Maximum number of lines of a description.
-const MAX_LINES: usize = 400;
 
 /// Returns the page of the packages that a namespace can use.
 pub(in super::super) fn catalog(
@@ -33,19 +32,20 @@ pub(in super::super) fn catalog(
         }
         p { (found.len()) " of " (packages.len()) " packages that namespace " (plain(namespace)) " can use" }
         @if !found.is_empty() {
-            table {
+            table.rows {
                 thead { tr { @for head in ["Package", "Name", "Catalog", "Channel", "Version"] { th scope="col" { (head) } } } }
                 tbody {
                     @for package in found.iter().take(MAX_ROWS) {
+                        @let version = package.head_channel().map(|head| head.head_version.as_str()).unwrap_or_default();
                         tr {
-                            th scope="row" data-label="Package" {
+                            th class=(width(&package.name)) scope="row" data-label="Package" {
                                 a href=(href("package", &[("namespace", namespace), ("catalog", &package.catalog_key()), ("name", &package.name)])) { (plain(&package.name)) }
                                 @if package.deprecated.is_some() { " " span.badge.bad { "deprecated" } }
                             }
-                            td data-label="Name" { (text_or_none(&package.display_name)) @if !package.provider.is_empty() { " by " (plain(&package.provider)) } }
-                            td data-label="Catalog" { (plain(&package.catalog_key())) }
-                            td data-label="Channel" { (text_or_none(&package.default_channel)) }
-                            td data-label="Version" { (text_or_none(package.head_channel().map(|head| head.head_version.as_str()).unwrap_or_default())) }
+                            td.long data-label="Name" { (text_or_none(&package.display_name)) @if !package.provider.is_empty() { " by " (plain(&package.provider)) } }
+                            td class=(width(&package.catalog_key())) data-label="Catalog" { (plain(&package.catalog_key())) }
+                            td class=(width(&package.default_channel)) data-label="Channel" { (text_or_none(&package.default_channel)) }
+                            td class=(width(version)) data-label="Version" { (text_or_none(version)) }
                         }
                     }
                 }
@@ -84,17 +84,15 @@ pub(in super::super) fn package(frame: &Frame<'_>, namespace: &str, package: &Pa
             ("name", &package.name),
         ],
     );
-    let description: Vec<&str> = package.description.trim().lines().collect();
     let names = [package.name.as_str(), catalog.as_str()];
     let body = html! {
         p { (plain(&package.display_name)) @if !package.provider.is_empty() { " by " (plain(&package.provider)) } ", of catalog " (plain(&catalog)) }
         @if let Some(text) = &package.deprecated { p.doubts { "deprecated: " (plain(text)) } }
         p { a.button #graph href=(graph) { "Upgrade graph" } " asks the catalogs, which can take a while." }
         @for channel in &package.channels { (lane(frame, namespace, package, channel)) }
-        @if !description.is_empty() {
+        @if !package.description.trim().is_empty() {
             h2 { "Description" }
-            @for line in description.iter().take(MAX_LINES) { @if !line.trim().is_empty() { p.line { (plain(line)) } } }
-            @if description.len() > MAX_LINES { p { "and " (description.len() - MAX_LINES) " more lines" } }
+            (markdown(&package.description))
         }
         (shell("The same in a terminal", frame.commands.offered("describe {} --catalog {}", &names, Some(namespace))))
     };

@@ -27,9 +27,10 @@ pub(in super::super) fn explain(
         @for failure in &explained.unsatisfiable {
             section.doubts {
                 h2 { (plain(&failure.concerned().join(", "))) ": cannot be resolved" }
-                p { (plain(&failure.summary)) }
                 (tree(&failure.tree))
                 ul { @for line in failure.advice.lines(namespace) { li { (plain(&line)) } } }
+                // The same in the words of the Subscription's condition.
+                details { summary { "As in the condition" } p { (plain(&failure.summary)) } }
             }
         }
         @for standing in &explained.standings {

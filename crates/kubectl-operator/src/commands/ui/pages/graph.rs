@@ -24,6 +24,7 @@ pub(in super::super) fn graph(
         .commands
         .offered("graph {} --catalog {}", &names, Some(namespace));
     let lanes = graph.lanes();
+    let notes = graph.way_notes();
     let body = html! {
         p { "Of catalog " (plain(catalog)) ", as of the last two minutes. Newer versions are above older ones." }
         @if graph.channels.is_empty() {
@@ -32,7 +33,7 @@ pub(in super::super) fn graph(
             @if let Some(text) = &graph.deprecated { p.doubts { "deprecated: " (plain(text)) } }
             @if steps.len() > 1 { p { "Upgrade path: " (steps.join(" → ")) @if more > 0 { " and " (more) " more steps" } } }
             (jumps(&lanes))
-            div.wide tabindex="0" role="region" aria-label="Drawing" { (PreEscaped(to_svg_element(graph))) }
+            div.drawing tabindex="0" role="region" aria-label="Drawing; the list below has the same versions and reasons" { (PreEscaped(to_svg_element(graph))) }
             (shell("The same in a terminal", command))
             h2 { "As a list" }
             @for note in graph.notes() { p { (note) } }
@@ -43,7 +44,7 @@ pub(in super::super) fn graph(
                 }
                 @if let Some(channel) = channels.first() {
                     @if let Some(text) = &channel.broken { p.doubts { "broken: " (plain(text)) } }
-                    ul { @for (at, node) in newest_first(channel) { (version(node, &id(lane, at))) } }
+                    ul { @for (at, node) in newest_first(channel) { (version(node, &id(lane, at), notes.get(&node.name))) } }
                 }
             }
         }
@@ -77,11 +78,13 @@ fn id(lane: usize, at: usize) -> String {
     format!("version-{lane}-{at}")
 }
 
-fn version(node: &Node, id: &str) -> Markup {
+/// Renders a version. `note` says how it belongs to the upgrade path.
+fn version(node: &Node, id: &str, note: Option<&String>) -> Markup {
     html! {
         li id=(id) {
             strong { (node.version()) } " " (plain(&node.name))
             @for detail in node.details(&|_, word| word.to_owned()) { ", " (detail) }
+            @if let Some(note) = note { ", " (note) }
         }
     }
 }

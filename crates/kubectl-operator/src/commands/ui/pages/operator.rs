@@ -4,7 +4,7 @@ use kube::ResourceExt as _;
 use maud::{Markup, html};
 
 use super::super::request::href;
-use super::{Frame, Live, badge, page, shell, text_or_none};
+use super::{Frame, Live, badge, is_told, page, reason, shell, text_or_none, width};
 use crate::operators::{Gathered, Node};
 use crate::terminal::{Mark, plain};
 
@@ -28,7 +28,7 @@ pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &
         .map(|status| status.conditions.as_slice())
         .unwrap_or_default();
     let body = html! {
-        p { (badge(row.state.mark(), row.state.as_str())) " " (plain(&row.message)) }
+        div.state { (badge(row.state.mark(), row.state.as_str())) " " (reason("reason", &row.message)) }
         @if let Some(way_out) = way_out { p { "To resolve: " (plain(&way_out)) } }
         @if let Some(plan) = plan {
             p.ask {
@@ -51,7 +51,7 @@ pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &
             }
         }
         h2 { "Objects" }
-        ul.tree { (node(&gathered.tree(operator, commands), &namespace)) }
+        ul.tree { (node(&gathered.tree(operator, commands), &namespace, &row.message)) }
         (shell("The same in a terminal", command("status {}")))
         @if row.subscribed {
             h2 { "Why is it stuck?" }
@@ -60,15 +60,21 @@ pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &
         }
         @if !conditions.is_empty() {
             h2 { "Conditions" }
-            table {
+            table.rows {
                 thead { tr { th scope="col" { "Condition" } th scope="col" { "Status" } th scope="col" { "Reason" } th scope="col" { "Message" } } }
                 tbody {
-                    @for condition in conditions {
+                    @for (at, condition) in conditions.iter().enumerate() {
+                        @let reason_word = condition.reason.as_deref().unwrap_or_default();
+                        @let message = condition.message.as_deref().unwrap_or_default();
                         tr {
-                            th scope="row" data-label="Condition" { (plain(&condition.type_)) }
-                            td data-label="Status" { (plain(&condition.status)) }
-                            td data-label="Reason" { (text_or_none(condition.reason.as_deref().unwrap_or_default())) }
-                            td data-label="Message" { (text_or_none(condition.message.as_deref().unwrap_or_default())) }
+                            th class=(width(&condition.type_)) scope="row" data-label="Condition" { (plain(&condition.type_)) }
+                            td class=(width(&condition.status)) data-label="Status" { (plain(&condition.status)) }
+                            td class=(width(reason_word)) data-label="Reason" { (text_or_none(reason_word)) }
+                            td.words data-label="Message" {
+                                @if message.is_empty() { (text_or_none("")) }
+                                @else if is_told(message, &row.message) { "see the reason above" }
+                                @else { (reason(&format!("condition-{at}"), message)) }
+                            }
                         }
                     }
                 }
@@ -78,7 +84,8 @@ pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &
     page(frame, Live::Renewed, &body)
 }
 
-fn node(found: &Node, namespace: &str) -> Markup {
+/// Renders an object of the tree. `above` is the reason at the top of the page, which is not repeated.
+fn node(found: &Node, namespace: &str, above: &str) -> Markup {
     let is_plan = found.kind == "InstallPlan" && found.state != "Gone";
     html! {
         li {
@@ -88,9 +95,10 @@ fn node(found: &Node, namespace: &str) -> Markup {
             } @else {
                 (plain(&found.name))
             }
-            " " (badge(found.mark, &found.state)) " " (plain(&found.message))
+            " " (badge(found.mark, &found.state)) " "
+            @if !is_told(&found.message, above) { (reason(&format!("reason-{}-{}", found.kind, found.name), &found.message)) }
             @if !found.objects.is_empty() {
-                ul { @for object in &found.objects { (node(object, namespace)) } }
+                ul { @for object in &found.objects { (node(object, namespace, above)) } }
             }
         }
     }

@@ -1,26 +1,33 @@
 //! Page of all operators, and of the plans that wait for approval.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use kube::ResourceExt as _;
 use maud::html;
+use olm_api::labels;
+use olm_api::plan_preview::PlanPreview;
+use olm_api::v1alpha1::InstallPlan;
 
 use super::super::request::href;
-use super::{Frame, Live, MAX_ROWS, badge, page, shell, text_or_none};
+use super::{Frame, Live, MAX_ROWS, badge, counts, page, reason, shell, text_or_none, width};
 use crate::operators::{Gathered, Key, Row};
+use crate::preview;
 use crate::terminal::plain;
 
 pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: &str) -> String {
     let operators = gathered.operators();
-    let mut waiting = BTreeMap::<Key, Vec<String>>::new();
+    let mut waiting = BTreeMap::<Key, (String, Vec<String>)>::new();
     for operator in &operators {
         if let Some(plan) = operator.pending_plan() {
             let key = (operator.namespace(), plan.name_any());
-            waiting.entry(key).or_default().push(operator.name());
+            let (_, names) = waiting.entry(key).or_insert_with(|| (title(plan), Vec::new()));
+            names.push(operator.name());
         }
     }
     let rows = operators.iter().map(|operator| operator.row());
-    let rows: Vec<Row> = rows.filter(|row| is_like(row, word)).collect();
+    let mut rows: Vec<Row> = rows.filter(|row| is_like(row, word)).collect();
+    rows.sort_by_key(|row| Reverse(row.state.mark()));
     let place = frame
         .namespace
         .map_or_else(|| "all namespaces".to_owned(), |name| format!("namespace {name}"));
@@ -29,9 +36,9 @@ pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: 
             section.ask aria-labelledby="waiting" {
                 h2 #waiting { "Plans waiting for approval" }
                 ul {
-                    @for ((namespace, plan), names) in waiting.iter().take(MAX_ROWS) {
+                    @for ((namespace, plan), (title, names)) in waiting.iter().take(MAX_ROWS) {
                         li {
-                            a id=(format!("plan-{namespace}-{plan}")) href=(href("plan", &[("namespace", namespace), ("name", plan)])) { (plain(plan)) }
+                            a id=(format!("plan-{namespace}-{plan}")) href=(href("plan", &[("namespace", namespace), ("name", plan)])) { (plain(title)) }
                             " of " (names.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ")) " in namespace " (plain(namespace))
                         }
                     }
@@ -44,9 +51,9 @@ pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: 
             input #q type="search" name="q" value=(word);
             button { "Search" }
         }
-        p { (rows.len()) " of " (operators.len()) " operators in " (place) }
+        p { (rows.len()) " of " (operators.len()) " operators in " (place) (counts(rows.iter().map(|row| row.state.mark()))) }
         @if !rows.is_empty() {
-            table {
+            table.rows {
                 thead {
                     tr {
                         @for head in ["Operator", "State", "Installed", "Current", "Package", "Waiting for"] {
@@ -56,21 +63,24 @@ pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: 
                 }
                 tbody {
                     @for row in rows.iter().take(MAX_ROWS) {
+                        @let name = match frame.namespace {
+                            Some(_) => row.name.clone(),
+                            None => format!("{}/{}", row.namespace, row.name),
+                        };
                         tr {
-                            th scope="row" data-label="Operator" {
+                            th class=(width(&name)) scope="row" data-label="Operator" {
                                 a id=(format!("operator-{}-{}", row.namespace, row.name)) href=(href("operator", &[("namespace", &row.namespace), ("name", &row.name)])) {
-                                    @if frame.namespace.is_none() { (plain(&row.namespace)) "/" }
-                                    (plain(&row.name))
+                                    (plain(&name))
                                 }
                             }
-                            td data-label="State" { (badge(row.state.mark(), row.state.as_str())) }
-                            td data-label="Installed" { (text_or_none(&row.installed_version)) }
-                            td data-label="Current" { (text_or_none(&row.current_version)) }
-                            td data-label="Package" {
+                            td class=(width(row.state.as_str())) data-label="State" { (badge(row.state.mark(), row.state.as_str())) }
+                            td class=(width(&row.installed_version)) data-label="Installed" { (text_or_none(&row.installed_version)) }
+                            td class=(width(&row.current_version)) data-label="Current" { (text_or_none(&row.current_version)) }
+                            td.long data-label="Package" {
                                 (text_or_none(&row.package))
                                 @if !row.channel.is_empty() { ", " (plain(&row.channel)) }
                             }
-                            td data-label="Waiting for" { (plain(&row.message)) }
+                            td.words data-label="Waiting for" { (reason(&format!("reason-{}-{}", row.namespace, row.name), &row.message)) }
                         }
                     }
                 }
@@ -80,6 +90,14 @@ pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: 
         (shell("The same in a terminal", frame.commands.offered("list", &[], frame.namespace)))
     };
     page(frame, Live::Renewed, &body)
+}
+
+/// Returns what a plan does, or its name.
+fn title(plan: &InstallPlan) -> String {
+    let preview = plan.annotations().get(labels::PLAN_PREVIEW);
+    let preview = preview.and_then(|text| PlanPreview::from_annotation(text));
+    let title = preview::title(&plan.spec.cluster_service_version_names, preview.as_ref());
+    title.unwrap_or_else(|| plan.name_any())
 }
 
 fn is_like(row: &Row, word: &str) -> bool {

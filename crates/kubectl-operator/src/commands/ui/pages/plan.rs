@@ -29,6 +29,7 @@ pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str, tok
         }
         dl {
             dt { "Namespace" } dd { (escape(namespace)) }
+            dt { "InstallPlan" } dd { (escape(&name(&shown.plan))) }
             @if let Some(made) = &shown.made { dt { "Made" } dd { (escape(made)) } }
             @if !shown.subscriptions.is_empty() {
                 dt { "For" }

@@ -24,7 +24,7 @@ async fn packages_are_searched_and_shown_with_a_command_to_install_each() {
     logged_in(&cluster, async |browser| {
         let seen = browser.page("catalog").await;
         insta::assert_snapshot!(text_of(&seen), @r"
-        Catalog
+        Packages
         Search Search
         2 of 2 packages that namespace shop can use
         Package Name Catalog Channel Version
@@ -47,7 +47,8 @@ async fn packages_are_searched_and_shown_with_a_command_to_install_each() {
         Kubernetes 1.30.0 or newer
         Provides Etcd (etcds.example.com)
         Requires Disk (disks.example.com)
-        Install it kubectl operator install etcd --catalog olm/cat --channel beta -n shop Versions (2)
+        Install it kubectl operator install etcd --catalog olm/cat --channel beta -n shop
+        Versions (2)
         2.0.0 (etcd.v2.0.0), head
         1.1.0 (etcd.v1.1.0)
         Channel stable (default)
@@ -56,7 +57,8 @@ async fn packages_are_searched_and_shown_with_a_command_to_install_each() {
         Kubernetes 1.30.0 or newer
         Provides Etcd (etcds.example.com)
         Requires Disk (disks.example.com)
-        Install it kubectl operator install etcd --catalog olm/cat --channel stable -n shop Versions (2)
+        Install it kubectl operator install etcd --catalog olm/cat --channel stable -n shop
+        Versions (2)
         1.1.0 (etcd.v1.1.0), head
         1.0.0 (etcd.v1.0.0), deprecated: it loses keys
         Description
@@ -124,7 +126,7 @@ async fn a_catalog_of_a_thousand_bundles_is_no_burden() {
     .await;
 }
 
-const OBJECTS: &str = "
+pub(super) const OBJECTS: &str = "
 apiVersion: operators.coreos.com/v1
 kind: OperatorGroup
 metadata: {name: og, namespace: shop}
@@ -171,11 +173,12 @@ fn why_something_does_not_resolve_is_shown_as_a_tree_with_the_way_out() {
     Why
     As of the last two minutes.
     other: cannot be resolved
-    constraints not satisfiable: no operators found in channel &lt;i&gt;beta of package etcd in the catalog referenced by subscription other, subscription other exists
     subscription other: no operators found in channel &lt;i&gt;beta of package etcd in the catalog referenced by subscription other
     channels of package etcd: stable
     to resolve: set spec.channel of subscription other to stable (now &lt;i&gt;beta)
     to resolve: delete subscription other in namespace shop, if it is not needed
+    As in the condition
+    constraints not satisfiable: no operators found in channel &lt;i&gt;beta of package etcd in the catalog referenced by subscription other, subscription other exists
     The same in a terminal kubectl operator explain other -n shop
     What OLM is going to do in this namespace
     install etcd.v1.0.0 from channel stable of olm/cat
@@ -224,7 +227,7 @@ fn a_graph_has_its_command_beside_it_and_says_what_its_stops_mean() {
         "The same in a terminal kubectl operator graph etcd --catalog olm/cat -n shop",
         "Upgrade path: etcd.v1.0.0 → etcd.v1.1.0",
         "etcd.v1.1.0, head in stable etcd.v1.0.0, installed in stable",
-        "1.1.0  etcd.v1.1.0, head, replaces etcd.v1.0.0",
+        "1.1.0  etcd.v1.1.0, head, replaces etcd.v1.0.0, upgrade 1 of 1",
         "1.0.0  etcd.v1.0.0, installed by shop/db",
     ] {
         assert!(text.contains(part), "{part}: {text}");

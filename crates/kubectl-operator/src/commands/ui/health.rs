@@ -1,0 +1,57 @@
+//! Reads the CatalogSources that a namespace can use, for their page.
+
+use kube::Client;
+use olm_api::v1alpha1::CatalogSource;
+
+use crate::commands::catalog::{Row, row};
+use crate::global;
+use crate::reader::list_readable;
+
+/// The catalogs of a namespace or of all.
+#[derive(Default)]
+pub(super) struct Health {
+    /// Catalogs by namespace and name.
+    pub catalogs: Vec<Row>,
+    /// Notes on catalogs that could not be read.
+    pub notes: Vec<String>,
+}
+
+/// Reads the catalogs of a namespace and the global ones, or those of all namespaces. `global` is the namespace of global catalogs,
+/// if the user gave it.
+///
+/// # Errors
+/// The catalogs of the namespace cannot be read.
+pub(super) async fn read(
+    client: &Client,
+    namespace: Option<&str>,
+    global: Option<&str>,
+) -> anyhow::Result<Health> {
+    let mut health = Health::default();
+    let (own, unreadable) = list_readable::<CatalogSource>(client, namespace, "").await?;
+    let mut sources = own;
+    health
+        .notes
+        .extend(unreadable.into_iter().map(|object| object.text));
+    if let Some(namespace) = namespace {
+        let global = global::find(client, global, Some(namespace)).await.catalogs;
+        if global != namespace {
+            // A user of one namespace may lack the right.
+            match list_readable::<CatalogSource>(client, Some(&global), "").await {
+                Ok((found, unreadable)) => {
+                    sources.extend(found);
+                    health
+                        .notes
+                        .extend(unreadable.into_iter().map(|object| object.text));
+                }
+                Err(error) => health
+                    .notes
+                    .push(format!("global catalogs are not shown: {error:#}")),
+            }
+        }
+    }
+    health.catalogs = sources.iter().map(row).collect();
+    health
+        .catalogs
+        .sort_by_cached_key(|catalog| (catalog.namespace.clone(), catalog.name.clone()));
+    Ok(health)
+}
