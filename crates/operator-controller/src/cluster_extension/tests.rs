@@ -1,5 +1,6 @@
 //! ClusterExtensions on the cluster in memory: the cases of upstream's documentation and acceptance tests.
 
+mod adoption;
 mod flows;
 
 use serde_json::{Value, json};
