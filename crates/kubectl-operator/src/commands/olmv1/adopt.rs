@@ -10,7 +10,7 @@ mod objects;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
+use std::fs::{OpenOptions, remove_file};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -38,8 +38,7 @@ use crate::operators::Gathered;
 use crate::reader::{api, get, is_unserved, list, list_cluster};
 use crate::terminal::plain;
 use crate::watch::{Look, Outcome, Screen, until};
-use crate::writer::{self, Mode};
-use crate::{Verdict, gather, printer};
+use crate::{Verdict, gather, printer, writer};
 
 /// Default time to wait for each step.
 const STEP_TIME: Duration = Duration::from_secs(300);
@@ -265,24 +264,24 @@ async fn begin<W: Write>(
 ) -> anyhow::Result<()> {
     let extension = &found.adoption.extension;
     let extensions = Api::<ClusterExtension>::all(cluster.client.clone());
-    let exists = || {
-        anyhow!(
-            "{} exists already, so nothing was changed",
-            writer::subject(extension)
-        )
-    };
-    let checked = writer::create_in(Mode::DryRun, &extensions, extension).await?;
-    checked.ok_or_else(exists)?;
     save(found, file)?;
+    let created = match writer::create(&extensions, extension).await {
+        Ok(Some(created)) => created,
+        refused => {
+            // Nothing has changed.
+            let _ = remove_file(file);
+            let exists = || anyhow!("{} exists already", writer::subject(extension));
+            return Err(refused.err().unwrap_or_else(exists));
+        }
+    };
+    printer::progress(&format!("{} created", writer::subject(&created)));
     // An upgrade must not begin meanwhile.
     if !found.subscription.spec.is_manual() {
         let subscriptions = api::<Subscription>(&cluster.client, Some(&cluster.namespace));
         let manual = json!({"spec": {"installPlanApproval": "Manual"}});
-        writer::merge(&subscriptions, &found.subscription, manual).await?;
+        let held = writer::merge(&subscriptions, &found.subscription, manual).await;
+        held.with_context(|| incomplete(cluster, found, file))?;
     }
-    let created = writer::create(&extensions, extension).await?;
-    let created = created.ok_or_else(exists)?;
-    printer::progress(&format!("{} created", writer::subject(&created)));
     let followed = follow(cluster, &created, wait, screen).await;
     followed
         .with_context(|| incomplete(cluster, found, file))?
