@@ -267,12 +267,13 @@ async fn begin<W: Write>(
     save(found, file)?;
     let created = match writer::create(&extensions, extension).await {
         Ok(Some(created)) => created,
-        refused => {
+        Ok(None) => {
             // Nothing has changed.
             let _ = remove_file(file);
-            let exists = || anyhow!("{} exists already", writer::subject(extension));
-            return Err(refused.err().unwrap_or_else(exists));
+            bail!("{} exists already", writer::subject(extension));
         }
+        // It may have been created although there was no answer.
+        Err(error) => return Err(error.context(incomplete(cluster, found, file))),
     };
     printer::progress(&format!("{} created", writer::subject(&created)));
     // An upgrade must not begin meanwhile.

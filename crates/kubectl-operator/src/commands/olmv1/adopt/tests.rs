@@ -81,7 +81,7 @@ fn blockers(case: &Case) -> Vec<String> {
         false => vec![&csv],
     };
     let condition = case.condition.clone().map(of::<OperatorCondition>);
-    let targets = match case.targets.as_slice() {
+    let targets: &[&str] = match case.targets.as_slice() {
         [] => &[ALL],
         targets => targets,
     };
