@@ -463,9 +463,9 @@ async fn nothing_is_deleted_before_the_extension_is_installed() {
     let mut written = Vec::new();
     let mut screen = Screen::new(&mut written, None);
     let wait = WaitArgs::default().or(Duration::from_secs(10));
-    let error = begin(&here, &found(), &wait, &file, &mut screen)
-        .await
-        .unwrap_err();
+    let found = found();
+    let begun = Box::pin(begin(&here, &found, &wait, &file, &mut screen)).await;
+    let error = begun.unwrap_err();
     let error = format!("{error:#}");
     assert!(
         error.contains("not ready after 10 s") && error.contains("back.yaml"),
@@ -504,7 +504,8 @@ async fn the_csv_is_deleted_only_when_the_extension_controls_all_objects() {
         let mut written = Vec::new();
         let mut screen = Screen::new(&mut written, None);
         let wait = WaitArgs::default();
-        let done = finish(&here, &found(), &wait, Path::new("back.yaml"), &mut screen).await;
+        let (found, file) = (found(), Path::new("back.yaml"));
+        let done = Box::pin(finish(&here, &found, &wait, file, &mut screen)).await;
         assert_eq!(left(&cluster), expected, "{live}");
         assert_eq!(done.is_ok(), expected.is_empty(), "{done:?}");
     }
