@@ -31,7 +31,7 @@ use self::objects::{Kinds, fate, is_adopted, template_changes, title};
 use super::follow;
 use super::plan::{first_revision, read};
 use crate::args::olmv1::AdoptArgs;
-use crate::args::shared::WaitArgs;
+use crate::args::shared::{WaitArgs, quoted};
 use crate::cluster::Cluster;
 use crate::groups::Group;
 use crate::operators::Gathered;
@@ -290,12 +290,22 @@ async fn begin<W: Write>(
     Ok(())
 }
 
-/// Returns the state after an error before anything is deleted.
+/// Returns the state after an error before anything is deleted, and how to go on.
 fn incomplete(cluster: &Cluster, found: &Found, file: &Path) -> String {
-    let name = found.adoption.extension.name_any();
+    let Adoption {
+        extension,
+        subscription,
+        csv,
+        ..
+    } = &found.adoption;
     format!(
-        "the adoption is incomplete: Subscription and ClusterServiceVersion are kept, upgrades need approval; see `{}`, the way back is in {}; DO NOT delete the ClusterExtension otherwise",
-        cluster.commands.told_of_cluster("olmv1 status {}", &[&name]),
+        "the adoption is incomplete, and nothing was deleted: if `{}` says Installed, complete it with `kubectl delete subscription/{} csv/{} {}`, else go the way back in {}; do not delete the ClusterExtension in another way",
+        cluster
+            .commands
+            .told_of_cluster("olmv1 status {}", &[&extension.name_any()]),
+        quoted(subscription),
+        quoted(csv),
+        cluster.commands.flags(Some(&cluster.namespace)),
         file.display()
     )
 }
@@ -312,12 +322,20 @@ async fn finish<W: Write>(
     screen: &mut Screen<W>,
 ) -> anyhow::Result<()> {
     let checked = Box::pin(check(cluster, found)).await;
-    checked.with_context(|| incomplete(cluster, found, file))?;
+    checked.with_context(|| {
+        format!(
+            "the adoption stopped, and nothing was deleted; go the way back in {}",
+            file.display()
+        )
+    })?;
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     writer::delete(&api::<Subscription>(client, Some(namespace)), &found.subscription).await?;
     printer::progress(&format!("{} deleted", writer::subject(&found.subscription)));
-    writer::delete(&api::<ClusterServiceVersion>(client, Some(namespace)), &found.csv).await?;
     let subject = writer::subject(&found.csv);
+    let deleted = writer::delete(&api::<ClusterServiceVersion>(client, Some(namespace)), &found.csv).await;
+    deleted.with_context(|| {
+        format!("the extension has all objects; to complete the adoption delete {subject}")
+    })?;
     let outcome = until(screen, wait.limit(), async || {
         let csv = get::<ClusterServiceVersion>(client, namespace, &found.adoption.csv).await?;
         let is_there = csv.is_some_and(|csv| csv.uid() == found.csv.uid());
