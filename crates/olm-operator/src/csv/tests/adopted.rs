@@ -28,11 +28,13 @@ fn adopted(is_controller: bool) -> (TestEnv, String) {
     let mut env = installed();
     // Stands for the ClusterObjectSet: the garbage collector finds owners by their uid.
     env.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "set", "uid": "set"}}));
-    let name = "shipped".to_owned();
-    env.by_hand = true;
-    env.put(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name, "labels": {
-        "olm.managed": "true", "olm.owner": "a", "olm.owner.namespace": "ns", "olm.owner.kind": "ClusterServiceVersion"}},
-        "rules": []}));
+    let is_of_csv = |name: &String| {
+        let role = env.get("ClusterRole", "", name);
+        role.is_some_and(|role| role["metadata"]["labels"]["olm.owner.kind"] == "ClusterServiceVersion")
+    };
+    let names = env.names("ClusterRole").into_iter();
+    let mut names = names.map(|key| key.trim_start_matches('/').to_owned());
+    let name = names.find(is_of_csv).unwrap();
     own(&mut env, "ClusterRole", "", &name, is_controller);
     own(&mut env, "Deployment", "ns", "demo", is_controller);
     env.settle_for(10);
