@@ -109,6 +109,26 @@ where
     Ok(())
 }
 
+/// Returns an object as it would be after a server-side apply with this field manager, which wins conflicts. Nothing is written.
+///
+/// # Errors
+/// The request to the API server fails.
+#[expect(clippy::disallowed_methods, reason = "no operator: a dry run writes nothing")]
+pub(crate) async fn apply_dry(
+    api: &Api<DynamicObject>,
+    object: &Value,
+    manager: &str,
+) -> anyhow::Result<DynamicObject> {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let params = PatchParams {
+        dry_run: true,
+        ..PatchParams::apply(manager).force()
+    };
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let what = || format!("check a change of {kind} {name}");
+    answer(what, api.patch(name, &params, &Patch::Apply(object))).await
+}
+
 fn is_there(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409)
 }

@@ -270,6 +270,7 @@ fn every_new_command_teaches_with_examples_and_exit_codes() {
         (&["rollback"], "--to 1.0.0 --yes"),
         (&["rights"], "nobody can grant more than they have"),
         (&["ui"], "ssh -t -L 8001:127.0.0.1:8001"),
+        (&["olmv1", "adopt"], "adopt-NAMESPACE-SUBSCRIPTION.yaml"),
         (
             &["olmv1", "create", "catalog"],
             "--source-poll-interval-minutes 10",
@@ -314,6 +315,7 @@ fn a_cluster_that_is_not_there_is_one_error_for_every_command() {
         &["rights", "etcd"],
         &["list-operands", "etcd"],
         &["ui", "-A"],
+        &["olmv1", "adopt", "etcd", "--yes"],
         &["olmv1", "create", "catalog", "cat", "image:v1"],
         &["olmv1", "delete", "extensions", "--all"],
         &["olmv1", "get", "catalogs"],

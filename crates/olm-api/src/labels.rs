@@ -309,6 +309,9 @@ pub const SERVICE_ACCOUNT_NAMESPACE: &str = "olm.operatorframework.io/service-ac
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Value of [`MANAGED_BY`], and field manager of the objects of a ClusterObjectSet.
 pub const EXTENSION_MANAGER: &str = "olm.operatorframework.io";
+/// Annotation of a ClusterExtension: its first revision takes over objects that exist and that nothing controls. The value is the
+/// ClusterServiceVersion that they are of, as `namespace/name`.
+pub const EXTENSION_ADOPTS: &str = "operatorframework.io/adopts";
 /// Type of a Secret with objects of a ClusterObjectSet.
 pub const OBJECT_DATA: &str = "olm.operatorframework.io/object-data";
 

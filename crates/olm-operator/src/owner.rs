@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
-use olm_api::{labels, v1alpha1::ClusterServiceVersion};
+use olm_api::{extension_v1::ClusterObjectSet, labels, v1alpha1::ClusterServiceVersion};
 use olm_runtime::NamespacedName;
 
 use crate::component;
@@ -106,6 +106,18 @@ pub(crate) fn is_of_another(metadata: &ObjectMeta, csv: &NamespacedName) -> bool
     labelled.as_ref() != Some(csv) && !names.any(|name| name == csv.name)
 }
 
+/// True when a ClusterObjectSet of OLM v1 controls the object, because a ClusterExtension has adopted it. The
+/// ClusterServiceVersion then neither repairs nor deletes it.
+pub(crate) fn is_of_extension(metadata: &ObjectMeta) -> bool {
+    let (group, kind) = (ClusterObjectSet::group(&()), ClusterObjectSet::kind(&()));
+    let mut owners = metadata.owner_references.iter().flatten();
+    owners.any(|owner| {
+        owner.controller == Some(true)
+            && owner.kind == kind
+            && owner.api_version.split('/').next() == Some(group.as_ref())
+    })
+}
+
 /// Returns the owner references to ClusterServiceVersions.
 pub(crate) fn references(metadata: &ObjectMeta) -> impl Iterator<Item = &OwnerReference> {
     let group = ClusterServiceVersion::group(&());
@@ -139,6 +151,44 @@ mod tests {
             ..ObjectMeta::default()
         };
         assert_eq!(references(&metadata).count(), 1);
+    }
+
+    #[test]
+    fn an_object_is_of_an_extension_if_its_object_set_is_the_controller() {
+        for (api_version, kind, controller, expected) in [
+            (
+                "olm.operatorframework.io/v1",
+                "ClusterObjectSet",
+                Some(true),
+                true,
+            ),
+            (
+                "olm.operatorframework.io/v1",
+                "ClusterObjectSet",
+                Some(false),
+                false,
+            ),
+            ("olm.operatorframework.io/v1", "ClusterObjectSet", None, false),
+            (
+                "olm.operatorframework.io/v1",
+                "ClusterExtension",
+                Some(true),
+                false,
+            ),
+            ("example.com/v1", "ClusterObjectSet", Some(true), false),
+        ] {
+            let metadata = ObjectMeta {
+                owner_references: Some(vec![
+                    owner("operators.coreos.com/v1alpha1", "ClusterServiceVersion"),
+                    OwnerReference {
+                        controller,
+                        ..owner(api_version, kind)
+                    },
+                ]),
+                ..ObjectMeta::default()
+            };
+            assert_eq!(is_of_extension(&metadata), expected, "{api_version} {kind}");
+        }
     }
 
     #[test]

@@ -194,7 +194,7 @@ fn extension(version: &str) -> Value {
 }
 
 /// Returns true if a condition has this status and reason.
-fn is(object: &Value, type_: &str, status: &str, reason: &str) -> bool {
+pub fn is(object: &Value, type_: &str, status: &str, reason: &str) -> bool {
     condition(object, type_).is_some_and(|it| it["status"] == status && it["reason"] == reason)
 }
 
@@ -230,7 +230,8 @@ fn revision(
     object(kubectl, &["clusterobjectset", &name], &what, seen)
 }
 
-fn object(
+/// Returns an object once `seen` accepts it.
+pub fn object(
     kubectl: &Destination,
     arguments: &[&str],
     what: &str,
@@ -246,7 +247,7 @@ fn object(
 }
 
 /// Waits until an object does not exist.
-fn gone(kubectl: &Destination, arguments: &[&str]) -> anyhow::Result<()> {
+pub fn gone(kubectl: &Destination, arguments: &[&str]) -> anyhow::Result<()> {
     let what = format!("{} to be gone", arguments.join(" "));
     kubectl.wait(&what, PATIENCE, |kubectl| {
         Ok(match kubectl.get(arguments)? {

@@ -1,6 +1,7 @@
 //! The chart on a cluster: installed, upgraded, uninstalled and installed again by helm; and the single file for `kubectl apply`.
 //! The tests run the commands of `docs/guides/install-olm.md` and `docs/guides/upgrade-olm.md`.
 
+mod adoption;
 mod catalogs;
 mod extensions;
 mod metrics;
@@ -26,6 +27,7 @@ use xtask::kubectl::{Destination, text};
 use xtask::progress::Progress;
 use xtask::{chart, deploy, images};
 
+use crate::adoption::a_subscription_becomes_a_cluster_extension;
 use crate::catalogs::{a_cluster_catalog_is_served, with_v1};
 use crate::extensions::a_cluster_extension_is_installed_and_upgraded;
 use crate::metrics::{METRICS_SECRET, metrics_are_served_to_whom_the_cluster_lets_read_them, metrics_secret};
@@ -347,6 +349,7 @@ fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_
     prometheus_reads_all_and_evaluates_every_alert(&release, &values, &scraper)?;
     a_cluster_catalog_is_served(kubectl, lab.demo_catalog()?)?;
     a_cluster_extension_is_installed_and_upgraded(&lab)?;
+    a_subscription_becomes_a_cluster_extension(&lab)?;
     kubectl.run(&["delete", "deployment", "demo-operator", "-n", OPERATORS])?;
     kubectl.wait("the Deployment to be back", PATIENCE, |kubectl| {
         let found = kubectl.get(&["deployment", "-n", OPERATORS, "demo-operator"])?;

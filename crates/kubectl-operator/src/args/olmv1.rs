@@ -1,5 +1,6 @@
 //! Flags of `olmv1`.
 
+mod adopt;
 mod plan;
 
 use std::time::Duration;
@@ -9,6 +10,7 @@ use clap::{ArgAction, Args as ClapArgs, Subcommand, ValueEnum};
 use go_compat::masterminds::Range;
 use olm_api::extension_v1::{CrdUpgradeSafetyEnforcement, UpgradeConstraintPolicy};
 
+pub(crate) use self::adopt::AdoptArgs;
 pub(crate) use self::plan::PlanExtensionArgs;
 use super::ConnectionArgs;
 use super::shared::{Document, WaitArgs, boolean, duration, whole};
@@ -16,6 +18,20 @@ use super::shared::{Document, WaitArgs, boolean, duration, whole};
 /// `olmv1`
 #[derive(Debug, Subcommand)]
 pub(crate) enum Olmv1Command {
+    /// Turn a Subscription with its operator into a ClusterExtension, without a restart
+    ///
+    /// The ClusterExtension installs the version that runs, takes over its objects, and replaces the Subscription and the
+    /// ClusterServiceVersion, which are deleted at the end. Without --yes nothing is changed: the command shows which objects are
+    /// taken over, whether pods would restart, and everything that is in the way. CustomResourceDefinitions and custom resources are
+    /// kept. The Subscription and the commands that lead back to it are saved in adopt-NAMESPACE-SUBSCRIPTION.yaml.
+    ///
+    /// Exit codes: 0 if the operator can be adopted or was, 2 if something is in the way, 1 on an error.
+    #[command(after_help = "Examples:\n  \
+        kubectl operator olmv1 adopt etcd -n shop                   # what would be done, and what is in the way\n  \
+        kubectl operator olmv1 adopt etcd -n shop --yes\n  \
+        kubectl operator olmv1 adopt etcd -n shop --name etcd-shop --yes --accept-restart\n  \
+        kubectl operator olmv1 adopt etcd -n shop -o json | jq -r '.blockers[]'")]
+    Adopt(AdoptArgs),
     /// Create a ClusterCatalog
     #[command(
         subcommand,

@@ -1,5 +1,6 @@
 //! `kubectl operator olmv1`: manages ClusterCatalogs and ClusterExtensions, with the commands of upstream's plugin.
 
+mod adopt;
 mod catalogs;
 mod extensions;
 mod plan;
@@ -48,6 +49,7 @@ use crate::{Verdict, printer, writer};
 /// Objects of the cluster cannot be read or written, or the command does not apply to them.
 pub(crate) async fn run(command: &Olmv1Command, limit: Option<Duration>) -> anyhow::Result<Verdict> {
     match command {
+        Olmv1Command::Adopt(args) => adopt::run(args).await,
         Olmv1Command::Create(CreateCommand::Catalog(args)) => catalogs::create(args).await,
         Olmv1Command::Delete(DeleteCommand::Catalog(args)) => delete::<ClusterCatalog>(args).await,
         Olmv1Command::Delete(DeleteCommand::Extension(args)) => delete::<ClusterExtension>(args).await,

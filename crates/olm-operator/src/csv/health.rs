@@ -71,6 +71,10 @@ pub(crate) fn check(
 /// What distinguishes the Deployment from the wanted one; the live spec is not compared, only what it was made from, and whether
 /// others changed what we set since.
 pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<String> {
+    // Two that apply it would undo each other's changes.
+    if owner::is_of_extension(&live.metadata) {
+        return None;
+    }
     let name = &wanted.name;
     let found = live
         .metadata

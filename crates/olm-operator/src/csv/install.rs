@@ -372,7 +372,7 @@ pub(crate) fn withdraw(observed: &Observed) -> Vec<Action> {
     let deployments = observed
         .deployments
         .values()
-        .filter(|live| live.metadata.deletion_timestamp.is_none())
+        .filter(|live| live.metadata.deletion_timestamp.is_none() && !owner::is_of_extension(&live.metadata))
         .map(|live| {
             Action::delete(
                 Target::of::<Deployment>(observed.namespace(), &live.name_any()),

@@ -30,6 +30,7 @@ use k8s_openapi::{
         apps::v1::ReplicaSet,
         rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
     },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::ApiResource};
@@ -293,9 +294,13 @@ impl Reader {
         let what = format!("the {} with labels {selector}", K::plural(&()));
         let list = deadline(&what, api.list_metadata(&ListParams::default().labels(selector))).await?;
         let kind = ApiResource::erase::<K>(&());
+        // Users write in namespaces; an owner that they invent there must not keep rights.
+        let is_adopted =
+            |metadata: &ObjectMeta| metadata.namespace.is_none() && owner::is_of_extension(metadata);
         Ok(list
             .items
             .iter()
+            .filter(|item| !is_adopted(&item.metadata))
             .map(|item| Leftover {
                 target: Target::dynamic(kind.clone(), item.namespace().as_deref(), &item.name_any()),
                 uid: item.uid(),

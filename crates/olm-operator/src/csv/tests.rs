@@ -1,5 +1,6 @@
 //! The phases as users see them: a model cluster, the objects put into it, and its final state.
 
+mod adopted;
 mod any_csv;
 mod api_services;
 mod certificates;

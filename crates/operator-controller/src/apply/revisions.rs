@@ -44,8 +44,8 @@ pub struct DesiredRevision<'a> {
     pub annotations: BTreeMap<String, String>,
     /// Objects of the bundle, as [`render`](crate::render::render) returns them.
     pub objects: Vec<Value>,
-    /// Protection of objects that exist already.
-    pub protection: CollisionProtection,
+    /// True if the first revision takes over objects that exist and that nothing controls. Later revisions never do.
+    pub adopts: bool,
     /// Deadline of the rollout; `None` for no limit.
     pub progress_deadline_minutes: Option<i32>,
     /// Namespace of the Secrets with the objects.
@@ -140,7 +140,8 @@ pub fn decide_revision(
         let spec = &newest.spec;
         // There is no way back from the archive.
         let is_active = spec.lifecycle_state != LifecycleState::Archived;
-        let is_same = has_phases(spec, &packed.phases) && spec.collision_protection == desired.protection;
+        let protection = protection(spec.revision, desired);
+        let is_same = has_phases(spec, &packed.phases) && spec.collision_protection == protection;
         if is_active && is_same {
             let set = object_set(&name, spec.revision, &packed.phases, desired);
             let update = (!is_up_to_date(newest, &set)).then(|| apply_set(&name, set));
@@ -255,7 +256,7 @@ fn object_set(name: &str, number: i64, phases: &[ObjectSetPhase], desired: &Desi
         lifecycle_state: LifecycleState::Active,
         revision: number,
         phases: phases.to_vec().into(),
-        collision_protection: desired.protection.clone(),
+        collision_protection: protection(number, desired),
         progress_deadline_minutes: desired.progress_deadline_minutes,
         progression_probes: default_probes().into(),
         ..ClusterObjectSetSpec::default()
@@ -271,6 +272,14 @@ fn object_set(name: &str, number: i64, phases: &[ObjectSetPhase], desired: &Desi
         },
         "spec": spec,
     })
+}
+
+/// Returns the protection of objects that exist before a revision.
+fn protection(number: i64, desired: &DesiredRevision<'_>) -> CollisionProtection {
+    match desired.adopts && number == 1 {
+        true => CollisionProtection::IfNoController,
+        false => CollisionProtection::Prevent,
+    }
 }
 
 fn apply_set(name: &str, set: Value) -> Action {

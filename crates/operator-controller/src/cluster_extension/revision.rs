@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use kube::core::PartialObjectMeta;
-use olm_api::extension_v1::{ClusterExtension, ClusterObjectSet, CollisionProtection, LifecycleState};
+use olm_api::extension_v1::{ClusterExtension, ClusterObjectSet, LifecycleState};
 use olm_api::labels;
 use olm_runtime::Timestamp;
 use serde_json::{Value, json};
@@ -130,7 +130,7 @@ impl Revision<'_> {
             extension_uid: extension.metadata.uid.as_deref().unwrap_or_default(),
             annotations: self.annotations(bundle),
             objects: self.objects(bundle)?,
-            protection: CollisionProtection::Prevent,
+            adopts: extension.annotations().contains_key(labels::EXTENSION_ADOPTS),
             progress_deadline_minutes: spec.progress_deadline_minutes,
             system_namespace: self.system_namespace,
             has_secrets: self.has_secrets,

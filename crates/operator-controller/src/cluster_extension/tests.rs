@@ -1,6 +1,7 @@
 //! ClusterExtensions on the cluster in memory: the cases of upstream's documentation and acceptance tests.
 
 mod accounts;
+mod adoption;
 mod certificates;
 mod flows;
 mod removal;

@@ -176,6 +176,7 @@ fn a_wrong_value_is_refused_with_what_is_expected() {
 #[test]
 fn every_command_teaches_with_examples_and_exit_codes() {
     for command in [
+        "adopt",
         "create catalog",
         "delete catalog",
         "delete extension",

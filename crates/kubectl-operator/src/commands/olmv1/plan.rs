@@ -2,7 +2,7 @@
 //! `operator-controller`. Nothing is written.
 
 mod changes;
-mod read;
+pub(super) mod read;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use kube::ResourceExt as _;
-use olm_api::extension_v1::{CatalogFilter, ClusterExtension, ClusterObjectSet, CollisionProtection};
+use olm_api::extension_v1::{CatalogFilter, ClusterExtension, ClusterObjectSet};
 use olm_api::labels;
 use olm_fbc::schema::schemas;
 use operator_controller::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions};
 use operator_controller::apply::phase::Phase;
 use operator_controller::apply::revisions::{DesiredRevision, RevisionDecision, decide_revision};
 use operator_controller::cluster_extension::choose::{Choice, Chosen, active, choose, is_set};
-use operator_controller::render::{Bundle, Options, endpoints, render};
+use operator_controller::render::{Bundle, Endpoint, Options, endpoints, render};
 use operator_controller::resolve::Catalog;
 use serde_json::Value;
 
@@ -129,6 +129,65 @@ async fn plan(
         chosen.name
     ));
     Ok(plan)
+}
+
+/// What OLM would install for a ClusterExtension that does not exist yet.
+#[derive(Debug, Default)]
+pub(super) struct FirstRevision {
+    /// The bundle; `None` if OLM could choose none.
+    pub chosen: Option<Chosen>,
+    /// Objects of the bundle; empty if they are unknown.
+    pub objects: Vec<Value>,
+    /// Why OLM could not do it.
+    pub problems: Vec<String>,
+    /// Further remarks.
+    pub notes: Vec<String>,
+}
+
+/// Returns the first revision of an extension. `catalogs` and `pull` are those of [`plan()`].
+///
+/// # Errors
+/// The catalogs or the namespace cannot be read.
+pub(super) async fn first_revision(
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+    catalogs: &impl AsyncFn(&CatalogFilter) -> anyhow::Result<Vec<Catalog>>,
+    pull: &impl AsyncFn(&str) -> Result<Bundle, String>,
+) -> anyhow::Result<FirstRevision> {
+    let filter = extension.spec.source.catalog.clone().unwrap_or_default();
+    let catalogs = catalogs(&filter).await?;
+    let openshift = read::openshift(cluster).await;
+    let choice = choose(None, None, &filter, openshift.as_ref(), &catalogs);
+    let mut plan = Plan::default();
+    add_choice(&mut plan, &choice);
+    add_obstacles(&mut plan, cluster, extension).await?;
+    let mut objects = Vec::new();
+    if let Ok(chosen) = &choice.bundle {
+        match pull(&chosen.image).await {
+            Ok(bundle) => {
+                let wanted = Wanted {
+                    extension,
+                    chosen,
+                    bundle: &bundle,
+                    is_installed: false,
+                };
+                let endpoints = endpoints(&bundle, &extension.spec.namespace);
+                let phases = phases(&mut plan, cluster, &wanted, &endpoints).await;
+                let phases = phases.into_iter().flatten();
+                objects = phases.flat_map(|phase| phase.objects).collect();
+            }
+            Err(error) => plan.problems.push(format!(
+                "the image {} of {} cannot be read from here: {error}",
+                chosen.image, chosen.name
+            )),
+        }
+    }
+    Ok(FirstRevision {
+        chosen: choice.bundle.ok(),
+        objects,
+        problems: plan.problems,
+        notes: plan.notes,
+    })
 }
 
 /// Returns the extension with the fields of the flags.
@@ -269,17 +328,9 @@ async fn add_changes(
 ) {
     let namespace = wanted.extension.spec.namespace.as_str();
     let endpoints = endpoints(wanted.bundle, namespace);
-    let certificates = read::certificates(cluster, &endpoints).await;
-    let options = Options {
-        namespace,
-        config: wanted.extension.spec.inline_config(),
-        certificates: &certificates,
+    let Some(phases) = phases(plan, cluster, wanted, &endpoints).await else {
+        return;
     };
-    let phases = match wanted.phases(&options) {
-        Ok(phases) => phases,
-        Err(error) => return plan.problems.push(wanted.refusal(&error)),
-    };
-    add_definitions(plan, cluster, wanted, &phases).await;
     let old = match current {
         Some(set) => read::objects(cluster, set).await.map_err(|error| {
             format!(
@@ -304,6 +355,31 @@ async fn add_changes(
     plan.notes.extend(unknown);
 }
 
+/// Returns the objects of a revision of the bundle. If OLM refuses the bundle, or a definition of it, the reason is added as a problem.
+async fn phases(
+    plan: &mut Plan,
+    cluster: &Cluster,
+    wanted: &Wanted<'_>,
+    endpoints: &[Endpoint],
+) -> Option<Vec<Phase>> {
+    let certificates = read::certificates(cluster, endpoints).await;
+    let options = Options {
+        namespace: wanted.extension.spec.namespace.as_str(),
+        config: wanted.extension.spec.inline_config(),
+        certificates: &certificates,
+    };
+    match wanted.phases(&options) {
+        Ok(phases) => {
+            add_definitions(plan, cluster, wanted, &phases).await;
+            Some(phases)
+        }
+        Err(error) => {
+            plan.problems.push(wanted.refusal(&error));
+            None
+        }
+    }
+}
+
 impl Wanted<'_> {
     /// Returns the objects of the bundle as a revision has them.
     fn phases(&self, options: &Options<'_>) -> Result<Vec<Phase>, String> {
@@ -320,7 +396,7 @@ impl Wanted<'_> {
                 .map(|(key, value)| (key.to_owned(), value.clone()))
                 .collect::<BTreeMap<String, String>>(),
             objects: render(self.bundle, options).map_err(|error| error.to_string())?,
-            protection: CollisionProtection::Prevent,
+            adopts: false,
             progress_deadline_minutes: None,
             system_namespace: "",
             has_secrets: true,
@@ -341,6 +417,8 @@ impl Wanted<'_> {
 /// Adds what OLM has against the definitions of a bundle.
 async fn add_definitions(plan: &mut Plan, cluster: &Cluster, wanted: &Wanted<'_>, phases: &[Phase]) {
     let own = wanted.extension.name_any();
+    let annotations = wanted.extension.annotations();
+    let is_adopting = annotations.contains_key(labels::EXTENSION_ADOPTS);
     let mut upgrades: Vec<CrdUpgrade<'_>> = Vec::new();
     for new in definitions(phases) {
         let name = new["metadata"]["name"].as_str().unwrap_or_default();
@@ -353,7 +431,9 @@ async fn add_definitions(plan: &mut Plan, cluster: &Cluster, wanted: &Wanted<'_>
                 continue;
             }
         };
-        if old["metadata"]["labels"][labels::EXTENSION_OWNER_NAME] != own.as_str() {
+        let is_own = old["metadata"]["labels"][labels::EXTENSION_OWNER_NAME] == own.as_str();
+        // What an adopting extension finds is checked by `olmv1 adopt`.
+        if !is_own && !is_adopting {
             plan.problems.push(format!(
                 "CustomResourceDefinition {name} exists already and is not of this ClusterExtension, so OLM would report a collision"
             ));

@@ -22,7 +22,7 @@ fn desired(version: &str, names: &[&str]) -> DesiredRevision<'static> {
         ]
         .into(),
         objects: names.iter().map(|name| config_map(name)).collect(),
-        protection: CollisionProtection::Prevent,
+        adopts: false,
         progress_deadline_minutes: None,
         system_namespace: "olm",
         has_secrets: true,
@@ -130,9 +130,26 @@ fn the_same_objects_need_no_revision_and_others_need_the_next() {
         ["apply ClusterObjectSet e-1"],
         "annotations may change"
     );
-    other.protection = CollisionProtection::None;
+    other.adopts = true;
     let decision = decide_revision(&revisions, &other).unwrap();
     assert_eq!(created(&decision).name_any(), "e-2", "the protection may not");
+}
+
+#[test]
+fn only_the_first_revision_takes_over_objects() {
+    let adopting = |version| DesiredRevision {
+        adopts: true,
+        ..desired(version, &["a"])
+    };
+    let first = created(&decide_revision(&[], &adopting("1.0.0")).unwrap());
+    let protection = &first.spec.collision_protection;
+    assert_eq!(*protection, CollisionProtection::IfNoController);
+    let revisions = [first];
+    let same = decide_revision(&revisions, &adopting("1.0.0")).unwrap();
+    assert_eq!(same, RevisionDecision::Unchanged { actions: Vec::new() });
+    let second = created(&decide_revision(&revisions, &adopting("1.1.0")).unwrap());
+    assert_eq!(second.spec.revision, 2);
+    assert_eq!(second.spec.collision_protection, CollisionProtection::Prevent);
 }
 
 #[test]

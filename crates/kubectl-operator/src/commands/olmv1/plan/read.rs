@@ -37,7 +37,7 @@ type Data = BTreeMap<String, Vec<u8>>;
 ///
 /// # Errors
 /// The catalogs cannot be listed, or the content of a selected one cannot be read.
-pub(super) async fn catalogs(
+pub(in crate::commands::olmv1) async fn catalogs(
     cluster: &Cluster,
     filter: &CatalogFilter,
     catalogd: Option<&str>,
@@ -209,7 +209,7 @@ pub(super) async fn definition(cluster: &Cluster, name: &str) -> anyhow::Result<
 ///
 /// # Errors
 /// The image cannot be pulled from here, or is no bundle.
-pub(super) async fn bundle(image: &str) -> Result<Bundle, String> {
+pub(in crate::commands::olmv1) async fn bundle(image: &str) -> Result<Bundle, String> {
     let pulled = tokio::time::timeout(PULL_TIME, Box::pin(pull(image))).await;
     pulled.unwrap_or_else(|_| Err(format!("no answer within {} s", PULL_TIME.as_secs())))
 }

@@ -1,0 +1,216 @@
+//! Objects of an operator, as they are in the cluster and as the ClusterExtension wants them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, ResourceExt as _};
+use olm_api::labels;
+use olm_api::v1alpha1::ClusterServiceVersion;
+use operator_controller::apply::object::ObjectId;
+use serde_json::Value;
+
+use super::decide::Fate;
+use crate::cluster::Cluster;
+use crate::reader::{answer, is_unserved};
+use crate::writer;
+
+/// Kind of the controller of adopted objects.
+const OBJECT_SET: &str = "ClusterObjectSet";
+/// Maximum number of changed fields that are named.
+const MAX_FIELDS: usize = 5;
+
+/// Kinds of the cluster, by their API version.
+#[derive(Debug, Default)]
+pub(super) struct Kinds(BTreeMap<String, Vec<APIResource>>);
+
+impl Kinds {
+    /// Returns the API of an object; `None` if the cluster does not serve its kind, or if it cannot have this name.
+    ///
+    /// # Errors
+    /// The kinds of the API version cannot be read.
+    pub(super) async fn api(
+        &mut self,
+        cluster: &Cluster,
+        object: &Value,
+    ) -> anyhow::Result<Option<Api<DynamicObject>>> {
+        let version = object["apiVersion"].as_str().unwrap_or_default();
+        if !self.0.contains_key(version) {
+            let what = || format!("read the kinds of {version}");
+            let client = &cluster.client;
+            let listed = match version.contains('/') {
+                true => answer(what, client.list_api_group_resources(version)).await,
+                false => answer(what, client.list_core_api_resources(version)).await,
+            };
+            let resources = match listed {
+                Ok(listed) => listed.resources,
+                Err(error) if is_unserved(&error) => Vec::new(),
+                Err(error) => return Err(error),
+            };
+            self.0.insert(version.to_owned(), resources);
+        }
+        let id = ObjectId::of(object);
+        let mut resources = self.0.get(version).into_iter().flatten();
+        // Subresources have the kinds of others.
+        let is_it = |resource: &&APIResource| resource.kind == id.kind && !resource.name.contains('/');
+        let Some(resource) = resources.find(is_it) else {
+            return Ok(None);
+        };
+        if !is_in_path(&id.name) || (resource.namespaced && !is_in_path(&id.namespace)) {
+            return Ok(None);
+        }
+        let kind = GroupVersionKind::gvk(&id.group, &id.version, &id.kind);
+        let kind = ApiResource::from_gvk_with_plural(&kind, &resource.name);
+        let client = cluster.client.clone();
+        Ok(Some(match resource.namespaced {
+            true => Api::namespaced_with(client, &id.namespace, &kind),
+            false => Api::all_with(client, &kind),
+        }))
+    }
+
+    /// Returns an object of the cluster if it exists.
+    ///
+    /// # Errors
+    /// A request fails.
+    pub(super) async fn find(&mut self, cluster: &Cluster, object: &Value) -> anyhow::Result<Option<Value>> {
+        let Some(api) = self.api(cluster, object).await? else {
+            return Ok(None);
+        };
+        let id = ObjectId::of(object);
+        let what = || format!("read {}", title(&id));
+        let found = answer(what, api.get_opt(&id.name)).await?;
+        Ok(found.map(serde_json::to_value).transpose()?)
+    }
+
+    /// Returns the fields of the pod template that the ClusterExtension would change in a Deployment, by a dry run.
+    ///
+    /// # Errors
+    /// The API server would refuse the change.
+    pub(super) async fn restarts(
+        &mut self,
+        cluster: &Cluster,
+        wanted: &Value,
+        live: &Value,
+    ) -> anyhow::Result<Vec<String>> {
+        let Some(api) = self.api(cluster, wanted).await? else {
+            return Ok(Vec::new());
+        };
+        let applied = writer::apply_dry(&api, wanted, labels::EXTENSION_MANAGER).await?;
+        let applied = serde_json::to_value(applied)?;
+        Ok(template_changes(live, &applied))
+    }
+}
+
+/// Returns true if a name can be a part of the path of a request.
+fn is_in_path(name: &str) -> bool {
+    let is_safe = |letter: char| letter.is_ascii_alphanumeric() || "-._:".contains(letter);
+    !name.is_empty() && name != "." && name != ".." && name.chars().all(is_safe)
+}
+
+/// Returns kind, namespace and name as text.
+pub(super) fn title(id: &ObjectId) -> String {
+    match id.namespace.as_str() {
+        "" => format!("{} {}", id.kind, id.name),
+        namespace => format!("{} {namespace}/{}", id.kind, id.name),
+    }
+}
+
+/// Returns the fields of the pod template that differ. Pure.
+pub(super) fn template_changes(live: &Value, applied: &Value) -> Vec<String> {
+    let template = |object: &Value| object["spec"]["template"].clone();
+    let mut fields = BTreeSet::new();
+    add_fields(&template(live), &template(applied), "template", &mut fields);
+    fields.into_iter().take(MAX_FIELDS).collect()
+}
+
+fn add_fields(old: &Value, new: &Value, path: &str, fields: &mut BTreeSet<String>) {
+    match (old, new) {
+        (Value::Object(before), Value::Object(after)) => {
+            let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+            for name in names {
+                let path = format!("{path}.{name}");
+                add_fields(&old[name.as_str()], &new[name.as_str()], &path, fields);
+            }
+        }
+        _ if old != new => {
+            fields.insert(path.to_owned());
+        }
+        _ => {}
+    }
+}
+
+/// Returns what happens to an object of the ClusterExtension, given the one in the cluster. Pure.
+///
+/// # Errors
+/// The object in the cluster must not be taken over; the text says why.
+pub(super) fn fate(
+    wanted: &Value,
+    live: Option<&Value>,
+    csv: &ClusterServiceVersion,
+) -> Result<Fate, String> {
+    let id = ObjectId::of(wanted);
+    let title = title(&id);
+    let Some(live) = live else {
+        return Ok(Fate::Create);
+    };
+    let metadata = &live["metadata"];
+    if let Some(owner) = controller(live) {
+        let [kind, name] = ["kind", "name"].map(|field| owner[field].as_str().unwrap_or_default());
+        return Err(format!("{title} is controlled by {kind} {name}"));
+    }
+    if metadata["annotations"][labels::REVISION].is_string() {
+        return Err(format!(
+            "{title} has the annotation {0} of an earlier ClusterExtension; remove it with `kubectl annotate {1} {2}{3} {0}-`",
+            labels::REVISION,
+            id.kind.to_lowercase(),
+            id.name,
+            match id.namespace.as_str() {
+                "" => String::new(),
+                namespace => format!(" -n {namespace}"),
+            }
+        ));
+    }
+    if metadata["deletionTimestamp"].is_string() {
+        return Err(format!("{title} is being deleted"));
+    }
+    let owners = metadata["ownerReferences"].as_array();
+    let mut owners = owners.into_iter().flatten();
+    let uid = csv.uid().unwrap_or_default();
+    let is_owned = owners.any(|owner| owner["uid"] == uid.as_str());
+    let label = |label: &str| metadata["labels"][label].as_str();
+    let is_labelled = label(labels::OWNER) == Some(csv.name_any().as_str())
+        && label(labels::OWNER_NAMESPACE) == csv.namespace().as_deref();
+    let is_definition = id.kind == "CustomResourceDefinition"
+        && csv.spec.owned_crds().iter().any(|owned| owned.name == id.name);
+    if !is_owned && !is_labelled && !is_definition {
+        return Err(format!(
+            "{title} exists and does not belong to ClusterServiceVersion {}",
+            csv.name_any()
+        ));
+    }
+    let is_deployment = id.group == "apps" && id.kind == "Deployment";
+    if is_deployment && !has_manager(live, labels::FIELD_MANAGER_CSV) {
+        return Err(format!(
+            "{title} was not applied by this OLM; another OLM would undo the changes of a ClusterExtension"
+        ));
+    }
+    Ok(Fate::Adopt)
+}
+
+fn controller(object: &Value) -> Option<&Value> {
+    let owners = object["metadata"]["ownerReferences"].as_array()?;
+    owners.iter().find(|owner| owner["controller"] == true)
+}
+
+fn has_manager(object: &Value, manager: &str) -> bool {
+    let entries = object["metadata"]["managedFields"].as_array();
+    let mut entries = entries.into_iter().flatten();
+    entries.any(|entry| entry["manager"] == manager)
+}
+
+/// Returns true if a revision of the extension controls the object. Pure.
+pub(super) fn is_adopted(object: &Value, extension: &str) -> bool {
+    controller(object).is_some_and(|owner| {
+        owner["kind"] == OBJECT_SET && object["metadata"]["labels"][labels::EXTENSION_OWNER_NAME] == extension
+    })
+}
