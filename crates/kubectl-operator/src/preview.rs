@@ -268,7 +268,8 @@ mod tests {
                 ..PlanPreview::default()
             }
         };
-        let cases: [(&[&str], &[(&str, &str)], Option<&str>); 9] = [
+        type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], Option<&'a str>);
+        let cases: [Case<'_>; 9] = [
             (
                 &["shop.v1.1.0"],
                 &[("shop.v1.1.0", "shop.v1.0.0")],

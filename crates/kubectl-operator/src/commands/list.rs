@@ -93,7 +93,7 @@ mod tests {
         ready         etcd      stable    1.0.0       1.0.0         Ready
         waits         etcd      stable    1.0.0       etcd.v2.0.0   RequiresApproval
         wrong         etcd      stable    <none>      <none>        Unresolved
-        etcd.v9.0.0   <none>    <none>    9.0.0       9.0.0         Failed
+        etcd.v9.0.0   <none>    <none>    <none>      9.0.0         Failed
         ");
         insta::assert_snapshot!(table(&rows, true, true, &CommandLine::default()), @r"
         NAMESPACE   NAME          PACKAGE   CHANNEL   INSTALLED   CURRENT       STATE              CATALOG   APPROVAL    CSV           MESSAGE
@@ -101,7 +101,7 @@ mod tests {
         shop        ready         etcd      stable    1.0.0       1.0.0         Ready              olm/cat   Automatic   etcd.v1.0.0   <none>
         shop        waits         etcd      stable    1.0.0       etcd.v2.0.0   RequiresApproval   olm/cat   Automatic   etcd.v2.0.0   waiting for approval of InstallPlan install-1
         shop        wrong         etcd      stable    <none>      <none>        Unresolved         olm/cat   Automatic   <none>        no \u{1b}[2Joperators found
-        shop        etcd.v9.0.0   <none>    <none>    9.0.0       9.0.0         Failed             <none>    <none>      etcd.v9.0.0   ClusterServiceVersion etcd.v9.0.0: no group
+        shop        etcd.v9.0.0   <none>    <none>    <none>      9.0.0         Failed             <none>    <none>      etcd.v9.0.0   ClusterServiceVersion etcd.v9.0.0: no group
         ");
         insta::assert_snapshot!(serde_json::to_string_pretty(&rows[0]).unwrap(), @r#"
         {

@@ -286,7 +286,7 @@ async fn begin<W: Write>(
     let followed = follow(cluster, &created, wait, screen).await;
     followed
         .with_context(|| incomplete(cluster, found, file))?
-        .map_err(|cause| anyhow!("{cause}; {}", incomplete(cluster, found, file)))?;
+        .map_err(|waits| anyhow!("{}; {}", waits.text, incomplete(cluster, found, file)))?;
     Ok(())
 }
 

@@ -157,7 +157,7 @@ pub(super) async fn first_revision(
     let filter = extension.spec.source.catalog.clone().unwrap_or_default();
     let catalogs = catalogs(&filter).await?;
     let openshift = read::openshift(cluster).await;
-    let choice = choose(None, None, &filter, openshift.as_ref(), &catalogs);
+    let choice = choose(None, None, &filter, openshift.as_ref(), false, &catalogs);
     let mut plan = Plan::default();
     add_choice(&mut plan, &choice);
     add_obstacles(&mut plan, cluster, extension).await?;

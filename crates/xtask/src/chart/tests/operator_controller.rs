@@ -149,7 +149,14 @@ fn it_alone_is_bound_to_cluster_admin() {
         let groups: BTreeSet<String> = own.iter().map(|rule| rule["apiGroups"].to_string()).collect();
         assert_eq!(
             groups.into_iter().collect::<Vec<_>>(),
-            [r#"["events.k8s.io"]"#, r#"["olm.operatorframework.io"]"#]
+            [
+                r#"[""]"#,
+                r#"["apiextensions.k8s.io"]"#,
+                r#"["authorization.k8s.io"]"#,
+                r#"["events.k8s.io"]"#,
+                r#"["olm.operatorframework.io"]"#,
+                r#"["rbac.authorization.k8s.io"]"#
+            ]
         );
     }
 }
