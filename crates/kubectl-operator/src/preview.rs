@@ -258,6 +258,8 @@ mod tests {
 
     #[test]
     fn a_plan_has_a_title() {
+        type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], Option<&'a str>);
+
         let preview = |operators: &[(&str, &str)]| {
             let operators = operators.iter().map(|(name, replaces)| OperatorChange {
                 name: (*name).to_owned(),
@@ -268,7 +270,6 @@ mod tests {
                 ..PlanPreview::default()
             }
         };
-        type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], Option<&'a str>);
         let cases: [Case<'_>; 9] = [
             (
                 &["shop.v1.1.0"],
