@@ -109,6 +109,34 @@ where
     Ok(())
 }
 
+/// Applies a merge patch to an object of any kind. Returns false if the object does not have the UID and version in the patch.
+///
+/// # Errors
+/// The request to the API server fails.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no operator: what somebody wants is written, once"
+)]
+pub(crate) async fn merge_dynamic(
+    api: &Api<DynamicObject>,
+    object: &Value,
+    change: &Value,
+) -> anyhow::Result<bool> {
+    let [kind, name] =
+        [&object["kind"], &object["metadata"]["name"]].map(|text| text.as_str().unwrap_or_default());
+    let what = || format!("change {kind} {name}");
+    answer(what, async {
+        match api
+            .patch(name, &PatchParams::default(), &Patch::Merge(change))
+            .await
+        {
+            Err(error) if is_there(&error) => Ok(false),
+            changed => changed.map(|_| true),
+        }
+    })
+    .await
+}
+
 /// Returns an object as it would be after a server-side apply with this field manager, which wins conflicts. Nothing is written.
 ///
 /// # Errors

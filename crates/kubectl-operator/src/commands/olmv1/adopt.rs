@@ -5,6 +5,7 @@
 //! them alone.
 
 mod decide;
+mod fields;
 mod objects;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use operator_controller::resolve::Catalog;
 use serde_json::{Value, json};
 
 use self::decide::{AdoptedObject, Adoption, Fate, Situation, way_back};
+use self::fields::left_in_pods;
 use self::objects::{Kinds, fate, is_adopted, template_changes, title};
 use super::follow;
 use super::plan::{first_revision, read};
@@ -191,11 +193,8 @@ async fn add_objects(cluster: &Cluster, found: &mut Found) -> anyhow::Result<()>
             }
         };
         if let Some(live) = live.filter(|_| is_deployment(&id)) {
-            match kinds.restarts(cluster, wanted, &live).await {
-                Ok(fields) if fields.is_empty() => {}
-                Ok(fields) => adoption
-                    .restarts
-                    .push(format!("of {}: {}", title(&id), fields.join(", "))),
+            match kinds.applied(cluster, wanted, &live).await {
+                Ok(applied) => add_changes(adoption, &title(&id), &live, &applied),
                 Err(error) => adoption.blockers.push(format!("{error:#}")),
             }
             found.deployments.push(live);
@@ -217,6 +216,21 @@ async fn add_objects(cluster: &Cluster, found: &mut Found) -> anyhow::Result<()>
             .push("no Deployment of the bundle runs, so there is nothing to adopt".to_owned());
     }
     Ok(())
+}
+
+/// Adds what changes now in the pods of a Deployment, and what later.
+fn add_changes(adoption: &mut Adoption, title: &str, live: &Value, applied: &Value) {
+    let now = template_changes(live, applied);
+    if !now.is_empty() {
+        adoption.restarts.push(format!("of {title}: {}", now.join(", ")));
+    }
+    let later = left_in_pods(applied);
+    if !later.is_empty() {
+        adoption.notes.push(format!(
+            "the next repair or upgrade of {title} removes fields that only OLM v0 sets, so pods restart then: {}",
+            later.join(", ")
+        ));
+    }
 }
 
 fn is_deployment(id: &ObjectId) -> bool {
@@ -310,10 +324,11 @@ fn incomplete(cluster: &Cluster, found: &Found, file: &Path) -> String {
     )
 }
 
-/// Checks that the extension controls all objects, deletes the Subscription and the ClusterServiceVersion, and reports restarts.
+/// Checks that the extension controls all objects, passes their fields to it, deletes the Subscription and the ClusterServiceVersion,
+/// and reports restarts.
 ///
 /// # Errors
-/// An object has another controller, an upgrade has begun, or the deletion is not finished in time.
+/// An object has another controller or cannot be changed, an upgrade has begun, or the deletion is not finished in time.
 async fn finish<W: Write>(
     cluster: &Cluster,
     found: &Found,
@@ -328,6 +343,8 @@ async fn finish<W: Write>(
             file.display()
         )
     })?;
+    let passed = Box::pin(pass_fields(cluster, found)).await;
+    passed.with_context(|| incomplete(cluster, found, file))?;
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     writer::delete(&api::<Subscription>(client, Some(namespace)), &found.subscription).await?;
     printer::progress(&format!("{} deleted", writer::subject(&found.subscription)));
@@ -371,6 +388,15 @@ async fn check(cluster: &Cluster, found: &Found) -> anyhow::Result<()> {
                 title(&ObjectId::of(wanted))
             );
         }
+    }
+    Ok(())
+}
+
+/// Passes the fields that OLM v0 set in the objects to the extension, so that an upgrade removes those that it does not set.
+async fn pass_fields(cluster: &Cluster, found: &Found) -> anyhow::Result<()> {
+    let mut kinds = Kinds::default();
+    for wanted in &found.wanted {
+        kinds.pass_fields(cluster, wanted).await?;
     }
     Ok(())
 }

@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use anyhow::bail;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, ResourceExt as _};
 use olm_api::labels;
 use olm_api::v1alpha1::ClusterServiceVersion;
 use operator_controller::apply::object::ObjectId;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::decide::Fate;
+use super::fields::passed_on;
 use crate::cluster::Cluster;
 use crate::reader::{answer, is_unserved};
 use crate::writer;
@@ -19,6 +21,8 @@ use crate::writer;
 const OBJECT_SET: &str = "ClusterObjectSet";
 /// Maximum number of changed fields that are named.
 const MAX_FIELDS: usize = 5;
+/// Maximum number of attempts to change an object that others change meanwhile.
+const MAX_ATTEMPTS: usize = 3;
 
 /// Kinds of the cluster, by their API version.
 #[derive(Debug, Default)]
@@ -82,22 +86,44 @@ impl Kinds {
         Ok(found.map(serde_json::to_value).transpose()?)
     }
 
-    /// Returns the fields of the pod template that the ClusterExtension would change in a Deployment, by a dry run.
+    /// Returns an object as the ClusterExtension would change it, by a dry run.
     ///
     /// # Errors
     /// The API server would refuse the change.
-    pub(super) async fn restarts(
+    pub(super) async fn applied(
         &mut self,
         cluster: &Cluster,
         wanted: &Value,
         live: &Value,
-    ) -> anyhow::Result<Vec<String>> {
+    ) -> anyhow::Result<Value> {
         let Some(api) = self.api(cluster, wanted).await? else {
-            return Ok(Vec::new());
+            return Ok(live.clone());
         };
         let applied = writer::apply_dry(&api, wanted, labels::EXTENSION_MANAGER).await?;
-        let applied = serde_json::to_value(applied)?;
-        Ok(template_changes(live, &applied))
+        Ok(serde_json::to_value(applied)?)
+    }
+
+    /// Passes the fields that OLM v0 set in an object to the ClusterExtension, which has applied it. Values do not change.
+    ///
+    /// # Errors
+    /// A request fails, or others change the object during each attempt.
+    pub(super) async fn pass_fields(&mut self, cluster: &Cluster, wanted: &Value) -> anyhow::Result<()> {
+        for _ in 0..MAX_ATTEMPTS {
+            let live = self.find(cluster, wanted).await?.unwrap_or_default();
+            let (Some(fields), Some(api)) = (passed_on(&live), self.api(cluster, wanted).await?) else {
+                return Ok(());
+            };
+            let metadata = &live["metadata"];
+            let change = json!({"metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"],
+                "managedFields": fields}});
+            if writer::merge_dynamic(&api, wanted, &change).await? {
+                return Ok(());
+            }
+        }
+        bail!(
+            "{} was changed by others during each attempt to pass its fields on",
+            title(&ObjectId::of(wanted))
+        )
     }
 }
 

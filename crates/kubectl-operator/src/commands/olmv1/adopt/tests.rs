@@ -1,6 +1,7 @@
 use k8s_openapi::serde::de::DeserializeOwned;
+use kube::api::{Patch, PatchParams};
 use olm_api::labels;
-use olm_testing::cluster::FakeCluster;
+use olm_testing::cluster::{FakeCluster, Fault, PatchType, Refusal, Verb};
 
 use super::super::tests::{cluster, object};
 use super::*;
@@ -518,4 +519,65 @@ async fn the_csv_is_deleted_only_when_the_extension_controls_all_objects() {
     let here = Cluster::of(client, "shop");
     let error = check(&here, &found()).await.unwrap_err().to_string();
     assert!(error.contains("is being upgraded to etcd.v1.1.0"), "{error}");
+}
+
+#[expect(clippy::disallowed_methods, reason = "the operators write like this")]
+async fn apply(here: &Cluster, manager: &str, object: &Value) {
+    let api = Kinds::default().api(here, object).await.unwrap().unwrap();
+    let params = PatchParams::apply(manager).force();
+    api.patch("etcd", &params, &Patch::Apply(object)).await.unwrap();
+}
+
+/// An apply removes only fields that the manager had in its own entry.
+#[tokio::test(start_paused = true)]
+async fn an_apply_after_the_adoption_removes_what_only_olm_v0_had_set() {
+    let with = |env: &[&str]| {
+        let env: Vec<Value> = env
+            .iter()
+            .map(|name| json!({"name": name, "value": "1"}))
+            .collect();
+        let containers = json!([{"name": "a", "image": "i", "env": env}]);
+        deployment(
+            &json!({"metadata": {"managedFields": null}, "spec": {"template": {"spec": {"containers": containers}}}}),
+        )
+    };
+    let (bundle, mut own) = (with(&["A"]), with(&["A"]));
+    own["metadata"]["labels"] = json!({"olm.operatorframework.io/owner-name": "db"});
+    own["metadata"]["ownerReferences"] = json!([{"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "name": "db-1", "uid": "set", "controller": true}]);
+    let cluster = running(bundle);
+    let (client, _link) = cluster.connect();
+    let here = Cluster::of(client, "shop");
+    apply(
+        &here,
+        labels::FIELD_MANAGER_CSV,
+        &with(&["A", "OPERATOR_CONDITION_NAME"]),
+    )
+    .await;
+    apply(&here, labels::EXTENSION_MANAGER, &own).await;
+    let env = || {
+        let live = cluster.get("Deployment", "shop", "etcd").unwrap();
+        let env = live["spec"]["template"]["spec"]["containers"][0]["env"].clone();
+        let names = env.as_array().into_iter().flatten();
+        names
+            .map(|variable| variable["name"].as_str().unwrap_or_default().to_owned())
+            .collect::<Vec<String>>()
+    };
+    // Another client changes it between the first read and the first write.
+    let mut attempts = 0;
+    cluster.on_request(move |request| {
+        let is_it = request.verb == Verb::Patch(PatchType::Merge) && request.kind.kind == "Deployment";
+        attempts += usize::from(is_it);
+        (is_it && attempts == 1).then(|| Fault::Refuse(Refusal::conflict("it was modified")))
+    });
+    let mut written = Vec::new();
+    let mut screen = Screen::new(&mut written, None);
+    let (found, wait, file) = (found(), WaitArgs::default(), Path::new("back.yaml"));
+    Box::pin(finish(&here, &found, &wait, file, &mut screen))
+        .await
+        .unwrap();
+    assert_eq!(left(&cluster), [""; 0]);
+    assert_eq!(env(), ["A", "OPERATOR_CONDITION_NAME"]);
+    apply(&here, labels::EXTENSION_MANAGER, &own).await;
+    assert_eq!(env(), ["A"]);
 }
