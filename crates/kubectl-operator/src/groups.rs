@@ -14,6 +14,8 @@ pub(crate) struct Group {
     pub name: String,
     /// Target namespaces, [`ALL`] for all; `None` if unknown.
     pub targets: Option<Vec<String>>,
+    /// ServiceAccount of its namespace that limits the permissions of operators; `None` also if unknown.
+    pub account: Option<String>,
 }
 
 impl From<&OperatorGroup> for Group {
@@ -31,6 +33,7 @@ impl From<&OperatorGroup> for Group {
         Self {
             name: group.name_any(),
             targets,
+            account: spec.service_account().map(str::to_owned),
         }
     }
 }
@@ -92,5 +95,15 @@ mod tests {
         let selector = json!({"selector": {"matchLabels": {"a": "b"}}});
         assert_eq!(of(selector.clone(), json!([])), None);
         assert_eq!(of(selector, json!(["x"])), Some(vec!["x".to_owned()]));
+    }
+
+    #[test]
+    fn an_empty_account_is_none() {
+        for (account, expected) in [("installer", Some("installer")), ("", None)] {
+            let object = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+                "metadata": {"name": "og", "namespace": "shop"}, "spec": {"serviceAccountName": account}});
+            let group = Group::from(&serde_json::from_value::<OperatorGroup>(object).unwrap());
+            assert_eq!(group.account.as_deref(), expected);
+        }
     }
 }

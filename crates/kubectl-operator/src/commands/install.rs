@@ -117,6 +117,7 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
     let unread = unreadable_groups.iter().map(|found| Group {
         name: found.name.clone(),
         targets: None,
+        account: None,
     });
     let groups: Vec<Group> = known.chain(unread).collect();
     let (subscriptions, unreadable) = list_readable::<Subscription>(client, Some(namespace), "").await?;

@@ -22,6 +22,7 @@ fn group_for(targets: &[&str]) -> Group {
     Group {
         name: "og".to_owned(),
         targets: Some(targets.iter().map(|target| (*target).to_owned()).collect()),
+        account: None,
     }
 }
 
@@ -227,6 +228,7 @@ fn what_cannot_work_with_the_operator_group_is_not_installed() {
     let unknown = Group {
         name: "og".to_owned(),
         targets: None,
+        account: None,
     };
     for (modes, group) in [
         (&["AllNamespaces"][..], group_for(&[""])),

@@ -131,7 +131,11 @@ async fn look(
             objects: Vec::new(),
             restarts: Vec::new(),
             blockers: situation.blockers(&name),
-            notes: gathered.notes().chain(revision.notes).collect(),
+            notes: gathered
+                .notes()
+                .chain(situation.account_note())
+                .chain(revision.notes)
+                .collect(),
         },
         subscription: subscription.clone(),
         csv: csv.clone(),

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use kube::ResourceExt as _;
 use olm_api::extension_v1::{
     CatalogFilter, ClusterExtension, ClusterExtensionConfig, ClusterExtensionSource, ClusterExtensionSpec,
-    ExtensionConfigType, ExtensionSourceType,
+    ExtensionConfigType, ExtensionSourceType, ServiceAccountReference,
 };
 use olm_api::labels;
 use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase, Subscription};
@@ -110,6 +110,20 @@ impl Situation<'_> {
         }
     }
 
+    /// Returns the account that limits the permissions of the operator.
+    fn account(&self) -> Option<&str> {
+        self.groups.iter().find_map(|group| group.account.as_deref())
+    }
+
+    /// Returns a remark if an account limits the permissions of the operator.
+    pub(super) fn account_note(&self) -> Option<String> {
+        self.account().map(|account| {
+            format!(
+                "the ClusterExtension gets ServiceAccount {account} of the OperatorGroup in spec.serviceAccount; OLM v1 creates, changes and deletes all objects as this account, so it needs the permissions for that"
+            )
+        })
+    }
+
     /// Returns the ClusterExtension to create. It watches all namespaces if [`Self::watched`] fails.
     ///
     /// # Errors
@@ -134,6 +148,10 @@ impl Situation<'_> {
         });
         let spec = ClusterExtensionSpec {
             namespace: namespace.clone(),
+            service_account: self.account().map(|account| ServiceAccountReference {
+                name: Some(account.to_owned()),
+                ..ServiceAccountReference::default()
+            }),
             source: ClusterExtensionSource {
                 source_type: ExtensionSourceType::Catalog,
                 catalog: Some(CatalogFilter {

@@ -43,6 +43,7 @@ fn group(targets: &[&str]) -> Group {
     Group {
         name: "og".to_owned(),
         targets: Some(targets.iter().map(|&target| target.to_owned()).collect()),
+        account: None,
     }
 }
 
@@ -252,17 +253,23 @@ fn everything_that_is_in_the_way_is_told() {
 }
 
 fn extension_for(targets: &[&str], change: &Value) -> Value {
+    extension_of(&group(targets), change).0
+}
+
+/// Returns the extension, and the remark about its account.
+fn extension_of(group: &Group, change: &Value) -> (Value, Option<String>) {
     let (subscription, csv) = (subscribed(change), installed(&json!({})));
     let situation = Situation {
         subscription: &subscription,
         csv: &csv,
         chain: &[&csv],
         others: &[],
-        groups: &[group(targets)],
+        groups: std::slice::from_ref(group),
         extensions: &[],
         condition: None,
     };
-    serde_json::to_value(situation.extension("db").unwrap()).unwrap()
+    let extension = serde_json::to_value(situation.extension("db").unwrap()).unwrap();
+    (extension, situation.account_note())
 }
 
 #[test]
@@ -285,6 +292,13 @@ fn the_extension_is_pinned_and_configured_as_the_subscription() {
         json!({"configType": "Inline",
             "inline": {"watchNamespace": "shop", "deploymentConfig": {"nodeSelector": {"disk": "fast"}}}})
     );
+    assert_eq!(plain["spec"]["serviceAccount"], Value::Null);
+    let mut limited = group(&[ALL]);
+    assert_eq!(extension_of(&limited, &json!({})).1, None);
+    limited.account = Some("installer".to_owned());
+    let (extension, note) = extension_of(&limited, &json!({}));
+    assert_eq!(extension["spec"]["serviceAccount"], json!({"name": "installer"}));
+    assert!(note.unwrap().contains("ServiceAccount installer"));
 }
 
 fn deployment(change: &Value) -> Value {
