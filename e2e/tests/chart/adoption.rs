@@ -98,7 +98,12 @@ pub fn a_subscription_becomes_a_cluster_extension(lab: &Lab) -> anyhow::Result<(
     ensure!(back.contains("kind: Subscription"), "{back}");
 
     kubectl.run(&["delete", "clusterextension", PACKAGE, KUBECTL_TIMEOUT])?;
-    gone(kubectl, &["crd", &definition])?;
+    gone(kubectl, &["deployment", "-n", NAMESPACE, PACKAGE])?;
+    ensure!(
+        namespace.get(&definition, "ada")?.is_some(),
+        "the custom resource went with the extension"
+    );
+    kubectl.run(&["delete", "crd", &definition, KUBECTL_TIMEOUT])?;
     kubectl.run(&["delete", "clustercatalog", CATALOG, KUBECTL_TIMEOUT])?;
     Ok(())
 }
