@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{SET, assert_all_gone, demo, owner_of_controller, rolled_out, three_phases, upgrade};
 use crate::apply::object::owners;
 use crate::apply::object_set::FINALIZER;
-use crate::apply::test_env::{TestEnv, config_map, deployment, object_set};
+use crate::apply::test_env::{TestEnv, config_map, definition, deployment, object_set};
 
 /// Deletes the revision as `kubectl delete` does with `--cascade=foreground` or `--cascade=orphan`, each of which has a finalizer.
 fn delete_with(env: &mut TestEnv, finalizer: &str) {
@@ -220,4 +220,42 @@ fn objects_are_written_as_the_account_of_the_revision() {
         Some(false),
         "it would need a right on the owner"
     );
+}
+
+#[test]
+fn a_definition_that_another_extension_left_is_a_collision_until_its_label_is_changed() {
+    let mut env = TestEnv::new();
+    let mut left = definition();
+    left["metadata"]["labels"] = json!({"olm.operatorframework.io/owner-name": "old"});
+    left["metadata"]["annotations"] = json!({"olm.operatorframework.io/revision": "3"});
+    env.put(left);
+    env.put(three_phases(1, "1"));
+    env.settle();
+    let message = env.condition("e-1", "Progressing");
+    assert!(
+        message.ends_with(
+            "\nConflicting Owner: nil; left by ClusterExtension old; to take it over: kubectl label crd demos.example.com \
+             olm.operatorframework.io/owner-name=e --overwrite\n"
+        ),
+        "{message}"
+    );
+    let label = json!({"metadata": {"labels": {"olm.operatorframework.io/owner-name": "e"}}});
+    env.edit("CustomResourceDefinition", "demos.example.com", &label);
+    env.settle_for(15);
+    assert_eq!(env.condition("e-1", "Progressing"), rolled_out(1));
+}
+
+/// Earlier programs applied definitions without the second owner.
+#[test]
+fn a_definition_without_the_second_owner_gets_it() {
+    let mut env = TestEnv::new();
+    env.put(three_phases(1, "1"));
+    env.settle();
+    let mut before = owners(&env.get("CustomResourceDefinition", "demos.example.com"));
+    before.retain(|owner| owner.kind != "Namespace");
+    let before = json!({"metadata": {"ownerReferences": before}});
+    env.edit("CustomResourceDefinition", "demos.example.com", &before);
+    assert_eq!(owners_of_definition(&env), ["e-1"]);
+    env.settle();
+    assert!(owners_of_definition(&env).contains(&"kube-system".to_owned()));
 }
