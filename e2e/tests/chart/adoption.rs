@@ -23,7 +23,7 @@ const NAMESPACE: &str = "cage";
 const CATALOG_IMAGE: &str = "olm.local/lory-catalog:v1";
 const CATALOG: &str = "lories";
 
-/// The operator of a Subscription is adopted: its pods run on, and its custom resources stay.
+/// The operator of a Subscription is adopted: its pods run on, and its custom resources stay, also when the extension is deleted.
 pub fn a_subscription_becomes_a_cluster_extension(lab: &Lab) -> anyhow::Result<()> {
     let kubectl = lab.kubectl();
     // The operator's image is published with the demo.
@@ -98,7 +98,12 @@ pub fn a_subscription_becomes_a_cluster_extension(lab: &Lab) -> anyhow::Result<(
     ensure!(back.contains("kind: Subscription"), "{back}");
 
     kubectl.run(&["delete", "clusterextension", PACKAGE, KUBECTL_TIMEOUT])?;
-    gone(kubectl, &["crd", &definition])?;
+    gone(kubectl, &["clusterobjectset", &format!("{PACKAGE}-1")])?;
+    ensure!(
+        kubectl.get(&["crd", &definition])?.is_some() && namespace.get(&definition, "ada")?.is_some(),
+        "{definition} or its custom resource went with the extension"
+    );
+    kubectl.run(&["delete", "crd", &definition, KUBECTL_TIMEOUT])?;
     kubectl.run(&["delete", "clustercatalog", CATALOG, KUBECTL_TIMEOUT])?;
     Ok(())
 }

@@ -50,6 +50,8 @@ pub fn prometheus_reads_all_and_evaluates_every_alert(
                 &release.values,
                 "--set",
                 "monitoring.enabled=true",
+                "--kube-version",
+                "1.34.0",
             ],
             values,
         ]

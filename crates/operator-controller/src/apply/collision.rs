@@ -43,7 +43,7 @@ pub(super) fn treatment(
     object: &Value,
 ) -> Treatment {
     let Some(controller) = controller(object) else {
-        if is_definition(id) && is_left_by(claimant.extension, object) {
+        if is_definition(id) && left_by(object) == Some(claimant.extension) {
             return Treatment::Adopt;
         }
         // The garbage collector may be about to delete an object that lost its revision as the controller.
@@ -74,13 +74,12 @@ pub(super) fn treatment(
     }
 }
 
-/// True if an earlier revision of the extension left the object, as it does with definitions that have custom resources. Nothing deletes
-/// it, and the extension of this name is to have it again when it is installed again.
-fn is_left_by(extension: &str, object: &Value) -> bool {
+/// Returns the name of the extension that left an object without a controller, as it does with definitions that have custom resources.
+/// Nothing deletes it, and the extension of this name is to have it again when it is installed again. `None` if no extension left it.
+fn left_by(object: &Value) -> Option<&str> {
     let metadata = &object["metadata"];
-    !extension.is_empty()
-        && metadata["annotations"][labels::REVISION].is_string()
-        && metadata["labels"][labels::EXTENSION_OWNER_NAME] == extension
+    let extension = metadata["labels"][labels::EXTENSION_OWNER_NAME].as_str();
+    extension.filter(|name| !name.is_empty() && metadata["annotations"][labels::REVISION].is_string())
 }
 
 /// Unknown words protect as the strictest one.
@@ -115,13 +114,28 @@ pub(super) fn protection_of(
     own.or(of_phase).unwrap_or(&spec.collision_protection).clone()
 }
 
-/// Returns the text about an object that must not be changed. `probed` are the lines of its probes. Upstream's text also lists the fields
-/// of other managers.
-pub(super) fn collision_text(id: &ObjectId, probed: &str, controller: Option<&OwnerReference>) -> String {
-    let owner = controller.map_or_else(|| "nil".to_owned(), reference_text);
+/// Returns the text about an object that must not be changed. `probed` are the lines of its probes, `object` is as in the cluster.
+/// Upstream's text also lists the fields of other managers. If another extension left the object, the text ends with the command that
+/// hands it over to this `extension`.
+pub(super) fn collision_text(extension: &str, id: &ObjectId, probed: &str, object: Option<&Value>) -> String {
+    let controller = object.and_then(controller);
+    let owner = controller
+        .as_ref()
+        .map_or_else(|| "nil".to_owned(), reference_text);
+    let left = object.filter(|_| controller.is_none() && is_definition(id) && !extension.is_empty());
+    let left = left.and_then(|object| left_by(object).map(|other| left_text(extension, &id.name, other)));
     format!(
-        "{}\nAction: \"Collision\"\n{probed}Conflicting Owner: {owner}\n",
-        id.title()
+        "{}\nAction: \"Collision\"\n{probed}Conflicting Owner: {owner}{}\n",
+        id.title(),
+        left.unwrap_or_default()
+    )
+}
+
+/// Returns the text about a definition that the extension `other` left.
+fn left_text(extension: &str, definition: &str, other: &str) -> String {
+    format!(
+        "; left by ClusterExtension {other}; to take it over: kubectl label crd {definition} {}={extension} --overwrite",
+        labels::EXTENSION_OWNER_NAME
     )
 }
 
@@ -268,14 +282,42 @@ mod tests {
             controller: Some(true),
             block_owner_deletion: None,
         };
+        let object = json!({"metadata": {"ownerReferences": [owner]}});
         assert_eq!(
-            collision_text(&id, "", Some(&owner)),
+            collision_text("e", &id, "", Some(&object)),
             "Object ConfigMap.v1 ns/a\nAction: \"Collision\"\nConflicting Owner: \
              &OwnerReference{Kind:ReplicaSet,Name:r,UID:u,APIVersion:apps/v1,Controller:*true,BlockOwnerDeletion:nil,}\n"
         );
         assert_eq!(
-            collision_text(&id, "", None),
+            collision_text("e", &id, "", None),
             "Object ConfigMap.v1 ns/a\nAction: \"Collision\"\nConflicting Owner: nil\n"
         );
+    }
+
+    /// One row per object without a controller: kind, extension in the label, revision in the annotation, extension that wants it, and
+    /// what the text adds.
+    #[test]
+    fn the_text_says_how_a_definition_of_another_extension_is_taken_over() {
+        let command = "; left by ClusterExtension old; to take it over: kubectl label crd demos.example.com \
+             olm.operatorframework.io/owner-name=new --overwrite";
+        let crd = "CustomResourceDefinition";
+        for (kind, old, revision, extension, expected) in [
+            (crd, json!("old"), json!("3"), "new", command),
+            (crd, json!("old"), json!("3"), "", ""),
+            (crd, json!("old"), json!(null), "new", ""),
+            (crd, json!(null), json!("3"), "new", ""),
+            ("Other", json!("old"), json!("3"), "new", ""),
+        ] {
+            let object = json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": kind,
+                "metadata": {
+                    "name": "demos.example.com", "labels": {labels::EXTENSION_OWNER_NAME: old},
+                    "annotations": {labels::REVISION: revision},
+                },
+            });
+            let text = collision_text(extension, &ObjectId::of(&object), "", Some(&object));
+            let end = format!("\nConflicting Owner: nil{expected}\n");
+            assert!(text.ends_with(&end), "{text}");
+        }
     }
 }

@@ -160,7 +160,7 @@ fn is_passable(set: &ClusterObjectSet, object: &ReadObject, state: State) -> boo
 }
 
 /// Returns the name of the extension that a revision belongs to; empty if it has none.
-fn extension_of(set: &ClusterObjectSet) -> &str {
+pub(super) fn extension_of(set: &ClusterObjectSet) -> &str {
     let labels = set.metadata.labels.as_ref();
     let extension = labels.and_then(|found| found.get(labels::EXTENSION_OWNER_NAME));
     extension.map(String::as_str).unwrap_or_default()
@@ -184,10 +184,15 @@ fn state(
         return (State::Applied(next), Some(apply(wanted)));
     };
     let live = &current.object;
+    // Definitions that were applied before there was a second owner get it now.
+    let has_anchor =
+        || !is_definition(&object.id) || anchor.is_none_or(|anchor| definitions::has_anchor(live, anchor));
     match treatment(claimant, &object.protection, &object.id, live) {
         Treatment::Refuse => (State::Collision, None),
         Treatment::Leave => (State::Left, None),
-        Treatment::Keep if is_deleting(live) || is_known(set, memory, object) => (State::Settled, None),
+        Treatment::Keep if is_deleting(live) || (is_known(set, memory, object) && has_anchor()) => {
+            (State::Settled, None)
+        }
         Treatment::Keep => {
             let mut wanted = wanted(set, object, None, anchor);
             wanted["metadata"]["uid"] = json!(metadata_text(live, "uid"));

@@ -4,6 +4,11 @@
 //! The garbage collector deletes what has lost its last owner. If a client deletes a ClusterExtension with `--cascade=foreground`, as
 //! Argo CD does, it deletes the objects of its revisions before this controller sees the deletion. So each definition has a second owner
 //! that never goes, the Namespace `kube-system`, and only this controller deletes definitions.
+//!
+//! # Without the first owner
+//! The garbage collector removes a revision from the owners of its definitions for `--cascade=foreground` and for `--cascade=orphan`, and
+//! its finalizer says which one it is. Afterwards the finalizer is gone, so that only a foreground deletion still in progress deletes such
+//! definitions. Definitions that were kept earlier have no second owner any more, so no later revision deletes them.
 
 use std::sync::Arc;
 
@@ -21,19 +26,23 @@ use serde_json::{Value, json};
 
 use super::{ClusterObjectSets, teardown};
 use crate::apply::collision::controller;
-use crate::apply::object::{ObjectId, is_definition, is_deleting, metadata_text, revision_of};
+use crate::apply::object::{ObjectId, is_definition, is_deleting, metadata_text, owners, revision_of};
 
 /// Namespace that every cluster has as long as it exists.
 const ANCHOR: &str = "kube-system";
 /// Reason of the event about definitions that stay.
 const KEPT: &str = "DefinitionsKept";
+/// Finalizer of the garbage collector on an object whose dependents are to stay.
+const ORPHAN: &str = "orphan";
+/// Finalizer of the garbage collector on an object whose dependents are deleted first.
+const FOREGROUND: &str = "foregroundDeletion";
 
 /// A definition of a revision that is being deleted.
 #[derive(Debug, Clone)]
 pub(super) struct Definition {
     /// As it is in the cluster.
     live: Value,
-    /// True if it has custom resources, and nobody asked for their deletion.
+    /// True if it is not deleted: its revision goes without its objects, or it has custom resources whose deletion nobody asked for.
     is_kept: bool,
 }
 
@@ -47,16 +56,24 @@ impl ClusterObjectSets {
         let selector = format!("{}={extension}", labels::EXTENSION_OWNER_NAME);
         let params = ListParams::default().labels(&selector);
         let found = deadline("CustomResourceDefinitions", api.list(&params)).await?;
+        let anchor = Box::pin(self.anchor()).await?;
+        let has = |wanted: &str| set.finalizers().iter().any(|finalizer| finalizer == wanted);
+        let (is_orphaning, is_foreground) = (has(ORPHAN), has(FOREGROUND));
         let mut definitions = Vec::new();
         for object in found {
             // An object that was decoded can be encoded.
             let live = serde_json::to_value(object).unwrap_or_default();
-            let is_own = match controller(&live) {
-                Some(owner) => Some(owner.uid) == set.metadata.uid,
-                None => !extension.is_empty() && revision_of(&live) == set.spec.revision,
+            let owner = controller(&live);
+            let is_own = match &owner {
+                Some(owner) => Some(&owner.uid) == set.metadata.uid.as_ref(),
+                None => {
+                    let has_anchor = anchor.as_deref().is_some_and(|anchor| has_anchor(&live, anchor));
+                    !extension.is_empty() && revision_of(&live) == set.spec.revision && has_anchor
+                }
             };
             if is_own && !is_deleting(&live) {
-                let is_kept = Box::pin(self.is_kept(set, &live)).await?;
+                let may_go = !is_orphaning && (owner.is_some() || is_foreground);
+                let is_kept = !may_go || Box::pin(self.is_kept(set, &live)).await?;
                 definitions.push(Definition { live, is_kept });
             }
         }
@@ -146,6 +163,11 @@ pub(super) fn anchor_reference(uid: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "name": ANCHOR, "uid": uid})
 }
 
+/// True if a definition has the second owner, which has the uid `anchor`.
+pub(super) fn has_anchor(definition: &Value, anchor: &str) -> bool {
+    owners(definition).iter().any(|owner| owner.uid == anchor)
+}
+
 /// Adds the writes for definitions of a revision that is being deleted: those that are kept lose the owners that OLM gave them, the
 /// others are deleted.
 pub(super) fn remove(set: &ClusterObjectSet, found: &[Definition], anchor: Option<&str>, plan: &mut Plan) {
@@ -178,7 +200,7 @@ pub(super) fn event<'a>(set: &ClusterObjectSet, kept: impl Iterator<Item = &'a s
         return None;
     }
     let message = format!(
-        "kept CustomResourceDefinitions that have custom resources: {}; to delete them with all their data: kubectl delete crd {}",
+        "kept CustomResourceDefinitions: {}; to delete them with all their data: kubectl delete crd {}",
         names.join(", "),
         names.join(" ")
     );

@@ -13,7 +13,7 @@ use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
 use olm_runtime::plan::{Action, Requeue, Target, status_patch};
 use serde_json::Value;
 
-use super::decide::is_known;
+use super::decide::{extension_of, is_known};
 use super::{Conclusion, Content, Known, Memory, Observed, ReadObject, State, Verdict, has_succeeded};
 use crate::apply::collision::{collision_text, controller};
 use crate::apply::object::metadata_text;
@@ -343,11 +343,8 @@ fn refusal_text(set: &ClusterObjectSet, (index, name, pairs): &(usize, &str, Pai
     let collisions: Vec<String> = of_state(State::Collision)
         .map(|(object, _)| {
             let lines = probed(set, object).map(|result| result.lines());
-            let owner = object
-                .current
-                .as_ref()
-                .and_then(|current| controller(&current.object));
-            collision_text(&object.id, &lines.unwrap_or_default(), owner.as_ref())
+            let live = object.current.as_ref().map(|current| &current.object);
+            collision_text(extension_of(set), &object.id, &lines.unwrap_or_default(), live)
         })
         .collect();
     (!collisions.is_empty()).then(|| {

@@ -373,7 +373,7 @@ pub(super) fn way_back(
     let watched = quoted(watched.unwrap_or(&adoption.namespace));
     Ok(format!(
         "# The way back from ClusterExtension {name} to this Subscription. WITHOUT --cascade=orphan THE FIRST TWO COMMANDS DELETE THE\n\
-         # CUSTOMRESOURCEDEFINITIONS AND ALL CUSTOM RESOURCES.\n\
+         # OPERATOR'S OBJECTS. Only CustomResourceDefinitions that have custom resources stay then.\n\
          # 1. Release the objects:\n\
          #   kubectl delete clusterextension {extension} --cascade=orphan\n\
          #   kubectl delete clusterobjectsets -l {owner}={extension} --cascade=orphan\n\

@@ -433,6 +433,7 @@ fn the_way_back_is_a_subscription_with_commands_above_it() {
     let change = json!({"metadata": {"annotations": {"note": "a", "olm.generated-by": "install-1"}}});
     let text = way_back(&subscribed(&change), &found().adoption, "adopt-shop-db.yaml").unwrap();
     for part in [
+        "# OPERATOR'S OBJECTS. Only CustomResourceDefinitions that have custom resources stay then.\n",
         "kubectl delete clusterextension db --cascade=orphan\n",
         "kubectl delete clusterobjectsets -l olm.operatorframework.io/owner-name=db --cascade=orphan\n",
         "kubectl apply -f adopt-shop-db.yaml\n",
