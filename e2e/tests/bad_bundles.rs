@@ -385,19 +385,17 @@ fn a_job_that_goes_on_follows_its_group_and_its_catalog() -> anyhow::Result<()> 
     let mut group = operator_group("group", &[case.namespace.name()]);
     group["metadata"]["annotations"] = json!({"operatorframework.io/bundle-unpack-timeout": "9m"});
     case.namespace.apply(&[group])?;
-    let second = job("a Job of nine minutes", &|job| {
-        job["spec"]["activeDeadlineSeconds"] == 540
-    })?;
-    assert_eq!(
-        first["metadata"]["uid"], second["metadata"]["uid"],
-        "what was pulled is kept"
-    );
     let mut catalog = catalog_source("catalog", &case.catalog("v1"));
     catalog["spec"]["secrets"] = json!(["late"]);
     case.namespace.apply(&[catalog])?;
-    job("a Job with the secret", &|job| {
+    let second = job("a Job with the secret", &|job| {
         job["spec"]["template"]["spec"]["imagePullSecrets"][0]["name"] == "late"
     })?;
+    assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
+    assert_eq!(
+        second["spec"]["activeDeadlineSeconds"], 540,
+        "a new deadline counts from the next Job on"
+    );
     assert_no_restart(Lab::shared()?.kubectl(), &case.operators)
 }
 
