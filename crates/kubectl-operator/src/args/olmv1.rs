@@ -139,10 +139,10 @@ pub(crate) enum DeleteCommand {
         kubectl operator olmv1 delete catalog community --dry-run All"
     )]
     Catalog(DeleteArgs),
-    /// Delete a ClusterExtension or all of them with everything they installed, and wait until they are deleted
+    /// Delete a ClusterExtension or all of them with what they installed, and wait until they are deleted
     ///
-    /// This also deletes the CustomResourceDefinitions of the extension, and with them all custom resources of their kinds, in all
-    /// namespaces. On a terminal the command asks for confirmation.
+    /// Definitions that have custom resources are kept with them. Upstream's OLM v1 deletes both, in all namespaces. On a terminal the
+    /// command asks for confirmation.
     ///
     /// Exit codes: 0 if the extensions are deleted, 2 if you decline, 1 on an error or if they are not deleted in time.
     #[command(
