@@ -340,10 +340,11 @@ impl Written {
 
 /// Returns the objects of `known` that were written more than once, except those that the guide mentions.
 fn written_again<'a>(written: &'a Written, known: &BTreeSet<Name>) -> Vec<(&'a Name, &'a Vec<String>)> {
-    // A catalog's pod is replaced, and its status reports that.
+    // A catalog's pod is replaced, and its status reports that. The status of an Operator follows its components.
     let is_told = |(kind, namespace, name): &Name| {
         let is_catalog = kind == "catalogsources" && name == upstream::CATALOG;
-        namespace == "olm" && (is_catalog || kind == "pods" && name.starts_with(upstream::CATALOG))
+        let is_of_catalog = is_catalog || kind == "pods" && name.starts_with(upstream::CATALOG);
+        kind == "operators" || namespace == "olm" && is_of_catalog
     };
     let again = written.0.iter().filter(|(_, writes)| writes.len() > 1);
     again
