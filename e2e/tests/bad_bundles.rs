@@ -367,9 +367,9 @@ fn a_bundle_that_only_a_node_finds_is_unpacked_by_a_job() -> anyhow::Result<()> 
     Ok(())
 }
 
-/// While a node retries, the group changes the timeout, and the catalog adds a pull secret.
+/// While a node retries, the catalog adds a pull secret.
 #[test]
-fn a_job_that_goes_on_follows_its_group_and_its_catalog() -> anyhow::Result<()> {
+fn a_job_that_goes_on_follows_its_catalog() -> anyhow::Result<()> {
     let case = Case::new("bad-follow", tagged, |_| Ok(false))?;
     case.subscribe()?;
     let job = |what: &str, is_right: &dyn Fn(&Value) -> bool| {
@@ -382,9 +382,6 @@ fn a_job_that_goes_on_follows_its_group_and_its_catalog() -> anyhow::Result<()> 
     let first = job("a Job of ten minutes", &|job| {
         job["spec"]["activeDeadlineSeconds"] == 600
     })?;
-    let mut group = operator_group("group", &[case.namespace.name()]);
-    group["metadata"]["annotations"] = json!({"operatorframework.io/bundle-unpack-timeout": "9m"});
-    case.namespace.apply(&[group])?;
     let mut catalog = catalog_source("catalog", &case.catalog("v1"));
     catalog["spec"]["secrets"] = json!(["late"]);
     case.namespace.apply(&[catalog])?;
@@ -392,10 +389,6 @@ fn a_job_that_goes_on_follows_its_group_and_its_catalog() -> anyhow::Result<()> 
         job["spec"]["template"]["spec"]["imagePullSecrets"][0]["name"] == "late"
     })?;
     assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
-    assert_eq!(
-        second["spec"]["activeDeadlineSeconds"], 540,
-        "a new deadline counts from the next Job on"
-    );
     assert_no_restart(Lab::shared()?.kubectl(), &case.operators)
 }
 
