@@ -141,8 +141,8 @@ pub(crate) enum DeleteCommand {
     Catalog(DeleteArgs),
     /// Delete a ClusterExtension or all of them with what they installed, and wait until they are deleted
     ///
-    /// Definitions that have custom resources are kept with them. Upstream's OLM v1 deletes both, in all namespaces. On a terminal the
-    /// command asks for confirmation.
+    /// CustomResourceDefinitions that have custom resources stay, and so do these. Upstream's OLM v1 deletes all custom resources of their
+    /// kinds, in all namespaces. On a terminal the command asks for confirmation.
     ///
     /// Exit codes: 0 if the extensions are deleted, 2 if you decline, 1 on an error or if they are not deleted in time.
     #[command(
