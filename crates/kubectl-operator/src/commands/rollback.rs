@@ -7,7 +7,7 @@ mod definitions;
 mod tests;
 
 use std::fs::{OpenOptions, remove_file};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -140,17 +140,22 @@ fn file(subscription: &Subscription) -> PathBuf {
     PathBuf::from(format!("rollback-{namespace}-{}.yaml", subscription.name_any()))
 }
 
-/// Writes the Subscription to a new file that only the user can read.
-fn save(subscription: &Subscription, file: &Path) -> anyhow::Result<()> {
-    let text = olm_fbc::yaml::to_string(subscription)?;
+/// Writes a new file that only the user can read.
+///
+/// # Errors
+/// The file exists, or cannot be written.
+pub(super) fn save_new(file: &Path, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options
-        .open(file)
-        .and_then(|mut opened| opened.write_all(text.as_bytes()));
-    written.with_context(|| {
+    options.open(file)?.write_all(text.as_bytes())
+}
+
+/// Writes the Subscription to a new file that only the user can read.
+fn save(subscription: &Subscription, file: &Path) -> anyhow::Result<()> {
+    let text = olm_fbc::yaml::to_string(subscription)?;
+    save_new(file, &text).with_context(|| {
         format!(
             "cannot save the Subscription in {}, so nothing was changed; if the file exists, it is of an earlier rollback: create its Subscription if that is still missing, and remove the file",
             file.display()

@@ -14,6 +14,9 @@ use crate::resolve::{
     resolve, selects, version_text,
 };
 
+/// Longest name of an extension, in bytes: values of labels have 63, of which revisions take a dash and four digits.
+pub const LONGEST_NAME: usize = 58;
+
 /// A bundle to install or to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {

@@ -14,7 +14,7 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::key::is_path_segment;
 use olm_runtime::{NamespacedName, clock};
 
-use super::choose::{Chosen, active, is_set};
+use super::choose::{Chosen, LONGEST_NAME, active, is_set};
 use super::revision::{Revision, RevisionError, has_secrets, is_current, made_from, newest, renewed_at};
 use super::{ClusterExtensions, Observed, Refusal, Step};
 use crate::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions, lookup_error};
@@ -22,9 +22,6 @@ use crate::apply::phase::Phase;
 use crate::apply::revisions::RevisionDecision;
 use crate::catalog_content::{never_had_content, served};
 use crate::resolve::{Catalog, PackageResult, ResolveError, selects};
-
-/// Longest name of an extension, in bytes: values of labels have 63, of which revisions take a dash and four digits.
-const LONGEST_NAME: usize = 58;
 
 impl Refusal {
     /// Returns the refusal of an attempt that may succeed later.

@@ -11,7 +11,7 @@ mod objects;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fs::{OpenOptions, remove_file};
+use std::fs::remove_file;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,6 +35,7 @@ use super::plan::{first_revision, read};
 use crate::args::olmv1::AdoptArgs;
 use crate::args::shared::{WaitArgs, quoted};
 use crate::cluster::Cluster;
+use crate::commands::rollback::save_new;
 use crate::groups::Group;
 use crate::operators::Gathered;
 use crate::reader::{api, get, is_unserved, list, list_cluster};
@@ -254,14 +255,7 @@ fn file(adoption: &Adoption) -> PathBuf {
 /// Writes the way back to a new file that only the user can read.
 fn save(found: &Found, file: &Path) -> anyhow::Result<()> {
     let text = way_back(&found.subscription, &found.adoption, &file.display().to_string())?;
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options
-        .open(file)
-        .and_then(|mut opened| opened.write_all(text.as_bytes()));
-    written.with_context(|| {
+    save_new(file, &text).with_context(|| {
         format!(
             "cannot save the way back in {}, so nothing was changed; if the file exists, it is of an earlier adoption: move it away",
             file.display()

@@ -18,7 +18,7 @@ use olm_fbc::schema::schemas;
 use operator_controller::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions};
 use operator_controller::apply::phase::Phase;
 use operator_controller::apply::revisions::{DesiredRevision, RevisionDecision, decide_revision};
-use operator_controller::cluster_extension::choose::{Choice, Chosen, active, choose, is_set};
+use operator_controller::cluster_extension::choose::{Choice, Chosen, LONGEST_NAME, active, choose, is_set};
 use operator_controller::render::{Bundle, Endpoint, Options, endpoints, render};
 use operator_controller::resolve::Catalog;
 use serde_json::Value;
@@ -33,9 +33,6 @@ use crate::cluster::Cluster;
 use crate::reader::{get_cluster, has_namespace, is_forbidden};
 use crate::terminal::plain;
 use crate::{Verdict, printer};
-
-/// Longest name of an extension for which OLM makes revisions.
-const LONGEST_NAME: usize = 58;
 
 /// Prints the plan.
 ///
