@@ -44,7 +44,7 @@ struct Leader {
 }
 
 impl Leader {
-    /// Returns the current holder; `None` if there is none.
+    /// Returns the current holder; `None` if there is none, or if its pod is being deleted: it still has the Lease for a moment.
     fn of(destination: &Destination, program: &'static str) -> anyhow::Result<Option<Self>> {
         let lease = destination
             .get(&["lease", "-n", "olm", program])?
@@ -53,6 +53,11 @@ impl Leader {
         let Some((pod, _)) = identity.split_once('_') else {
             return Ok(None);
         };
+        let found = destination.get(&["pod", "-n", "olm", pod])?;
+        let remains = found.is_some_and(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        if !remains {
+            return Ok(None);
+        }
         Ok(Some(Self {
             program,
             pod: pod.to_owned(),
@@ -202,7 +207,7 @@ fn strike(
     while struck.len() < leaders.len() {
         ensure!(
             began.elapsed() < PATIENCE,
-            "the operators wrote too little: {counts:?}"
+            "the operators wrote too little: {counts:?}; they were led by {leaders:?}"
         );
         for event in tail.read()?.iter().filter(|event| event.is_write()) {
             let object = event.object_ref.as_ref();
