@@ -7,6 +7,7 @@
 mod absorb;
 mod contents;
 mod feed;
+mod guarded;
 mod held;
 mod index;
 mod news;

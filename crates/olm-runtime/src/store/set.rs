@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::{ApiResource, DeserializeGuard, DynamicResourceScope, PartialObjectMeta};
+use kube::core::{ApiResource, DynamicResourceScope, PartialObjectMeta};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use olm_api::labels;
@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use super::absorb::{Absorbers, OwnWrite};
 use super::feed::{Feed, noting_versions};
+use super::guarded::Guarded;
 use super::news::News;
 use super::on_demand::OnDemand;
 use super::projection::{Item, Projected, Projection};
@@ -88,9 +89,8 @@ impl StoreSet {
                 None
             }
         };
-        // The list and watch are typed by the guard: one object that cannot be decoded is reported and skipped; it never stops the watch.
-        let decode = move |guard: DeserializeGuard<K>| {
-            let mut object = guard.0.map_err(|invalid| invalid.error)?;
+        let decode = move |guarded: Guarded<K>| {
+            let mut object = guarded.0.map_err(|invalid| invalid.error)?;
             // An object that triggers a panic there counts as unreadable and does not end the process.
             let prepared = isolation::catch(|| prepare(&mut object, prune));
             prepared.map(|()| object).map_err(|panicked| panicked.to_string())
