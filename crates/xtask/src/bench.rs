@@ -4,7 +4,7 @@
 mod catalogs;
 mod main_job;
 mod memory;
-mod rest;
+pub mod rest;
 mod table;
 pub mod v1;
 

@@ -32,7 +32,7 @@ use xtask::{chart, deploy, images};
 use crate::adoption::a_subscription_becomes_a_cluster_extension;
 use crate::catalogs::a_cluster_catalog_is_served;
 use crate::extensions::a_cluster_extension_is_installed_and_upgraded;
-use crate::figures::olm_v1_costs_about_what_it_should;
+use crate::figures::{olm_at_rest_costs_about_what_it_should, olm_v1_costs_about_what_it_should};
 use crate::metrics::{METRICS_SECRET, metrics_are_served_to_whom_the_cluster_lets_read_them, metrics_secret};
 use crate::prometheus::prometheus_reads_all_and_evaluates_every_alert;
 use crate::reach::{package_server_serves_as_its_service_monitor_says, the_api_server_is_not_cut_off};
@@ -380,6 +380,7 @@ fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_
         certificate()?["data"] == made,
         "an upgrade made another certificate"
     );
+    olm_at_rest_costs_about_what_it_should(&lab)?;
     nothing_is_left(&release)
 }
 

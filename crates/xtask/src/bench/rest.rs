@@ -20,9 +20,10 @@ use crate::kubectl::{Destination, text};
 use crate::progress::Progress;
 use crate::{deploy, images, interrupt};
 
-/// Namespaces, and ClusterServiceVersions in each.
-const NAMESPACES: usize = 10;
+/// ClusterServiceVersions, and those in each namespace.
+const ALL: usize = 1000;
 const EACH: usize = 100;
+/// Start of the namespaces' names, and their label.
 const NAME: &str = "bench-rest";
 const LABEL: &str = "bench=rest";
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -31,44 +32,100 @@ const QUIET: Duration = Duration::from_secs(10);
 /// Linux counts processor time in this many parts of a second.
 const TICKS: f64 = 100.0;
 
+/// Deletes the namespaces, also those of a run that was killed, and waits until they are gone.
+fn delete(destination: &Destination) -> anyhow::Result<()> {
+    let words = [
+        "delete",
+        "namespace",
+        "-l",
+        LABEL,
+        "--wait=true",
+        "--timeout=300s",
+    ];
+    destination.run(&words).map(drop)
+}
+
 /// Deletes the namespaces when dropped.
 struct CleanUp<'a>(&'a Destination);
 
 impl Drop for CleanUp<'_> {
     fn drop(&mut self) {
-        // The next run waits for what is left.
-        let _ = self.0.run(&["delete", "namespace", "-l", LABEL, "--wait=false"]);
+        if let Err(error) = delete(self.0) {
+            eprintln!("cannot remove what was measured: {error:#}");
+        }
     }
+}
+
+/// Figures of both operators, catalog-operator and olm-operator.
+#[derive(Debug, Clone, Copy)]
+pub struct AtRest {
+    /// Processor time at rest in seconds an hour.
+    pub processor: f64,
+    /// Requests at rest an hour.
+    pub requests: f64,
+    /// Requests after the API server's restart.
+    pub requests_after: usize,
+    /// Seconds from the API server's start to the last of these requests.
+    pub quiet_after: f64,
 }
 
 /// Runs the measurement and prints its rows.
 ///
 /// # Errors
-/// The cluster does not come up, or the ClusterServiceVersions do not succeed.
+/// The errors of [`measure`], and of the cluster's start.
 pub(super) fn run(options: &RestBenchOptions) -> anyhow::Result<ExitCode> {
     interrupt::watch()?;
     let progress = Progress::start();
-    let name = &options.cluster.name;
-    let cluster = Cluster::up(name, UpOptions::default(), &progress)?;
+    let cluster = Cluster::up(&options.cluster.name, UpOptions::default(), &progress)?;
     let built = images::build(images::Profile::Release, &progress)?;
     built.load(&cluster, &progress)?;
+    deploy::deploy(&Destination::Embedded(cluster.clone()), &built, None, &progress)?;
+    let lasts = Duration::from_secs(60) * options.minutes.max(1);
+    let figures = measure(&cluster, ALL, lasts, &progress)?;
+    heading();
+    let rows = [
+        (
+            "P20",
+            "processor time of both operators, s an hour",
+            Some(10.0),
+            figures.processor,
+        ),
+        ("", "  API requests at rest, an hour", None, figures.requests),
+        (
+            "",
+            "  API requests after the API server's restart",
+            Some(40.0),
+            figures.requests_after as f64,
+        ),
+        (
+            "",
+            "  from its start until OLM was quiet, s",
+            Some(5.0),
+            figures.quiet_after,
+        ),
+    ];
+    for (id, what, target, ours) in rows {
+        row(id, what, "", target, ours);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Creates this number of ClusterServiceVersions, has OLM rest with them, and restarts the API server. The cluster has OLM, and nobody
+/// else uses it. Progress is printed each minute.
+///
+/// # Errors
+/// They do not succeed, an operator ends, or the API server does not start.
+pub fn measure(
+    cluster: &Cluster,
+    all: usize,
+    lasts: Duration,
+    progress: &Progress,
+) -> anyhow::Result<AtRest> {
     let destination = Destination::Embedded(cluster.clone());
-    deploy::deploy(&destination, &built, None, &progress)?;
-    progress.stage("what an earlier run left is gone", || {
-        let delete = [
-            "delete",
-            "namespace",
-            "-l",
-            LABEL,
-            "--wait=true",
-            "--timeout=300s",
-        ];
-        destination.run(&delete)
-    })?;
+    delete(&destination)?;
     let _clean_up = CleanUp(&destination);
-    let all = NAMESPACES * EACH;
     progress.stage(&format!("{all} ClusterServiceVersions Succeeded"), || {
-        create(&destination)
+        create(&destination, all)
     })?;
     let counted = |event: &AuditEvent| counts(event, &ACCOUNTS);
     let mut log = AuditTail::of_olm(&cluster.audit_log())?;
@@ -79,65 +136,44 @@ pub(super) fn run(options: &RestBenchOptions) -> anyhow::Result<ExitCode> {
     let processes: Vec<PathBuf> = processes.into_iter().collect::<anyhow::Result<_>>()?;
     let before = processor_time(&processes)?;
     let began = Instant::now();
-    for minute in 1..=options.minutes.max(1) {
-        progress.stage(&format!("minute {minute} of {} at rest", options.minutes), || {
-            for _ in 0..60 {
-                interrupt::check()?;
-                thread::sleep(Duration::from_secs(1));
-            }
-            Ok(())
-        })?;
+    while began.elapsed() < lasts {
+        interrupt::check()?;
+        thread::sleep(Duration::from_secs(1));
+        if began.elapsed().as_secs() % 60 == 0 {
+            progress.note(&format!(
+                "at rest, {} of {} s",
+                began.elapsed().as_secs(),
+                lasts.as_secs()
+            ));
+        }
     }
     let hours = began.elapsed().as_secs_f64() / 3600.0;
     let processor = (processor_time(&processes)? - before) / hours;
-    let at_rest = log.read()?.into_iter().filter(counted).count() as f64 / hours;
+    let requests = log.read()?.into_iter().filter(counted).count() as f64 / hours;
 
     progress.stage("API server ended", || cluster.end("kube-apiserver"))?;
-    Cluster::up(name, UpOptions::default(), &progress)?;
-    let (requests, seconds) = progress.stage("OLM quiet again", || until_quiet(&mut log, counted))?;
-    heading();
-    row(
-        "P20",
-        "processor time of both operators at rest, s an hour",
-        "",
-        Some(10.0),
+    Cluster::up(cluster.name(), UpOptions::default(), progress)?;
+    let (requests_after, quiet_after) =
+        progress.stage("OLM quiet again", || until_quiet(&mut log, counted))?;
+    Ok(AtRest {
         processor,
-    );
-    row("", "  API requests at rest, an hour", "", None, at_rest);
-    row(
-        "",
-        "  API requests after the API server's restart",
-        "",
-        Some(40.0),
-        requests as f64,
-    );
-    row(
-        "",
-        "  from its start until OLM was quiet, s",
-        "",
-        Some(5.0),
-        seconds,
-    );
-    Ok(ExitCode::SUCCESS)
+        requests,
+        requests_after,
+        quiet_after,
+    })
 }
 
-fn create(destination: &Destination) -> anyhow::Result<()> {
-    let namespaces: Vec<String> = (0..NAMESPACES).map(|number| format!("{NAME}-{number}")).collect();
+fn create(destination: &Destination, all: usize) -> anyhow::Result<()> {
     let labels = json!({"bench": "rest"});
-    let mut objects: Vec<Value> = Vec::new();
-    for name in &namespaces {
-        objects.push(
+    for first in (0..all).step_by(EACH) {
+        let name = format!("{NAME}-{first}");
+        let mut objects = vec![
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}),
-        );
-        objects.push(json!({
-            "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
-            "metadata": {"name": "group", "namespace": name}, "spec": {"targetNamespaces": [name]}
-        }));
-    }
-    destination.apply(&objects)?;
-    for name in &namespaces {
-        let versions: Vec<Value> = (0..EACH).map(|number| version(name, number)).collect();
-        destination.apply(&versions)?;
+            json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+                "metadata": {"name": "group", "namespace": name}, "spec": {"targetNamespaces": [name]}}),
+        ];
+        objects.extend((first..all.min(first + EACH)).map(|number| version(&name, number)));
+        destination.apply(&objects)?;
     }
     destination.wait("all to have succeeded", PATIENCE, |destination| {
         let found = destination.get(&["csv", "-A", "-l", LABEL])?.unwrap_or_default();
@@ -146,7 +182,7 @@ fn create(destination: &Destination) -> anyhow::Result<()> {
             .iter()
             .filter(|csv| text(csv, "/status/phase") == "Succeeded")
             .count();
-        Ok((succeeded == NAMESPACES * EACH)
+        Ok((succeeded == all)
             .then_some(())
             .ok_or_else(|| format!("{succeeded} have succeeded")))
     })
