@@ -56,8 +56,8 @@ pub fn olm_v1_costs_about_what_it_should(lab: &Lab) -> anyhow::Result<()> {
 /// Processor time and requests of OLM at rest, and after a restart of the API server, are near the target P20.
 pub fn olm_at_rest_costs_about_what_it_should(lab: &Lab) -> anyhow::Result<()> {
     let all = long::count_or("ClusterServiceVersions at rest", 20, 200);
-    let minutes = long::count_or("minutes at rest", 1, 5);
-    let lasts = Duration::from_secs(60) * minutes;
+    let seconds = long::count_or("seconds at rest", 15, 300);
+    let lasts = Duration::from_secs(u64::from(seconds));
     let figures = rest::measure(lab.cluster(), all as usize, lasts, &Progress::start())?;
     println!("P20: {figures:?}");
     within_bounds(&[

@@ -139,7 +139,7 @@ pub fn measure(
     while began.elapsed() < lasts {
         interrupt::check()?;
         thread::sleep(Duration::from_secs(1));
-        if began.elapsed().as_secs() % 60 == 0 {
+        if began.elapsed().as_secs().is_multiple_of(60) {
             progress.note(&format!(
                 "at rest, {} of {} s",
                 began.elapsed().as_secs(),
