@@ -151,8 +151,36 @@ pub enum BenchCommand {
     Packages,
     /// Measure resolution: the recorded cases (target P14), generated problems, growth to 100,000 bundles
     Resolver,
+    /// Measure OLM at rest with 1,000 ClusterServiceVersions, and after a restart of the API server (target P20)
+    Rest(RestBenchOptions),
     /// Measure the memory of catalogs' contents: ten of 1,000 bundles, all read again at once (target P18)
     Snapshots,
+    /// Measure OLM v1: catalogd with the corpus catalog (target P16), and ten ClusterExtensions (target P22)
+    ///
+    /// The chart's OLM v1 is added to the OLM of the embedded cluster, and removed at the end unless it was there before.
+    V1(V1BenchOptions),
+}
+
+/// How to measure OLM v1.
+#[derive(Debug, Clone, Args)]
+pub struct V1BenchOptions {
+    /// The embedded cluster to use; it is started if need be.
+    #[command(flatten)]
+    pub cluster: ClusterName,
+    /// How many runs the medians are taken of
+    #[arg(long, default_value_t = 3)]
+    pub runs: usize,
+}
+
+/// How to measure OLM at rest.
+#[derive(Debug, Clone, Args)]
+pub struct RestBenchOptions {
+    /// The embedded cluster to use; it is started if need be.
+    #[command(flatten)]
+    pub cluster: ClusterName,
+    /// How long to measure; the processor time is scaled to an hour
+    #[arg(long, default_value_t = 10)]
+    pub minutes: u32,
 }
 
 /// How to measure opm.

@@ -148,6 +148,14 @@ impl Cluster {
         }
     }
 
+    /// Ends one of the cluster's programs, which [`Cluster::up`] starts again.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub(crate) fn end(&self, program: &str) -> anyhow::Result<()> {
+        processes::kill(&self.layout, program)
+    }
+
     /// Returns everything that `down` should have removed but did not.
     ///
     /// # Errors

@@ -126,6 +126,40 @@ pub fn write_measured(out: &Path, files: &[LayerFile], config: &ImageConfig) -> 
     })
 }
 
+/// Returns all files below `folder` as files of a layer in its folder `inside`, in the order of their names. An empty `inside` is the root.
+///
+/// # Errors
+/// A folder cannot be read, or a name is not UTF-8.
+pub fn files_below(folder: &Path, inside: &str) -> anyhow::Result<Vec<LayerFile>> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+        .with_context(|| format!("cannot read {}", folder.display()))?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
+    paths.sort();
+    let mut files = Vec::new();
+    for source in paths {
+        let name = source
+            .file_name()
+            .and_then(|name| name.to_str())
+            .context("a file name is not UTF-8")?;
+        let path = if inside.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{inside}/{name}")
+        };
+        if source.is_dir() {
+            files.extend(files_below(&source, &path)?);
+        } else {
+            files.push(LayerFile {
+                path,
+                source,
+                mode: 0o644,
+            });
+        }
+    }
+    Ok(files)
+}
+
 fn tar_of(files: &[LayerFile], config: &ImageConfig) -> anyhow::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     for (path, mode) in &config.folders {

@@ -3,40 +3,15 @@
 use anyhow::ensure;
 use e2e::lab::{PATIENCE, condition};
 use serde_json::{Value, json};
-use xtask::cluster::Cluster;
 use xtask::demo::PACKAGE;
 use xtask::kubectl::Destination;
 
-use crate::{KUBECTL_TIMEOUT, OLM};
+use crate::KUBECTL_TIMEOUT;
 
-/// Name of the ClusterCatalog, and of the ConfigMap with the registries.
+/// Name of the ClusterCatalog.
 const CATALOG: &str = "demo";
-const REGISTRIES: &str = "registries";
 /// Where the API server passes requests on to `catalogd`.
 const SERVICE: &str = "/api/v1/namespaces/olm/services/https:catalogd-service:443/proxy";
-
-/// Creates the configuration of registries that `catalogd` and `operator-controller` read, and returns the arguments of helm that
-/// install both.
-pub fn with_v1(cluster: &Cluster, kubectl: &Destination) -> anyhow::Result<[&'static str; 10]> {
-    let registries = format!(
-        "[[registry]]\nprefix = \"olm.local\"\nlocation = \"{}\"\ninsecure = true\n",
-        cluster.registry()
-    );
-    kubectl.apply(&[json!({"apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"namespace": OLM, "name": REGISTRIES}, "data": {"registries.conf": registries}})])?;
-    Ok([
-        "--set",
-        "v1.enabled=true",
-        "--set-json",
-        r#"catalogd.volumes=[{"name": "registries", "configMap": {"name": "registries"}}]"#,
-        "--set-json",
-        r#"catalogd.volumeMounts=[{"name": "registries", "mountPath": "/etc/containers"}]"#,
-        "--set-json",
-        r#"operatorController.volumes=[{"name": "registries", "configMap": {"name": "registries"}}]"#,
-        "--set-json",
-        r#"operatorController.volumeMounts=[{"name": "registries", "mountPath": "/etc/containers"}]"#,
-    ])
-}
 
 /// Returns a ClusterCatalog of an image.
 pub fn cluster_catalog(name: &str, mode: &str, image: &str) -> Value {

@@ -4,6 +4,7 @@
 mod adoption;
 mod catalogs;
 mod extensions;
+mod figures;
 mod metrics;
 mod one_file;
 mod openshift;
@@ -23,13 +24,15 @@ use e2e::lab::{Lab, PATIENCE, catalog_source, subscription};
 use serde_json::{Value, json};
 use xtask::cluster::{self, Cluster, UpOptions};
 use xtask::demo::PACKAGE;
+use xtask::deploy::v1::with_v1;
 use xtask::kubectl::{Destination, text};
 use xtask::progress::Progress;
 use xtask::{chart, deploy, images};
 
 use crate::adoption::a_subscription_becomes_a_cluster_extension;
-use crate::catalogs::{a_cluster_catalog_is_served, with_v1};
+use crate::catalogs::a_cluster_catalog_is_served;
 use crate::extensions::a_cluster_extension_is_installed_and_upgraded;
+use crate::figures::{olm_at_rest_costs_about_what_it_should, olm_v1_costs_about_what_it_should};
 use crate::metrics::{METRICS_SECRET, metrics_are_served_to_whom_the_cluster_lets_read_them, metrics_secret};
 use crate::prometheus::prometheus_reads_all_and_evaluates_every_alert;
 use crate::reach::{package_server_serves_as_its_service_monitor_says, the_api_server_is_not_cut_off};
@@ -350,6 +353,7 @@ fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_
     a_cluster_catalog_is_served(kubectl, lab.demo_catalog()?)?;
     a_cluster_extension_is_installed_and_upgraded(&lab)?;
     a_subscription_becomes_a_cluster_extension(&lab)?;
+    olm_v1_costs_about_what_it_should(&lab)?;
     kubectl.run(&["delete", "deployment", "demo-operator", "-n", OPERATORS])?;
     kubectl.wait("the Deployment to be back", PATIENCE, |kubectl| {
         let found = kubectl.get(&["deployment", "-n", OPERATORS, "demo-operator"])?;
@@ -376,6 +380,7 @@ fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_
         certificate()?["data"] == made,
         "an upgrade made another certificate"
     );
+    olm_at_rest_costs_about_what_it_should(&lab)?;
     nothing_is_left(&release)
 }
 

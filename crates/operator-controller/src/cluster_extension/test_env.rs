@@ -28,6 +28,8 @@ pub(super) struct Outside {
     bundles: BTreeMap<String, BTreeMap<String, String>>,
     /// Images that were pulled.
     pub(super) pulls: Vec<String>,
+    /// Packages that were read, each as `catalog package`.
+    pub(super) reads: Vec<String>,
     /// Rights of the ServiceAccount `installer` of the namespace `ns`: rules, each with the namespace where it counts.
     pub(super) granted: Vec<(String, PolicyRule)>,
 }
@@ -39,7 +41,9 @@ struct FakeSources(Arc<Mutex<Outside>>);
 #[async_trait]
 impl CatalogContents for FakeSources {
     async fn package(&self, base: &str, package: &str) -> Result<Option<PackageContent>, String> {
-        let outside = self.0.lock().unwrap();
+        let mut outside = self.0.lock().unwrap();
+        let catalog = base.rsplit('/').next().unwrap_or_default();
+        outside.reads.push(format!("{catalog} {package}"));
         let content = outside.contents.get(base).ok_or("connection refused")?;
         PackageContent::read(content.as_bytes(), package).map_err(|error| error.to_string())
     }
