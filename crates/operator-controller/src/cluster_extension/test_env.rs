@@ -116,6 +116,8 @@ pub(super) struct TestBundle<'a> {
     pub(super) rules: Value,
     /// Tag of the image of its Deployment; its version without it.
     pub(super) tag: Option<&'a str>,
+    /// Properties beside its manifests.
+    pub(super) properties: Value,
 }
 
 impl Default for TestBundle<'_> {
@@ -128,6 +130,7 @@ impl Default for TestBundle<'_> {
             has_webhook: false,
             rules: Value::Null,
             tag: None,
+            properties: Value::Null,
         }
     }
 }
@@ -283,6 +286,10 @@ impl TestEnv {
             ("manifests/csv.yaml".to_owned(), csv.to_string()),
             ("manifests/crd.yaml".to_owned(), crd.to_string()),
         ]);
+        if bundle.properties.is_array() {
+            let properties = json!({"properties": bundle.properties});
+            files.insert("metadata/properties.yaml".to_owned(), properties.to_string());
+        }
         for &name in bundle.config_maps {
             let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"version": version}});
             files.insert(format!("manifests/{name}.yaml"), map.to_string());

@@ -238,3 +238,28 @@ fn v1_a_version_with_the_same_content_is_a_revision_that_restarts_nothing() {
         (json!("1.0.0"), json!("1.1.0"))
     );
 }
+
+/// The operator that reports on OLM v1 to OpenShift reads it there.
+#[test]
+fn ocp_008_the_revision_has_the_last_version_of_openshift_of_its_bundle() {
+    let mut env = TestEnv::new();
+    let limit = json!([{"type": "olm.maxOpenShiftVersion", "value": "4.18"}]);
+    env.bundle(&TestBundle {
+        properties: limit.clone(),
+        ..TestBundle::default()
+    });
+    let properties = |env: &TestEnv, revision: &str| {
+        let annotations = env.get("ClusterObjectSet", revision)["metadata"]["annotations"].clone();
+        annotations["olm.properties"].clone()
+    };
+    env.extension(&json!({"version": "1.0.0"}));
+    assert_eq!(env.installed().1, names(&["e-1"]));
+    let text = properties(&env, "e-1");
+    let found: Value = serde_json::from_str(text.as_str().unwrap()).unwrap();
+    assert_eq!(found, limit);
+    // An upgrade to a bundle without a limit lifts it.
+    env.ask_for("1.1.0");
+    env.settle_for(20);
+    assert_eq!(env.installed().1, names(&["e-2"]));
+    assert_eq!(properties(&env, "e-2"), Value::Null);
+}
