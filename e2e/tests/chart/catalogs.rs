@@ -1,8 +1,8 @@
 //! ClusterCatalogs with the chart's `v1.enabled`.
 
 use anyhow::ensure;
-use e2e::lab::{PATIENCE, condition};
-use serde_json::{Value, json};
+use e2e::olm_v1::{cluster_catalog, serving};
+use serde_json::Value;
 use xtask::demo::PACKAGE;
 use xtask::kubectl::Destination;
 
@@ -12,14 +12,6 @@ use crate::KUBECTL_TIMEOUT;
 const CATALOG: &str = "demo";
 /// Where the API server passes requests on to `catalogd`.
 const SERVICE: &str = "/api/v1/namespaces/olm/services/https:catalogd-service:443/proxy";
-
-/// Returns a ClusterCatalog of an image.
-pub fn cluster_catalog(name: &str, mode: &str, image: &str) -> Value {
-    json!({
-        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": name},
-        "spec": {"availabilityMode": mode, "source": {"type": "Image", "image": {"ref": image}}}
-    })
-}
 
 /// A ClusterCatalog is pulled and served, switched off and deleted.
 pub fn a_cluster_catalog_is_served(kubectl: &Destination, image: &str) -> anyhow::Result<()> {
@@ -61,18 +53,4 @@ pub fn a_cluster_catalog_is_served(kubectl: &Destination, image: &str) -> anyhow
 
 fn path(what: &str) -> String {
     format!("{SERVICE}/catalogs/{CATALOG}/api/v1/{what}")
-}
-
-/// Returns the catalog once its condition `Serving` has this status.
-pub fn serving(kubectl: &Destination, catalog: &str, status: &str) -> anyhow::Result<Value> {
-    kubectl.wait(&format!("Serving to be {status}"), PATIENCE, |kubectl| {
-        let found = kubectl.get(&["clustercatalog", catalog])?.unwrap_or_default();
-        Ok(
-            if condition(&found, "Serving").is_some_and(|it| it["status"] == status) {
-                Ok(found)
-            } else {
-                Err(found["status"].to_string())
-            },
-        )
-    })
 }

@@ -12,15 +12,14 @@ mod prometheus;
 mod reach;
 mod removal;
 
-use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 use e2e::cluster::Scratch;
 use e2e::demo::{FIRST, SECOND, greet};
+use e2e::helm::{Helm, output, values};
 use e2e::lab::{Lab, PATIENCE, catalog_source, subscription};
+use e2e::olm_v1::with_v1;
 use serde_json::{Value, json};
 use xtask::cluster::{self, Cluster, UpOptions};
 use xtask::demo::PACKAGE;
@@ -48,76 +47,6 @@ const TIMEOUT: &str = "--timeout=8m";
 /// Timeout of `kubectl wait` and `kubectl delete`: on a busy machine the API server checks APIServices and deletes namespaces
 /// minutes late.
 const KUBECTL_TIMEOUT: &str = "--timeout=240s";
-
-/// Helm for one cluster, with its own home directory.
-struct Helm {
-    program: PathBuf,
-    cluster: Cluster,
-    home: tempfile::TempDir,
-}
-
-impl Helm {
-    fn new(cluster: Cluster) -> anyhow::Result<Self> {
-        Ok(Self {
-            program: cluster::helm(&Progress::start())?,
-            cluster,
-            home: tempfile::tempdir()?,
-        })
-    }
-
-    /// Runs helm and returns its output; its error text is the error.
-    fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        output(self.command(&self.program).args(arguments))
-    }
-
-    /// Returns a command with access to the cluster and helm's home.
-    fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = self.cluster.command(program);
-        for (variable, folder) in [
-            ("HELM_CACHE_HOME", "cache"),
-            ("HELM_CONFIG_HOME", "config"),
-            ("HELM_DATA_HOME", "data"),
-        ] {
-            command.env(variable, self.home.path().join(folder));
-        }
-        command
-    }
-}
-
-fn output(command: &mut Command) -> anyhow::Result<String> {
-    let output = command.output()?;
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?}: {stderr}");
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// Writes the values of a user of this cluster: the built images, and the access to its registry.
-fn values(cluster: &Cluster, built: &images::Built, folder: &Path) -> anyhow::Result<PathBuf> {
-    let digest = |name: &str| {
-        let reference = format!("/{name}:{}", images::VERSION);
-        let image = built
-            .images
-            .iter()
-            .find(|image| image.reference.ends_with(&reference));
-        image
-            .map(|image| image.digest.clone())
-            .with_context(|| format!("no image {name}"))
-    };
-    let mut registries = BTreeMap::new();
-    for entry in std::fs::read_dir(cluster.registry_config())? {
-        let host = entry?.file_name().to_string_lossy().into_owned();
-        if let Ok(text) = std::fs::read_to_string(cluster.registry_config().join(&host).join("hosts.toml")) {
-            registries.insert(host, text);
-        }
-    }
-    let values = json!({
-        "image": {"olm": {"digest": digest("olm")?}, "opm": {"digest": digest("opm")?}},
-        "catalog": {"registryConfig": registries},
-    });
-    let file = folder.join("values.yaml");
-    std::fs::write(&file, values.to_string())?;
-    Ok(file)
-}
 
 #[test]
 fn helm_finds_no_fault_with_the_chart() -> anyhow::Result<()> {

@@ -118,6 +118,10 @@ pub(super) struct TestBundle<'a> {
     pub(super) has_webhook: bool,
     /// Rules of its account in the whole cluster.
     pub(super) rules: Value,
+    /// Tag of the image of its Deployment; its version without it.
+    pub(super) tag: Option<&'a str>,
+    /// Properties beside its manifests.
+    pub(super) properties: Value,
 }
 
 impl Default for TestBundle<'_> {
@@ -129,6 +133,8 @@ impl Default for TestBundle<'_> {
             fields: &["x"],
             has_webhook: false,
             rules: Value::Null,
+            tag: None,
+            properties: Value::Null,
         }
     }
 }
@@ -224,6 +230,7 @@ impl TestEnv {
     /// Puts an image with a bundle into the registry.
     pub(super) fn bundle(&mut self, bundle: &TestBundle<'_>) {
         let TestBundle { version, modes, .. } = bundle;
+        let tag = bundle.tag.unwrap_or(version);
         let modes: Vec<Value> = modes
             .iter()
             .map(|mode| json!({"type": mode, "supported": true}))
@@ -240,7 +247,7 @@ impl TestEnv {
                         "selector": {"matchLabels": {"app": "demo"}},
                         "template": {
                             "metadata": {"labels": {"app": "demo"}},
-                            "spec": {"containers": [{"name": "main", "image": format!("reg.example/demo:{version}")}]},
+                            "spec": {"containers": [{"name": "main", "image": format!("reg.example/demo:{tag}")}]},
                         },
                     },
                 }]}},
@@ -283,6 +290,10 @@ impl TestEnv {
             ("manifests/csv.yaml".to_owned(), csv.to_string()),
             ("manifests/crd.yaml".to_owned(), crd.to_string()),
         ]);
+        if bundle.properties.is_array() {
+            let properties = json!({"properties": bundle.properties});
+            files.insert("metadata/properties.yaml".to_owned(), properties.to_string());
+        }
         for &name in bundle.config_maps {
             let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"version": version}});
             files.insert(format!("manifests/{name}.yaml"), map.to_string());
@@ -299,10 +310,15 @@ impl TestEnv {
 
     /// Creates the extension `e` of the package `p`, with these fields of `spec.source.catalog`.
     pub(super) fn extension(&mut self, catalog: &Value) {
+        self.extension_named("e", catalog);
+    }
+
+    /// Creates an extension of another name.
+    pub(super) fn extension_named(&mut self, name: &str, catalog: &Value) {
         let mut filter = json!({"packageName": "p"});
         olm_testing::patch::merge(&mut filter, catalog);
         self.put(json!({
-            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": "e"},
+            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": name},
             "spec": {"namespace": "ns", "source": {"sourceType": "Catalog", "catalog": filter}},
         }));
         self.settle();
@@ -360,7 +376,12 @@ impl TestEnv {
 
     /// Returns `status reason: message` of a condition of the extension `e`.
     pub(super) fn condition(&self, type_: &str) -> String {
-        let extension = self.get("ClusterExtension", "e");
+        self.condition_of("e", type_)
+    }
+
+    /// Returns the same of an extension of another name.
+    pub(super) fn condition_of(&self, extension: &str, type_: &str) -> String {
+        let extension = self.get("ClusterExtension", extension);
         let conditions = extension["status"]["conditions"].as_array().cloned();
         let mut conditions = conditions.unwrap_or_default().into_iter();
         let Some(found) = conditions.find(|condition| condition["type"] == type_) else {

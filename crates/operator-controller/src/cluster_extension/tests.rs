@@ -5,6 +5,7 @@ mod adoption;
 mod certificates;
 mod flows;
 mod removal;
+mod stories;
 
 use serde_json::{Value, json};
 
