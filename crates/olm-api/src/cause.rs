@@ -34,7 +34,7 @@ pub fn csv_text(csv: &ClusterServiceVersion) -> String {
 /// Returns the cause of a ClusterServiceVersion that has not succeeded, also if its status names none.
 pub fn csv_cause_or_default(csv: &ClusterServiceVersion) -> String {
     csv_cause(csv).unwrap_or_else(|| match csv.phase() {
-        Phase::Failed => "failed, and its status names no cause".to_owned(),
+        Phase::Failed => "its status names no cause".to_owned(),
         _ => "waiting for OLM to process it".to_owned(),
     })
 }
@@ -152,10 +152,7 @@ mod tests {
                 json!({"phase": "Pending", "requirementStatus": rows}),
                 "waiting for Role r1; Role r2; Role r3; Role r4; Role r5; and 2 more",
             ),
-            (
-                json!({"phase": "Failed"}),
-                "failed, and its status names no cause",
-            ),
+            (json!({"phase": "Failed"}), "its status names no cause"),
             (json!({}), "waiting for OLM to process it"),
         ] {
             let expected = format!("ClusterServiceVersion demo.v1: {text}");

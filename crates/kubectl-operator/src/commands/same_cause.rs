@@ -54,12 +54,38 @@ fn edit(cluster: &FakeCluster, patch: &Value) {
     assert!(cluster.edit("Subscription", "shop", "db", patch));
 }
 
-const ROWS: [Row; 17] = [
+const ROWS: [Row; 19] = [
     (|_| {}, "", "", true),
     (
         |cluster| put_condition(cluster, "CatalogSourcesUnhealthy", "olm/cat does not answer"),
         "olm/cat does not answer",
         "kubectl operator catalog list -o wide -A",
+        false,
+    ),
+    (
+        |cluster| {
+            let text = "targeted catalogsource olm/cat unhealthy";
+            let conditions = json!([
+                {"type": "CatalogSourcesUnhealthy", "status": "True", "message": text},
+                {"type": "Ready", "status": "False", "message": format!("{text}: cannot pull image c:v1")},
+            ]);
+            put_status(cluster, &json!({"conditions": conditions}));
+        },
+        "targeted catalogsource olm/cat unhealthy: cannot pull image c:v1",
+        "correct the CatalogSource, and OLM continues",
+        false,
+    ),
+    (
+        |cluster| {
+            put_plan(cluster, "Installing", |plan| {
+                let pending = json!([{"type": "BundleLookupPending", "status": "True", "message": "unpack Job pending"}]);
+                plan["spec"]["approved"] = json!(true);
+                plan["status"]["bundleLookups"] = json!([{"path": "x:v2", "identifier": "etcd.v2.0.0", "replaces": "",
+                    "catalogSourceRef": {}, "conditions": pending}]);
+            });
+        },
+        "InstallPlan install-1: bundle etcd.v2.0.0: unpack Job pending",
+        "",
         false,
     ),
     (
@@ -92,7 +118,7 @@ const ROWS: [Row; 17] = [
     ),
     (
         |cluster| put_plan(cluster, "RequiresApproval", |_| {}),
-        "waiting for approval of InstallPlan install-1",
+        "InstallPlan install-1: waiting for approval",
         "kubectl operator approve db -n shop",
         false,
     ),
@@ -136,13 +162,11 @@ const ROWS: [Row; 17] = [
     ),
     (
         |cluster| {
-            cluster.put(csv(
-                "1.0.0",
-                "Failed",
-                "admission webhook \"x\" denied the request",
-            ));
+            let mut failed = csv("1.0.0", "Failed", "admission webhook \"x\" denied the request");
+            failed["status"]["reason"] = json!("InstallComponentFailed");
+            cluster.put(failed);
         },
-        "admission webhook \"x\" denied the request",
+        "ClusterServiceVersion etcd.v1.0.0: InstallComponentFailed: admission webhook \"x\" denied the request",
         "correct the cause, and OLM tries again",
         false,
     ),
@@ -154,7 +178,7 @@ const ROWS: [Row; 17] = [
             cluster.put(waits);
         },
         "waiting for CustomResourceDefinition disks.example.com (CRD is not present)",
-        "",
+        "provide what is missing, and OLM continues; all requirements: kubectl get csv etcd.v1.0.0 -n shop",
         false,
     ),
     (
@@ -252,7 +276,7 @@ async fn each_command_names_the_same_cause_and_exits_alike() {
         }
 
         let commands = CommandLine::default();
-        let told = db.way_out(&db.verdict(), &commands).unwrap_or_default();
-        assert!(told.contains(way_out), "{told}");
+        let suggested = db.way_out(&db.verdict(), &commands).unwrap_or_default();
+        assert!(suggested.contains(way_out), "{suggested}");
     }
 }

@@ -1,6 +1,6 @@
 //! Conditions in statuses.
 
-use olm_api::condition;
+use olm_api::condition::{self, subscription as types};
 use olm_api::v1alpha1::{Subscription, SubscriptionCondition};
 
 /// Returns the conditions that are true.
@@ -21,4 +21,15 @@ pub(crate) fn message_or_reason<'a>(subscription: &'a Subscription, type_: &str)
 pub(super) fn message<'a>(subscription: &'a Subscription, type_: &str) -> Option<&'a str> {
     let found = true_conditions(subscription).find(|found| found.type_ == type_)?;
     found.message.as_deref().filter(|message| !message.is_empty())
+}
+
+/// Returns the problem of the catalog that a Subscription names. The condition about catalogs has upstream's text; `Ready` repeats it
+/// and appends the cause.
+pub(super) fn catalog_problem(subscription: &Subscription) -> Option<&str> {
+    let text = message_or_reason(subscription, types::CATALOG_SOURCES_UNHEALTHY)?;
+    let status = subscription.status.iter();
+    let mut conditions = status.flat_map(|status| status.conditions.iter());
+    let ready = conditions.find(|found| found.type_ == types::READY);
+    let with_cause = ready.and_then(|ready| ready.message.as_deref());
+    Some(with_cause.filter(|found| found.starts_with(text)).unwrap_or(text))
 }
