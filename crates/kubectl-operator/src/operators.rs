@@ -146,7 +146,7 @@ impl Gathered {
         let known = match names.is_empty() {
             true => format!(
                 "it has no operators; use `{}` for all namespaces",
-                commands.told("list", &[], None)
+                commands.suggest("list", &[], None)
             ),
             false => format!("it has {}", names.join(", ")),
         };

@@ -82,7 +82,7 @@ async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Res
             row.current_csv,
             cluster
                 .commands
-                .told("rollback {}", &[&name], Some(&cluster.namespace))
+                .suggest("rollback {}", &[&name], Some(&cluster.namespace))
         )
     });
     Ok(Changed {

@@ -50,7 +50,7 @@ fn table(rows: &[Row], with_namespace: bool, is_wide: bool, commands: &CommandLi
     let mut table = Table::new(head);
     for row in rows {
         let row = row.clone();
-        let explain = commands.told("explain {}", &[&row.name], Some(&row.namespace));
+        let explain = commands.suggest("explain {}", &[&row.name], Some(&row.namespace));
         let mut cells = vec![
             row.name,
             row.package,

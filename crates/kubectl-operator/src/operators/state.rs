@@ -144,7 +144,7 @@ impl Operator<'_> {
     /// Returns the verdict's way out as commands; `None` if waiting is all that helps, or nothing is to be done.
     pub(crate) fn way_out(&self, verdict: &Verdict, commands: &CommandLine) -> Option<String> {
         let (name, namespace) = (self.name(), self.namespace());
-        let suggest = |form: &str| commands.told(form, &[&name], Some(&namespace));
+        let suggest = |form: &str| commands.suggest(form, &[&name], Some(&namespace));
         let flags = commands.flags(Some(&namespace));
         Some(match &verdict.way_out {
             WayOut::Wait => return None,
@@ -153,7 +153,7 @@ impl Operator<'_> {
             WayOut::Explain => suggest("explain {}"),
             WayOut::Catalogs => format!(
                 "correct the CatalogSource, and OLM continues; see {}",
-                commands.told("catalog list -o wide", &[], None)
+                commands.suggest("catalog list -o wide", &[], None)
             ),
             WayOut::Provide(csv) => format!(
                 "provide what is missing, and OLM continues; all requirements: kubectl get csv {} {flags} -o \

@@ -226,7 +226,7 @@ impl Gathered {
             Node::new("Subscription", &operator.name(), verdict.state.mark(), &state).with(verdict.message);
         node.namespace = operator.namespace();
         node.more = (verdict_state == State::Unresolved)
-            .then(|| commands.told("explain {}", &[&node.name], Some(&node.namespace)));
+            .then(|| commands.suggest("explain {}", &[&node.name], Some(&node.namespace)));
         let way = self.ways.get(&(node.namespace.clone(), node.name.clone()));
         node.notes.extend(way.cloned());
         let way_out = way_out.filter(|_| is_shown);
@@ -257,7 +257,7 @@ impl Gathered {
             let reference = &catalog.catalog_source_ref;
             let text = |text: &Option<String>| text.clone().unwrap_or_default();
             let (name, namespace) = (text(&reference.name), text(&reference.namespace));
-            let see = commands.told("catalog list -o wide", &[], Some(&namespace));
+            let see = commands.suggest("catalog list -o wide", &[], Some(&namespace));
             let (mark, why) = match verdict_state {
                 // The operator runs despite it.
                 State::Ready | State::Held | State::Pinned => (Mark::Fine, "so there are no upgrades"),
@@ -349,7 +349,7 @@ fn plan_node(plan: &InstallPlan, subscription: &Subscription, commands: &Command
     let mut message = cause.map(|cause| cause.text).unwrap_or_default();
     if let Some(approver) = approval {
         let namespace = subscription.namespace();
-        let approve = commands.told("approve {}", &[&name], namespace.as_deref());
+        let approve = commands.suggest("approve {}", &[&name], namespace.as_deref());
         message = match approver {
             Approver::User => format!("{message}, see {approve}"),
             Approver::Policy => format!("{message}; to approve it now, see {approve}"),
