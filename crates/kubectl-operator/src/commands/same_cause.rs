@@ -54,7 +54,7 @@ fn edit(cluster: &FakeCluster, patch: &Value) {
     assert!(cluster.edit("Subscription", "shop", "db", patch));
 }
 
-const ROWS: [Row; 19] = [
+const ROWS: [Row; 20] = [
     (|_| {}, "", "", true),
     (
         |cluster| put_condition(cluster, "CatalogSourcesUnhealthy", "olm/cat does not answer"),
@@ -91,6 +91,18 @@ const ROWS: [Row; 19] = [
     (
         |cluster| put_condition(cluster, "BundleUnpacking", "cannot pull image x:v1"),
         "cannot pull image x:v1",
+        "",
+        false,
+    ),
+    (
+        |cluster| {
+            let conditions = json!([{"type": "InstallPlanMissing", "status": "True", "reason": "ReferencedInstallPlanNotFound"}]);
+            put_status(
+                cluster,
+                &json!({"conditions": conditions, "installPlanRef": {"name": "install-1"}}),
+            );
+        },
+        "the InstallPlan that status.installPlanRef names does not exist",
         "",
         false,
     ),
@@ -194,7 +206,7 @@ const ROWS: [Row; 19] = [
                 &json!({"metadata": {"annotations": {UPGRADE_HOLD: "=1.0.0"}}}),
             );
         },
-        "held within =1.0.0",
+        "held within =1.0.0 by annotation operatorframework.io/upgrade-hold",
         "",
         true,
     ),
@@ -205,7 +217,7 @@ const ROWS: [Row; 19] = [
                 &json!({"spec": {"startingCSV": "etcd.v1.0.0", "installPlanApproval": "Manual"}}),
             );
         },
-        "pinned at etcd.v1.0.0",
+        "pinned at etcd.v1.0.0 by spec.startingCSV",
         "",
         true,
     ),
@@ -217,7 +229,7 @@ const ROWS: [Row; 19] = [
                 &json!({"spec": {"startingCSV": "etcd.v1.0.0", "installPlanApproval": "Manual"}}),
             );
         },
-        "pinned at etcd.v1.0.0; InstallPlan install-1 for etcd.v2.0.0 waits for approval",
+        "pinned at etcd.v1.0.0 by spec.startingCSV; InstallPlan install-1 for etcd.v2.0.0 waits for approval",
         "",
         true,
     ),

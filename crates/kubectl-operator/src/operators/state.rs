@@ -219,7 +219,10 @@ impl Operator<'_> {
         Some(match (cause.approval, self.pin()) {
             (Some(Approver::User), Some(version)) => {
                 let names = plan.spec.cluster_service_version_names.join(", ");
-                let text = format!("pinned at {version}; InstallPlan {name} for {names} waits for approval");
+                let text = format!(
+                    "{}; InstallPlan {name} for {names} waits for approval",
+                    pinned(version)
+                );
                 self.settled(State::Pinned, &text)
             }
             (Some(Approver::User), None) => Verdict::new(State::RequiresApproval, text),
@@ -280,8 +283,11 @@ impl Operator<'_> {
         match csv.phase() {
             Phase::Failed => self.csv_failed(csv),
             Phase::Succeeded if is_installed => match (self.hold(), self.pin()) {
-                (Some(range), _) => self.settled(State::Held, &format!("held within {range}")),
-                (None, Some(version)) => self.settled(State::Pinned, &format!("pinned at {version}")),
+                (Some(range), _) => {
+                    let text = format!("held within {range} by annotation {}", labels::UPGRADE_HOLD);
+                    self.settled(State::Held, &text)
+                }
+                (None, Some(version)) => self.settled(State::Pinned, &pinned(version)),
                 (None, None) => self.settled(State::Ready, ""),
             },
             Phase::Succeeded => Verdict::new(
@@ -387,4 +393,9 @@ fn failed_state(type_: &'static str) -> Option<(&'static str, State)> {
         condition::RESOLUTION_FAILED => Some((type_, State::Unresolved)),
         _ => None,
     }
+}
+
+/// Returns why an operator stays at the version that its Subscription started with.
+fn pinned(version: &str) -> String {
+    format!("pinned at {version} by spec.startingCSV")
 }
