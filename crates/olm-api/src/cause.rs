@@ -39,7 +39,7 @@ pub fn csv_cause_or_default(csv: &ClusterServiceVersion) -> String {
     })
 }
 
-/// Returns the first [`MAX_REQUIREMENTS`] requirements that are not met; `None` if OLM does not wait for any.
+/// Returns the requirements that are not met, five at most and the number of the others; `None` if OLM does not wait for any.
 pub fn unmet_requirements(csv: &ClusterServiceVersion) -> Option<String> {
     if *csv.phase() != Phase::Pending {
         return None;
