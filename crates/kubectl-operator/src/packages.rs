@@ -98,9 +98,9 @@ impl Channel {
     /// Describes the position of a Subscription in the channel.
     pub(crate) fn way_of(&self, subscription: &Subscription) -> String {
         let status = subscription.status.as_ref();
-        let told = |name: Option<&String>| name.cloned().filter(|name| !name.is_empty());
-        let installed = told(status.and_then(|status| status.installed_csv.as_ref()));
-        let next = told(status.and_then(|status| status.current_csv.as_ref()));
+        let filled = |name: Option<&String>| name.cloned().filter(|name| !name.is_empty());
+        let installed = filled(status.and_then(|status| status.installed_csv.as_ref()));
+        let next = filled(status.and_then(|status| status.current_csv.as_ref()));
         let way = self.way(installed.as_deref(), next.as_deref());
         match installed.filter(|name| self.versions.iter().all(|version| version.name != *name)) {
             Some(name) => format!("{way}; the installed {} is not in it", plain(&name)),
@@ -323,7 +323,7 @@ fn not_served(cause: &str, commands: &CommandLine) -> String {
     let (group, version) = (PackageManifest::group(&()), PackageManifest::version(&()));
     format!(
         "this cluster does not serve {group}/{version} ({cause}): OLM's package-server is missing or not ready; see `kubectl get apiservice {version}.{group}` and `{}`",
-        commands.told("catalog list", &[], None)
+        commands.suggest("catalog list", &[], None)
     )
 }
 
@@ -372,11 +372,11 @@ pub(crate) fn named(
         (false, _) => format!("did you mean {}?", like.join(", ")),
         (true, 0) => format!(
             "there are no packages; see `{}`",
-            commands.told("catalog list", &[], None)
+            commands.suggest("catalog list", &[], None)
         ),
         (true, count) => format!(
             "list all {count} packages with `{}`",
-            commands.told("list-available", &[], Some(namespace))
+            commands.suggest("list-available", &[], Some(namespace))
         ),
     };
     bail!("no catalog for this namespace has a package {name}; {way_out}")

@@ -112,9 +112,9 @@ fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        let told = cause.to_string();
-        if !text.contains(&told) {
-            text = format!("{text}: {told}");
+        let of_cause = cause.to_string();
+        if !text.contains(&of_cause) {
+            text = format!("{text}: {of_cause}");
         }
         next = cause.source();
     }

@@ -6,6 +6,7 @@
 
 pub mod api_key;
 pub mod approval;
+pub mod cause;
 pub mod cluster_operator;
 pub mod condition;
 pub mod config_map_catalog;

@@ -82,11 +82,10 @@ pub fn read(namespace: &str, groups: &[Arc<OperatorGroup>]) -> Result<GroupSetti
     };
     let mut warnings = Vec::new();
     let annotations = group.annotations();
-    let is_true = |key: &str| annotations.get(key).is_some_and(|value| value == labels::TRUE);
     Ok(GroupSettings {
         fail_forward: group.spec.allows_fail_forward(),
-        exclude_global: is_true(labels::EXCLUDE_GLOBAL_NAMESPACE_RESOLUTION),
-        separate_approval: is_true(labels::SEPARATE_APPROVAL),
+        exclude_global: labels::is_true(annotations, labels::EXCLUDE_GLOBAL_NAMESPACE_RESOLUTION),
+        separate_approval: labels::is_true(annotations, labels::SEPARATE_APPROVAL),
         unpack_deadline: TIMEOUT.read(annotations, &mut warnings)?,
         unpack_retry: RETRY.read(annotations, &mut warnings)?,
         targets: group.status.as_ref().and_then(|status| {

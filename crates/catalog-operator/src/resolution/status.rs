@@ -16,6 +16,7 @@ use super::decide::{Move, Verdict};
 use super::memory::Memory;
 use super::observed::Observed;
 use super::outcome::{resolution_event, unpack_event};
+use crate::subscription::install_plan::cause_delay;
 use crate::subscription::{self, Assignment, Facts, ResolutionOutcome};
 
 /// How long the making of a plan may fail for reasons that pass by themselves before Subscriptions are told.
@@ -64,6 +65,10 @@ pub(crate) fn status(
             assignment: assignments.get(&name),
         };
         let next = subscription::compose(subscription, &state, &facts, now);
+        if let Some(delay) = cause_delay(&next, &state, now) {
+            let reason = "report of what a ClusterServiceVersion waits for is due";
+            update.requeue = update.requeue.sooner(Requeue::After { delay, reason });
+        }
         if !subscription::is_worth_writing(subscription.status.as_ref(), &next) {
             continue;
         }

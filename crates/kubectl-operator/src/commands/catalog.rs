@@ -76,15 +76,15 @@ async fn add(args: &AddArgs) -> anyhow::Result<Verdict> {
 async fn not_ready(cluster: &Cluster, args: &AddArgs, wait: &WaitArgs, waits: &str) -> anyhow::Error {
     let (name, namespace) = (args.name.as_str(), cluster.namespace.as_str());
     let seconds = wait.timeout().as_secs();
-    let told = format!(
+    let failure = format!(
         "CatalogSource {name} not {} after {seconds} s: {waits}",
         condition::READY
     );
     let remove = cluster
         .commands
-        .told("catalog remove {}", &[name], Some(namespace));
+        .suggest("catalog remove {}", &[name], Some(namespace));
     if args.keep {
-        return anyhow!("{told}; the CatalogSource was kept, remove it with `{remove}`");
+        return anyhow!("{failure}; the CatalogSource was kept, remove it with `{remove}`");
     }
     let ended = tokio::time::timeout(args.cleanup_timeout, async {
         let found = get::<CatalogSource>(&cluster.client, namespace, name).await?;
@@ -95,10 +95,10 @@ async fn not_ready(cluster: &Cluster, args: &AddArgs, wait: &WaitArgs, waits: &s
     });
     match ended.await {
         Ok(Ok(())) => anyhow!(
-            "{told}; the CatalogSource was deleted; use --keep to keep it or --timeout to wait longer"
+            "{failure}; the CatalogSource was deleted; use --keep to keep it or --timeout to wait longer"
         ),
-        Ok(Err(error)) => anyhow!("{told}; cannot delete it, remove it with `{remove}`: {error:#}"),
-        Err(_) => anyhow!("{told}; deleting it timed out, remove it with `{remove}`"),
+        Ok(Err(error)) => anyhow!("{failure}; cannot delete it, remove it with `{remove}`: {error:#}"),
+        Err(_) => anyhow!("{failure}; deleting it timed out, remove it with `{remove}`"),
     }
 }
 
@@ -156,7 +156,7 @@ async fn create(cluster: &Cluster, source: &CatalogSource) -> anyhow::Result<()>
         "CatalogSource {name} already exists in namespace {namespace}, with image {image:?}; choose another name, or `{}`",
         cluster
             .commands
-            .told("catalog remove {}", &[&name], Some(&namespace))
+            .suggest("catalog remove {}", &[&name], Some(&namespace))
     )
 }
 
@@ -321,7 +321,7 @@ async fn list_catalogs(args: &ListArgs) -> anyhow::Result<Verdict> {
             let more = match namespace {
                 Some(_) => format!(
                     "; use `{}` for all namespaces",
-                    cluster.commands.told("catalog list", &[], None)
+                    cluster.commands.suggest("catalog list", &[], None)
                 ),
                 None => String::new(),
             };
@@ -423,7 +423,7 @@ async fn remove_one(
         let known = match names.is_empty() {
             true => format!(
                 "none; list all with `{}`",
-                cluster.commands.told("catalog list", &[], None)
+                cluster.commands.suggest("catalog list", &[], None)
             ),
             false => names.join(", "),
         };

@@ -140,7 +140,7 @@ fn text(
         }
         let more = channel.versions.len().saturating_sub(MAX_VERSIONS);
         if more > 0 {
-            let see = commands.told("list-available {}", &[&plain(&package.name)], Some(namespace));
+            let see = commands.suggest("list-available {}", &[&plain(&package.name)], Some(namespace));
             lines.push(format!("    and {more} more, see {see}"));
         }
     }

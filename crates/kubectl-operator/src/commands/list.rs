@@ -50,7 +50,7 @@ fn table(rows: &[Row], with_namespace: bool, is_wide: bool, commands: &CommandLi
     let mut table = Table::new(head);
     for row in rows {
         let row = row.clone();
-        let explain = commands.told("explain {}", &[&row.name], Some(&row.namespace));
+        let explain = commands.suggest("explain {}", &[&row.name], Some(&row.namespace));
         let mut cells = vec![
             row.name,
             row.package,
@@ -99,7 +99,7 @@ mod tests {
         NAMESPACE   NAME          PACKAGE   CHANNEL   INSTALLED   CURRENT       STATE              CATALOG   APPROVAL    CSV           MESSAGE
         shop        new           etcd      stable    <none>      <none>        Pending            olm/cat   Automatic   <none>        waiting for OLM to resolve it
         shop        ready         etcd      stable    1.0.0       1.0.0         Ready              olm/cat   Automatic   etcd.v1.0.0   <none>
-        shop        waits         etcd      stable    1.0.0       etcd.v2.0.0   RequiresApproval   olm/cat   Automatic   etcd.v2.0.0   waiting for approval of InstallPlan install-1
+        shop        waits         etcd      stable    1.0.0       etcd.v2.0.0   RequiresApproval   olm/cat   Automatic   etcd.v2.0.0   InstallPlan install-1: waiting for approval
         shop        wrong         etcd      stable    <none>      <none>        Unresolved         olm/cat   Automatic   <none>        no \u{1b}[2Joperators found
         shop        etcd.v9.0.0   <none>    <none>    <none>      9.0.0         Failed             <none>    <none>      etcd.v9.0.0   ClusterServiceVersion etcd.v9.0.0: no group
         ");

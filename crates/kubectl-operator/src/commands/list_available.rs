@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &AvailableArgs) -> anyhow::Result<Verdict> {
         None if packages.is_empty() => {
             printer::progress(&format!(
                 "No packages for namespace {namespace}; see the catalogs with `{}`.",
-                commands.told("catalog list", &[], None)
+                commands.suggest("catalog list", &[], None)
             ));
         }
         None if args.package().is_some() => printer::data(&versions_table(&packages, is_wide))?,

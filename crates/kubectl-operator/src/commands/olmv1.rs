@@ -106,7 +106,7 @@ async fn create<K: Managed>(
             writer::subject(object),
             cluster
                 .commands
-                .told_of_cluster(&format!("olmv1 update {} {{}}", K::WORD), &[&name])
+                .suggest_for_cluster(&format!("olmv1 update {} {{}}", K::WORD), &[&name])
         );
     };
     let mut ready = created.clone();
@@ -184,7 +184,7 @@ async fn follow<K: Managed, W: Write>(
 fn kept<K: Managed>(cluster: &Cluster, object: &K, cause: &str) -> anyhow::Error {
     let show = cluster
         .commands
-        .told_of_cluster(K::SHOWN_BY, &[&object.name_any()]);
+        .suggest_for_cluster(K::SHOWN_BY, &[&object.name_any()]);
     anyhow!("{cause}; this command deleted nothing, see `{show}`")
 }
 
@@ -202,7 +202,7 @@ async fn clean_up<K: Managed>(
     };
     let subject = writer::subject(object);
     let form = format!("olmv1 delete {} {{}}", K::WORD);
-    let remove = cluster.commands.told_of_cluster(&form, &[&object.name_any()]);
+    let remove = cluster.commands.suggest_for_cluster(&form, &[&object.name_any()]);
     let api = Api::<K>::all(cluster.client.clone());
     match tokio::time::timeout(limit, writer::delete(&api, object)).await {
         Ok(Ok(())) => anyhow!("{cause}; {subject} was deleted again; {remedy}"),
@@ -302,7 +302,7 @@ async fn find<K: Managed>(cluster: &Cluster, name: &str) -> anyhow::Result<K> {
             "the cluster has no {} {}; list all with `{}`",
             K::kind(&()),
             plain(name),
-            cluster.commands.told_of_cluster(&form, &[])
+            cluster.commands.suggest_for_cluster(&form, &[])
         )
     })
 }

@@ -32,7 +32,7 @@ impl CarriedOut {
         let namespace = Some(cluster.namespace.as_str());
         let watch = cluster
             .commands
-            .told("status {} --watch", &[subscription], namespace);
+            .suggest("status {} --watch", &[subscription], namespace);
         let waits = self.waits.as_ref()?;
         Some(format!("{subscription} is not ready yet: {waits}; see `{watch}`"))
     }
@@ -120,7 +120,7 @@ async fn made<W: Write>(
     plan.filter(|_| outcome == Outcome::Done).ok_or_else(|| {
         let explain = cluster
             .commands
-            .told("explain {}", &[subscription], Some(namespace));
+            .suggest("explain {}", &[subscription], Some(namespace));
         match failure {
             Some(cause) => anyhow!(
                 "stopped waiting: OLM reports {}: {cause}; see `{explain}`",
@@ -184,7 +184,7 @@ async fn carried_out_on<W: Write>(
             node.as_ref().map(Node::waits_for).unwrap_or_default(),
             cluster
                 .commands
-                .told("status {} --watch", &[subscription], Some(namespace))
+                .suggest("status {} --watch", &[subscription], Some(namespace))
         ),
     }
 }
@@ -195,8 +195,8 @@ async fn installed(cluster: &Cluster, subscription: &str, plan: &InstallPlan) ->
     let names = &plan.spec.cluster_service_version_names;
     let found = get::<Subscription>(&cluster.client, &cluster.namespace, subscription).await;
     let status = found.ok().flatten().and_then(|found| found.status);
-    let told = status.map(|status| [status.installed_csv, status.current_csv]);
-    let mut own = told.into_iter().flatten().flatten();
+    let named = status.map(|status| [status.installed_csv, status.current_csv]);
+    let mut own = named.into_iter().flatten().flatten();
     own.find(|name| names.contains(name))
         .or_else(|| names.last().cloned())
         .unwrap_or_default()

@@ -14,7 +14,7 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::key::is_path_segment;
 use olm_runtime::{NamespacedName, clock};
 
-use super::choose::{Chosen, LONGEST_NAME, active, is_set};
+use super::choose::{Chosen, LONGEST_NAME, active};
 use super::revision::{Revision, RevisionError, has_secrets, is_current, made_from, newest, renewed_at};
 use super::{ClusterExtensions, Observed, Refusal, Step};
 use crate::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions, lookup_error};
@@ -77,7 +77,7 @@ impl ClusterExtensions {
             Some(choice) => choice,
             None => match self.catalogs(key, &filter) {
                 Some(catalogs) => {
-                    let is_by_semver = is_set(&extension, labels::SEMVER_UPGRADES);
+                    let is_by_semver = labels::is_true(extension.annotations(), labels::SEMVER_UPGRADES);
                     active.choose(&filter, self.openshift.as_ref(), is_by_semver, &catalogs)
                 }
                 None => return Ok(observed),

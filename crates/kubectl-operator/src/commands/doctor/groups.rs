@@ -117,7 +117,7 @@ fn targets(observed: &Observed, group: &OperatorGroup) -> Vec<Finding> {
         }
     }
     let missing: Vec<String> = missing.into_iter().collect();
-    let told = (!missing.is_empty()).then(|| {
+    let missing = (!missing.is_empty()).then(|| {
         Finding::warning(
             about(),
             format!("it targets namespaces that do not exist: {}", listed(&missing)),
@@ -129,7 +129,7 @@ fn targets(observed: &Observed, group: &OperatorGroup) -> Vec<Finding> {
         )
     });
     let unread = unread.map(|cause| Finding::not_checked(about(), cause));
-    told.into_iter().chain(unread).collect()
+    missing.into_iter().chain(unread).collect()
 }
 
 /// Checks that ServiceAccounts of OperatorGroups exist and have permissions.

@@ -56,7 +56,7 @@ fn of_operator(operator: &Operator<'_>) -> Option<Finding> {
     let commands = CommandLine::default();
     let way_out = operator.way_out(&verdict, &commands);
     let remedy =
-        way_out.unwrap_or_else(|| commands.told("status {}", &[word(&name)], Some(word(&namespace))));
+        way_out.unwrap_or_else(|| commands.suggest("status {}", &[word(&name)], Some(word(&namespace))));
     Some(Finding::new(
         severity,
         object(kind, &namespace, &name),

@@ -314,7 +314,7 @@ fn incomplete(cluster: &Cluster, found: &Found, file: &Path) -> String {
         "the adoption is incomplete, and nothing was deleted: if `{}` says Installed, complete it with `kubectl delete subscription/{} csv/{} {}`, else go the way back in {}; do not delete the ClusterExtension in another way",
         cluster
             .commands
-            .told_of_cluster("olmv1 status {}", &[&extension.name_any()]),
+            .suggest_for_cluster("olmv1 status {}", &[&extension.name_any()]),
         quoted(subscription),
         quoted(csv),
         cluster.commands.flags(Some(&cluster.namespace)),
@@ -428,7 +428,7 @@ async fn report(cluster: &Cluster, found: &Found, file: &Path) -> anyhow::Result
             true => ", whose pods were not restarted",
             false => "",
         },
-        cluster.commands.told_of_cluster(unpin, &[&name, &range]),
+        cluster.commands.suggest_for_cluster(unpin, &[&name, &range]),
         file.display()
     ));
     Ok(())

@@ -201,12 +201,13 @@ fn names_of(operator: &Found<'_>, csvs: &[ClusterServiceVersion]) -> BTreeSet<St
     let status = operator
         .subscription
         .and_then(|subscription| subscription.status.as_ref());
-    let told = status
+    let named = status
         .into_iter()
         .flat_map(|status| [&status.installed_csv, &status.current_csv])
         .flatten()
         .filter(|name| !name.is_empty());
-    told.cloned()
+    named
+        .cloned()
         .chain(csvs.iter().map(|csv| csv.name_any()))
         .collect()
 }
