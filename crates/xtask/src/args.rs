@@ -44,7 +44,7 @@ pub enum Command {
     /// Prints each right with how often it was used, and faults: requests that were refused for want of a right, and wide rights without a
     /// reason in crates/xtask/src/rights/reasons.yaml. `cargo xtask test` does this at the end of its tests against the cluster.
     Rights(RightsOptions),
-    /// Make a release: programs, images, chart, manifests, bills of materials, licences, checksums
+    /// Make a release: programs, images, chart, manifests, a krew manifest, bills of materials, licences, checksums
     #[command(long_about = RELEASE_ABOUT, after_long_help = RELEASE_EXAMPLES)]
     Release(ReleaseOptions),
     /// Check what holds for all of the code: dependencies, formatting, lints, generated files, links, licences
@@ -187,6 +187,9 @@ pub struct ReleaseOptions {
     /// Where the sources are, for the images' label org.opencontainers.image.source
     #[arg(long, value_name = "URL")]
     pub source_url: Option<String>,
+    /// Folder on a server that the files will be downloaded from, for the krew manifest of the plugin
+    #[arg(long, value_name = "URL")]
+    pub download_url: Option<String>,
     /// Make it a second time at another place, and compare byte by byte; only then it gets to its folder
     #[arg(long)]
     pub verify: bool,
@@ -210,7 +213,7 @@ pub struct ImageOptions {
 }
 
 const RELEASE_ABOUT: &str = "\
-Make a release: programs, images, chart, manifests, bills of materials, licences, checksums.
+Make a release: programs, images, chart, manifests, a krew manifest, bills of materials, licences, checksums.
 
 Everything is made of the commit that is checked out and of the packages of Cargo.lock, in a new folder below TMPDIR, with no environment of yours and without a cache of compilers; nothing in \
 programs or archives names place, time or user, and all of it has the time of the commit. So another machine with the same toolchain, C compiler and C library, all of which \
