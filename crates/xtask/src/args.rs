@@ -303,6 +303,10 @@ pub enum ClusterCommand {
     /// Run a command where the cluster's addresses can be reached, with KUBECONFIG set and kubectl on PATH
     ///
     /// The command takes this one's place: signals, input, output and exit code are its own. It has no other network.
+    ///
+    /// PATH also has opm and `kubectl operator` after `cargo xtask demo`, and helm after `cluster build`. For the guides in docs/guides
+    /// CATALOG_IMAGE is the catalog of the demo, and REGISTRY a registry to push to: opm reaches it as OPM_REGISTRY_CONFIG says, and
+    /// skopeo with --dest-tls-verify=false.
     Exec {
         /// Which cluster.
         #[command(flatten)]
@@ -317,7 +321,7 @@ pub enum ClusterCommand {
         #[command(flatten)]
         cluster: ClusterName,
     },
-    /// Build the cluster's programs without starting anything (done by `up` too)
+    /// Build the cluster's programs without starting anything (done by `up` too), and helm
     Build,
 }
 
