@@ -10,12 +10,13 @@ use olm_api::labels;
 use olm_api::labels::package_manifest;
 use olm_api::names::is_dns1123_subdomain;
 use olm_api::packages::{Deprecation, PackageManifest};
+use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::Subscription;
 use olm_fbc::did_you_mean::did_you_mean;
 use serde::Serialize;
 
 use crate::command_line::CommandLine;
-use crate::reader::{answer, api, is_unknown_kind};
+use crate::reader::{answer, api, is_unknown_kind, list_names};
 use crate::terminal::plain;
 
 /// Maximum number of packages named in an error about a missing one.
@@ -92,6 +93,32 @@ impl Package {
             .iter()
             .find(|channel| channel.name == self.default_channel)
     }
+
+    /// Returns the command that installs a channel of this package. It names the catalog, because another may have a package of
+    /// the same name. `None` if a name is not safe to paste into a shell.
+    pub(crate) fn install_command(
+        &self,
+        channel: &str,
+        commands: &CommandLine,
+        namespace: &str,
+        needs_group: bool,
+    ) -> Option<String> {
+        let group = if needs_group {
+            " --create-operator-group"
+        } else {
+            ""
+        };
+        let form = format!("install {{}} --catalog {{}} --channel {{}}{group}");
+        let catalog = self.catalog_key();
+        let names = [self.name.as_str(), &catalog, channel];
+        commands.offered(&form, &names, Some(namespace))
+    }
+}
+
+/// Returns true if the namespace has no OperatorGroup, without which OLM installs nothing in it. False if that is unknown.
+pub(crate) async fn needs_group(client: &Client, namespace: &str) -> bool {
+    let groups = list_names::<OperatorGroup>(client, namespace).await;
+    groups.is_ok_and(|groups| groups.is_empty())
 }
 
 impl Channel {

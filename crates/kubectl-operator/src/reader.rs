@@ -207,6 +207,20 @@ where
     Ok(found.iter().map(|object| object.name_any()).collect())
 }
 
+/// Returns the names of all objects of a kind without namespaces.
+///
+/// # Errors
+/// The list request fails.
+pub(crate) async fn list_cluster_names<K>(client: &Client) -> anyhow::Result<Vec<String>>
+where
+    K: Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let api = &Api::<K>::all(client.clone());
+    let page = |params: ListParams| async move { api.list_metadata(&params).await };
+    let found = pages(&format!("list {}", K::plural(&())), "", page).await?;
+    Ok(found.iter().map(|object| object.name_any()).collect())
+}
+
 /// An object that does not match the schema of its kind.
 #[derive(Debug, Clone)]
 pub(crate) struct Unreadable {

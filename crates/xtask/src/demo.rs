@@ -215,13 +215,14 @@ pub(crate) fn run(
     })
 }
 
-/// Prints the objects of the demo with kubectl, and the next steps. These depend on the embedded cluster `cluster_name`, if it is
-/// one. They also depend on whether the demo `deployed` OLM.
+/// Prints the objects of the demo with kubectl, their state with the plugin, and the next steps. These depend on the embedded
+/// cluster `cluster_name`, if it is one. They also depend on whether the demo `deployed` OLM.
 ///
 /// # Errors
-/// kubectl fails.
+/// kubectl or the plugin fails, or the plugin does not find the operator ready.
 pub(crate) fn show(
     destination: &Destination,
+    plugin: &Path,
     cluster_name: Option<&str>,
     deployed: bool,
 ) -> anyhow::Result<()> {
@@ -236,8 +237,33 @@ pub(crate) fn show(
         println!("\n$ kubectl get {kinds} -n {NAMESPACE}");
         print!("{}", destination.run(&["get", kinds, "-n", NAMESPACE])?);
     }
+    println!("\n$ kubectl operator status -n {NAMESPACE}");
+    print!("{}", status(destination, plugin)?);
     println!("\n{}", how_to_go_on(cluster_name, deployed));
     Ok(())
+}
+
+/// Returns what the plugin prints about the operator of the demo as soon as it finds it ready.
+///
+/// # Errors
+/// The plugin does not find it ready in time; the error has what it printed last.
+fn status(destination: &Destination, plugin: &Path) -> anyhow::Result<String> {
+    destination.wait(
+        "`kubectl operator status` to find the operator ready",
+        PATIENCE,
+        |destination| {
+            let output = destination
+                .plugin(plugin, &["status", "-n", NAMESPACE])
+                .output()
+                .with_context(|| format!("cannot run {}", plugin.display()))?;
+            let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+            Ok(if output.status.success() {
+                Ok(printed)
+            } else {
+                Err(format!("{printed}{}", String::from_utf8_lossy(&output.stderr)))
+            })
+        },
+    )
 }
 
 /// Returns the next steps. Removing the cluster is only suggested if the demo deployed OLM.
@@ -259,8 +285,8 @@ fn how_to_go_on(cluster_name: Option<&str>, deployed: bool) -> String {
     format!(
         "The cluster is still running. To look around:\n  \
          cargo xtask cluster exec{flag} -- kubectl get csv,sub,installplan,catalogsource -A\n  \
-         cargo xtask cluster exec{flag} -- kubectl describe sub -n {NAMESPACE}\n  \
-         cargo xtask cluster exec{flag} -- bash\n\
+         cargo xtask cluster exec{flag} -- kubectl operator list -A\n  \
+         cargo xtask cluster exec{flag} -- bash    # with all that the guides in docs/guides use\n\
          {removal}"
     )
 }

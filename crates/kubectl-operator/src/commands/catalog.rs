@@ -19,12 +19,12 @@ use serde_json::json;
 
 use crate::args::catalog::{AddArgs, CatalogCommand, RemoveArgs};
 use crate::args::look::ListArgs;
-use crate::args::shared::{Format, UPSTREAM_TIMEOUT, WaitArgs};
+use crate::args::shared::{ListFormat, UPSTREAM_TIMEOUT, WaitArgs};
 use crate::cluster::Cluster;
 use crate::confirm::unless_refused;
 use crate::operators::{Node, flat, lines, pod_node};
 use crate::reader::{api, get, is_forbidden, list, list_names, list_readable, place};
-use crate::table::Table;
+use crate::table::{self, Table};
 use crate::terminal::{Mark, plain};
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::{Verdict, printer, writer};
@@ -315,7 +315,7 @@ async fn list_catalogs(args: &ListArgs) -> anyhow::Result<Verdict> {
         printer::warning(&format!("{}; skipped", object.text));
     }
     let rows: Vec<Row> = sources.iter().map(row).collect();
-    match args.output.and_then(Format::document) {
+    match args.output.and_then(ListFormat::document) {
         Some(format) => printer::document(&json!({"catalogs": rows}), format)?,
         None if rows.is_empty() => {
             let more = match namespace {
@@ -327,8 +327,13 @@ async fn list_catalogs(args: &ListArgs) -> anyhow::Result<Verdict> {
             };
             printer::progress(&format!("No catalogs found in {}{more}.", place(namespace)));
         }
+        None if args.output == Some(ListFormat::Name) => {
+            let resource = "catalogsource.operators.coreos.com";
+            let named = rows.iter().map(|row| (resource, row.name.as_str()));
+            printer::data(&table::names(named))?;
+        }
         None => {
-            let is_wide = args.output == Some(Format::Wide);
+            let is_wide = args.output == Some(ListFormat::Wide);
             printer::data(&table(&rows, args.all_namespaces, is_wide))?;
         }
     }
