@@ -19,6 +19,7 @@ pub mod labels;
 pub mod manifest;
 pub mod names;
 mod open_enum;
+pub mod overrides;
 pub mod packages;
 pub mod permission;
 pub mod plan_preview;

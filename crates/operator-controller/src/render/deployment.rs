@@ -6,12 +6,12 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{KeyToPath, PodSpec, SecretVolumeSource, Volume, VolumeMount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use olm_api::labels;
+use olm_api::overrides::Overrides;
 use olm_api::v1alpha1::StrategyDeploymentSpec;
 use olm_runtime::certificate::{SECRET_KEY_CERTIFICATE, SECRET_KEY_PRIVATE_KEY};
 use serde_json::Value;
 
 use super::certificate::Endpoint;
-use super::overrides::{self, Overrides};
 use super::{Context, RenderError};
 
 /// Number of ReplicaSets kept for `kubectl rollout undo`, as for ClusterServiceVersions.
@@ -49,7 +49,7 @@ pub(super) fn deployments(context: &Context<'_>) -> Result<Vec<Value>, RenderErr
     let overrides = context
         .deployment_config
         .as_ref()
-        .map(Overrides::decode)
+        .map(|config| Overrides::decode(config, "deploymentConfig"))
         .transpose()?;
     let entries = context.bundle.csv.spec.install.deployments();
     entries
@@ -76,10 +76,10 @@ fn deployment(
     }
     let mut own = BTreeMap::new();
     if let Some(overrides) = overrides {
-        overrides::annotate(&overrides.annotations, annotations);
-        overrides::annotate(&overrides.annotations, &mut own);
+        overrides.annotate(annotations);
+        overrides.annotate(&mut own);
         if let Some(pod) = &mut spec.template.spec {
-            overrides::apply(overrides, pod);
+            overrides.apply(pod);
         }
     }
     let labels: BTreeMap<String, String> = (*entry.label).clone();
