@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use olm_api::names::{label_key_faults, label_value_faults};
+
 use crate::limits::SELECTOR_REQUIREMENTS;
 
 /// A selector cannot be used. The text is for its author.
@@ -176,7 +178,7 @@ impl Tokens {
 
     fn key(&mut self) -> Result<String, String> {
         match self.next() {
-            Token::Word(word) if is_label_key(&word) => Ok(word),
+            Token::Word(word) if label_key_faults(&word).is_empty() => Ok(word),
             Token::Word(word) => Err(format!("invalid label key {word:?}")),
             other => Err(format!(
                 "found '{}', expected: !, identifier, or 'end of string'",
@@ -235,37 +237,11 @@ impl Tokens {
 }
 
 fn checked(value: &str) -> Result<String, String> {
-    if is_name(value) {
+    if label_value_faults(value).is_empty() {
         Ok(value.to_owned())
     } else {
         Err(format!("invalid label value {value:?}"))
     }
-}
-
-/// Returns whether a key is valid: a name, optionally with a domain and a slash before it.
-fn is_label_key(key: &str) -> bool {
-    match key.split_once('/') {
-        None => is_name(key),
-        Some((prefix, name)) => {
-            let is_domain = !prefix.is_empty()
-                && prefix.len() <= 253
-                && prefix.bytes().all(|byte| {
-                    byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.')
-                });
-            is_domain && is_name(name)
-        }
-    }
-}
-
-fn is_name(name: &str) -> bool {
-    let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = name.as_bytes();
-    bytes.len() <= 63
-        && is_end(bytes.first())
-        && is_end(bytes.last())
-        && bytes
-            .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
 /// Requirements on name and namespace of an object.

@@ -1,5 +1,7 @@
 //! API objects as JSON, and their names.
 
+use olm_api::embedded::drop_nulls;
+use olm_api::hash::base36;
 use olm_api::names::MAX_SERVICE_NAME;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -61,18 +63,6 @@ pub(crate) fn reduce(object: &mut Value) {
     }
 }
 
-/// Removes members that are `null`. Nulls in lists stay: removing one would move its neighbours.
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(members) => {
-            members.retain(|_, member| !member.is_null());
-            members.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
 /// Returns `<base>-<suffix>` with a base cut so that the name has at most 63 characters.
 ///
 /// Upstream does not count the hyphen, so its longest names have 64 characters, which no Service may have.
@@ -93,45 +83,11 @@ pub(crate) fn hashed_name<T: Serialize>(base: &str, value: &T) -> Result<String,
     Ok(limited_name(base, &base36(&Sha224::digest(json.as_bytes()))))
 }
 
-/// Prints bytes, read as one big-endian number, in base 36 without padding.
-fn base36(bytes: &[u8]) -> String {
-    let mut number = bytes.to_vec();
-    let mut digits = Vec::new();
-    while number.iter().any(|byte| *byte != 0) {
-        let mut remainder = 0_u32;
-        for byte in &mut number {
-            let current = (remainder << 8) | u32::from(*byte);
-            // The quotient of a number below 36 * 256 by 36 fits a byte.
-            *byte = u8::try_from(current / 36).unwrap_or(u8::MAX);
-            remainder = current % 36;
-        }
-        digits.push(char::from_digit(remainder, 36).unwrap_or('0'));
-    }
-    if digits.is_empty() {
-        digits.push('0');
-    }
-    digits.iter().rev().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn small_numbers_in_base_36() {
-        for (bytes, expected) in [
-            (&[][..], "0"),
-            (&[0, 0], "0"),
-            (&[35], "z"),
-            (&[36], "10"),
-            (&[1, 0], "74"),
-            (&[255, 255], "1ekf"),
-        ] {
-            assert_eq!(base36(bytes), expected, "{bytes:?}");
-        }
-    }
 
     /// Values of upstream's tests.
     #[test]
