@@ -15,6 +15,20 @@ pub fn service_name(deployment: &str) -> String {
     format!("{}-service", deployment.replace('.', "-"))
 }
 
+/// Returns the name that the API server knows a ServiceAccount by.
+pub fn service_account_user(namespace: &str, name: &str) -> String {
+    format!("system:serviceaccount:{namespace}:{name}")
+}
+
+/// Returns the groups that every ServiceAccount of a namespace is in.
+pub fn service_account_groups(namespace: &str) -> [String; 3] {
+    [
+        "system:serviceaccounts".to_owned(),
+        format!("system:serviceaccounts:{namespace}"),
+        "system:authenticated".to_owned(),
+    ]
+}
+
 /// Returns true for a DNS subdomain, the name most objects may have, as RFC 1123 defines it and Kubernetes checks it. Names in
 /// statuses, labels and descriptions are arbitrary text; a name that passes this check is safe as part of a path.
 pub fn is_dns1123_subdomain(name: &str) -> bool {
