@@ -45,7 +45,7 @@ pub(super) fn new(args: &InstallExtensionArgs) -> anyhow::Result<ClusterExtensio
         version: version(fields),
         channels: slice(&fields.channels).into(),
         selector: catalog_selector(fields)?,
-        upgrade_constraint_policy: fields.upgrade_constraint_policy.map(Into::into),
+        upgrade_constraint_policy: fields.upgrade_constraint_policy.clone(),
         ..CatalogFilter::default()
     };
     let spec = ClusterExtensionSpec {
@@ -61,8 +61,9 @@ pub(super) fn new(args: &InstallExtensionArgs) -> anyhow::Result<ClusterExtensio
         },
         install: fields
             .crd_upgrade_safety_enforcement
+            .clone()
             .map(|enforcement| ClusterExtensionInstall {
-                preflight: Some(preflight(enforcement.into())),
+                preflight: Some(preflight(enforcement)),
                 ..ClusterExtensionInstall::default()
             }),
         ..ClusterExtensionSpec::default()
@@ -164,14 +165,14 @@ pub(super) fn change(extension: &mut ClusterExtension, args: &UpdateExtensionArg
         catalog.selector = selector;
     }
     if is_reset || fields.upgrade_constraint_policy.is_some() {
-        let policy = fields.upgrade_constraint_policy.map(Into::into);
+        let policy = fields.upgrade_constraint_policy.clone();
         catalog.upgrade_constraint_policy = Some(policy.unwrap_or(UpgradeConstraintPolicy::CatalogProvided));
     }
-    match fields.crd_upgrade_safety_enforcement {
+    match &fields.crd_upgrade_safety_enforcement {
         Some(enforcement) => {
             let install = spec.install.get_or_insert_default();
             let safety = &mut install.preflight.get_or_insert_default().crd_upgrade_safety;
-            safety.enforcement = enforcement.into();
+            safety.enforcement = enforcement.clone();
         }
         // Without the field the check is strict.
         None if is_reset => {
