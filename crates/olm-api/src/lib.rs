@@ -27,6 +27,7 @@ pub mod pod;
 pub mod proxy;
 pub mod rights;
 mod schema;
+pub mod selector;
 pub mod sparse;
 pub mod unpacked_bundle;
 pub mod user_role;

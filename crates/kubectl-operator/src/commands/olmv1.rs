@@ -5,7 +5,6 @@ mod catalogs;
 mod extensions;
 mod plan;
 mod search;
-mod selector;
 mod status;
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,9 @@ use olm_api::extension_v1::{
     CrdUpgradeSafety, CrdUpgradeSafetyEnforcement, ExtensionSourceType, Preflight, ServiceAccountReference,
     UpgradeConstraintPolicy,
 };
+use olm_api::selector;
 
-use super::{Managed, change_labels, current, find, follow, mode, report, selector, since, status_of};
+use super::{Managed, change_labels, current, find, follow, mode, report, since, status_of};
 use crate::args::olmv1::{ExtensionFields, InstallExtensionArgs, UpdateExtensionArgs};
 use crate::args::shared::{UPSTREAM_TIMEOUT, slice};
 use crate::cluster::Cluster;
@@ -94,7 +95,7 @@ fn catalog_selector(fields: &ExtensionFields) -> anyhow::Result<Option<LabelSele
     let text = fields.catalog_selector.as_deref();
     let text = text.filter(|text| !text.is_empty());
     text.map(|text| {
-        selector::parse(text).map_err(|cause| anyhow!("invalid --catalog-selector {text:?}: {cause}"))
+        selector::parse_field(text).map_err(|cause| anyhow!("invalid --catalog-selector {text:?}: {cause}"))
     })
     .transpose()
 }
