@@ -26,7 +26,7 @@ mod ruled_out;
 mod selector;
 
 pub use deprecation::{DeprecationCondition, deprecation_conditions};
-pub use error::{NoBundle, ResolveError};
+pub use error::ResolveError;
 pub use package::{CatalogBundle, PackageContent, ReadError, parse_version, version_text};
 pub use ruled_out::RuledOut;
 
@@ -331,7 +331,7 @@ impl<'a> Walk<'a> {
             for finalist in &finalists {
                 self.rule_out(finalist.position, RuledOut::Ambiguous);
             }
-            return Err(ResolveError::NoBundle(Box::new(NoBundle::new(request, catalogs))));
+            return Err(ResolveError::no_bundle(request, &catalogs));
         };
         for other in others {
             let catalog = winner.catalog.name.clone();

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use go_compat::json::{Html, to_string};
 use go_compat::quote;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube_core::{Selector, SelectorExt as _};
 use olm_api::condition::TRUE;
 use olm_api::extension_v1::{
     Assertion, AssertionType, ConditionEqual, FieldValue, FieldsEqual, ProbeGroupKind, ProbeSelector,
@@ -154,22 +155,8 @@ fn selects(selector: &ProbeSelector, id: &ObjectId, object: &Value) -> bool {
 }
 
 fn labels_match(selector: &LabelSelector, labels: &Value) -> bool {
-    let none = BTreeMap::new();
-    let wanted = selector.match_labels.as_ref().unwrap_or(&none);
-    let mut expressions = selector.match_expressions.iter().flatten();
-    wanted.iter().all(|(key, value)| labels[key] == value.as_str())
-        && expressions.all(|expression| expression_matches(expression, labels))
-}
-
-fn expression_matches(expression: &LabelSelectorRequirement, labels: &Value) -> bool {
-    let value = labels[&expression.key].as_str();
-    let mut values = expression.values.iter().flatten();
-    match expression.operator.as_str() {
-        "In" => value.is_some_and(|value| values.any(|one| one == value)),
-        "NotIn" => value.is_none_or(|value| values.all(|one| one != value)),
-        "Exists" => value.is_some(),
-        _ => value.is_none(),
-    }
+    let labels: BTreeMap<String, String> = serde_json::from_value(labels.clone()).unwrap_or_default();
+    Selector::try_from(selector.clone()).is_ok_and(|selector| selector.matches(&labels))
 }
 
 fn assert(assertion: &Assertion, object: &Value) -> ProbeResult {
@@ -320,6 +307,7 @@ pub(super) fn default_probes() -> Vec<ProgressionProbe> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
     use serde_json::json;
 
     use super::*;
