@@ -18,6 +18,7 @@ pub mod install_mode;
 pub mod labels;
 pub mod manifest;
 pub mod names;
+pub mod object;
 mod open_enum;
 pub mod overrides;
 pub mod packages;

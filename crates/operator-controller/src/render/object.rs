@@ -3,52 +3,14 @@
 use olm_api::embedded::drop_nulls;
 use olm_api::hash::base36;
 use olm_api::names::MAX_SERVICE_NAME;
+pub(crate) use olm_api::object::{api_version, kind, map_mut, metadata_map_mut, name};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use sha2::{Digest, Sha224};
-
-/// Returns a text at a JSON pointer; empty if there is none.
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
-/// Returns `kind`.
-pub(crate) fn kind(object: &Value) -> &str {
-    text(object, "/kind")
-}
-
-/// Returns `apiVersion`.
-pub(crate) fn api_version(object: &Value) -> &str {
-    text(object, "/apiVersion")
-}
-
-/// Returns `metadata.name`.
-pub(crate) fn name(object: &Value) -> &str {
-    text(object, "/metadata/name")
-}
-
-/// Returns the map in a field; another value is replaced by an empty map.
-pub(crate) fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
-    as_map(as_map(object).entry(field).or_insert(Value::Null))
-}
-
-fn as_map(value: &mut Value) -> &mut Map<String, Value> {
-    match value {
-        Value::Object(map) => map,
-        other => {
-            *other = Value::Object(Map::new());
-            as_map(other)
-        }
-    }
-}
 
 /// Sets an annotation.
 pub(crate) fn annotate(object: &mut Value, key: &str, value: &str) {
-    let metadata = as_map(object).entry("metadata").or_insert(Value::Null);
-    map_mut(metadata, "annotations").insert(key.to_owned(), value.into());
+    metadata_map_mut(object, "annotations").insert(key.to_owned(), value.into());
 }
 
 /// Reduces an object to the fields that an extension sets: of the metadata only name, namespace, labels and annotations, no
@@ -56,7 +18,9 @@ pub(crate) fn annotate(object: &mut Value, key: &str, value: &str) {
 pub(crate) fn reduce(object: &mut Value) {
     const METADATA: [&str; 4] = ["annotations", "labels", "name", "namespace"];
     drop_nulls(object);
-    let map = as_map(object);
+    let Some(map) = object.as_object_mut() else {
+        return;
+    };
     map.remove("status");
     if let Some(Value::Object(metadata)) = map.get_mut("metadata") {
         metadata.retain(|key, _| METADATA.contains(&key.as_str()));
