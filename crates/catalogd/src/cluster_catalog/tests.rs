@@ -525,5 +525,8 @@ fn long_messages_are_cut_between_characters() {
     };
     let message = patch["status"]["conditions"][0]["message"].as_str().unwrap();
     assert_eq!(message.len(), LONGEST - 1);
-    assert!(message.ends_with("\u{e4}\n\n... [message truncated]"), "{message}");
+    assert!(
+        message.ends_with("\u{e4}\n\n... [message truncated]"),
+        "{message}"
+    );
 }
