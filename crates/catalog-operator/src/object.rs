@@ -4,21 +4,10 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use olm_api::labels;
+pub(crate) use olm_api::object::{api_version, metadata_map_mut};
+pub use olm_api::object::{kind, map_mut};
 use olm_api::v1alpha1::API_VERSION;
-use serde_json::{Map, Value, json};
-
-/// `kind`, or nothing.
-pub fn kind(object: &Value) -> &str {
-    object.get("kind").and_then(Value::as_str).unwrap_or_default()
-}
-
-/// `apiVersion`, or nothing.
-pub(crate) fn api_version(object: &Value) -> &str {
-    object
-        .get("apiVersion")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
+use serde_json::{Value, json};
 
 /// Group (empty for the core group) and version of an `apiVersion`.
 pub(crate) fn group_version(api_version: &str) -> (&str, &str) {
@@ -41,32 +30,11 @@ pub(crate) fn metadata_text<'a>(object: &'a Value, field: &str) -> Option<&'a st
         .filter(|text| !text.is_empty())
 }
 
-/// A field of an object as a map; whatever else was there gives way to an empty one.
-pub fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
-    as_map(as_map(object).entry(field).or_insert(Value::Null))
-}
-
 /// Sets a field of an object. What is no object stays as it is: whoever wrote it is told by the API server.
 pub(crate) fn set(object: &mut Value, field: &str, value: Value) {
     if let Value::Object(map) = object {
         map.insert(field.to_owned(), value);
     }
-}
-
-fn as_map(value: &mut Value) -> &mut Map<String, Value> {
-    match value {
-        Value::Object(map) => map,
-        other => {
-            *other = Value::Object(Map::new());
-            as_map(other)
-        }
-    }
-}
-
-/// A label or annotation map of `metadata`; `field` is `labels` or `annotations`.
-pub(crate) fn metadata_map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
-    let metadata = as_map(object).entry("metadata").or_insert(Value::Null);
-    map_mut(metadata, field)
 }
 
 /// Key and value of every text entry of `metadata.labels` or `metadata.annotations`.

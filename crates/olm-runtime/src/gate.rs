@@ -31,11 +31,6 @@ impl WriteGate {
         *self.lock() = Opening::Shut;
     }
 
-    /// Admits writes again.
-    pub fn open(&self) {
-        *self.lock() = Opening::Open;
-    }
-
     /// Admits writes until `end`, which replaces the previous state.
     pub fn open_until(&self, end: Instant) {
         *self.lock() = Opening::Until(end);
@@ -76,7 +71,7 @@ mod tests {
         assert!(gate.is_open());
         gate.shut();
         assert!(!gate.is_open());
-        gate.open();
+        gate.open_until(Instant::now() + second);
         assert!(gate.is_open());
     }
 }

@@ -33,6 +33,7 @@ pub mod outcome;
 pub mod patient_io;
 pub mod plan;
 pub mod process;
+pub mod pull_secrets;
 pub mod queue;
 pub mod reason;
 pub mod review;

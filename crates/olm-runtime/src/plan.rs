@@ -437,6 +437,18 @@ pub enum Requeue {
 }
 
 impl Requeue {
+    /// Returns the requeue after some seconds; none without a number, or if it is not positive.
+    pub fn after_seconds(seconds: Option<i64>, reason: &'static str) -> Self {
+        let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        match seconds.filter(|seconds| *seconds > 0) {
+            Some(seconds) => Self::After {
+                delay: Duration::from_secs(seconds),
+                reason,
+            },
+            None => Self::AwaitChange,
+        }
+    }
+
     /// Returns the earlier of the two.
     pub fn sooner(self, other: Self) -> Self {
         match (self, other) {

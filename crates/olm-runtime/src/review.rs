@@ -10,7 +10,7 @@ mod kube_reviewer;
 pub mod limits;
 mod user;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,6 +19,7 @@ use http::HeaderValue;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 pub use self::admission::{Caller, Question, Refusal};
@@ -115,6 +116,43 @@ pub fn bearer_token(authorization: Option<&HeaderValue>) -> Option<&str> {
     is_usable.then_some(token)
 }
 
+/// Returns those of the questions, by key, that the user is not allowed. Nothing is cached; [`PARALLEL_REVIEWS`] are in progress at a
+/// time.
+///
+/// # Errors
+/// If there is no answer in time.
+pub async fn denied<K: Ord + Send + 'static>(
+    reviewer: &Arc<dyn Reviewer>,
+    user: User,
+    questions: impl IntoIterator<Item = (K, Attributes)>,
+) -> Result<BTreeSet<K>, ReviewError> {
+    let user = Arc::new(user);
+    let questions: Vec<(K, Attributes)> = questions.into_iter().collect();
+    let mut waiting = questions.into_iter();
+    let mut asked = JoinSet::new();
+    let mut denied = BTreeSet::new();
+    loop {
+        while asked.len() < PARALLEL_REVIEWS
+            && let Some((key, attributes)) = waiting.next()
+        {
+            let (reviewer, user) = (Arc::clone(reviewer), Arc::clone(&user));
+            asked.spawn(async move {
+                let decision = in_time(reviewer.decide(&user, &attributes)).await?;
+                Ok::<_, ReviewError>((!decision.is_allowed).then_some(key))
+            });
+        }
+        let Some(answer) = asked.join_next().await else {
+            return Ok(denied);
+        };
+        denied.extend(answer.map_err(|error| ReviewError(error.to_string()))??);
+    }
+}
+
+async fn in_time<T>(asked: impl Future<Output = Result<T, ReviewError>>) -> Result<T, ReviewError> {
+    let late = |_| ReviewError("the API server did not answer in time".to_owned());
+    timeout(REVIEW_TIME, asked).await.map_err(late)?
+}
+
 type Key = [u8; 32];
 
 fn digest<T: Serialize>(question: &T) -> Key {
@@ -158,8 +196,7 @@ impl<T: Clone> ReviewCache<T> {
             self.keep(key, answer.clone());
             Ok(answer)
         };
-        let late = |_| ReviewError("the API server did not answer in time".to_owned());
-        timeout(REVIEW_TIME, asked).await.map_err(late)?
+        in_time(asked).await
     }
 
     fn known(&self, key: &Key) -> Option<T> {

@@ -22,7 +22,7 @@ use crate::args::look::ListArgs;
 use crate::args::shared::{ListFormat, UPSTREAM_TIMEOUT, WaitArgs};
 use crate::cluster::Cluster;
 use crate::confirm::unless_refused;
-use crate::operators::{Node, flat, lines, pod_node};
+use crate::operators::{Node, pod_node};
 use crate::reader::{api, get, is_forbidden, list, list_names, list_readable, place};
 use crate::table::{self, Table};
 use crate::terminal::{Mark, plain};
@@ -186,14 +186,11 @@ async fn follow<W: Write>(
             Err(error) => return Err(error),
         };
         let seen = tree(&found, pods.as_deref());
-        let look = Look {
-            tree: lines(std::slice::from_ref(&seen), colours),
-            flat: flat(std::slice::from_ref(&seen)),
-            outcome: match seen.mark {
-                Mark::Fine => Outcome::Done,
-                _ => Outcome::Waits,
-            },
+        let outcome = match seen.mark {
+            Mark::Fine => Outcome::Done,
+            _ => Outcome::Waits,
         };
+        let look = Look::of(std::slice::from_ref(&seen), colours, outcome);
         node = Some(seen);
         Ok(look)
     })
@@ -403,9 +400,7 @@ async fn gone(cluster: &Cluster, source: &CatalogSource, wait: &WaitArgs) -> any
     let mut screen = Screen::stderr();
     let outcome = until(&mut screen, wait.limit(), async || {
         let found = get::<CatalogSource>(&cluster.client, &cluster.namespace, &source.name_any()).await?;
-        let is_there = found.is_some_and(|found| found.metadata.uid == source.metadata.uid);
-        let left = is_there.then(|| format!("{subject}: waiting for deletion"));
-        Ok(Look::at_left(left.into_iter().collect()))
+        Ok(Look::at_deletion(source, found.as_ref()))
     });
     match outcome.await? {
         Outcome::Done => Ok(()),

@@ -5,7 +5,6 @@ mod catalogs;
 mod extensions;
 mod plan;
 mod search;
-mod selector;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -35,7 +34,7 @@ use crate::args::olmv1::{
 use crate::args::shared::{Document, UPSTREAM_TIMEOUT, WaitArgs};
 use crate::cluster::Cluster;
 use crate::confirm::unless_refused;
-use crate::operators::{Node, flat, lines};
+use crate::operators::Node;
 use crate::reader::{get_cluster, list_cluster};
 use crate::table::Table;
 use crate::terminal::plain;
@@ -150,11 +149,7 @@ async fn follow<K: Managed, W: Write>(
         let found = get_cluster::<K>(&cluster.client, &name).await?;
         let found = found.ok_or_else(|| anyhow!("{} was deleted meanwhile", writer::subject(object)))?;
         let (node, outcome) = found.progress();
-        let look = Look {
-            tree: lines(std::slice::from_ref(&node), colours),
-            flat: flat(std::slice::from_ref(&node)),
-            outcome,
-        };
+        let look = Look::of(std::slice::from_ref(&node), colours, outcome);
         last = Some((found, node));
         Ok(look)
     })
@@ -416,9 +411,7 @@ async fn delete_one<K: Managed>(cluster: &Cluster, object: &K, args: &DeleteArgs
     let mut screen = Screen::stderr();
     let outcome = until(&mut screen, wait.limit(), async || {
         let found = get_cluster::<K>(&cluster.client, &name).await?;
-        let is_there = found.is_some_and(|found| found.uid() == object.uid());
-        let left = is_there.then(|| format!("{subject}: waiting for deletion"));
-        Ok(Look::at_left(left.into_iter().collect()))
+        Ok(Look::at_deletion(object, found.as_ref()))
     });
     match outcome.await? {
         Outcome::Done => Ok(()),

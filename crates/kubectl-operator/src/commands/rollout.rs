@@ -13,7 +13,7 @@ use super::approve::{self, PLAN_PREFIX, Shown};
 use super::status::gathered;
 use crate::args::shared::WaitArgs;
 use crate::cluster::Cluster;
-use crate::operators::{Node, flat, lines, message_or_reason};
+use crate::operators::{Node, message_or_reason};
 use crate::reader::get;
 use crate::watch::{Look, Outcome, Screen, until};
 
@@ -114,7 +114,7 @@ async fn made<W: Write>(
             (false, true) => Outcome::Over,
             (false, false) => Outcome::Waits,
         };
-        Ok(look_at(std::slice::from_ref(&node), colours, outcome))
+        Ok(Look::of(std::slice::from_ref(&node), colours, outcome))
     });
     let outcome = outcome.await?;
     plan.filter(|_| outcome == Outcome::Done).ok_or_else(|| {
@@ -161,7 +161,7 @@ async fn carried_out_on<W: Write>(
         // A plan also completes without its Subscription.
         let operator = gathered.find(namespace, subscription, &cluster.commands).ok();
         node = operator.map(|operator| gathered.tree(&operator, &cluster.commands));
-        Ok(look_at(node.as_slice(), colours, outcome))
+        Ok(Look::of(node.as_slice(), colours, outcome))
     });
     let outcome = outcome.await?;
     let Some(last) = last else {
@@ -200,12 +200,4 @@ async fn installed(cluster: &Cluster, subscription: &str, plan: &InstallPlan) ->
     own.find(|name| names.contains(name))
         .or_else(|| names.last().cloned())
         .unwrap_or_default()
-}
-
-fn look_at(nodes: &[Node], colours: crate::terminal::Colours, outcome: Outcome) -> Look {
-    Look {
-        tree: lines(nodes, colours),
-        flat: flat(nodes),
-        outcome,
-    }
 }

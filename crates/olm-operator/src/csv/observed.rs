@@ -19,6 +19,7 @@ use k8s_openapi::{
 };
 use olm_api::{
     api_key::ApiKey,
+    overrides::Overrides,
     v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase},
     v2::OperatorCondition,
 };
@@ -28,7 +29,6 @@ use serde_json::Value;
 use crate::{
     csv::{
         coverage::{Binding, RoleKey},
-        deployment::overrides::Overrides,
         replacement::Sibling,
         serving::found::Serving,
         strategy::Strategy,

@@ -526,7 +526,8 @@ async fn a_gate_that_shuts_in_the_middle_of_a_plan_stops_every_later_write() {
             "{independent} independent"
         );
         env.server.lock().unwrap().shuts = None;
-        env.gate.open();
+        env.gate
+            .open_until(tokio::time::Instant::now() + Duration::from_secs(3600));
         env.queue.add(key("a"));
         tokio::time::sleep(Duration::from_millis(2)).await;
         let all = written(&env);

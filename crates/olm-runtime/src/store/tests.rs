@@ -411,13 +411,13 @@ async fn a_store_keeps_what_its_reader_makes_of_objects_and_nothing_else() {
     assert!(store.get("ns", "good").is_none());
 }
 
-/// The server cannot select by finalizers, so it sends all objects. Objects without the finalizer are not stored, or removed once they
-/// lose it.
+/// Whatever the server sends, objects without the label are not stored, or removed once they lose it.
 #[tokio::test(start_paused = true)]
-async fn a_store_keeps_only_what_has_the_finalizer_it_asks_for() {
-    let with = |name: &str, version: u64, finalizers: &[&str]| {
+async fn a_store_keeps_only_what_has_the_label_it_asks_for() {
+    let with = |name: &str, version: u64, labels: &[&str]| {
         let mut object = config_map(name, name, version);
-        object.metadata.finalizers = Some(finalizers.iter().map(|text| (*text).to_owned()).collect());
+        let labels = labels.iter().map(|key| ((*key).to_owned(), String::new()));
+        object.metadata.labels = Some(labels.collect());
         object
     };
     let changes = [with("a", 4, &[]), with("b", 5, &["ours"])];
@@ -427,7 +427,7 @@ async fn a_store_keeps_only_what_has_the_finalizer_it_asks_for() {
     });
     let client = client(move |request| {
         let query = request.uri().query().unwrap_or_default();
-        assert!(!query.contains("labelSelector"), "{query}");
+        assert!(query.contains("labelSelector=ours"), "{query}");
         let is_watch = query.contains("watch=true");
         let is_first = query.contains("resourceVersion=3");
         let body = if is_watch {
@@ -444,7 +444,7 @@ async fn a_store_keeps_only_what_has_the_finalizer_it_asks_for() {
         }
     });
     let mut set = StoreSet::new();
-    let store = set.add_metadata(Watch::<ConfigMap>::new(&client).with_finalizer("ours"));
+    let store = set.add_metadata(Watch::<ConfigMap>::new(&client).label_exists("ours"));
     let told = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&told);
     store.on_change(move |change| {

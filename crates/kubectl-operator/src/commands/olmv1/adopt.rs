@@ -353,9 +353,7 @@ async fn finish<W: Write>(
     })?;
     let outcome = until(screen, wait.limit(), async || {
         let csv = get::<ClusterServiceVersion>(client, namespace, &found.adoption.csv).await?;
-        let is_there = csv.is_some_and(|csv| csv.uid() == found.csv.uid());
-        let left = is_there.then(|| format!("{subject}: waiting for deletion"));
-        Ok(Look::at_left(left.into_iter().collect()))
+        Ok(Look::at_deletion(&found.csv, csv.as_ref()))
     })
     .await?;
     if outcome != Outcome::Done {

@@ -1,7 +1,7 @@
 //! `olmv1 plan`: shows what OLM would do with a ClusterExtension, existing or new. The choice, the objects and the checks are those of
 //! `operator-controller`. Nothing is written.
 
-mod changes;
+pub(super) mod changes;
 pub(super) mod read;
 #[cfg(test)]
 mod tests;
