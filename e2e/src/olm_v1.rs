@@ -9,32 +9,6 @@ use crate::lab::{PATIENCE, condition};
 /// Namespace of OLM.
 const OLM: &str = "olm";
 
-/// Creates the configuration of registries that `catalogd` and `operator-controller` read in OLM's namespace, which exists. Returns the
-/// arguments of helm that install both.
-///
-/// # Errors
-/// The API server rejects it.
-pub fn with_v1(cluster: &Cluster, kubectl: &Destination) -> anyhow::Result<[&'static str; 10]> {
-    let registries = format!(
-        "[[registry]]\nprefix = \"olm.local\"\nlocation = \"{}\"\ninsecure = true\n",
-        cluster.registry()
-    );
-    kubectl.apply(&[json!({"apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"namespace": OLM, "name": "registries"}, "data": {"registries.conf": registries}})])?;
-    Ok([
-        "--set",
-        "v1.enabled=true",
-        "--set-json",
-        r#"catalogd.volumes=[{"name": "registries", "configMap": {"name": "registries"}}]"#,
-        "--set-json",
-        r#"catalogd.volumeMounts=[{"name": "registries", "mountPath": "/etc/containers"}]"#,
-        "--set-json",
-        r#"operatorController.volumes=[{"name": "registries", "configMap": {"name": "registries"}}]"#,
-        "--set-json",
-        r#"operatorController.volumeMounts=[{"name": "registries", "mountPath": "/etc/containers"}]"#,
-    ])
-}
-
 /// Returns a ClusterCatalog of an image.
 pub fn cluster_catalog(name: &str, mode: &str, image: &str) -> Value {
     json!({

@@ -19,7 +19,6 @@ use e2e::cluster::Scratch;
 use e2e::demo::{FIRST, SECOND, greet};
 use e2e::helm::{Helm, output, values};
 use e2e::lab::{Lab, PATIENCE, catalog_source, subscription};
-use e2e::olm_v1::with_v1;
 use serde_json::{Value, json};
 use xtask::cluster::{self, Cluster, UpOptions};
 use xtask::demo::PACKAGE;
