@@ -147,7 +147,7 @@ async fn rbac_of_installed(
         .await
         .map_err(|error| unknown(&error.to_string()))?;
     let found = found.ok_or_else(|| unknown("it was deleted"))?;
-    rbac_objects(&found, &namespace).map_err(|error| unknown(&error.to_string()))
+    rbac_objects(&found, &namespace).map_err(|error| unknown(&error))
 }
 
 fn inline_rbac(step: &Step) -> Option<Value> {
