@@ -89,20 +89,10 @@ impl Inventory for Stores {
 
 /// Reconciles InstallPlans.
 pub(crate) struct InstallPlanReconciler {
-    stores: Stores,
-    reads: ClusterReads,
-    retry_timeout: Duration,
-}
-
-impl InstallPlanReconciler {
-    /// `retry_timeout` is how long lasting errors are retried, from the first of them on.
-    pub(crate) fn new(stores: Stores, reads: ClusterReads, retry_timeout: Duration) -> Self {
-        Self {
-            stores,
-            reads,
-            retry_timeout,
-        }
-    }
+    pub stores: Stores,
+    pub reads: ClusterReads,
+    /// How long lasting errors are retried, from the first of them on.
+    pub retry_timeout: Duration,
 }
 
 impl InstallPlanReconciler {
