@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use olm_fbc::entry::{CatalogSnapshot, ManifestDigest};
+use olm_fbc::entry::CatalogSnapshot;
 use olm_registry::snapshot::manifest_digest;
 use olm_resolver::Snapshot;
 use olm_runtime::NamespacedName;
@@ -34,6 +34,7 @@ use tokio::time::{Instant, timeout};
 use tonic::transport::Channel;
 
 use self::read::Read;
+use crate::bundle_unpack::InlineBundle;
 use crate::catalog_source::connection::{Connections, LiveConnection};
 use crate::fair_permits::FairPermits;
 
@@ -64,20 +65,9 @@ pub trait CatalogReader: Send + Sync + 'static {
     async fn read(&self, channel: Channel) -> Result<(CatalogSnapshot, usize), String>;
 
     /// Reads the manifests of a bundle that are in the catalog itself.
-    async fn manifests(&self, _channel: Channel, bundle: &BundleName) -> Result<Vec<String>, String> {
+    async fn manifests(&self, _channel: Channel, bundle: &InlineBundle) -> Result<Vec<String>, String> {
         Err(format!("no manifests of {}", bundle.name))
     }
-}
-
-/// A bundle in a channel of a catalog.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BundleName {
-    /// Its package.
-    pub package: String,
-    /// The channel.
-    pub channel: String,
-    /// Name of its ClusterServiceVersion.
-    pub name: String,
 }
 
 /// Identity of a content: equal values are the same content of the same catalog.
@@ -255,8 +245,7 @@ impl Snapshots {
     pub async fn manifests(
         &self,
         key: &NamespacedName,
-        bundle: &BundleName,
-        digest: &ManifestDigest,
+        bundle: &InlineBundle,
     ) -> Result<Vec<String>, String> {
         let name = &bundle.name;
         let Some(link) = self.shared.connections.link(key) else {
@@ -274,7 +263,7 @@ impl Snapshots {
                 ));
             }
         };
-        if manifest_digest(&objects) == *digest {
+        if manifest_digest(&objects) == bundle.digest {
             return Ok(objects);
         }
         self.shared.read_changed(key, &link);

@@ -3,7 +3,6 @@
 mod unpack;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -216,14 +215,6 @@ enum EntryState {
     },
     Ready(StoredBundle),
     Failed(Failure),
-}
-
-impl fmt::Debug for Unpacker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Unpacker")
-            .field("config", &self.shared.config)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Unpacker {

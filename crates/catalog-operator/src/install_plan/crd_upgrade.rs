@@ -408,23 +408,9 @@ fn merged_names(current: &Value, wanted: Option<&Value>) -> Value {
     names
 }
 
-/// Equal apart from what the API server leaves out or fills in. When in doubt two values are different: the write that follows
-/// changes nothing then, while a missed difference would.
-fn is_same(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Object(a), Value::Object(b)) => {
-            let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-            keys.into_iter().all(|key| match (a.get(key), b.get(key)) {
-                (Some(a), Some(b)) => is_same(a, b),
-                (Some(only), None) | (None, Some(only)) => is_default(key, only),
-                (None, None) => true,
-            })
-        }
-        (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
-        }
-        _ => a == b,
-    }
+/// Equal apart from what the API server leaves out or fills in.
+fn is_same(one: &Value, other: &Value) -> bool {
+    object::is_same(one, other, is_default)
 }
 
 /// Values that mean the same as no value. An empty object is none of them: `subresources.status: {}` means a lot.

@@ -20,7 +20,6 @@ pub(super) use self::complete::encode_string_data;
 use self::step::{Decision, StepDecider, StepWrite};
 use self::upgrade::{Upgrade, check_crd};
 use super::crd_upgrade::CrdUpgradeError;
-use super::csv_ownership::OwnershipError;
 use super::observe::{self as observed, Observed, StepState};
 use super::operator_group;
 use crate::object;
@@ -83,8 +82,8 @@ pub enum StepError {
     #[error(transparent)]
     CrdUpgrade(#[from] CrdUpgradeError),
     /// The ClusterServiceVersion would take over another one's API.
-    #[error(transparent)]
-    Ownership(#[from] OwnershipError),
+    #[error("{0}")]
+    Ownership(String),
 }
 
 impl StepError {

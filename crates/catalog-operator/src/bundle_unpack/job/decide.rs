@@ -109,40 +109,37 @@ fn wanted(
 fn rights(observed: &Observed, owner: &str) -> Vec<Action> {
     let key = &observed.key;
     let (namespace, name) = (key.namespace.as_str(), key.name.as_str());
-    let mut actions = Vec::new();
-    if !observed
+    let has_account = observed
         .account
         .as_ref()
-        .is_some_and(|found| has_owner(&found.metadata, owner))
-    {
-        let target = Target::of::<ServiceAccount>(namespace, name);
-        actions.push(Action::apply(
-            target,
-            to_value(&build_account(key, owner)),
-            MANAGER,
-        ));
-    }
+        .is_some_and(|found| has_owner(&found.metadata, owner));
     let role = build_role(key, owner);
-    let is_right =
-        |found: &Role| has_owner(&found.metadata, owner) && kept_hash(found) == content_hash(&role.rules);
-    if !observed.role.as_ref().is_some_and(|found| is_right(found)) {
-        let target = Target::of::<Role>(namespace, name);
-        actions.push(Action::apply(target, to_value(&role), MANAGER));
-    }
+    let has_role = observed.role.as_ref().is_some_and(|found| {
+        has_owner(&found.metadata, owner) && kept_hash(&**found) == content_hash(&role.rules)
+    });
     let binding = build_role_binding(key, owner);
-    let is_right = |found: &RoleBinding| {
+    let has_binding = observed.role_binding.as_ref().is_some_and(|found| {
         has_owner(&found.metadata, owner)
-            && kept_hash(found) == binding_hash(&binding.role_ref, &binding.subjects)
-    };
-    if !observed
-        .role_binding
-        .as_ref()
-        .is_some_and(|found| is_right(found))
-    {
-        let target = Target::of::<RoleBinding>(namespace, name);
-        actions.push(Action::apply(target, to_value(&binding), MANAGER));
-    }
-    actions
+            && kept_hash(&**found) == binding_hash(&binding.role_ref, &binding.subjects)
+    });
+    let account = to_value(&build_account(key, owner));
+    let wanted = [
+        (
+            has_account,
+            Target::of::<ServiceAccount>(namespace, name),
+            account,
+        ),
+        (has_role, Target::of::<Role>(namespace, name), to_value(&role)),
+        (
+            has_binding,
+            Target::of::<RoleBinding>(namespace, name),
+            to_value(&binding),
+        ),
+    ];
+    let lacking = wanted.into_iter().filter(|(is_there, ..)| !is_there);
+    lacking
+        .map(|(_, target, object)| Action::apply(target, object, MANAGER))
+        .collect()
 }
 
 /// Returns the writes of the Job, if there is none that counts, or none with the catalog's pull secrets.

@@ -129,7 +129,8 @@ impl<'a> StepDecider<'a> {
                 .cluster_service_version_names
                 .contains(name)
             {
-                check_owned_crds(&object, &self.observed.namespace(), &self.observed.csvs)?;
+                check_owned_crds(&object, &self.observed.namespace(), &self.observed.csvs)
+                    .map_err(StepError::Ownership)?;
             }
         }
         let namespace = namespaced.then(|| self.observed.namespace());

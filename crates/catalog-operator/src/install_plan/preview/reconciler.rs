@@ -22,9 +22,9 @@ use olm_runtime::store::Change;
 use olm_runtime::{NamespacedName, clock};
 use serde_json::json;
 
-use super::{NamespaceObjects, preview};
+use super::preview;
 use crate::install_plan::cluster_reads::ClusterReads;
-use crate::install_plan::observe::steps;
+use crate::install_plan::observe::{Observed as PlanObserved, steps};
 use crate::stores::{Stores, feed};
 
 /// Reconciles InstallPlans that wait for approval.
@@ -76,12 +76,14 @@ impl Reconciler for PreviewReconciler {
         let Some(install_plan) = found.filter(|found| lacks_preview(found)) else {
             return Ok(None);
         };
-        let objects = NamespaceObjects {
+        let before = PlanObserved {
+            install_plan: Arc::clone(&install_plan),
+            operator_groups: self.stores.groups.list_in(&key.namespace),
             csvs: self.stores.csvs.list_in(&key.namespace),
-            plans: self.stores.plans.list_in(&key.namespace),
-            groups: self.stores.groups.list_in(&key.namespace),
+            ..PlanObserved::default()
         };
-        let preview = preview(&self.reads, Arc::clone(&install_plan), objects, clock::now()).await;
+        let plans = self.stores.plans.list_in(&key.namespace);
+        let preview = preview(&self.reads, before, &plans, clock::now()).await;
         // The bundle wakes the plan when it has arrived.
         Ok(preview.map(|preview| Observed {
             install_plan,
