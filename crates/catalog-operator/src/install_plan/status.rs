@@ -17,7 +17,7 @@ use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
 use olm_runtime::plan::{EventDraft, Requeue, Target, status_patch};
 
 use super::decide::{Memory, Verdict};
-use super::execution::{StepError, StepWrites, Wait};
+use super::execution::{ErrorClass, StepError, StepWrites, Wait};
 use super::observe::{Observed, is_done};
 use super::operator_group;
 use crate::step_kind::StepKind;
@@ -426,7 +426,7 @@ fn decided_error(
     new: &mut InstallPlanStatus,
 ) -> Option<ReconcileError> {
     let (index, error) = writes.error.as_ref()?;
-    if matches!(error, StepError::UnsupportedKind { .. })
+    if error.class == ErrorClass::UnsupportedKind
         && let Some(step) = new.plan.get_mut(*index)
     {
         step.status = StepStatus::UnsupportedResource;
