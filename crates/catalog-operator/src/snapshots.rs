@@ -305,11 +305,7 @@ impl Snapshots {
 
     /// Returns the memory size of the contents in use, in bytes.
     pub(crate) fn bytes(&self) -> Vec<(NamespacedName, usize)> {
-        let entries = self.shared.lock();
-        let present = entries.iter().filter(|(_, entry)| entry.content.is_some());
-        present
-            .map(|(source, entry)| (source.clone(), entry.bytes))
-            .collect()
+        self.each(|entry| entry.content.as_ref().map(|_| entry.bytes))
     }
 
     /// Returns the total memory size, in bytes.
@@ -326,20 +322,23 @@ impl Snapshots {
 
     /// Catalogs in use whose last content was not kept because it did not fit.
     pub(crate) fn refused(&self) -> Vec<NamespacedName> {
-        let entries = self.shared.lock();
-        let is_refused = |entry: &Entry| entry.failure.as_ref().is_some_and(|failure| failure.refused);
-        let refused = entries.iter().filter(|(_, entry)| is_refused(entry));
-        refused.map(|(source, _)| source.clone()).collect()
+        let is_refused = |entry: &Entry| entry.failure.as_ref()?.refused.then_some(());
+        let refused = self.each(is_refused).into_iter();
+        refused.map(|(source, ())| source).collect()
     }
 
     /// Ages of the contents in use.
     pub(crate) fn ages(&self) -> Vec<(NamespacedName, Duration)> {
+        self.each(|entry| Some(entry.read_at.filter(|_| entry.id.is_some())?.elapsed()))
+    }
+
+    /// What `read` returns of the catalogs in use.
+    fn each<T>(&self, read: impl Fn(&Entry) -> Option<T>) -> Vec<(NamespacedName, T)> {
         let entries = self.shared.lock();
-        let age = |(source, entry): (&NamespacedName, &Entry)| {
-            let read_at = entry.read_at.filter(|_| entry.id.is_some())?;
-            Some((source.clone(), read_at.elapsed()))
-        };
-        entries.iter().filter_map(age).collect()
+        let entries = entries.iter();
+        entries
+            .filter_map(|(source, entry)| Some((source.clone(), read(entry)?)))
+            .collect()
     }
 }
 
@@ -415,22 +414,3 @@ impl Shared {
 
 #[cfg(test)]
 mod tests;
-
-#[cfg(test)]
-impl Snapshots {
-    /// Sets other limits for the catalogs of a namespace, and for all outside of the global one.
-    #[must_use]
-    pub fn with_bounds(mut self, namespace: usize, total: usize) -> Self {
-        if let Some(shared) = Arc::get_mut(&mut self.shared) {
-            shared.bounds = Bounds { namespace, total };
-        }
-        self
-    }
-
-    /// Drops the content of a catalog, as only a bug here would.
-    pub fn lose_content(&self, key: &NamespacedName) {
-        if let Some(entry) = self.shared.lock().get_mut(key) {
-            entry.content = None;
-        }
-    }
-}

@@ -124,16 +124,6 @@ pub(crate) struct UnpackerConfig {
     pub global_namespace: String,
 }
 
-impl Default for UnpackerConfig {
-    fn default() -> Self {
-        Self {
-            parallel: 4,
-            deadline: Duration::from_secs(600),
-            global_namespace: "olm".to_owned(),
-        }
-    }
-}
-
 type Wake = Arc<dyn Fn(&Subscriber) + Send + Sync>;
 
 /// Fetches bundles for its subscribers; clones share the state.
@@ -320,12 +310,6 @@ impl Unpacker {
             !forget
         });
         self.shared.wake_all(&subscribers);
-    }
-
-    /// Number of known bundles, in any state.
-    #[cfg(test)]
-    fn count(&self) -> usize {
-        self.shared.lock().len()
     }
 }
 

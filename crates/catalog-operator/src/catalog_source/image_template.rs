@@ -48,19 +48,11 @@ pub fn resolve_template(source: &CatalogSource, git_version: Option<&str>) -> Im
         return ImageTemplate::Absent;
     };
     let version = git_version.and_then(|text| Version::parse_tolerant(text).ok());
+    let number = |read: fn(&Version) -> u64| version.as_ref().map(read);
     let numbers = [
-        (
-            "{kube_major_version}",
-            version.as_ref().map(|version| version.major),
-        ),
-        (
-            "{kube_minor_version}",
-            version.as_ref().map(|version| version.minor),
-        ),
-        (
-            "{kube_patch_version}",
-            version.as_ref().map(|version| version.patch),
-        ),
+        ("{kube_major_version}", number(|version| version.major)),
+        ("{kube_minor_version}", number(|version| version.minor)),
+        ("{kube_patch_version}", number(|version| version.patch)),
     ];
     let mut text = template.to_owned();
     let mut unknown = Vec::new();

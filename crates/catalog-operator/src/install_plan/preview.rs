@@ -26,7 +26,9 @@ use serde_json::Value;
 
 use super::crd_upgrade;
 use super::execution::encode_string_data;
-use super::observe::{KnownStep, NoObject, Observed, Reads, StepState, look_ahead, replaced_by, steps};
+use super::observe::{
+    Horizon, KnownStep, NoObject, Observed, Reads, StepState, observe_steps, replaced_by, steps,
+};
 use super::restoration::restorer;
 use super::step_rbac::rbac_objects;
 use super::step_write::{DATA, Write, dropped_keys, write_for};
@@ -50,7 +52,7 @@ async fn preview(
     now: Timestamp,
 ) -> Option<String> {
     let read = async {
-        let states = look_ahead(reads, &observed).await?;
+        let states = observe_steps(reads, &observed, Horizon::Plan).await?;
         let mut unknown = Vec::new();
         let mut before = Vec::new();
         for replaced in replaced_csvs(&observed) {

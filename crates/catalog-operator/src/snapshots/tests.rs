@@ -9,6 +9,24 @@ use super::*;
 use crate::catalog_source::connection::testing::{self, Answering};
 use crate::catalog_source::connection::{ConnectionState, Endpoint};
 
+impl Snapshots {
+    /// Sets other limits for the catalogs of a namespace, and for all outside of the global one.
+    #[must_use]
+    pub fn with_bounds(mut self, namespace: usize, total: usize) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.bounds = Bounds { namespace, total };
+        }
+        self
+    }
+
+    /// Drops the content of a catalog, as only a bug here would.
+    pub fn lose_content(&self, key: &NamespacedName) {
+        if let Some(entry) = self.shared.lock().get_mut(key) {
+            entry.content = None;
+        }
+    }
+}
+
 /// A catalog with as many bundles as the number of reads, or always one.
 struct Fake {
     reads: AtomicUsize,
