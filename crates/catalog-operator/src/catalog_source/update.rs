@@ -17,6 +17,7 @@ use super::objects::name;
 use super::observed::Observed;
 use super::pod_state;
 use super::polling::Poll;
+use crate::timing::{elapsed, left};
 
 /// Time that a pod gets to start before a problem is reported: its probe allows 150 s after its images are
 /// pulled.
@@ -88,8 +89,7 @@ fn wait(pod: &Pod, now: Timestamp) -> Option<Step> {
         return Some(Step::Trouble(trouble));
     }
     let since = pod_state::created(pod)?;
-    let age = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-    match LONG_START.checked_sub(age).filter(|left| !left.is_zero()) {
+    match left(LONG_START, elapsed(since, now)) {
         Some(left) => Some(Step::Wait(left)),
         None => {
             let name = pod_state::name(pod);

@@ -32,10 +32,10 @@ use super::resolved::Resolved;
 use super::{components, plan_object, runtime_constraints, status, unpacking};
 use crate::bundle_unpack::Unpacker;
 use crate::catalog_source::is_terminating;
-use crate::debounce::STATUS_DEBOUNCE;
 use crate::snapshots::Snapshots;
 use crate::stores::Stores;
 use crate::subscription::{NamespaceState, catalog_health};
+use crate::timing::STATUS_DEBOUNCE;
 use crate::upgrade_policy;
 
 /// Reconciles namespaces that have Subscriptions.

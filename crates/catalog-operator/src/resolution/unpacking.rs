@@ -21,8 +21,8 @@ use crate::bundle_unpack::{
     InlineBundle, Known, StoredBundle, Subscriber, UnpackError, UnpackRequest, UnpackState, UnpackedBundle,
     Unpacker,
 };
-use crate::debounce::{STATUS_DEBOUNCE, debounce_left};
 use crate::install_plan::steps::plan_steps;
+use crate::timing::{STATUS_DEBOUNCE, debounce_left, elapsed};
 
 /// Asks for the bundles of `component`, and makes its steps once all of them are there. No registry is waited for: the unpacker
 /// wakes the namespace when an answer changes. While one of them cannot be had nothing is fetched for its sake: the others would
@@ -120,8 +120,7 @@ fn answer(state: UnpackState, now: Timestamp) -> Result<StoredBundle, BundleResu
     match state {
         UnpackState::Ready(bundle) => Ok(bundle),
         UnpackState::Unpacking { since, trouble } => {
-            let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-            let left = debounce_left(elapsed);
+            let left = debounce_left(elapsed(since, now));
             Err(BundleResult::Pending {
                 debounce: left.filter(|_| trouble.is_none()),
                 trouble,

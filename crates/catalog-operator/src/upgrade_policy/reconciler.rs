@@ -36,6 +36,7 @@ use crate::resolution::group_settings;
 use crate::resolution::triggers::{csv_namespace, own_namespace};
 use crate::step_kind::StepKind;
 use crate::stores::{Stores, feed};
+use crate::timing::{after, elapsed};
 
 /// Longest time until the clock is read again while a plan waits for a window: timers notice neither that the clock was set nor
 /// that the machine slept. Also the time after which an approval that a webhook removed is repeated.
@@ -261,16 +262,12 @@ fn decide(observed: &Observed, now: Timestamp) -> Plan {
 /// Returns the time of the next look at the clock; `opens` is the start of the next window.
 fn requeue(opens: Option<Timestamp>, is_approved: bool, now: Timestamp) -> Requeue {
     if is_approved {
-        return Requeue::After {
-            delay: CLOCK_CHECK,
-            reason: "check of the approval",
-        };
+        return after(CLOCK_CHECK, "check of the approval");
     }
-    opens.map_or(Requeue::AwaitChange, |opens| Requeue::After {
-        delay: Duration::try_from(opens.duration_since(now))
-            .unwrap_or_default()
-            .min(CLOCK_CHECK),
-        reason: "the start of a maintenance window",
+    opens.map_or(Requeue::AwaitChange, |opens| {
+        // From now until then.
+        let delay = elapsed(now, opens).min(CLOCK_CHECK);
+        after(delay, "the start of a maintenance window")
     })
 }
 
