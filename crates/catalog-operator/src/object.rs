@@ -2,6 +2,8 @@
 //!
 //! A step's object is kept as JSON from the bundle to the API server, so nothing an operator's author wrote is lost on the way.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use olm_api::labels;
 pub(crate) use olm_api::object::{api_version, metadata_map_mut};
@@ -182,6 +184,28 @@ pub(crate) fn covers(current: &Value, wanted: &Value) -> bool {
                     .all(|(current, wanted)| covers(current, wanted))
         }
         _ => current == wanted,
+    }
+}
+
+/// Equal apart from fields whose value means the same as none, as `is_default` says of a field and its value. When in doubt two values
+/// are different: the write that follows changes nothing then, while a missed difference would.
+pub(crate) fn is_same(one: &Value, other: &Value, is_default: fn(&str, &Value) -> bool) -> bool {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let fields: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+            fields
+                .into_iter()
+                .all(|field| match (one.get(field), other.get(field)) {
+                    (Some(one), Some(other)) => is_same(one, other, is_default),
+                    (Some(only), None) | (None, Some(only)) => is_default(field, only),
+                    (None, None) => true,
+                })
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            let mut pairs = one.iter().zip(other);
+            one.len() == other.len() && pairs.all(|(one, other)| is_same(one, other, is_default))
+        }
+        _ => one == other,
     }
 }
 
