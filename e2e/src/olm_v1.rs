@@ -1,13 +1,9 @@
 //! OLM v1 on the embedded cluster: its installation by the chart, ClusterCatalogs and ClusterExtensions.
 
 use serde_json::{Value, json};
-use xtask::cluster::Cluster;
 use xtask::kubectl::{Destination, text};
 
 use crate::lab::{PATIENCE, condition};
-
-/// Namespace of OLM.
-const OLM: &str = "olm";
 
 /// Returns a ClusterCatalog of an image.
 pub fn cluster_catalog(name: &str, mode: &str, image: &str) -> Value {

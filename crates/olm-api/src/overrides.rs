@@ -185,9 +185,9 @@ mod tests {
 
     #[track_caller]
     fn check(pod: Value, overrides: &Overrides, expected: Value) {
-        let mut pod: PodSpec = from(pod);
+        let (mut pod, expected): (PodSpec, PodSpec) = (from(pod), from(expected));
         overrides.apply(&mut pod);
-        assert_eq!(serde_json::to_value(pod).unwrap(), expected);
+        assert_eq!(pod, expected);
     }
 
     #[test]

@@ -316,7 +316,7 @@ impl Draft {
     ) {
         for step in update::decide(observed, wanted, serving, now) {
             match step {
-                Step::Write(action) => self.actions.push((Purpose::UpdatePod, action)),
+                Step::Write(action) => self.actions.push((Purpose::UpdatePod, *action)),
                 Step::Remove(pod) => self.delete_pod(&pod, 1),
                 Step::Trouble(trouble) => self.update_trouble = Some(trouble),
                 Step::Wait(delay) => {

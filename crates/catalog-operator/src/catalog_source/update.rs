@@ -27,7 +27,7 @@ const LONG_START: Duration = Duration::from_secs(300);
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step {
     /// Create a pod that looks for it, make one serve from now on, or record the digest on the serving pod.
-    Write(Action),
+    Write(Box<Action>),
     /// Remove this pod.
     Remove(Arc<Pod>),
     /// Wait for a pod that cannot start, for this reason.
@@ -79,7 +79,7 @@ fn forget_note(poll: &Poll, serving: &Pod) -> Option<Step> {
     let is_wrong = noted != behind_tag && pod_state::pulled_digest(serving) == Some(behind_tag);
     is_wrong.then(|| {
         let annotations = json!({labels::IMAGE_DIGEST: null});
-        Step::Write(patch(serving, json!({"metadata": {"annotations": annotations}})))
+        Step::Write(Box::new(patch(serving, json!({"metadata": {"annotations": annotations}}))))
     })
 }
 
@@ -137,12 +137,12 @@ fn compare(observed: &Observed, ready: &Arc<Pod>, serving: &Arc<Pod>) -> Vec<Ste
             metadata["annotations"] = json!({labels::IMAGE_DIGEST: null});
         }
         let promote = patch(ready, json!({"metadata": metadata}));
-        return vec![Step::Write(promote), Step::Remove(Arc::clone(serving))];
+        return vec![Step::Write(Box::new(promote)), Step::Remove(Arc::clone(serving))];
     }
     // Nodes may report another digest for an image than the registry does; this avoids another search.
     let note = pod_state::made_for(ready).map(|digest| {
         let annotations = json!({labels::IMAGE_DIGEST: digest});
-        Step::Write(patch(serving, json!({"metadata": {"annotations": annotations}})))
+        Step::Write(Box::new(patch(serving, json!({"metadata": {"annotations": annotations}}))))
     });
     note.into_iter()
         .chain([Step::Remove(Arc::clone(ready))])
@@ -165,7 +165,7 @@ fn look(observed: &Observed, poll: &Poll, wanted: &Pod, serving: &Pod) -> Option
         annotations.insert(labels::IMAGE_DIGEST.to_owned(), digest.to_owned());
     }
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    Some(Step::Write(Action::Create {
+    Some(Step::Write(Box::new(Action::Create {
         target: Target::of::<Pod>(namespace, ""),
         object: to_value(&pod),
         exists: Exists::Fail,

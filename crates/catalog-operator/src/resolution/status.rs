@@ -64,8 +64,8 @@ pub(crate) fn status(
         };
         let next = subscription::compose(subscription, &state, &facts, now);
         if let Some(delay) = cause_delay(&next, &state, now) {
-            let reason = "report of what a ClusterServiceVersion waits for is due";
-            update.requeue = update.requeue.sooner(Requeue::After { delay, reason });
+            let due = after(delay, "report of what a ClusterServiceVersion waits for is due");
+            update.requeue = update.requeue.sooner(due);
         }
         if !subscription::is_worth_writing(subscription.status.as_ref(), &next) {
             continue;
