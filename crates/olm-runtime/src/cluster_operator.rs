@@ -80,10 +80,7 @@ impl Stored {
                     "apiVersion": format!("{GROUP}/{VERSION}"), "kind": cluster_operator::KIND,
                     "metadata": {"name": name}, "spec": {},
                 });
-                Plan {
-                    actions: vec![Action::create_or_keep(target(name), object)],
-                    ..Plan::default()
-                }
+                Plan::of(vec![Action::create_or_keep(target(name), object)])
             }
             Self::There { .. } => Plan::default(),
         }

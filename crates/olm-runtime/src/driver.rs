@@ -122,13 +122,15 @@ pub trait Reconciler: Send + Sync + 'static {
         memory: Option<&Self::Memory>,
         now: Timestamp,
     ) -> (Plan, Self::Verdict);
-    /// Pure: returns the statuses for the actual outcomes, and the state for the key's next reconcile.
+    /// Pure: returns the statuses for the actual outcomes, and the state for the key's next reconcile. Without this there are none.
     fn status(
-        observed: &Self::Observed,
-        verdict: Self::Verdict,
-        outcomes: &Outcomes,
-        now: Timestamp,
-    ) -> StatusUpdate<Self::Memory>;
+        _observed: &Self::Observed,
+        _verdict: Self::Verdict,
+        _outcomes: &Outcomes,
+        _now: Timestamp,
+    ) -> StatusUpdate<Self::Memory> {
+        StatusUpdate::default()
+    }
 }
 
 /// Components that a controller needs to run.

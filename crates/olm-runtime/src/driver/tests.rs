@@ -252,10 +252,7 @@ fn status_of(name: &str) -> Action {
 }
 
 fn writes(actions: Vec<Action>) -> Plan {
-    Plan {
-        actions,
-        ..Plan::default()
-    }
+    Plan::of(actions)
 }
 
 fn nothing() -> Decide {
