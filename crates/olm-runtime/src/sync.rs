@@ -1,4 +1,6 @@
-//! Locks without poisoning. Every critical section leaves its value consistent, so a panic elsewhere cannot corrupt it, and a panic is
+//! Locks without poisoning.
+//!
+//! Every critical section leaves its value consistent, so a panic elsewhere cannot corrupt it, and a panic is
 //! isolated to its key anyway ([`crate::isolation`]).
 
 use std::sync::{self, MutexGuard, PoisonError, RwLockReadGuard, RwLockWriteGuard};
