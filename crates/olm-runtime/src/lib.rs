@@ -38,6 +38,7 @@ pub mod queue;
 pub mod reason;
 pub mod review;
 pub mod store;
+pub mod sync;
 pub mod telemetry;
 pub mod tls;
 pub mod uid;

@@ -11,8 +11,8 @@ pub mod limits;
 mod user;
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use http::HeaderValue;
@@ -26,6 +26,8 @@ pub use self::admission::{Caller, Question, Refusal};
 pub use self::attributes::Attributes;
 pub use self::kube_reviewer::KubeReviewer;
 pub use self::user::User;
+
+use crate::sync::Mutex;
 
 use self::limits::{KEPT_REVIEWS, PARALLEL_REVIEWS, REVIEW_AGE, REVIEW_TIME, TOKEN_BYTES};
 
@@ -200,13 +202,13 @@ impl<T: Clone> ReviewCache<T> {
     }
 
     fn known(&self, key: &Key) -> Option<T> {
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let answers = self.answers.lock();
         let (since, answer) = answers.get(key)?;
         (since.elapsed() < REVIEW_AGE).then(|| answer.clone())
     }
 
     fn keep(&self, key: Key, answer: T) {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = self.answers.lock();
         if answers.len() >= KEPT_REVIEWS {
             answers.retain(|_, (since, _)| since.elapsed() < REVIEW_AGE);
         }
@@ -335,7 +337,7 @@ mod tests {
             let user = user(&format!("user-{number}"));
             reviews.decide(&user, &list("ns")).await.unwrap();
         }
-        assert!(reviews.decisions.answers.lock().unwrap().len() <= KEPT_REVIEWS);
+        assert!(reviews.decisions.answers.lock().len() <= KEPT_REVIEWS);
     }
 
     #[test]

@@ -79,7 +79,10 @@ fn forget_note(poll: &Poll, serving: &Pod) -> Option<Step> {
     let is_wrong = noted != behind_tag && pod_state::pulled_digest(serving) == Some(behind_tag);
     is_wrong.then(|| {
         let annotations = json!({labels::IMAGE_DIGEST: null});
-        Step::Write(Box::new(patch(serving, json!({"metadata": {"annotations": annotations}}))))
+        Step::Write(Box::new(patch(
+            serving,
+            json!({"metadata": {"annotations": annotations}}),
+        )))
     })
 }
 
@@ -142,7 +145,10 @@ fn compare(observed: &Observed, ready: &Arc<Pod>, serving: &Arc<Pod>) -> Vec<Ste
     // Nodes may report another digest for an image than the registry does; this avoids another search.
     let note = pod_state::made_for(ready).map(|digest| {
         let annotations = json!({labels::IMAGE_DIGEST: digest});
-        Step::Write(Box::new(patch(serving, json!({"metadata": {"annotations": annotations}}))))
+        Step::Write(Box::new(patch(
+            serving,
+            json!({"metadata": {"annotations": annotations}}),
+        )))
     });
     note.into_iter()
         .chain([Step::Remove(Arc::clone(ready))])
@@ -170,7 +176,7 @@ fn look(observed: &Observed, poll: &Poll, wanted: &Pod, serving: &Pod) -> Option
         object: to_value(&pod),
         exists: Exists::Fail,
         identity: Identity::Operator,
-    }))
+    })))
 }
 
 fn patch(pod: &Pod, patch: serde_json::Value) -> Action {

@@ -122,6 +122,14 @@ pub(crate) struct Kind {
     pub(crate) kind: String,
 }
 
+impl Kind {
+    /// The kind with these names.
+    pub(crate) fn new(group: &str, version: &str, kind: &str) -> Self {
+        let (group, version, kind) = (group.to_owned(), version.to_owned(), kind.to_owned());
+        Self { group, version, kind }
+    }
+}
+
 /// An existing CustomResourceDefinition.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Crd {

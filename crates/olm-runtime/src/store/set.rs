@@ -1,6 +1,6 @@
 //! Stores of one process, and the way for our own writes into them.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, DynamicResourceScope, PartialObjectMeta};
@@ -24,6 +24,7 @@ use crate::isolation;
 use crate::key::NamespacedName;
 use crate::metrics::Metrics;
 use crate::plan::{EventDraft, Target};
+use crate::sync::Mutex;
 
 /// Maximum number of waiting Events about objects at which a store failed. More are dropped; the log has them all.
 const WAITING_EVENTS: usize = 64;
@@ -237,8 +238,7 @@ impl StoreSetHandle {
     /// Returns the receiver of Events about unreadable objects and failed listeners. Only the first caller gets it; later ones get a
     /// closed channel.
     pub fn take_events(&self) -> mpsc::Receiver<EventDraft> {
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        events.take().unwrap_or_else(|| mpsc::channel(1).1)
+        self.events.lock().take().unwrap_or_else(|| mpsc::channel(1).1)
     }
 
     /// Returns the names of the stores whose initial list is still missing, and of everything else that readiness waits for.

@@ -216,19 +216,18 @@ fn leftovers(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (P
         // They expire by themselves, and the watch reports it.
         return nothing();
     }
-    if goes_on
-        && let Some(delay) = left(UNWANTED, elapsed(since, now)) {
-            let plan = Plan {
-                requeue: after(delay, "no subscriber needs the Job"),
-                ..Plan::default()
-            };
-            let memory = Memory {
-                unwanted: Some(since),
-                made,
-                given: None,
-            };
-            return (plan, Verdict { memory, making: None });
-        }
+    if goes_on && let Some(delay) = left(UNWANTED, elapsed(since, now)) {
+        let plan = Plan {
+            requeue: after(delay, "no subscriber needs the Job"),
+            ..Plan::default()
+        };
+        let memory = Memory {
+            unwanted: Some(since),
+            made,
+            given: None,
+        };
+        return (plan, Verdict { memory, making: None });
+    }
     let target = Target::of::<ConfigMap>(&observed.key.namespace, &observed.key.name);
     let plan = Plan {
         actions: vec![Action::delete(target, found.metadata.uid.clone())],

@@ -29,7 +29,6 @@ use crate::{
         observe::{accounts::read_account, serving},
         observed::{ApiService, ClusterApis, Crd, ForeignGroup, Observed, Rbac, RbacKey},
         replacement::Sibling,
-        requirements,
         serving::{conversion, endpoint},
         strategy::{self, Strategy},
     },
@@ -170,7 +169,7 @@ fn cluster(stores: &Stores, csv: &ClusterServiceVersion) -> ClusterApis {
         .iter()
         .chain(spec.owned_api_services())
     {
-        let name = requirements::api_service_name(description);
+        let name = description.api_service_name();
         let found = stores.api_services.get_key(&NamespacedName::cluster(&name));
         if let Some(found) = found {
             let conditions = found
