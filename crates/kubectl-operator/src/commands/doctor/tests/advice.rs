@@ -213,7 +213,7 @@ async fn one_mistake_is_reported_once() {
     failed(&two, "no pod runs");
     assert_eq!(told(&two).await.len(), 2);
     let healthy = cluster();
-    unhealthy(&healthy, "error using catalogsource olm/cat: no");
+    failed(&healthy, "error using catalogsource olm/cat: no");
     let told = told(&healthy).await;
     assert!(
         told.len() == 1 && told[0].starts_with("Subscription shop/db: "),
