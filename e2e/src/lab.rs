@@ -24,6 +24,8 @@ pub struct Lab {
     opm: Opm,
     opm_image: PathBuf,
     stand_in_program: PathBuf,
+    /// True once the demo catalog is in the cluster's registry.
+    has_demo: Mutex<bool>,
 }
 
 impl Lab {
@@ -65,6 +67,7 @@ impl Lab {
             opm: Opm::new(built.opm_program()),
             opm_image: built.opm_image(),
             stand_in_program: built.stand_in_program(),
+            has_demo: Mutex::default(),
         }
     }
 
@@ -130,8 +133,7 @@ impl Lab {
     /// # Errors
     /// If opm or the registry fails.
     pub fn demo_catalog(&self) -> anyhow::Result<&'static str> {
-        static PUBLISHED: Mutex<bool> = Mutex::new(false);
-        let mut published = PUBLISHED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut published = self.has_demo.lock().unwrap_or_else(PoisonError::into_inner);
         if !*published {
             // Other test programs do the same at the same time, in the same folder.
             let lock = workspace::root().join("target/images/.demo.lock");

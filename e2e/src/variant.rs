@@ -5,13 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use xtask::catalog::{Bundle, Entry, Package};
-use xtask::oci_layout::{self, ImageConfig, LayerFile};
-use xtask::{manifest, workspace};
+use xtask::oci_layout::{self, ImageConfig};
+use xtask::{demo, manifest};
 
 use crate::lab::{Lab, Namespace, catalog_source, operator_group, subscription};
 
-/// Original of the variants.
-const ORIGINAL: &str = "e2e/demo-operator/bundles/1.0.0";
 /// File of the bundle with the ClusterServiceVersion.
 pub const CSV_FILE: &str = "manifests/demo-operator.clusterserviceversion.yaml";
 /// File of the bundle with the CustomResourceDefinition.
@@ -31,8 +29,7 @@ impl Variant {
     /// # Errors
     /// If files cannot be copied.
     pub fn new(name: &str, folder: &Path) -> anyhow::Result<Self> {
-        let original = workspace::root().join(ORIGINAL);
-        copy(&original, folder, &|text| renamed(text, name))?;
+        demo::write_variant(name, folder)?;
         Ok(Self {
             name: name.to_owned(),
             folder: folder.to_owned(),
@@ -82,7 +79,7 @@ impl Variant {
     /// # Errors
     /// If files cannot be copied.
     pub fn copy_to(&self, folder: &Path) -> anyhow::Result<Self> {
-        copy(&self.folder, folder, &str::to_owned)?;
+        demo::copy_texts(&self.folder, folder, &str::to_owned)?;
         Ok(Self {
             name: self.name.clone(),
             folder: folder.to_owned(),
@@ -173,8 +170,7 @@ impl Variant {
     /// # Errors
     /// If a file cannot be read or the tar cannot be written.
     pub fn write_image(&self, tar: &Path) -> anyhow::Result<()> {
-        let mut files = Vec::new();
-        list(&self.folder, "", &mut files)?;
+        let files = oci_layout::files_below(&self.folder, "")?;
         let prefix = "operators.operatorframework.io.bundle";
         let labels = [
             ("mediatype.v1", "registry+v1"),
@@ -192,60 +188,6 @@ impl Variant {
         oci_layout::write(tar, &files, &config)?;
         Ok(())
     }
-}
-
-fn renamed(text: &str, name: &str) -> String {
-    const IMAGE: &str = "olm.local/demo-operator:";
-    text.replace(IMAGE, "\0")
-        .replace("demo-operator", name)
-        .replace("demo.example.com", &format!("{name}.example.com"))
-        .replace('\0', IMAGE)
-}
-
-fn copy(from: &Path, to: &Path, change: &dyn Fn(&str) -> String) -> anyhow::Result<()> {
-    fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
-    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
-        let entry = entry?;
-        let (path, target) = (entry.path(), to.join(entry.file_name()));
-        if path.is_dir() {
-            copy(&path, &target, change)?;
-        } else {
-            let text =
-                fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            fs::write(&target, change(&text))
-                .with_context(|| format!("cannot write {}", target.display()))?;
-        }
-    }
-    Ok(())
-}
-
-fn list(folder: &Path, inside: &str, files: &mut Vec<LayerFile>) -> anyhow::Result<()> {
-    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
-        .with_context(|| format!("cannot read {}", folder.display()))?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<Result<_, _>>()?;
-    paths.sort();
-    for path in paths {
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .context("a file name is not UTF-8")?;
-        let inside = if inside.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{inside}/{name}")
-        };
-        if path.is_dir() {
-            list(&path, &inside, files)?;
-        } else {
-            files.push(LayerFile {
-                path: inside,
-                source: path,
-                mode: 0o644,
-            });
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ use e2e::lab::Lab;
 use e2e::plugin;
 use e2e::terminal::Terminal;
 use e2e::trial::Trial;
-use xtask::oci_layout::{self, ImageConfig, LayerFile};
 use xtask::workspace;
 
 /// Guides that this program runs, with the namespaces they create.
@@ -48,8 +47,6 @@ const ELSEWHERE: [(&str, &str); 9] = [
 
 /// Registry of a reader. The cluster's registry answers for every name.
 const REGISTRY: &str = "registry.example.com/guides";
-/// Image of the operators in guides: it does nothing, and every cluster has it.
-const PAUSE: &str = "registry.k8s.io/pause:3.10";
 /// Timeout of one command. The deletion of a namespace is slow while others with hundreds of kinds are deleted, too.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -75,32 +72,7 @@ fn make_tools() -> anyhow::Result<PathBuf> {
     fs::write(&opm, script)?;
     fs::set_permissions(&opm, fs::Permissions::from_mode(0o755))?;
     lab.demo_catalog()?;
-    load_pause(lab, &folder)?;
     Ok(folder)
-}
-
-/// The embedded cluster has no access to other registries, so its own registry has a stand-in under the original name.
-fn load_pause(lab: &Lab, folder: &Path) -> anyhow::Result<()> {
-    let config = folder.join("stand-in.json");
-    fs::write(&config, serde_json::to_vec(&stand_in::Config::default())?)?;
-    let file = |path: &str, source: &Path, mode| LayerFile {
-        path: path.trim_start_matches('/').to_owned(),
-        source: source.to_owned(),
-        mode,
-    };
-    let files = [
-        file("pause", lab.stand_in_program(), 0o755),
-        file(stand_in::CONFIG_PATH, &config, 0o644),
-    ];
-    let tar = folder.join("pause.tar");
-    let image = ImageConfig {
-        entrypoint: vec!["/pause".to_owned()],
-        user: "65535:65535".to_owned(),
-        ..ImageConfig::default()
-    };
-    oci_layout::write(&tar, &files, &image)?;
-    lab.cluster().load(&tar, &[PAUSE.to_owned()])?;
-    Ok(())
 }
 
 fn guides() -> PathBuf {

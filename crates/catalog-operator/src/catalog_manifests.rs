@@ -14,7 +14,7 @@ use crate::bundle_unpack::error::UnpackClass;
 use crate::bundle_unpack::{BundleSource, InlineBundle, UnpackError, UnpackedBundle};
 use crate::manifest::Manifest;
 use crate::object;
-use crate::snapshots::{BundleName, Snapshots};
+use crate::snapshots::Snapshots;
 
 /// Bundles from wherever they are: from images, or from the catalogs that carry them.
 pub(crate) struct BundleSources {
@@ -35,12 +35,7 @@ impl BundleSource for BundleSources {
         bundle: &InlineBundle,
         catalog: &NamespacedName,
     ) -> Result<UnpackedBundle, UnpackError> {
-        let name = BundleName {
-            package: bundle.package.clone(),
-            channel: bundle.channel.clone(),
-            name: bundle.name.clone(),
-        };
-        let objects = self.catalogs.manifests(catalog, &name, &bundle.digest).await;
+        let objects = self.catalogs.manifests(catalog, bundle).await;
         // The catalog's server may come back, and what has changed is read again meanwhile.
         let objects = objects.map_err(|cause| UnpackError::new(UnpackClass::Unreachable, cause))?;
         // Parsing some megabytes is no work for the threads that serve watches.

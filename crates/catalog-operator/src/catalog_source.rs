@@ -67,31 +67,15 @@ use crate::stores::config_maps::ConfigMapState;
 
 /// Reconciles CatalogSources.
 pub(crate) struct CatalogSourceReconciler {
-    stores: Stores,
-    connections: Connections,
-    polls: ImagePolls,
-    discovery: Discovery,
-    settings: PodSettings,
+    pub stores: Stores,
+    pub connections: Connections,
+    pub polls: ImagePolls,
+    pub discovery: Discovery,
+    /// `namespace_restricted` is read for each source; its value here does not matter.
+    pub settings: PodSettings,
 }
 
 impl CatalogSourceReconciler {
-    /// Creates the reconciler. `settings.namespace_restricted` is read for each source; its value here does
-    /// not matter.
-    pub(crate) fn new(
-        stores: Stores,
-        (connections, polls): (Connections, ImagePolls),
-        discovery: Discovery,
-        settings: PodSettings,
-    ) -> Self {
-        Self {
-            stores,
-            connections,
-            polls,
-            discovery,
-            settings,
-        }
-    }
-
     /// Reads the image from the catalog's template annotation. A failure to read the version does not stop
     /// the reconcile.
     async fn observe_template(&self, source: &CatalogSource) -> ImageTemplate {

@@ -6,7 +6,8 @@ use olm_registry::client::{Client, Timeouts};
 use olm_registry::snapshot;
 use tonic::transport::Channel;
 
-use crate::snapshots::{BundleName, CatalogReader};
+use crate::bundle_unpack::InlineBundle;
+use crate::snapshots::CatalogReader;
 
 /// Reads a catalog with one call for all bundles and one for each package.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +26,7 @@ impl CatalogReader for GrpcCatalogReader {
         Ok((fetched.snapshot, fetched.bytes))
     }
 
-    async fn manifests(&self, channel: Channel, bundle: &BundleName) -> Result<Vec<String>, String> {
+    async fn manifests(&self, channel: Channel, bundle: &InlineBundle) -> Result<Vec<String>, String> {
         let client = Client::new(channel, Timeouts::default());
         let found = client.get_bundle(&bundle.package, &bundle.channel, &bundle.name);
         let found = found.await.map_err(|status| snapshot::message(&status))?;

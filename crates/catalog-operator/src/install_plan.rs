@@ -18,7 +18,7 @@
 //!   OperatorGroup names now; nothing else makes them.
 //!
 //! # Errors
-//! Every error is in the plan's `status.message`, in upstream's words; see [`execution::StepError`] and [`StepKind::error_prefix`].
+//! Every error is in the plan's `status.message`, in upstream's words; see [`execution::StepError`] and [`StepKind::error_prefix`](crate::step_kind::StepKind::error_prefix).
 //!
 //! Rules: `docs/reference/install-plans.md`; why they differ from upstream's: decision records 0003, 0004 and 0020.
 
@@ -59,50 +59,14 @@ use olm_runtime::plan::Plan;
 use self::cluster_reads::ClusterReads;
 use self::decide::{Memory, Verdict};
 use self::observe::Observed;
-use self::restoration::Inventory;
-use crate::pruning::kept_hash;
-use crate::step_kind::StepKind;
 use crate::stores::Stores;
-
-impl Inventory for Stores {
-    fn content(&self, kind: StepKind, namespace: &str, name: &str) -> Option<String> {
-        let key = NamespacedName::new(namespace, name);
-        match kind {
-            StepKind::ServiceAccount => self.accounts.get_key(&key).map(|found| kept_hash(found.as_ref())),
-            StepKind::Role => self.roles.get_key(&key).map(|found| kept_hash(found.as_ref())),
-            StepKind::RoleBinding => self
-                .role_bindings
-                .get_key(&key)
-                .map(|found| kept_hash(found.as_ref())),
-            StepKind::ClusterRole => self
-                .cluster_roles
-                .get_key(&key)
-                .map(|found| kept_hash(found.as_ref())),
-            StepKind::ClusterRoleBinding => self
-                .cluster_role_bindings
-                .get_key(&key)
-                .map(|found| kept_hash(found.as_ref())),
-            _ => None,
-        }
-    }
-}
 
 /// Reconciles InstallPlans.
 pub(crate) struct InstallPlanReconciler {
-    stores: Stores,
-    reads: ClusterReads,
-    retry_timeout: Duration,
-}
-
-impl InstallPlanReconciler {
-    /// `retry_timeout` is how long lasting errors are retried, from the first of them on.
-    pub(crate) fn new(stores: Stores, reads: ClusterReads, retry_timeout: Duration) -> Self {
-        Self {
-            stores,
-            reads,
-            retry_timeout,
-        }
-    }
+    pub stores: Stores,
+    pub reads: ClusterReads,
+    /// How long lasting errors are retried, from the first of them on.
+    pub retry_timeout: Duration,
 }
 
 impl InstallPlanReconciler {

@@ -13,7 +13,6 @@ mod catalog_manifests;
 mod catalog_source;
 mod cluster_operator;
 mod component;
-mod debounce;
 mod fair_permits;
 #[doc(hidden)]
 pub mod for_tests;
@@ -35,4 +34,5 @@ mod stories;
 mod subscription;
 #[cfg(test)]
 mod test_env;
+mod timing;
 mod upgrade_policy;

@@ -2,23 +2,14 @@
 //!
 //! A step's object is kept as JSON from the bundle to the API server, so nothing an operator's author wrote is lost on the way.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use olm_api::labels;
+pub(crate) use olm_api::object::{api_version, metadata_map_mut};
+pub use olm_api::object::{kind, map_mut};
 use olm_api::v1alpha1::API_VERSION;
-use serde_json::{Map, Value, json};
-
-/// `kind`, or nothing.
-pub fn kind(object: &Value) -> &str {
-    object.get("kind").and_then(Value::as_str).unwrap_or_default()
-}
-
-/// `apiVersion`, or nothing.
-pub(crate) fn api_version(object: &Value) -> &str {
-    object
-        .get("apiVersion")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
+use serde_json::{Value, json};
 
 /// Group (empty for the core group) and version of an `apiVersion`.
 pub(crate) fn group_version(api_version: &str) -> (&str, &str) {
@@ -41,32 +32,11 @@ pub(crate) fn metadata_text<'a>(object: &'a Value, field: &str) -> Option<&'a st
         .filter(|text| !text.is_empty())
 }
 
-/// A field of an object as a map; whatever else was there gives way to an empty one.
-pub fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
-    as_map(as_map(object).entry(field).or_insert(Value::Null))
-}
-
 /// Sets a field of an object. What is no object stays as it is: whoever wrote it is told by the API server.
 pub(crate) fn set(object: &mut Value, field: &str, value: Value) {
     if let Value::Object(map) = object {
         map.insert(field.to_owned(), value);
     }
-}
-
-fn as_map(value: &mut Value) -> &mut Map<String, Value> {
-    match value {
-        Value::Object(map) => map,
-        other => {
-            *other = Value::Object(Map::new());
-            as_map(other)
-        }
-    }
-}
-
-/// A label or annotation map of `metadata`; `field` is `labels` or `annotations`.
-pub(crate) fn metadata_map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
-    let metadata = as_map(object).entry("metadata").or_insert(Value::Null);
-    map_mut(metadata, field)
 }
 
 /// Key and value of every text entry of `metadata.labels` or `metadata.annotations`.
@@ -214,6 +184,28 @@ pub(crate) fn covers(current: &Value, wanted: &Value) -> bool {
                     .all(|(current, wanted)| covers(current, wanted))
         }
         _ => current == wanted,
+    }
+}
+
+/// Equal apart from fields whose value means the same as none, as `is_default` says of a field and its value. When in doubt two values
+/// are different: the write that follows changes nothing then, while a missed difference would.
+pub(crate) fn is_same(one: &Value, other: &Value, is_default: fn(&str, &Value) -> bool) -> bool {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let fields: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+            fields
+                .into_iter()
+                .all(|field| match (one.get(field), other.get(field)) {
+                    (Some(one), Some(other)) => is_same(one, other, is_default),
+                    (Some(only), None) | (None, Some(only)) => is_default(field, only),
+                    (None, None) => true,
+                })
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            let mut pairs = one.iter().zip(other);
+            one.len() == other.len() && pairs.all(|(one, other)| is_same(one, other, is_default))
+        }
+        _ => one == other,
     }
 }
 

@@ -213,7 +213,7 @@ fn build_services(
         let (catalogs, registries) = (stores.sources.clone(), registries.clone());
         Arc::new(RegistryTags::new(client.clone(), catalogs, registries))
     });
-    let polls = ImagePolls::new(tags, wiring::catalog_polled(queues));
+    let polls = ImagePolls::new(tags, wiring::waker(&queues.sources));
     let store = Arc::new(BundleStore::new(args.unpack_cache.clone()));
     let bundles = outside.bundles.unwrap_or_else(|| {
         let spool = args.unpack_spool.clone().or_else(|| args.unpack_cache.clone());
@@ -238,8 +238,7 @@ fn build_services(
     if let Some(jobs) = &unpack_jobs {
         unpacker = unpacker.with_jobs(jobs.clone());
     }
-    let plans = queues.plans.clone();
-    let custom_resources = CustomResources::new(client.clone(), move |plan| plans.add(plan.clone()));
+    let custom_resources = CustomResources::new(client.clone(), wiring::waker(&queues.plans));
     Services {
         connections,
         polls,
@@ -274,7 +273,7 @@ fn build_unpack_jobs(args: &Args, client: &Client, stores: &Stores, queues: &Que
         user_id: args.workload_user_id(),
     };
     let is_only_way = args.unpack == UnpackMode::Job;
-    let wake = wiring::unpack_wanted(queues);
+    let wake = wiring::waker(&queues.unpacks);
     Some(UnpackJobs::new(
         client.clone(),
         stores,
@@ -304,10 +303,13 @@ impl Parts {
             user_id: self.args.workload_user_id(),
             namespace_restricted: false,
         };
-        let stores = self.stores.clone();
-        let services = (self.services.connections.clone(), self.services.polls.clone());
-        let discovery = self.discovery.clone();
-        let sources = CatalogSourceReconciler::new(stores, services, discovery, settings);
+        let sources = CatalogSourceReconciler {
+            stores: self.stores.clone(),
+            connections: self.services.connections.clone(),
+            polls: self.services.polls.clone(),
+            discovery: self.discovery.clone(),
+            settings,
+        };
         runner.spawn(workers, &Arc::new(sources), &self.queues.sources, WORKERS);
     }
 
@@ -317,25 +319,30 @@ impl Parts {
             self.services.snapshots.clone(),
             self.services.unpacker.clone(),
             self.args.global_namespace(),
-        )
-        .with_discovery(self.discovery.clone())
-        .with_durations(self.figures.resolution_seconds.clone());
+            self.discovery.clone(),
+            self.figures.resolution_seconds.clone(),
+        );
         runner.spawn(workers, &Arc::new(resolution), &self.queues.namespaces, RESOLVERS);
     }
 
     pub(crate) fn start_plans(&self, runner: &Runner, workers: &mut JoinSet<()>) {
-        let retries = self.args.install_plan_retry_timeout;
-        let plans = InstallPlanReconciler::new(self.stores.clone(), self.reads(), retries);
+        let plans = InstallPlanReconciler {
+            stores: self.stores.clone(),
+            reads: self.reads(),
+            retry_timeout: self.args.install_plan_retry_timeout,
+        };
         runner.spawn(workers, &Arc::new(plans), &self.queues.plans, WORKERS);
     }
 
     pub(crate) fn start_previews(&self, runner: &Runner, workers: &mut JoinSet<()>) {
-        let previews = PreviewReconciler::new(self.stores.clone(), self.reads());
+        let (stores, reads) = (self.stores.clone(), self.reads());
+        let previews = PreviewReconciler { stores, reads };
         runner.spawn(workers, &Arc::new(previews), &self.queues.previews, WORKERS);
     }
 
     pub(crate) fn start_policies(&self, runner: &Runner, workers: &mut JoinSet<()>) {
-        let policies = PolicyReconciler::new(self.stores.clone());
+        let stores = self.stores.clone();
+        let policies = PolicyReconciler { stores };
         runner.spawn(workers, &Arc::new(policies), &self.queues.policies, WORKERS);
     }
 
@@ -343,9 +350,13 @@ impl Parts {
         let Some(jobs) = self.services.unpack_jobs.clone() else {
             return;
         };
-        let stores = &self.stores;
-        let rights = (stores.roles.clone(), stores.role_bindings.clone());
-        let unpacks = UnpackJobReconciler::new(self.client.clone(), jobs, stores.accounts.clone(), rights);
+        let unpacks = UnpackJobReconciler {
+            client: self.client.clone(),
+            jobs,
+            accounts: self.stores.accounts.clone(),
+            roles: self.stores.roles.clone(),
+            role_bindings: self.stores.role_bindings.clone(),
+        };
         runner.spawn(workers, &Arc::new(unpacks), &self.queues.unpacks, WORKERS);
     }
 

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use olm_fbc::entry::{CatalogSnapshot, ManifestDigest};
+use olm_fbc::entry::CatalogSnapshot;
 use olm_registry::snapshot::manifest_digest;
 use olm_resolver::Snapshot;
 use olm_runtime::NamespacedName;
@@ -34,6 +34,7 @@ use tokio::time::{Instant, timeout};
 use tonic::transport::Channel;
 
 use self::read::Read;
+use crate::bundle_unpack::InlineBundle;
 use crate::catalog_source::connection::{Connections, LiveConnection};
 use crate::fair_permits::FairPermits;
 
@@ -64,20 +65,9 @@ pub trait CatalogReader: Send + Sync + 'static {
     async fn read(&self, channel: Channel) -> Result<(CatalogSnapshot, usize), String>;
 
     /// Reads the manifests of a bundle that are in the catalog itself.
-    async fn manifests(&self, _channel: Channel, bundle: &BundleName) -> Result<Vec<String>, String> {
+    async fn manifests(&self, _channel: Channel, bundle: &InlineBundle) -> Result<Vec<String>, String> {
         Err(format!("no manifests of {}", bundle.name))
     }
-}
-
-/// A bundle in a channel of a catalog.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BundleName {
-    /// Its package.
-    pub package: String,
-    /// The channel.
-    pub channel: String,
-    /// Name of its ClusterServiceVersion.
-    pub name: String,
 }
 
 /// Identity of a content: equal values are the same content of the same catalog.
@@ -255,8 +245,7 @@ impl Snapshots {
     pub async fn manifests(
         &self,
         key: &NamespacedName,
-        bundle: &BundleName,
-        digest: &ManifestDigest,
+        bundle: &InlineBundle,
     ) -> Result<Vec<String>, String> {
         let name = &bundle.name;
         let Some(link) = self.shared.connections.link(key) else {
@@ -274,7 +263,7 @@ impl Snapshots {
                 ));
             }
         };
-        if manifest_digest(&objects) == *digest {
+        if manifest_digest(&objects) == bundle.digest {
             return Ok(objects);
         }
         self.shared.read_changed(key, &link);
@@ -316,11 +305,7 @@ impl Snapshots {
 
     /// Returns the memory size of the contents in use, in bytes.
     pub(crate) fn bytes(&self) -> Vec<(NamespacedName, usize)> {
-        let entries = self.shared.lock();
-        let present = entries.iter().filter(|(_, entry)| entry.content.is_some());
-        present
-            .map(|(source, entry)| (source.clone(), entry.bytes))
-            .collect()
+        self.each(|entry| entry.content.as_ref().map(|_| entry.bytes))
     }
 
     /// Returns the total memory size, in bytes.
@@ -337,20 +322,23 @@ impl Snapshots {
 
     /// Catalogs in use whose last content was not kept because it did not fit.
     pub(crate) fn refused(&self) -> Vec<NamespacedName> {
-        let entries = self.shared.lock();
-        let is_refused = |entry: &Entry| entry.failure.as_ref().is_some_and(|failure| failure.refused);
-        let refused = entries.iter().filter(|(_, entry)| is_refused(entry));
-        refused.map(|(source, _)| source.clone()).collect()
+        let is_refused = |entry: &Entry| entry.failure.as_ref()?.refused.then_some(());
+        let refused = self.each(is_refused).into_iter();
+        refused.map(|(source, ())| source).collect()
     }
 
     /// Ages of the contents in use.
     pub(crate) fn ages(&self) -> Vec<(NamespacedName, Duration)> {
+        self.each(|entry| Some(entry.read_at.filter(|_| entry.id.is_some())?.elapsed()))
+    }
+
+    /// What `read` returns of the catalogs in use.
+    fn each<T>(&self, read: impl Fn(&Entry) -> Option<T>) -> Vec<(NamespacedName, T)> {
         let entries = self.shared.lock();
-        let age = |(source, entry): (&NamespacedName, &Entry)| {
-            let read_at = entry.read_at.filter(|_| entry.id.is_some())?;
-            Some((source.clone(), read_at.elapsed()))
-        };
-        entries.iter().filter_map(age).collect()
+        let entries = entries.iter();
+        entries
+            .filter_map(|(source, entry)| Some((source.clone(), read(entry)?)))
+            .collect()
     }
 }
 
@@ -426,22 +414,3 @@ impl Shared {
 
 #[cfg(test)]
 mod tests;
-
-#[cfg(test)]
-impl Snapshots {
-    /// Sets other limits for the catalogs of a namespace, and for all outside of the global one.
-    #[must_use]
-    pub fn with_bounds(mut self, namespace: usize, total: usize) -> Self {
-        if let Some(shared) = Arc::get_mut(&mut self.shared) {
-            shared.bounds = Bounds { namespace, total };
-        }
-        self
-    }
-
-    /// Drops the content of a catalog, as only a bug here would.
-    pub fn lose_content(&self, key: &NamespacedName) {
-        if let Some(entry) = self.shared.lock().get_mut(key) {
-            entry.content = None;
-        }
-    }
-}

@@ -10,14 +10,17 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use kube::core::PartialObjectMeta;
+use olm_api::cause::csv_cause;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{
-    CatalogSource, ClusterServiceVersion, ClusterServiceVersionPhase, InstallPlan, Subscription,
-    WebhookDescription, WebhookType,
+    CatalogSource, ClusterServiceVersion, InstallPlan, Subscription, WebhookDescription, WebhookType,
 };
 use olm_api::{List, labels};
 use olm_resolver::explain::{EVENT_LIMIT, cut};
-use olm_runtime::store::{Presence, Projected, Store, StoreSet, Stored, Watch};
+use olm_runtime::NamespacedName;
+use olm_runtime::change::Object;
+use olm_runtime::queue::Queue;
+use olm_runtime::store::{Change, Presence, Projected, Store, StoreSet, Stored, Watch};
 
 use self::config_maps::ConfigMaps;
 use self::rights::Rights;
@@ -101,6 +104,19 @@ impl Stores {
     }
 }
 
+/// Adds to `queue` the keys of each change in `store`; call it before the watches start.
+pub(crate) fn feed<K, I>(
+    store: &Store<K>,
+    queue: &Queue<NamespacedName>,
+    keys: impl Fn(&Change<K>) -> I + Send + Sync + 'static,
+) where
+    K: Object + 'static,
+    I: IntoIterator<Item = NamespacedName> + 'static,
+{
+    let queue = queue.clone();
+    store.on_change(move |change| keys(change).into_iter().for_each(|key| queue.add(key)));
+}
+
 /// Only what carries OLM's mark: everything OLM makes does, from its creation.
 fn managed<K: Stored>(client: &Client) -> Watch<K> {
     Watch::new(client).label_equals(labels::MANAGED, labels::TRUE)
@@ -128,8 +144,9 @@ fn prune_subscription(subscription: &mut Subscription) {
 }
 
 /// Resolution reads names, versions, APIs and the projected properties; plans, which definitions are converted by whom; Subscriptions
-/// repeat the phase, and why it has failed.
+/// report the phase and its cause, which is kept as the message.
 fn prune_csv(csv: &mut ClusterServiceVersion) {
+    let cause = csv_cause(csv);
     if let Some(annotations) = &mut csv.metadata.annotations {
         annotations.retain(|key, _| key == labels::PROPERTIES || key == labels::OPERATOR_NAMESPACE);
     }
@@ -164,12 +181,9 @@ fn prune_csv(csv: &mut ClusterServiceVersion) {
     }
     if let Some(status) = &mut csv.status {
         let old = std::mem::take(status);
-        let is_failed = old.phase == ClusterServiceVersionPhase::Failed;
         status.phase = old.phase;
-        if is_failed {
-            status.reason = old.reason;
-            status.message = old.message.map(|message| cut(&message, EVENT_LIMIT));
-        }
+        status.message = cause.map(|cause| cut(&cause, EVENT_LIMIT));
+        status.last_transition_time = old.last_transition_time;
     }
 }
 
@@ -239,5 +253,48 @@ mod tests {
         assert_eq!(kept.len(), 1);
         let length = kept[UPGRADE_HOLD].len();
         assert!(length > 256 && length <= MAX_KEPT, "{length}");
+    }
+
+    /// Of the status, the cause is kept in place of reason, message and requirements.
+    #[test]
+    fn the_cause_of_a_csv_survives_pruning() {
+        let time = "2026-01-01T00:00:00Z";
+        let rows = json!([{"kind": "Role", "name": "r", "status": "NotPresent"}]);
+        for (phase, rest, cause) in [
+            (
+                "Pending",
+                json!({"message": "m", "requirementStatus": rows}),
+                Some("waiting for Role r"),
+            ),
+            (
+                "Installing",
+                json!({"message": "m", "reason": "InstallWaiting"}),
+                Some("m"),
+            ),
+            (
+                "Failed",
+                json!({"message": "m", "reason": "NoOperatorGroup"}),
+                Some("NoOperatorGroup: m"),
+            ),
+            (
+                "Succeeded",
+                json!({"message": "m", "requirementStatus": rows}),
+                None,
+            ),
+        ] {
+            let mut status = rest;
+            status["phase"] = json!(phase);
+            status["lastTransitionTime"] = json!(time);
+            let object = json!({"metadata": {"name": "demo.v1"}, "spec": {}, "status": status});
+            let mut object: ClusterServiceVersion = serde_json::from_value(object).unwrap();
+            prune_csv(&mut object);
+            assert_eq!(csv_cause(&object).as_deref(), cause, "{phase}");
+            let kept = serde_json::to_value(&object.status).unwrap();
+            let mut expected = json!({"phase": phase, "lastTransitionTime": time});
+            if let Some(cause) = cause {
+                expected["message"] = json!(cause);
+            }
+            assert_eq!(kept, expected);
+        }
     }
 }

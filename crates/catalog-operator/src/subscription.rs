@@ -9,7 +9,8 @@
 //! all four sources at once, composes the status of each Subscription here, and writes those that changed.
 //!
 //! So a new Subscription is written at most four times until its operator runs: while its catalog starts,
-//! with its InstallPlan, with its ClusterServiceVersion, and when that has succeeded.
+//! with its InstallPlan, with its ClusterServiceVersion, and when that has succeeded. A ClusterServiceVersion
+//! that takes longer than usual adds a write for each cause that it waits for.
 //!
 //! Rules: `docs/reference/resolution.md`, "Why a Subscription waits".
 
@@ -27,8 +28,7 @@ use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
 use olm_api::labels;
 use olm_api::v1alpha1::{
-    ClusterServiceVersion, ClusterServiceVersionPhase, InstallPlan, InstallPlanPhase, Subscription,
-    SubscriptionState, SubscriptionStatus,
+    ClusterServiceVersion, InstallPlan, InstallPlanPhase, Subscription, SubscriptionState, SubscriptionStatus,
 };
 use olm_runtime::condition::stored_time;
 
@@ -180,21 +180,6 @@ pub(crate) fn plan_of<'a>(
     let uid = status.install_plan_ref.as_ref()?.uid.as_ref();
     // A later plan of the same name is another plan.
     (uid.is_none() || uid == plan.metadata.uid.as_ref()).then_some(plan.as_ref())
-}
-
-/// Returns why a ClusterServiceVersion has failed: its reason and message.
-pub(crate) fn csv_failure(csv: &ClusterServiceVersion) -> Option<String> {
-    let status = csv.status.as_ref()?;
-    if status.phase != ClusterServiceVersionPhase::Failed {
-        return None;
-    }
-    let parts = [status.reason.as_deref(), status.message.as_deref()];
-    let parts: Vec<&str> = parts
-        .into_iter()
-        .flatten()
-        .filter(|text| !text.is_empty())
-        .collect();
-    (!parts.is_empty()).then(|| parts.join(": "))
 }
 
 /// A Subscription that a plan brought along is served by that plan. A plan that no longer exists is no plan, and one made

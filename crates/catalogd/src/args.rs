@@ -1,19 +1,14 @@
 //! Flags as typed, named as on clusters today.
 
-mod tls;
-
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Parser;
 use kube::Client;
 use olm_runtime::NamespacedName;
-use olm_runtime::admin::{Endpoints, SecureEndpoint};
-use olm_runtime::args::{Common, LeaderElection};
-use olm_runtime::tls::TlsFiles;
+use olm_runtime::args::{Common, ExtensionServing, LeaderElection, parse_address};
 
 use crate::registry::{PullSecrets, Registry, own_account};
-use tls::ProfileFlags;
 
 /// Port of metrics if none is named.
 pub(crate) const METRICS: u16 = 7443;
@@ -39,30 +34,11 @@ pub struct Args {
     #[arg(long, default_value = "/var/cache/catalogd", value_name = "FOLDER")]
     pub(crate) cache_dir: PathBuf,
     #[command(flatten)]
-    pub(crate) serving: Serving,
+    pub(crate) serving: ExtensionServing,
     #[command(flatten)]
     pub(crate) registries: Registries,
     #[command(flatten)]
     pub(crate) leader_election: LeaderElection,
-}
-
-/// Where health and metrics are served, and the certificate. Both programs of OLM v1 have these flags.
-#[derive(Debug, Clone, clap::Args)]
-pub struct Serving {
-    /// Certificate to serve with, as PEM. Read again when it changes, as is the key.
-    #[arg(long, default_value = "", value_name = "FILE")]
-    tls_cert: String,
-    /// Key of that certificate.
-    #[arg(long, default_value = "", value_name = "FILE")]
-    tls_key: String,
-    #[command(flatten)]
-    tls_profile: ProfileFlags,
-    /// Where /metrics is served over TLS; with --tls-cert. If it is empty, the port that upstream's program has.
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "ADDRESS", value_parser = parse_optional_address)]
-    metrics_bind_address: OptionalAddress,
-    /// Where /healthz and /readyz are served.
-    #[arg(long, default_value = ":8081", value_name = "ADDRESS", value_parser = parse_address)]
-    health_probe_bind_address: SocketAddr,
 }
 
 /// Trust and credentials for registries. Both programs of OLM v1 have these flags.
@@ -86,8 +62,6 @@ pub const OBSOLETE: [(&str, bool); 5] = [
     ("--webhook-server-port", true),
 ];
 
-/// An address that may be empty.
-type OptionalAddress = Option<SocketAddr>;
 /// A Secret that may be empty.
 type OptionalSecret = Option<NamespacedName>;
 
@@ -104,44 +78,6 @@ impl Args {
     }
 }
 
-impl Serving {
-    /// Returns the error of flags that are each valid but do not fit together.
-    pub fn usage_error(&self) -> Option<String> {
-        if self.tls_cert.is_empty() != self.tls_key.is_empty() {
-            return Some("tls-cert and tls-key flags must be used together".to_owned());
-        }
-        let is_plain = self.metrics_bind_address.is_some() && self.tls_cert.is_empty();
-        is_plain.then(|| "metrics-bind-address requires tls-cert and tls-key flags".to_owned())
-    }
-
-    /// Returns the files to serve with; `None` to serve plain HTTP.
-    pub fn tls(&self) -> Option<TlsFiles> {
-        (!self.tls_cert.is_empty()).then(|| TlsFiles {
-            certificate: PathBuf::from(&self.tls_cert),
-            key: PathBuf::from(&self.tls_key),
-            client_ca: None,
-            profile: self.tls_profile.profile(),
-        })
-    }
-
-    /// Returns the named cipher suites and curves that have no effect.
-    pub fn without_effect(&self) -> Vec<&'static str> {
-        self.tls_profile.without_effect()
-    }
-
-    /// Returns the addresses to serve health and metrics on; `port` is that of metrics if none is named.
-    pub fn endpoints(&self, port: u16) -> Endpoints {
-        let usual = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
-        Endpoints {
-            health: self.health_probe_bind_address,
-            secure: self.tls().map(|files| SecureEndpoint {
-                address: self.metrics_bind_address.unwrap_or(usual),
-                files,
-            }),
-        }
-    }
-}
-
 impl Registries {
     /// Returns the registry as these flags say. Pull secrets are read with `client`.
     pub fn registry(&self, client: &Client) -> Registry {
@@ -149,24 +85,6 @@ impl Registries {
         let secrets = PullSecrets::new(client.clone(), self.global_pull_secret.clone(), own_account());
         Registry::new(secrets, folder)
     }
-}
-
-/// Parses an address as Go does: without a host it is all addresses.
-fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    let all = text
-        .strip_prefix(':')
-        .map(|port| format!("{}:{port}", Ipv4Addr::UNSPECIFIED));
-    let address = all.as_deref().unwrap_or(text).parse();
-    address
-        .map_err(|_| format!("`{text}` is not an address: expected for example `:8443` or `127.0.0.1:8443`"))
-}
-
-fn parse_optional_address(text: &str) -> Result<OptionalAddress, String> {
-    // Upstream's programs take 0 for none.
-    if text.is_empty() || text == "0" {
-        return Ok(None);
-    }
-    parse_address(text).map(Some)
 }
 
 fn parse_secret(text: &str) -> Result<OptionalSecret, String> {

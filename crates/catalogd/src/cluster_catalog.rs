@@ -17,14 +17,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use olm_api::condition::{FALSE, TRUE, cluster_catalog as words};
 use olm_api::extension_v1::{
     CatalogSourceType, ClusterCatalog, ClusterCatalogSource, ClusterCatalogStatus, ClusterCatalogUrls,
     METADATA_NAME_LABEL, ResolvedCatalogSource, ResolvedImageSource,
 };
-use olm_runtime::condition::{set_condition, stored_time};
+use olm_runtime::condition::{condition_of, set_condition};
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
@@ -40,8 +40,6 @@ use crate::unpacking::{Attempt, Request, UnpackError, Unpacking};
 pub(crate) const FINALIZER: &str = "olm.operatorframework.io/delete-server-cache";
 /// Longest value of a label, in bytes. Names of objects may be longer.
 const LONGEST_LABEL: usize = 63;
-/// Longest message of a condition, in bytes.
-const LONGEST_MESSAGE: usize = 32_768;
 
 pub(crate) struct ClusterCatalogs {
     pub(crate) catalogs: Store<ClusterCatalog>,
@@ -181,16 +179,10 @@ pub(crate) fn status(observed: &Observed, now: Timestamp) -> Option<Action> {
     let catalog = &observed.catalog;
     let old = catalog.status.clone().unwrap_or_default();
     let mut new = old.clone();
-    let condition = |type_: &str, status: &str, reason: &str, message: &str| Condition {
-        type_: type_.to_owned(),
-        status: status.to_owned(),
-        reason: reason.to_owned(),
-        message: shortened(message).to_owned(),
-        last_transition_time: stored_time(now),
-        observed_generation: catalog.metadata.generation,
-    };
-    let progressing = |status, reason, message: &str| condition(words::PROGRESSING, status, reason, message);
-    let serving = |status, reason, message: &str| condition(words::SERVING, status, reason, message);
+    let condition = |texts: [&str; 4]| condition_of(&catalog.metadata, texts, now);
+    let progressing =
+        |status, reason, message: &str| condition([words::PROGRESSING, status, reason, message]);
+    let serving = |status, reason, message: &str| condition([words::SERVING, status, reason, message]);
     match &observed.content {
         ContentState::Deleted => {
             let mut finalizers = catalog.metadata.finalizers.iter().flatten();
@@ -249,10 +241,4 @@ fn serves_nothing(status: &mut ClusterCatalogStatus) {
     status.resolved_source = None;
     status.urls = None;
     status.last_unpacked = None;
-}
-
-/// Returns the beginning of a text that fits into a condition.
-fn shortened(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(LONGEST_MESSAGE))
-        .unwrap_or(text)
 }

@@ -3,9 +3,12 @@
 mod pull_secrets;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use olm_oci::{ContainerTools, Credentials, PullError, PullErrorClass, Puller, Reference, RegistryConfig};
+use olm_oci::{
+    ContainerTools, Credentials, PullError, PullErrorClass, Puller, Reference, RegistryConfig,
+    certificate_files,
+};
 use olm_runtime::NamespacedName;
 
 pub use self::pull_secrets::PullSecrets;
@@ -34,7 +37,7 @@ impl Registry {
     /// The folder cannot be read.
     pub fn puller(&self) -> Result<Puller, String> {
         let mut config = RegistryConfig::default().with_tools(ContainerTools::new(None));
-        for file in certificates(self.authorities.as_deref())? {
+        for file in certificate_files(self.authorities.as_deref())? {
             config = config.with_root_ca(file);
         }
         Ok(Puller::new(config))
@@ -96,44 +99,9 @@ fn way_out(class: PullErrorClass) -> &'static str {
     }
 }
 
-/// Returns the files of a folder of certificates. Kubernetes keeps the content of mounted volumes in names with two dots.
-///
-/// # Errors
-/// The folder cannot be read.
-pub fn certificates(folder: Option<&Path>) -> Result<Vec<PathBuf>, String> {
-    let Some(folder) = folder else {
-        return Ok(Vec::new());
-    };
-    let unread = |error: std::io::Error| format!("cannot read {}: {error}", folder.display());
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(unread)? {
-        let entry = entry.map_err(unread)?;
-        let path = entry.path();
-        if path.is_file() && !entry.file_name().as_encoded_bytes().starts_with(b"..") {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn authorities_are_the_files_of_their_folder() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path();
-        fs::create_dir(path.join("..data")).unwrap();
-        for name in ["b.pem", "a.crt", "..hidden"] {
-            fs::write(path.join(name), "").unwrap();
-        }
-        let found = certificates(Some(path)).unwrap();
-        assert_eq!(found, [path.join("a.crt"), path.join("b.pem")]);
-        assert_eq!(certificates(None).unwrap(), [""; 0].map(PathBuf::from));
-        assert!(certificates(Some(&path.join("gone"))).is_err());
-    }
 
     /// A registry that does not exist: upstream's users look for the text, and ours for the way out.
     #[tokio::test]

@@ -59,12 +59,12 @@ impl Error for Unreached {
 /// Returns a client whose errors name the server that did not respond.
 fn client(config: Config, server: &str) -> kube::Result<Client> {
     let server = server.to_owned();
-    let told = move |cause: BoxError| match cause.downcast::<kube::Error>() {
+    let name_server = move |cause: BoxError| match cause.downcast::<kube::Error>() {
         Ok(known) => BoxError::from(known),
         Err(cause) => Unreached { server, cause }.into(),
     };
     Ok(ClientBuilder::try_from(config)?
-        .with_layer(&MapErrLayer::new(told))
+        .with_layer(&MapErrLayer::new(name_server))
         .build())
 }
 

@@ -47,7 +47,7 @@ impl CommandLine {
     }
 
     /// Returns a command for a namespace or all namespaces, with a quoted name in place of each `{}`.
-    pub(crate) fn told(&self, form: &str, names: &[&str], namespace: Option<&str>) -> String {
+    pub(crate) fn suggest(&self, form: &str, names: &[&str], namespace: Option<&str>) -> String {
         format!(
             "kubectl operator {} {}",
             filled(form, names),
@@ -56,7 +56,7 @@ impl CommandLine {
     }
 
     /// Returns a command for objects that belong to no namespace, with a quoted name in place of each `{}`.
-    pub(crate) fn told_of_cluster(&self, form: &str, names: &[&str]) -> String {
+    pub(crate) fn suggest_for_cluster(&self, form: &str, names: &[&str]) -> String {
         format!("kubectl operator {}{}", filled(form, names), self.flags)
     }
 
@@ -64,7 +64,7 @@ impl CommandLine {
     /// names.
     pub(crate) fn offered(&self, form: &str, names: &[&str], namespace: Option<&str>) -> Option<String> {
         let fit = names.iter().copied().chain(namespace).all(is_name);
-        fit.then(|| self.told(form, names, namespace))
+        fit.then(|| self.suggest(form, names, namespace))
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
             ..ConnectionArgs::default()
         });
         assert_eq!(
-            as_other.told("list", &[], None),
+            as_other.suggest("list", &[], None),
             "kubectl operator list -A --as eve --as-group a --as-group 'b c'"
         );
         assert_eq!(
@@ -129,7 +129,7 @@ mod tests {
             Some(r"kubectl operator list -A --context 'it'\''s mine' --kubeconfig /tmp/config")
         );
         assert_eq!(
-            as_other.told_of_cluster("olmv1 get extension {}", &["a b"]),
+            as_other.suggest_for_cluster("olmv1 get extension {}", &["a b"]),
             "kubectl operator olmv1 get extension 'a b' --as eve --as-group a --as-group 'b c'"
         );
         assert_eq!(other.note("nothing to do"), None);
@@ -142,8 +142,12 @@ mod tests {
     }
 
     #[test]
-    fn a_name_in_a_command_that_is_told_is_one_word() {
-        let told = CommandLine::default().told("install {} --channel {}", &["{}", "a;b"], Some("$(x)"));
-        assert_eq!(told, "kubectl operator install '{}' --channel 'a;b' -n '$(x)'");
+    fn a_name_in_a_suggested_command_is_one_word() {
+        let suggested =
+            CommandLine::default().suggest("install {} --channel {}", &["{}", "a;b"], Some("$(x)"));
+        assert_eq!(
+            suggested,
+            "kubectl operator install '{}' --channel 'a;b' -n '$(x)'"
+        );
     }
 }

@@ -76,6 +76,8 @@ fn main() -> ExitCode {
         let error = again_with(variables);
         printer::warning(&format!("cannot restart with corrected proxy variables: {error}"));
     }
+    // Crates that use TLS need a default provider. A second installation fails without effect.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     if let Some(words) = completion::asked_for(std::env::args_os()) {
         return match printer::script(&completion::choices(&words)) {
             Ok(()) => ExitCode::SUCCESS,
@@ -103,8 +105,6 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
         printer::warning(&format!("this is a bug: {panic}"));
     }));
-    // Crates that use TLS need a default provider. A second installation fails without effect.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     match commands::run(args) {
         Ok(Verdict::Fine) => ExitCode::SUCCESS,
         Ok(Verdict::Unresolved) => ExitCode::from(UNRESOLVED),

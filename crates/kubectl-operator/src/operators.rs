@@ -25,7 +25,7 @@ use crate::command_line::CommandLine;
 use crate::printer;
 use crate::reader::Unreadable;
 
-pub(crate) use self::cause::deleted;
+pub(crate) use self::cause::{deleted, recreate};
 pub(crate) use self::conditions::message_or_reason;
 pub(crate) use self::state::{State, Verdict};
 pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node};
@@ -146,7 +146,7 @@ impl Gathered {
         let known = match names.is_empty() {
             true => format!(
                 "it has no operators; use `{}` for all namespaces",
-                commands.told("list", &[], None)
+                commands.suggest("list", &[], None)
             ),
             false => format!("it has {}", names.join(", ")),
         };

@@ -10,12 +10,13 @@ use olm_api::labels;
 use olm_api::labels::package_manifest;
 use olm_api::names::is_dns1123_subdomain;
 use olm_api::packages::{Deprecation, PackageManifest};
+use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::Subscription;
 use olm_fbc::did_you_mean::did_you_mean;
 use serde::Serialize;
 
 use crate::command_line::CommandLine;
-use crate::reader::{answer, api, is_unknown_kind};
+use crate::reader::{answer, api, is_unknown_kind, list_names};
 use crate::terminal::plain;
 
 /// Maximum number of packages named in an error about a missing one.
@@ -92,15 +93,41 @@ impl Package {
             .iter()
             .find(|channel| channel.name == self.default_channel)
     }
+
+    /// Returns the command that installs a channel of this package. It names the catalog, because another may have a package of
+    /// the same name. `None` if a name is not safe to paste into a shell.
+    pub(crate) fn install_command(
+        &self,
+        channel: &str,
+        commands: &CommandLine,
+        namespace: &str,
+        needs_group: bool,
+    ) -> Option<String> {
+        let group = if needs_group {
+            " --create-operator-group"
+        } else {
+            ""
+        };
+        let form = format!("install {{}} --catalog {{}} --channel {{}}{group}");
+        let catalog = self.catalog_key();
+        let names = [self.name.as_str(), &catalog, channel];
+        commands.offered(&form, &names, Some(namespace))
+    }
+}
+
+/// Returns true if the namespace has no OperatorGroup, without which OLM installs nothing in it. False if that is unknown.
+pub(crate) async fn needs_group(client: &Client, namespace: &str) -> bool {
+    let groups = list_names::<OperatorGroup>(client, namespace).await;
+    groups.is_ok_and(|groups| groups.is_empty())
 }
 
 impl Channel {
     /// Describes the position of a Subscription in the channel.
     pub(crate) fn way_of(&self, subscription: &Subscription) -> String {
         let status = subscription.status.as_ref();
-        let told = |name: Option<&String>| name.cloned().filter(|name| !name.is_empty());
-        let installed = told(status.and_then(|status| status.installed_csv.as_ref()));
-        let next = told(status.and_then(|status| status.current_csv.as_ref()));
+        let filled = |name: Option<&String>| name.cloned().filter(|name| !name.is_empty());
+        let installed = filled(status.and_then(|status| status.installed_csv.as_ref()));
+        let next = filled(status.and_then(|status| status.current_csv.as_ref()));
         let way = self.way(installed.as_deref(), next.as_deref());
         match installed.filter(|name| self.versions.iter().all(|version| version.name != *name)) {
             Some(name) => format!("{way}; the installed {} is not in it", plain(&name)),
@@ -323,7 +350,7 @@ fn not_served(cause: &str, commands: &CommandLine) -> String {
     let (group, version) = (PackageManifest::group(&()), PackageManifest::version(&()));
     format!(
         "this cluster does not serve {group}/{version} ({cause}): OLM's package-server is missing or not ready; see `kubectl get apiservice {version}.{group}` and `{}`",
-        commands.told("catalog list", &[], None)
+        commands.suggest("catalog list", &[], None)
     )
 }
 
@@ -372,11 +399,11 @@ pub(crate) fn named(
         (false, _) => format!("did you mean {}?", like.join(", ")),
         (true, 0) => format!(
             "there are no packages; see `{}`",
-            commands.told("catalog list", &[], None)
+            commands.suggest("catalog list", &[], None)
         ),
         (true, count) => format!(
             "list all {count} packages with `{}`",
-            commands.told("list-available", &[], Some(namespace))
+            commands.suggest("list-available", &[], Some(namespace))
         ),
     };
     bail!("no catalog for this namespace has a package {name}; {way_out}")

@@ -78,7 +78,7 @@ pub(crate) fn progress(text: &str) {
 /// Indents all lines of a text but the first, so that no text of a cluster looks like a message of this program.
 fn talk(text: &str) -> String {
     let lines = text.trim().lines().take(MAX_LINES);
-    let lines: Vec<String> = lines.map(|told| line(told, MAX_TALK)).collect();
+    let lines: Vec<String> = lines.map(|next| line(next, MAX_TALK)).collect();
     lines.join("\n  ")
 }
 

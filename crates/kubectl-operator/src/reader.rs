@@ -112,9 +112,9 @@ fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        let told = cause.to_string();
-        if !text.contains(&told) {
-            text = format!("{text}: {told}");
+        let of_cause = cause.to_string();
+        if !text.contains(&of_cause) {
+            text = format!("{text}: {of_cause}");
         }
         next = cause.source();
     }
@@ -204,6 +204,20 @@ where
     let api = &api::<K>(client, Some(namespace));
     let page = |params: ListParams| async move { api.list_metadata(&params).await };
     let found = pages(&listing::<K>(Some(namespace)), "", page).await?;
+    Ok(found.iter().map(|object| object.name_any()).collect())
+}
+
+/// Returns the names of all objects of a kind without namespaces.
+///
+/// # Errors
+/// The list request fails.
+pub(crate) async fn list_cluster_names<K>(client: &Client) -> anyhow::Result<Vec<String>>
+where
+    K: Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let api = &Api::<K>::all(client.clone());
+    let page = |params: ListParams| async move { api.list_metadata(&params).await };
+    let found = pages(&format!("list {}", K::plural(&())), "", page).await?;
     Ok(found.iter().map(|object| object.name_any()).collect())
 }
 

@@ -57,6 +57,14 @@ impl Table {
     }
 }
 
+/// Returns lines of RESOURCE.GROUP/NAME, as `kubectl get -o name` prints them, from resources and names.
+pub(crate) fn names<'a>(named: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let lines = named.into_iter();
+    lines
+        .map(|(resource, name)| format!("{resource}/{}\n", plain(name)))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -60,9 +60,9 @@ pub(crate) fn below_first(text: &str) -> Vec<String> {
     let mut below: Vec<String> = below
         .take(MAX_LINES + 1)
         .map(|line| {
-            let told = line.trim_start();
-            let blanks = (line.len() - told.len()).min(MAX_BLANKS);
-            format!("{}{}", " ".repeat(blanks), plain(told))
+            let trimmed = line.trim_start();
+            let blanks = (line.len() - trimmed.len()).min(MAX_BLANKS);
+            format!("{}{}", " ".repeat(blanks), plain(trimmed))
         })
         .collect();
     if below.len() > MAX_LINES {

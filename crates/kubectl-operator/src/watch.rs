@@ -3,9 +3,12 @@
 use std::io::{self, IsTerminal as _, Write};
 use std::time::Duration;
 
+use kube::Resource;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::operators::{Node, flat, lines};
 use crate::terminal::{Colours, count, cut, escape, escape_painted, plain, size};
+use crate::writer;
 
 /// Interval between reads.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -24,6 +27,22 @@ pub(crate) struct Look {
 }
 
 impl Look {
+    /// Returns the state of these objects.
+    pub(crate) fn of(nodes: &[Node], colours: Colours, outcome: Outcome) -> Self {
+        Self {
+            tree: lines(nodes, colours),
+            flat: flat(nodes),
+            outcome,
+        }
+    }
+
+    /// Returns the state of a wait that ends when the `going` object is gone; `found` has its name now.
+    pub(crate) fn at_deletion<K: Resource<DynamicType = ()>>(going: &K, found: Option<&K>) -> Self {
+        let is_there = found.is_some_and(|found| found.meta().uid == going.meta().uid);
+        let left = is_there.then(|| format!("{}: waiting for deletion", writer::subject(going)));
+        Self::at_left(left.into_iter().collect())
+    }
+
     /// Returns the state of a wait that ends when nothing is left, with one line for each object left.
     pub(crate) fn at_left(left: Vec<String>) -> Self {
         let outcome = match left.is_empty() {

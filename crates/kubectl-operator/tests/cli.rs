@@ -206,6 +206,11 @@ fn kubectl_is_told_what_a_word_could_become() {
         .unwrap();
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(text(&output.stdout), "--yes\tApprove without asking\n:4\n");
+    // Without a cluster there are no names, and no error that would disturb the shell.
+    let output = plugin(&["__complete", "--kubeconfig", "/no/such/kubeconfig", "status", ""]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(text(&output.stdout), ":4\n");
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -2,6 +2,9 @@
 //!
 //! Group and version are those of the [proxy](crate::proxy).
 
+use std::fmt;
+
+use go_compat::semver::Version;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 
@@ -175,6 +178,55 @@ impl ClusterOperatorStatus {
     pub fn version(&self, name: &str) -> Option<&str> {
         let known = self.versions.iter().find(|known| known.name == name);
         known.map(|known| known.version.as_str())
+    }
+}
+
+/// The last minor version of major version 4 of OpenShift; it is the same as 5.0.
+pub const LAST_OF_FOUR: Minor = Minor { major: 4, minor: 23 };
+/// The first minor version of major version 5 of OpenShift.
+pub const FIRST_OF_FIVE: Minor = Minor { major: 5, minor: 0 };
+
+/// A major and minor version of OpenShift, without patch and pre-release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Minor {
+    major: u64,
+    minor: u64,
+}
+
+impl Minor {
+    /// Returns the minor version that a version belongs to.
+    pub fn of(version: &Version) -> Self {
+        Self {
+            major: version.major,
+            minor: version.minor,
+        }
+    }
+
+    /// Returns the canonical form of two equivalent versions.
+    #[must_use]
+    pub fn normalised(self) -> Self {
+        if self == LAST_OF_FOUR { FIRST_OF_FIVE } else { self }
+    }
+
+    /// Returns the minor version that follows.
+    #[must_use]
+    pub fn next(self) -> Self {
+        let Self { major, minor } = self.normalised();
+        Self {
+            major,
+            minor: minor.saturating_add(1),
+        }
+    }
+
+    /// True when an operator that supports versions up to this one supports the minor version after `current`.
+    pub fn allows_after(self, current: Self) -> bool {
+        self.normalised() >= current.next()
+    }
+}
+
+impl fmt::Display for Minor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
     }
 }
 

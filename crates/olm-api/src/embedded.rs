@@ -72,7 +72,7 @@ pub fn decode_all<T: DeserializeOwned>(items: &[Embedded<T>], object: &str) -> R
 }
 
 /// Removes object members that are `null`. Nulls in lists stay: removing one would move its neighbours.
-fn drop_nulls(value: &mut Value) {
+pub fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(members) => {
             members.retain(|_, member| !member.is_null());

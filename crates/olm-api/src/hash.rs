@@ -39,15 +39,24 @@ pub fn sha224_base62(bytes: &[u8]) -> String {
 
 /// Prints bytes, read as one big-endian number, in base 62 with the digits `0-9a-zA-Z`, without padding.
 pub fn base62(bytes: &[u8]) -> String {
+    in_base(62, bytes)
+}
+
+/// Prints bytes, read as one big-endian number, in base 36 with the digits `0-9a-z`, without padding.
+pub fn base36(bytes: &[u8]) -> String {
+    in_base(36, bytes)
+}
+
+fn in_base(base: u16, bytes: &[u8]) -> String {
     let mut number = bytes.to_vec();
     let mut digits = Vec::new();
     while number.iter().any(|byte| *byte != 0) {
         let mut remainder = 0_u16;
         for byte in &mut number {
             let current = (remainder << 8) | u16::from(*byte);
-            // The quotient of a number below 62 * 256 by 62 fits a byte.
-            *byte = (current / 62) as u8;
-            remainder = current % 62;
+            // The quotient of a number below base * 256 by the base fits a byte.
+            *byte = (current / base) as u8;
+            remainder = current % base;
         }
         digits.push(ALPHABET[usize::from(remainder)]);
     }
@@ -136,6 +145,20 @@ mod tests {
             (&[0, 35], "z"),
         ] {
             assert_eq!(base62(bytes), expected, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn small_numbers_in_base_36() {
+        for (bytes, expected) in [
+            (&[][..], "0"),
+            (&[0, 0], "0"),
+            (&[35], "z"),
+            (&[36], "10"),
+            (&[1, 0], "74"),
+            (&[255, 255], "1ekf"),
+        ] {
+            assert_eq!(base36(bytes), expected, "{bytes:?}");
         }
     }
 

@@ -4,6 +4,8 @@
 //! [`MANAGED`] must be on an object from its creation: a cache filtered by it misses objects that get the label after their first
 //! event.
 
+use std::collections::BTreeMap;
+
 // Ownership ---------------------------------------------------------------------------------------------------------
 
 /// Label of everything the operators create, value [`TRUE`]; selector of the filtered caches.
@@ -22,6 +24,11 @@ pub const OWNER_KIND_OPERATOR_GROUP: &str = "OperatorGroup";
 pub const COPIED_FROM: &str = "olm.copiedFrom";
 /// Value of boolean labels and annotations that are set.
 pub const TRUE: &str = "true";
+
+/// Returns true if a label or annotation of this key has exactly the value [`TRUE`]. Any other value counts as unset.
+pub fn is_true(values: &BTreeMap<String, String>, key: &str) -> bool {
+    values.get(key).is_some_and(|value| value == TRUE)
+}
 
 /// Header of a write that OLM makes in a ServiceAccount's name: the admission policy of the guarded labels lets it write
 /// [`OWNER`], [`OWNER_NAMESPACE`], [`OWNER_KIND`] and [`COPIED_FROM`] on RBAC objects. Lower case, as headers are compared.
@@ -340,6 +347,15 @@ mod tests {
                 expected,
                 "{package} {namespace}"
             );
+        }
+    }
+
+    #[test]
+    fn only_the_exact_value_is_true() {
+        for (value, expected) in [("true", true), ("True", false), ("1", false), ("", false)] {
+            let values = BTreeMap::from([(MANAGED.to_owned(), value.to_owned())]);
+            assert_eq!(is_true(&values, MANAGED), expected, "{value}");
+            assert!(!is_true(&values, OWNER));
         }
     }
 

@@ -6,6 +6,7 @@
 
 pub mod api_key;
 pub mod approval;
+pub mod cause;
 pub mod cluster_operator;
 pub mod condition;
 pub mod config_map_catalog;
@@ -18,7 +19,9 @@ pub mod install_mode;
 pub mod labels;
 pub mod manifest;
 pub mod names;
+pub mod object;
 mod open_enum;
+pub mod overrides;
 pub mod packages;
 pub mod permission;
 pub mod plan_preview;
@@ -26,6 +29,7 @@ pub mod pod;
 pub mod proxy;
 pub mod rights;
 mod schema;
+pub mod selector;
 pub mod sparse;
 pub mod unpacked_bundle;
 pub mod user_role;

@@ -13,6 +13,7 @@
 mod archive;
 mod asked;
 mod auth;
+mod certificate_files;
 mod config;
 mod containers;
 mod content;
@@ -36,6 +37,7 @@ mod write;
 
 pub use archive::ImageArchive;
 pub use auth::Credentials;
+pub use certificate_files::certificate_files;
 pub use config::{Empty, ImageConfig, RootFs, RunConfig};
 pub use containers::ContainerTools;
 pub use content::{ImageContent, View};

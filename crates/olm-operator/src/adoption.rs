@@ -27,10 +27,9 @@ use olm_api::{
 };
 use olm_runtime::{
     NamespacedName, Timestamp,
-    driver::{Reconciler, StatusUpdate},
+    driver::Reconciler,
     error::ObserveError,
     event::regarding,
-    outcome::Outcomes,
     plan::{Plan, Target},
 };
 
@@ -109,9 +108,5 @@ impl Reconciler for Adoptions {
 
     fn decide(observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {
         (decide::decide(observed), ())
-    }
-
-    fn status(_: &Observed, (): (), _: &Outcomes, _: Timestamp) -> StatusUpdate {
-        StatusUpdate::default()
     }
 }

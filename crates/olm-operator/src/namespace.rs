@@ -16,10 +16,9 @@ use olm_api::{
 };
 use olm_runtime::{
     NamespacedName, Timestamp,
-    driver::{Reconciler, StatusUpdate},
+    driver::Reconciler,
     error::ObserveError,
     event::regarding,
-    outcome::Outcomes,
     plan::{Action, Guard, Plan, Target},
 };
 use serde_json::{Value, json};
@@ -57,10 +56,6 @@ impl Reconciler for Namespaces {
 
     fn decide(observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {
         (decide(observed), ())
-    }
-
-    fn status(_: &Observed, (): (), _: &Outcomes, _: Timestamp) -> StatusUpdate {
-        StatusUpdate::default()
     }
 }
 
@@ -112,15 +107,9 @@ pub(crate) fn decide(observed: &Observed) -> Plan {
     let patch = Action::patch(
         Target::cluster::<Namespace>(&observed.namespace.name_any()),
         json!({"metadata": {"labels": changes}}),
-        Guard {
-            uid: observed.namespace.uid(),
-            resource_version: None,
-        },
+        Guard::of_uid(observed.namespace.uid()),
     );
-    Plan {
-        actions: vec![patch],
-        ..Plan::default()
-    }
+    Plan::of(vec![patch])
 }
 
 #[cfg(test)]

@@ -42,10 +42,7 @@ impl Projection for KeptOperator {
     type Object = Operator;
 
     fn of(operator: Operator) -> Self {
-        let is_ours = operator
-            .labels()
-            .get(labels::MANAGED)
-            .is_some_and(|mark| mark == labels::TRUE);
+        let is_ours = labels::is_true(operator.labels(), labels::MANAGED);
         let components = operator.status.and_then(|status| status.components);
         Self {
             is_ours,

@@ -22,11 +22,10 @@ use olm_api::v1alpha1::ClusterServiceVersion;
 use olm_runtime::{
     NamespacedName, Timestamp,
     discovery::deadline,
-    driver::{Reconciler, StatusUpdate},
+    driver::Reconciler,
     error::ObserveError,
     event::regarding,
     key::is_path_segment,
-    outcome::Outcomes,
     plan::{Action, Plan, Target},
 };
 
@@ -140,14 +139,7 @@ impl Reconciler for OrphanedCallers {
     }
 
     fn decide(observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {
-        let plan = Plan {
-            actions: vec![Action::delete(observed.key.target(), observed.uid.clone())],
-            ..Plan::default()
-        };
-        (plan, ())
-    }
-
-    fn status(_: &Observed, (): (), _: &Outcomes, _: Timestamp) -> StatusUpdate {
-        StatusUpdate::default()
+        let delete = Action::delete(observed.key.target(), observed.uid.clone());
+        (Plan::of(vec![delete]), ())
     }
 }

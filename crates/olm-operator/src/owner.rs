@@ -14,14 +14,17 @@ pub(crate) const MAX_LABEL_BYTES: usize = 63;
 
 /// Labels of all objects made for `csv`: the three owner labels and the label of the filtered caches.
 pub(crate) fn labels(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
-    let name = csv.metadata.name.clone().unwrap_or_default();
-    let namespace = csv.metadata.namespace.clone().unwrap_or_default();
-    BTreeMap::from([
-        (labels::MANAGED.to_owned(), labels::TRUE.to_owned()),
-        (labels::OWNER.to_owned(), name),
-        (labels::OWNER_NAMESPACE.to_owned(), namespace),
-        (labels::OWNER_KIND.to_owned(), labels::OWNER_KIND_CSV.to_owned()),
-    ])
+    labels_as(labels::OWNER_KIND_CSV, &NamespacedName::from_object(csv))
+}
+
+fn labels_as(kind: &str, owner: &NamespacedName) -> BTreeMap<String, String> {
+    let all = [
+        (labels::MANAGED, labels::TRUE),
+        (labels::OWNER, owner.name.as_str()),
+        (labels::OWNER_NAMESPACE, owner.namespace.as_str()),
+        (labels::OWNER_KIND, kind),
+    ];
+    all.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
 }
 
 /// Returns [`labels()`], and the labels that make objects for `csv` components of the same Operators.
@@ -58,15 +61,7 @@ pub(crate) fn selector(namespace: &str, name: &str) -> String {
 /// Labels of the ClusterRoles for an OperatorGroup: the three owner labels and the label of the filtered
 /// caches.
 pub(crate) fn group_labels(group: &NamespacedName) -> BTreeMap<String, String> {
-    BTreeMap::from([
-        (labels::MANAGED.to_owned(), labels::TRUE.to_owned()),
-        (labels::OWNER.to_owned(), group.name.clone()),
-        (labels::OWNER_NAMESPACE.to_owned(), group.namespace.clone()),
-        (
-            labels::OWNER_KIND.to_owned(),
-            labels::OWNER_KIND_OPERATOR_GROUP.to_owned(),
-        ),
-    ])
+    labels_as(labels::OWNER_KIND_OPERATOR_GROUP, group)
 }
 
 /// Returns the ClusterServiceVersion in the owner labels, if all three exist.
@@ -81,14 +76,8 @@ pub(crate) fn labelled_group(metadata: &ObjectMeta) -> Option<NamespacedName> {
 
 fn labelled_as(kind: &str, metadata: &ObjectMeta) -> Option<NamespacedName> {
     let found = metadata.labels.as_ref()?;
-    (found.get(labels::OWNER_KIND)? == kind)
-        .then(|| {
-            Some(NamespacedName::new(
-                found.get(labels::OWNER_NAMESPACE)?,
-                found.get(labels::OWNER)?,
-            ))
-        })
-        .flatten()
+    let (namespace, name) = (found.get(labels::OWNER_NAMESPACE)?, found.get(labels::OWNER)?);
+    (found.get(labels::OWNER_KIND)? == kind).then(|| NamespacedName::new(namespace, name))
 }
 
 /// True when the owner labels name this ClusterServiceVersion.

@@ -31,10 +31,7 @@ pub(crate) fn upkeep(wanted: &ClusterRole, found: Option<&ClusterRole>) -> Optio
     let Some(found) = found else {
         return Some(Action::create_or_keep(target, to_value(wanted)));
     };
-    let guard = Guard {
-        uid: found.uid(),
-        resource_version: None,
-    };
+    let guard = Guard::of_uid(found.uid());
     (!is_kept(wanted, found)).then(|| Action::patch(target, repair(wanted), guard))
 }
 

@@ -370,10 +370,7 @@ fn source_key(source: &CatalogSource) -> CatalogKey {
 }
 
 fn excludes_global(group: &OperatorGroup) -> bool {
-    let value = group
-        .annotations()
-        .get(labels::EXCLUDE_GLOBAL_NAMESPACE_RESOLUTION);
-    value.is_some_and(|value| value == labels::TRUE)
+    labels::is_true(group.annotations(), labels::EXCLUDE_GLOBAL_NAMESPACE_RESOLUTION)
 }
 
 /// Converts a Subscription with its settled status for the resolver.

@@ -59,7 +59,7 @@ pub enum MalformedProperty {
 }
 
 /// Returns whether properties of a type are requirements.
-pub(crate) fn is_requirement(kind: &str) -> bool {
+pub fn is_requirement(kind: &str) -> bool {
     let required = [
         kinds::GVK_REQUIRED,
         kinds::PACKAGE_REQUIRED,

@@ -10,7 +10,7 @@ use kube::{
     api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
     core::Request,
 };
-use olm_api::labels;
+use olm_api::{labels, names::service_account_user};
 use serde_json::{Value, json};
 
 use crate::{
@@ -421,7 +421,7 @@ fn impersonate(request: &mut http::Request<Vec<u8>>, identity: &Identity) -> Res
         Identity::ServiceAccount { namespace, name } => (namespace, name, true),
         Identity::Unmarked { namespace, name } => (namespace, name, false),
     };
-    let user = HeaderValue::from_str(&format!("system:serviceaccount:{namespace}:{name}"));
+    let user = HeaderValue::from_str(&service_account_user(namespace, name));
     let user = user.map_err(|error| error.to_string())?;
     request.headers_mut().insert(IMPERSONATE_USER, user);
     if is_marked {

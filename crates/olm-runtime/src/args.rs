@@ -1,5 +1,8 @@
 //! Command-line flags that the programs share.
 
+mod extension;
+mod tls_profile;
+
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,6 +11,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args};
 use go_compat::{boolean, duration};
 
+pub use self::extension::{ExtensionServing, parse_address};
 use crate::admin::{Endpoints, SecureEndpoint};
 use crate::key::{NamespacedName, is_path_segment};
 use crate::leader::{Candidacy, LeaseTimes};

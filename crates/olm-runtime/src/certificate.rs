@@ -3,6 +3,8 @@
 //! Each pair has its own CA, whose key is dropped after signing. Only [`SecretData`] contains a private key,
 //! and it cannot be printed.
 
+mod volume;
+
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -14,6 +16,7 @@ use rcgen::{
 use sha2::{Digest, Sha256};
 use x509_parser::{certificate::X509Certificate, extensions::GeneralName, pem::Pem};
 
+pub use self::volume::{CERTIFICATE_VOLUMES, CertificateVolume};
 use crate::plan::SecretData;
 
 /// Validity period of CA and certificate, as upstream's.

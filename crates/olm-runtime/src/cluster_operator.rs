@@ -2,11 +2,7 @@
 //!
 //! Without the kind, nothing is watched or requested. The kind may be added or removed while the program runs.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kube::{
     Client,
@@ -23,6 +19,7 @@ use crate::{
     driver::StatusUpdate,
     plan::{Action, Plan, Requeue, Target, status_patch},
     store::{OnDemand, Projection, Scope, StoreSet, WatchUser},
+    sync::Mutex,
 };
 
 /// Maximum time that a reconcile waits for the first list.
@@ -83,10 +80,7 @@ impl Stored {
                     "apiVersion": format!("{GROUP}/{VERSION}"), "kind": cluster_operator::KIND,
                     "metadata": {"name": name}, "spec": {},
                 });
-                Plan {
-                    actions: vec![Action::create_or_keep(target(name), object)],
-                    ..Plan::default()
-                }
+                Plan::of(vec![Action::create_or_keep(target(name), object)])
             }
             Self::There { .. } => Plan::default(),
         }
@@ -134,7 +128,7 @@ impl ClusterOperators {
 
     /// Starts the watches when the cluster serves the kind, and stops them when it no longer does. Must be called inside the runtime.
     pub fn follow(&self, is_served: bool) {
-        let mut watched = self.lock();
+        let mut watched = self.watched.lock();
         if !is_served {
             watched.clear();
         } else if watched.is_empty() {
@@ -155,7 +149,7 @@ impl ClusterOperators {
     /// Returns what is known of a ClusterOperator; `None` if the cluster does not serve the kind. Waits for the first list, but not for
     /// long.
     pub async fn find(&self, name: &str) -> Option<Stored> {
-        let user = Arc::clone(self.lock().get(name)?);
+        let user = Arc::clone(self.watched.lock().get(name)?);
         if tokio::time::timeout(PATIENCE, user.ready()).await.is_err() {
             return Some(Stored::Unread);
         }
@@ -164,10 +158,6 @@ impl ClusterOperators {
             uid: found.uid(),
             status: found.0.clone(),
         }))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<WatchUser<KeptStatus>>>> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,37 @@
 //! Lists of `metav1.Condition`.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
+
+/// Longest message of a condition, in bytes.
+const LONGEST_MESSAGE: usize = 32_768;
+/// End of a message that was cut.
+const CUT: &str = "\n\n... [message truncated]";
+
+/// Returns a condition of the object with this metadata: its type, status, reason and message. A message that is too long is cut.
+pub fn condition_of(
+    metadata: &ObjectMeta,
+    [type_, status, reason, message]: [&str; 4],
+    now: Timestamp,
+) -> Condition {
+    Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: shortened(message),
+        last_transition_time: stored_time(now),
+        observed_generation: metadata.generation,
+    }
+}
+
+/// Cuts a message to the size of a condition.
+fn shortened(message: &str) -> String {
+    if message.len() <= LONGEST_MESSAGE {
+        return message.to_owned();
+    }
+    let end = message.floor_char_boundary(LONGEST_MESSAGE.saturating_sub(CUT.len()));
+    format!("{}{CUT}", message.get(..end).unwrap_or_default())
+}
 
 /// Adds or replaces `condition` in `conditions`. The transition time is kept if the status stays the same. Other conditions and the order
 /// of the list do not change.

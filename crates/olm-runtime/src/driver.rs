@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::{self, Display},
     hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -30,6 +30,7 @@ use crate::{
     plan::{Action, EventDraft, Plan, Requeue, Target},
     queue::Queue,
     reason,
+    sync::Mutex,
     wake::ObjectId,
 };
 
@@ -121,13 +122,15 @@ pub trait Reconciler: Send + Sync + 'static {
         memory: Option<&Self::Memory>,
         now: Timestamp,
     ) -> (Plan, Self::Verdict);
-    /// Pure: returns the statuses for the actual outcomes, and the state for the key's next reconcile.
+    /// Pure: returns the statuses for the actual outcomes, and the state for the key's next reconcile. Without this there are none.
     fn status(
-        observed: &Self::Observed,
-        verdict: Self::Verdict,
-        outcomes: &Outcomes,
-        now: Timestamp,
-    ) -> StatusUpdate<Self::Memory>;
+        _observed: &Self::Observed,
+        _verdict: Self::Verdict,
+        _outcomes: &Outcomes,
+        _now: Timestamp,
+    ) -> StatusUpdate<Self::Memory> {
+        StatusUpdate::default()
+    }
 }
 
 /// Components that a controller needs to run.
@@ -161,19 +164,19 @@ struct Firsts {
 
 impl fmt::Debug for FirstRounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("FirstRounds").field(&self.lock().seen).finish()
+        f.debug_tuple("FirstRounds").field(&self.0.lock().seen).finish()
     }
 }
 
 impl FirstRounds {
     /// True if a reconcile of `R` succeeded in this process.
     pub fn has_one_of<R: Reconciler>(&self) -> bool {
-        self.lock().seen.contains(R::NAME)
+        self.0.lock().seen.contains(R::NAME)
     }
 
     /// Calls `listener` at the first successful reconcile of `R`; at once if there was one.
     pub fn on_first_of<R: Reconciler>(&self, listener: impl FnOnce() + Send + 'static) {
-        let mut firsts = self.lock();
+        let mut firsts = self.0.lock();
         if firsts.seen.contains(R::NAME) {
             drop(firsts);
             listener();
@@ -183,7 +186,7 @@ impl FirstRounds {
     }
 
     fn note(&self, controller: &'static str) {
-        let mut firsts = self.lock();
+        let mut firsts = self.0.lock();
         if !firsts.seen.insert(controller) {
             return;
         }
@@ -195,11 +198,6 @@ impl FirstRounds {
         for (_, listener) in told {
             listener();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Firsts> {
-        // Every critical section leaves the value consistent, so a panic elsewhere cannot corrupt it.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -466,7 +464,7 @@ impl<R: Reconciler> Worker<R> {
     }
 
     fn memory(&self, key: &R::Key) -> Option<Arc<R::Memory>> {
-        self.lock_keys().get(key)?.memory.clone()
+        self.keys.lock().get(key)?.memory.clone()
     }
 
     fn remember(&self, key: &R::Key, memory: Option<R::Memory>) {
@@ -492,17 +490,13 @@ impl<R: Reconciler> Worker<R> {
 
     /// Changes the state of `key`, and drops it if it becomes empty.
     fn change_state<T>(&self, key: &R::Key, change: impl FnOnce(&mut KeyState<R::Memory>) -> T) -> T {
-        let mut keys = self.lock_keys();
+        let mut keys = self.keys.lock();
         let mut state = keys.remove(key).unwrap_or_default();
         let result = change(&mut state);
         if state.failures > 0 || state.memory.is_some() || state.unobserved_since.is_some() {
             keys.insert(key.clone(), state);
         }
         result
-    }
-
-    fn lock_keys(&self) -> MutexGuard<'_, KeyStates<R>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,10 @@
 //! The write gate: it is checked before every write. An operator that may not write shuts it, or it shuts when its term ends.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::time::Instant;
+
+use crate::sync::Mutex;
 
 /// Admits writes or holds them back. Clones share the same gate. It is open at first.
 ///
@@ -28,31 +30,21 @@ enum Opening {
 impl WriteGate {
     /// Holds back all writes from now on.
     pub fn shut(&self) {
-        *self.lock() = Opening::Shut;
-    }
-
-    /// Admits writes again.
-    pub fn open(&self) {
-        *self.lock() = Opening::Open;
+        *self.opening.lock() = Opening::Shut;
     }
 
     /// Admits writes until `end`, which replaces the previous state.
     pub fn open_until(&self, end: Instant) {
-        *self.lock() = Opening::Until(end);
+        *self.opening.lock() = Opening::Until(end);
     }
 
     /// True if writes are admitted at this moment.
     pub fn is_open(&self) -> bool {
-        match *self.lock() {
+        match *self.opening.lock() {
             Opening::Open => true,
             Opening::Shut => false,
             Opening::Until(end) => Instant::now() < end,
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Opening> {
-        // The value is one word and is replaced as a whole, so a panic elsewhere cannot corrupt it.
-        self.opening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -76,7 +68,7 @@ mod tests {
         assert!(gate.is_open());
         gate.shut();
         assert!(!gate.is_open());
-        gate.open();
+        gate.open_until(Instant::now() + second);
         assert!(gate.is_open());
     }
 }

@@ -21,7 +21,7 @@ mod candidate;
 mod tests;
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -41,6 +41,7 @@ use crate::key::{NamespacedName, reference};
 use crate::metrics::Metrics;
 use crate::plan::EventDraft;
 use crate::reason;
+use crate::sync::Mutex;
 
 /// Timeout for releasing the Lease; after that it is left to expire.
 const RELEASING: Duration = Duration::from_secs(2);
@@ -132,7 +133,7 @@ impl Leadership {
     /// True if this process may write because it was elected.
     pub fn leads(&self) -> bool {
         let election = self.election.as_ref();
-        election.is_some_and(|election| lock(&election.progress).leads && election.gate.is_open())
+        election.is_some_and(|election| election.progress.lock().leads && election.gate.is_open())
     }
 
     /// Returns the text to add to "ok", or the reason why the process is not ready: it has not seen the Lease yet. A standby is ready.
@@ -140,7 +141,7 @@ impl Leadership {
         let Some(election) = &self.election else {
             return Ok(None);
         };
-        let progress = lock(&election.progress);
+        let progress = election.progress.lock();
         let lease = &election.lease;
         let error = progress.error.as_deref();
         if !progress.has_seen {
@@ -158,11 +159,6 @@ impl Leadership {
         }
         Ok(Some(text))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every critical section leaves the value consistent, so a panic elsewhere cannot corrupt it.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads and writes the Lease, and opens the process's write gate while it holds the Lease.
@@ -337,7 +333,7 @@ impl Elector {
         let Some(election) = &self.leadership.election else {
             return;
         };
-        let mut progress = lock(&election.progress);
+        let mut progress = election.progress.lock();
         change(&mut progress);
         progress.has_seen |= self.candidate.has_seen();
         let holder = self.candidate.holder();

@@ -11,7 +11,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -27,6 +27,7 @@ pub use self::summary::Summary;
 
 use crate::outcome::Outcome;
 use crate::plan::Action;
+use crate::sync::Mutex;
 
 /// Bucket bounds of the reconcile histogram, in seconds. A reconcile without reads and writes takes less than the first bound. One that
 /// waits for a server ends with [`REQUEST_DEADLINE`](crate::client::REQUEST_DEADLINE) at the latest.
@@ -217,8 +218,7 @@ impl Metrics {
     /// Registers a counter of the events that controllers send with `reason`. `name` as for [`gauges`](Self::gauges).
     pub fn counter_of_events(&self, name: &str, help: &str, reason: &'static str) {
         if let (Some(registered), Counter(Some(counter))) = (&self.registered, self.counter(name, help)) {
-            let mut events = registered.events.lock().unwrap_or_else(PoisonError::into_inner);
-            events.insert(reason, counter);
+            registered.events.lock().insert(reason, counter);
         }
     }
 
@@ -284,7 +284,7 @@ impl Metrics {
         let Some(registered) = &self.registered else {
             return Ok(Bytes::new());
         };
-        let mut page = registered.page.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut page = registered.page.lock();
         if let Some((encoded_at, text)) = &*page
             && encoded_at.elapsed() < PAGE_AGE
         {
@@ -356,12 +356,10 @@ impl Metrics {
     }
 
     pub(crate) fn told(&self, reason: &str) {
-        if let Some(registered) = &self.registered {
-            let events = registered.events.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(counter) = events.get(reason) {
+        if let Some(registered) = &self.registered
+            && let Some(counter) = registered.events.lock().get(reason) {
                 counter.inc();
             }
-        }
     }
 
     pub(crate) fn watch_restarted(&self, resource: &str) {

@@ -139,6 +139,14 @@ pub struct Guard {
 }
 
 impl Guard {
+    /// Returns the precondition that the object is still the same; it may have changed.
+    pub fn of_uid(uid: Option<String>) -> Self {
+        Self {
+            uid,
+            resource_version: None,
+        }
+    }
+
     /// Returns the preconditions that the object is still the same and unchanged, for example because a list is replaced as a whole.
     pub fn of(metadata: &ObjectMeta) -> Self {
         Self {
@@ -347,10 +355,7 @@ impl Action {
     pub fn delete(target: Target, uid: Option<String>) -> Self {
         Self::Delete {
             target,
-            guard: Guard {
-                uid,
-                resource_version: None,
-            },
+            guard: Guard::of_uid(uid),
             grace_seconds: None,
             propagation: Propagation::Background,
             identity: Identity::Operator,
@@ -437,6 +442,18 @@ pub enum Requeue {
 }
 
 impl Requeue {
+    /// Returns the requeue after some seconds; none without a number, or if it is not positive.
+    pub fn after_seconds(seconds: Option<i64>, reason: &'static str) -> Self {
+        let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        match seconds.filter(|seconds| *seconds > 0) {
+            Some(seconds) => Self::After {
+                delay: Duration::from_secs(seconds),
+                reason,
+            },
+            None => Self::AwaitChange,
+        }
+    }
+
     /// Returns the earlier of the two.
     pub fn sooner(self, other: Self) -> Self {
         match (self, other) {
@@ -467,6 +484,14 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Returns a plan of writes that stops at the first failure.
+    pub fn of(actions: Vec<Action>) -> Self {
+        Self {
+            actions,
+            ..Self::default()
+        }
+    }
+
     /// True if there are no writes and no events.
     pub fn is_empty(&self) -> bool {
         self.actions.is_empty() && self.events.is_empty()

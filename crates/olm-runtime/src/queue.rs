@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -11,6 +11,7 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::{
     brake::{Brake, Pause, Written},
+    sync::Mutex,
     wake::{self, ObjectId},
 };
 
@@ -121,7 +122,10 @@ impl<T: Clone + Ord + Hash> Queue<T> {
 
     /// Adds a key to be processed as soon as a worker is free.
     pub fn add(&self, key: T) {
-        self.lock().add(key, wake::requested_by(), Instant::now());
+        self.shared
+            .state
+            .lock()
+            .add(key, wake::requested_by(), Instant::now());
         self.shared.wake.notify_waiters();
     }
 
@@ -130,7 +134,10 @@ impl<T: Clone + Ord + Hash> Queue<T> {
         let now = Instant::now();
         // A delay that the clock cannot represent never ends.
         if let Some(due) = now.checked_add(delay) {
-            self.lock().add_later(key, wake::requested_by(), due, now);
+            self.shared
+                .state
+                .lock()
+                .add_later(key, wake::requested_by(), due, now);
             self.shared.wake.notify_waiters();
         }
     }
@@ -142,7 +149,7 @@ impl<T: Clone + Ord + Hash> Queue<T> {
             let notified = self.shared.wake.notified();
             tokio::pin!(notified);
             notified.as_mut().enable();
-            let wait_until = match self.lock().take(Instant::now()) {
+            let wait_until = match self.shared.state.lock().take(Instant::now()) {
                 Ok(key) => return key,
                 Err(next_due) => next_due,
             };
@@ -165,7 +172,7 @@ impl<T: Clone + Ord + Hash> Queue<T> {
 
     /// Like [`Queue::done`], and records what was written. Returns the pause that the key has to make.
     pub fn done_writing(&self, key: &T, written: &Written) -> Option<Pause> {
-        let pause = self.lock().done(key, written, Instant::now());
+        let pause = self.shared.state.lock().done(key, written, Instant::now());
         self.shared.wake.notify_waiters();
         pause
     }
@@ -173,12 +180,12 @@ impl<T: Clone + Ord + Hash> Queue<T> {
     /// Returns the object whose change first requested the current reconcile of `key`: it was created, deleted or got another spec.
     /// `None` for other changes, such as a status, and for timers.
     pub(crate) fn trigger(&self, key: &T) -> Option<Arc<ObjectId>> {
-        self.lock().running.get(key)?.trigger.clone()
+        self.shared.state.lock().running.get(key)?.trigger.clone()
     }
 
     /// Number of keys waiting now, without delayed ones.
     pub fn len(&self) -> usize {
-        let state = self.lock();
+        let state = self.shared.state.lock();
         let again = state.running.values().filter(|running| running.again);
         state.queued.len() + again.count()
     }
@@ -186,11 +193,6 @@ impl<T: Clone + Ord + Hash> Queue<T> {
     /// True if no key is waiting now.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        // Every critical section leaves the state consistent, so a panic elsewhere cannot corrupt it.
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,21 +10,24 @@ mod kube_reviewer;
 pub mod limits;
 mod user;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use http::HeaderValue;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 pub use self::admission::{Caller, Question, Refusal};
 pub use self::attributes::Attributes;
 pub use self::kube_reviewer::KubeReviewer;
 pub use self::user::User;
+
+use crate::sync::Mutex;
 
 use self::limits::{KEPT_REVIEWS, PARALLEL_REVIEWS, REVIEW_AGE, REVIEW_TIME, TOKEN_BYTES};
 
@@ -115,6 +118,43 @@ pub fn bearer_token(authorization: Option<&HeaderValue>) -> Option<&str> {
     is_usable.then_some(token)
 }
 
+/// Returns those of the questions, by key, that the user is not allowed. Nothing is cached; [`PARALLEL_REVIEWS`] are in progress at a
+/// time.
+///
+/// # Errors
+/// If there is no answer in time.
+pub async fn denied<K: Ord + Send + 'static>(
+    reviewer: &Arc<dyn Reviewer>,
+    user: User,
+    questions: impl IntoIterator<Item = (K, Attributes)>,
+) -> Result<BTreeSet<K>, ReviewError> {
+    let user = Arc::new(user);
+    let questions: Vec<(K, Attributes)> = questions.into_iter().collect();
+    let mut waiting = questions.into_iter();
+    let mut asked = JoinSet::new();
+    let mut denied = BTreeSet::new();
+    loop {
+        while asked.len() < PARALLEL_REVIEWS
+            && let Some((key, attributes)) = waiting.next()
+        {
+            let (reviewer, user) = (Arc::clone(reviewer), Arc::clone(&user));
+            asked.spawn(async move {
+                let decision = in_time(reviewer.decide(&user, &attributes)).await?;
+                Ok::<_, ReviewError>((!decision.is_allowed).then_some(key))
+            });
+        }
+        let Some(answer) = asked.join_next().await else {
+            return Ok(denied);
+        };
+        denied.extend(answer.map_err(|error| ReviewError(error.to_string()))??);
+    }
+}
+
+async fn in_time<T>(asked: impl Future<Output = Result<T, ReviewError>>) -> Result<T, ReviewError> {
+    let late = |_| ReviewError("the API server did not answer in time".to_owned());
+    timeout(REVIEW_TIME, asked).await.map_err(late)?
+}
+
 type Key = [u8; 32];
 
 fn digest<T: Serialize>(question: &T) -> Key {
@@ -158,18 +198,17 @@ impl<T: Clone> ReviewCache<T> {
             self.keep(key, answer.clone());
             Ok(answer)
         };
-        let late = |_| ReviewError("the API server did not answer in time".to_owned());
-        timeout(REVIEW_TIME, asked).await.map_err(late)?
+        in_time(asked).await
     }
 
     fn known(&self, key: &Key) -> Option<T> {
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let answers = self.answers.lock();
         let (since, answer) = answers.get(key)?;
         (since.elapsed() < REVIEW_AGE).then(|| answer.clone())
     }
 
     fn keep(&self, key: Key, answer: T) {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = self.answers.lock();
         if answers.len() >= KEPT_REVIEWS {
             answers.retain(|_, (since, _)| since.elapsed() < REVIEW_AGE);
         }
@@ -298,7 +337,7 @@ mod tests {
             let user = user(&format!("user-{number}"));
             reviews.decide(&user, &list("ns")).await.unwrap();
         }
-        assert!(reviews.decisions.answers.lock().unwrap().len() <= KEPT_REVIEWS);
+        assert!(reviews.decisions.answers.lock().len() <= KEPT_REVIEWS);
     }
 
     #[test]

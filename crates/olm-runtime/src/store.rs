@@ -7,6 +7,7 @@
 mod absorb;
 mod contents;
 mod feed;
+mod guarded;
 mod held;
 mod index;
 mod news;
@@ -22,13 +23,13 @@ mod watch;
 use std::{
     collections::BTreeMap,
     fmt::Debug,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
+    sync::{Arc, OnceLock},
 };
 
 use kube::Resource;
 use kube::core::GroupVersionKind;
 use serde::de::DeserializeOwned;
-use tokio::sync;
+use tokio::sync::{Notify, mpsc, watch as channel};
 
 use self::contents::{Contents, Revision, WatchStart};
 pub use self::index::Index;
@@ -44,6 +45,7 @@ use crate::{
     key::{NamespacedName, kind_of, reference_of_kind},
     plan::EventDraft,
     reason,
+    sync::{Mutex, RwLock},
     uid::Uid,
     wake,
 };
@@ -80,11 +82,11 @@ struct Shared<K> {
     telling: Mutex<()>,
     unreadable: RwLock<BTreeMap<NamespacedName, Unreadable>>,
     /// Sends Events about objects whose listener or parser failed; set by a [`StoreSet`].
-    events: OnceLock<sync::mpsc::Sender<EventDraft>>,
+    events: OnceLock<mpsc::Sender<EventDraft>>,
     listeners: RwLock<Vec<Listener<K>>>,
-    ready: sync::watch::Sender<bool>,
+    ready: channel::Sender<bool>,
     /// Signals that the server's history restarted, so the watch has to restart as well.
-    history_restarted: sync::Notify,
+    history_restarted: Notify,
     /// Reason of the last interruption of the watch; `None` while it works.
     interruption: Mutex<Option<String>>,
 }
@@ -97,7 +99,7 @@ struct Unreadable {
 
 impl<K> Shared<K> {
     fn set_interruption(&self, text: Option<String>) {
-        *self.interruption.lock().unwrap_or_else(PoisonError::into_inner) = text;
+        *self.interruption.lock() = text;
     }
 }
 
@@ -163,13 +165,7 @@ impl<K: Object> Store<K> {
     }
 
     fn read<R>(&self, read: impl FnOnce(&Contents<K>) -> R) -> R {
-        read(
-            &self
-                .shared
-                .contents
-                .read()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        read(&self.shared.contents.read())
     }
 }
 
@@ -204,8 +200,8 @@ impl<K: Object> Store<K> {
                 unreadable: RwLock::default(),
                 events: OnceLock::new(),
                 listeners: RwLock::default(),
-                ready: sync::watch::Sender::new(false),
-                history_restarted: sync::Notify::new(),
+                ready: channel::Sender::new(false),
+                history_restarted: Notify::new(),
                 interruption: Mutex::default(),
             }),
         }
@@ -215,7 +211,6 @@ impl<K: Object> Store<K> {
     /// because treating it as deleted would delete its dependents.
     pub fn unreadable(&self) -> BTreeMap<NamespacedName, String> {
         let unreadable = self.shared.unreadable.read();
-        let unreadable = unreadable.unwrap_or_else(PoisonError::into_inner);
         unreadable
             .iter()
             .map(|(key, unreadable)| (key.clone(), unreadable.error.clone()))
@@ -226,11 +221,7 @@ impl<K: Object> Store<K> {
     /// not put anything into one. A panic of a listener is logged and reported by an Event on the object, and the other listeners still
     /// run. The rest of the failed listener's work for this change is lost.
     pub fn on_change(&self, listener: impl Fn(&Change<K>) + Send + Sync + 'static) {
-        self.shared
-            .listeners
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Box::new(listener));
+        self.shared.listeners.write().push(Box::new(listener));
     }
 
     /// True once the initial list is complete.
@@ -285,11 +276,7 @@ impl<K: Object> Store<K> {
     /// Records the end of the list.
     fn relist_ends(&self) {
         self.change(Contents::relist_ends);
-        let mut unreadable = self
-            .shared
-            .unreadable
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut unreadable = self.shared.unreadable.write();
         unreadable.retain(|key, _| self.read(|contents| contents.is_listed(key)));
         drop(unreadable);
         self.shared.ready.send_replace(true);
@@ -318,11 +305,7 @@ impl<K: Object> Store<K> {
                 None
             });
         }
-        let mut unreadable = self
-            .shared
-            .unreadable
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut unreadable = self.shared.unreadable.write();
         let new = Unreadable {
             version: revision.version,
             error: error.to_owned(),
@@ -338,35 +321,22 @@ impl<K: Object> Store<K> {
             known.is_none_or(|(version, news)| news >= version)
         };
         let unreadable = self.shared.unreadable.read();
-        let unreadable = unreadable.unwrap_or_else(PoisonError::into_inner);
         if unreadable.get(&revision.key).is_some_and(is_over) {
             drop(unreadable);
-            let unreadable = self.shared.unreadable.write();
-            let mut unreadable = unreadable.unwrap_or_else(PoisonError::into_inner);
-            unreadable.remove(&revision.key);
+            self.shared.unreadable.write().remove(&revision.key);
         }
     }
 
     fn change<C: IntoIterator<Item = Change<K>>>(&self, change: impl FnOnce(&mut Contents<K>) -> C) {
-        let _turn: MutexGuard<'_, ()> = self.shared.telling.lock().unwrap_or_else(PoisonError::into_inner);
-        let changes = change(
-            &mut self
-                .shared
-                .contents
-                .write()
-                .unwrap_or_else(PoisonError::into_inner),
-        );
+        let _turn = self.shared.telling.lock();
+        let changes = change(&mut self.shared.contents.write());
         for change in changes {
             self.tell(&change);
         }
     }
 
     fn tell(&self, change: &Change<K>) {
-        let listeners = self
-            .shared
-            .listeners
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let listeners = self.shared.listeners.read();
         let _cause = wake::because_of(&self.shared.kind, change);
         for listener in listeners.iter() {
             if let Err(panicked) = isolation::catch(|| listener(change)) {
@@ -387,7 +357,7 @@ impl<K: Object> Store<K> {
 
 /// Reports the panic of a listener in the log and by an Event on the changed object.
 fn listener_failed(
-    events: Option<&sync::mpsc::Sender<EventDraft>>,
+    events: Option<&mpsc::Sender<EventDraft>>,
     kind: &GroupVersionKind,
     object: Option<Revision>,
     panicked: &Panicked,

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use catalogd::args::{Registries, Serving};
+use catalogd::args::Registries;
 use clap::{ArgAction, Parser};
 use go_compat::boolean;
 use go_compat::semver::Version;
-use olm_runtime::args::{Common, LeaderElection, Release};
+use olm_runtime::args::{Common, ExtensionServing, LeaderElection, Release};
 
 /// Port of metrics if none is named.
 pub(crate) const METRICS: u16 = 8443;
@@ -23,7 +23,7 @@ pub struct Args {
     #[command(flatten)]
     pub(crate) common: Common,
     #[command(flatten)]
-    pub(crate) serving: Serving,
+    pub(crate) serving: ExtensionServing,
     #[command(flatten)]
     pub(crate) registries: Registries,
     /// Folder with CA certificates of the servers of catalogs, as PEM.

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use catalogd::registry::certificates;
 use olm_api::condition::{TRUE, cluster_catalog as of_catalog};
 use olm_api::extension_v1::ClusterCatalog;
 use olm_fbc::schema::schemas;
-use olm_oci::install_tls_provider;
+use olm_oci::{certificate_files, install_tls_provider};
 use olm_runtime::error::with_causes;
 use olm_runtime::isolation;
 use reqwest::{Certificate, Client, StatusCode, Url};
@@ -48,7 +47,7 @@ impl ServedContents {
     fn client(&self) -> Result<Client, String> {
         install_tls_provider();
         let mut roots = Vec::new();
-        for path in certificates(self.authorities.as_deref())? {
+        for path in certificate_files(self.authorities.as_deref())? {
             let unread = |error: &dyn std::fmt::Display| format!("cannot use {}: {error}", path.display());
             let pem = std::fs::read(&path).map_err(|error| unread(&error))?;
             roots.extend(Certificate::from_pem_bundle(&pem).map_err(|error| unread(&error))?);

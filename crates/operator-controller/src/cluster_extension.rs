@@ -34,6 +34,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt as _};
 use olm_api::extension_v1::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
+use olm_api::labels;
 use olm_fbc::schema::DeprecationEntry;
 use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
@@ -46,7 +47,7 @@ use olm_runtime::store::{Index, Store};
 use olm_runtime::{NamespacedName, Timestamp, clock};
 use serde_json::json;
 
-use self::choose::{Chosen, is_set};
+use self::choose::Chosen;
 use crate::apply::object::replace_finalizers;
 use crate::apply::revisions::{RevisionDecision, own_secrets};
 use crate::bundle_images::BundleImages;
@@ -194,7 +195,7 @@ fn decide(observed: &Observed) -> Plan {
     for revision in &observed.revisions {
         let name = revision.name_any();
         let is_of = |secret: &&Arc<PartialObjectMeta<Secret>>| {
-            secret.labels().get(olm_api::labels::REVISION_NAME) == Some(&name)
+            secret.labels().get(labels::REVISION_NAME) == Some(&name)
         };
         let secrets = observed.secrets.iter().filter(is_of);
         let secrets: Vec<_> = secrets.map(|secret| secret.metadata.clone()).collect();
@@ -210,7 +211,7 @@ fn decide(observed: &Observed) -> Plan {
 fn delete_abandoned_secrets(observed: &Observed, actions: &[Action]) -> Vec<Action> {
     let uid = observed.extension.metadata.uid.as_deref();
     let is_abandoned = |secret: &&Arc<PartialObjectMeta<Secret>>| {
-        let revision = secret.labels().get(olm_api::labels::REVISION_NAME);
+        let revision = secret.labels().get(labels::REVISION_NAME);
         let mut owners = secret.metadata.owner_references.iter().flatten();
         owners.any(|owner| Some(owner.uid.as_str()) == uid)
             && observed
@@ -232,11 +233,10 @@ fn delete_abandoned_secrets(observed: &Observed, actions: &[Action]) -> Vec<Acti
 
 /// Returns the patch that copies the annotation about custom resources to a revision, which outlives the extension.
 fn deletion_annotation(extension: &ClusterExtension, revision: &ClusterObjectSet) -> Option<Action> {
-    let key = olm_api::labels::DELETE_CUSTOM_RESOURCES;
-    let wanted = is_set(extension, key);
+    let key = labels::DELETE_CUSTOM_RESOURCES;
+    let wanted = labels::is_true(extension.annotations(), key);
     let is_own = |owner: &OwnerReference| Some(&owner.uid) == extension.metadata.uid.as_ref();
-    let current = revision.annotations().get(key);
-    if current.is_some_and(|value| value == olm_api::labels::TRUE) == wanted
+    if labels::is_true(revision.annotations(), key) == wanted
         || revision.metadata.deletion_timestamp.is_some()
         || !revision.owner_references().iter().any(is_own)
     {
@@ -246,7 +246,7 @@ fn deletion_annotation(extension: &ClusterExtension, revision: &ClusterObjectSet
         resource_version: None,
         ..Guard::of(&revision.metadata)
     };
-    let patch = json!({"metadata": {"annotations": {key: wanted.then_some(olm_api::labels::TRUE)}}});
+    let patch = json!({"metadata": {"annotations": {key: wanted.then_some(labels::TRUE)}}});
     let target = Target::cluster::<ClusterObjectSet>(&revision.name_any());
     Some(Action::patch(target, patch, guard))
 }

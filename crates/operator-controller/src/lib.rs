@@ -15,6 +15,5 @@ pub mod cluster_extension;
 pub mod program;
 mod reads;
 pub mod render;
-mod report;
 pub mod resolve;
 pub mod run;

@@ -13,7 +13,6 @@ mod deployment;
 #[cfg(test)]
 mod for_tests;
 mod object;
-mod overrides;
 mod rbac;
 mod serving;
 mod validate;

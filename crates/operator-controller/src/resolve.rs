@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use go_compat::masterminds::Range;
+use go_compat::quote;
 use go_compat::semver::Version;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::ResourceExt as _;
 use kube_core::SelectorExt as _;
-use olm_api::extension_v1::{BundleMetadata, CatalogFilter};
+use olm_api::extension_v1::{BundleMetadata, CatalogFilter, ClusterCatalog};
 use olm_fbc::release::VersionRelease;
 use olm_fbc::schema::DeprecationEntry;
 
@@ -24,7 +26,7 @@ mod ruled_out;
 mod selector;
 
 pub use deprecation::{DeprecationCondition, deprecation_conditions};
-pub use error::{NoBundle, ResolveError};
+pub use error::ResolveError;
 pub use package::{CatalogBundle, PackageContent, ReadError, parse_version, version_text};
 pub use ruled_out::RuledOut;
 
@@ -46,6 +48,23 @@ pub struct Catalog {
     pub package: PackageResult,
 }
 
+impl Catalog {
+    /// Returns a ClusterCatalog without its package, and whether the filter needs that.
+    pub fn of(catalog: &ClusterCatalog, filter: &CatalogFilter) -> (Self, bool) {
+        let labels = catalog.labels().clone();
+        let is_switched_off = catalog.spec.is_switched_off();
+        let is_used = !is_switched_off && selects(filter.selector.as_ref(), &labels).unwrap_or(false);
+        let found = Self {
+            name: catalog.name_any(),
+            labels,
+            priority: catalog.spec.priority.unwrap_or_default(),
+            is_switched_off,
+            package: PackageResult::Absent,
+        };
+        (found, is_used)
+    }
+}
+
 /// A package of a catalog, or why it cannot be read.
 #[derive(Clone, Debug, Default)]
 pub enum PackageResult {
@@ -56,6 +75,16 @@ pub enum PackageResult {
     Found(Arc<PackageContent>),
     /// Why the catalog cannot be read.
     Unreadable(String),
+}
+
+impl PackageResult {
+    /// Returns the package of a catalog that is not being served. It has none if it `had_none` before.
+    pub fn unserved(catalog: &str, had_none: bool) -> Self {
+        match had_none {
+            true => Self::Absent,
+            false => Self::Unreadable(format!("catalog {} is not being served", quote(catalog))),
+        }
+    }
 }
 
 /// Input of a resolution, besides the catalogs.
@@ -302,7 +331,7 @@ impl<'a> Walk<'a> {
             for finalist in &finalists {
                 self.rule_out(finalist.position, RuledOut::Ambiguous);
             }
-            return Err(ResolveError::NoBundle(Box::new(NoBundle::new(request, catalogs))));
+            return Err(ResolveError::no_bundle(request, &catalogs));
         };
         for other in others {
             let catalog = winner.catalog.name.clone();

@@ -7,17 +7,13 @@ use std::time::Duration;
 use clap::Parser;
 use go_compat::duration::{self, Signed};
 use olm_runtime::args::Common;
+use olm_runtime::tls::TlsProfile;
 use rustls::SupportedProtocolVersion;
-use rustls::version::{TLS12, TLS13};
 
 use crate::certificates::Source;
 
 /// Base name of the certificate's files in their folder.
 const PAIR: &str = "apiserver";
-/// All supported versions of TLS.
-static BOTH: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
-/// The newest version alone.
-static NEWEST: [&SupportedProtocolVersion; 1] = [&TLS13];
 
 /// Serves PackageManifests: what the catalogs of a cluster offer, as an aggregated API.
 #[derive(Debug, Clone, Parser)]
@@ -162,10 +158,11 @@ impl Args {
 
     /// Returns the accepted versions of TLS.
     pub(crate) fn tls_versions(&self) -> &'static [&'static SupportedProtocolVersion] {
-        match self.tls_min_version {
-            Some(TlsVersion::Tls13) => &NEWEST,
-            Some(TlsVersion::Tls12) | None => &BOTH,
-        }
+        let profile = TlsProfile {
+            only_tls13: self.tls_min_version == Some(TlsVersion::Tls13),
+            ..TlsProfile::default()
+        };
+        profile.versions()
     }
 }
 
@@ -200,6 +197,7 @@ fn parse_tls_version(text: &str) -> Result<TlsVersion, String> {
 mod tests {
     use olm_runtime::args::without_obsolete_flags;
     use olm_testing::flags::assert_switch_of_go;
+    use rustls::version::TLS13;
 
     use super::*;
 

@@ -1,6 +1,8 @@
 //! Label and field selectors of lists, in the syntax of Kubernetes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+use olm_api::selector::{Requirement, parse};
 
 use crate::limits::SELECTOR_REQUIREMENTS;
 
@@ -22,48 +24,14 @@ pub enum SelectorError {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelSelector(Vec<Requirement>);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Requirement {
-    key: String,
-    test: Test,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Test {
-    In(BTreeSet<String>),
-    /// An absent label is in no set.
-    NotIn(BTreeSet<String>),
-    Exists,
-    Absent,
-    GreaterThan(i64),
-    LessThan(i64),
-}
-
 impl LabelSelector {
     /// Parses a selector; the empty one selects everything.
     ///
     /// # Errors
     /// The text is not a valid selector.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
-        let mut tokens = Tokens::of(text);
-        let mut requirements = Vec::new();
-        if tokens.peek() == &Token::End {
-            return Ok(Self::default());
-        }
-        loop {
-            if requirements.len() == SELECTOR_REQUIREMENTS {
-                return Err(SelectorError::TooMany);
-            }
-            requirements.push(tokens.requirement().map_err(SelectorError::Requirement)?);
-            match tokens.next() {
-                Token::End => return Ok(Self(requirements)),
-                Token::Comma => {}
-                other => {
-                    let text = format!("found '{}', expected: ',' or 'end of string'", other.text());
-                    return Err(SelectorError::Requirement(text));
-                }
-            }
-        }
+        let parsed = parse(text, SELECTOR_REQUIREMENTS).map_err(SelectorError::Requirement)?;
+        parsed.map(Self).ok_or(SelectorError::TooMany)
     }
 
     /// Returns whether everything is selected.
@@ -75,197 +43,9 @@ impl LabelSelector {
     pub fn matches(&self, labels: &BTreeMap<&str, &str>) -> bool {
         self.0.iter().all(|requirement| {
             let value = labels.get(requirement.key.as_str()).copied();
-            let number = || value.and_then(|value| value.parse::<i64>().ok());
-            match &requirement.test {
-                Test::In(values) => value.is_some_and(|value| values.contains(value)),
-                Test::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
-                Test::Exists => value.is_some(),
-                Test::Absent => value.is_none(),
-                Test::GreaterThan(bound) => number().is_some_and(|number| number > *bound),
-                Test::LessThan(bound) => number().is_some_and(|number| number < *bound),
-            }
+            requirement.test.is_passed_by(value)
         })
     }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Token {
-    Word(String),
-    Comma,
-    Open,
-    Close,
-    Not,
-    Equals,
-    NotEquals,
-    Greater,
-    Less,
-    End,
-}
-
-impl Token {
-    fn text(&self) -> &str {
-        match self {
-            Self::Word(word) => word,
-            Self::Comma => ",",
-            Self::Open => "(",
-            Self::Close => ")",
-            Self::Not => "!",
-            Self::Equals => "=",
-            Self::NotEquals => "!=",
-            Self::Greater => ">",
-            Self::Less => "<",
-            Self::End => "",
-        }
-    }
-}
-
-struct Tokens {
-    tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
-}
-
-impl Tokens {
-    fn of(text: &str) -> Self {
-        let mut tokens = Vec::new();
-        let mut rest = text;
-        while let Some(first) = rest.chars().next() {
-            let (token, length) = match first {
-                ' ' | '\t' | '\r' | '\n' => {
-                    rest = rest.trim_start_matches([' ', '\t', '\r', '\n']);
-                    continue;
-                }
-                ',' => (Token::Comma, 1),
-                '(' => (Token::Open, 1),
-                ')' => (Token::Close, 1),
-                '>' => (Token::Greater, 1),
-                '<' => (Token::Less, 1),
-                '!' if rest.starts_with("!=") => (Token::NotEquals, 2),
-                '!' => (Token::Not, 1),
-                '=' if rest.starts_with("==") => (Token::Equals, 2),
-                '=' => (Token::Equals, 1),
-                _ => {
-                    let end = rest.find([' ', '\t', '\r', '\n', ',', '(', ')', '>', '<', '!', '=']);
-                    let end = end.unwrap_or(rest.len());
-                    (Token::Word(rest.get(..end).unwrap_or_default().to_owned()), end)
-                }
-            };
-            tokens.push(token);
-            rest = rest.get(length..).unwrap_or_default();
-        }
-        Self {
-            tokens: tokens.into_iter().peekable(),
-        }
-    }
-
-    fn next(&mut self) -> Token {
-        self.tokens.next().unwrap_or(Token::End)
-    }
-
-    fn peek(&mut self) -> &Token {
-        self.tokens.peek().unwrap_or(&Token::End)
-    }
-
-    fn requirement(&mut self) -> Result<Requirement, String> {
-        let is_absent = self.peek() == &Token::Not;
-        if is_absent {
-            self.next();
-        }
-        let key = self.key()?;
-        let test = if is_absent { Test::Absent } else { self.test()? };
-        Ok(Requirement { key, test })
-    }
-
-    fn key(&mut self) -> Result<String, String> {
-        match self.next() {
-            Token::Word(word) if is_label_key(&word) => Ok(word),
-            Token::Word(word) => Err(format!("invalid label key {word:?}")),
-            other => Err(format!(
-                "found '{}', expected: !, identifier, or 'end of string'",
-                other.text()
-            )),
-        }
-    }
-
-    fn test(&mut self) -> Result<Test, String> {
-        if matches!(self.peek(), Token::End | Token::Comma) {
-            return Ok(Test::Exists);
-        }
-        match self.next() {
-            Token::Equals => Ok(Test::In(BTreeSet::from([self.value()?]))),
-            Token::NotEquals => Ok(Test::NotIn(BTreeSet::from([self.value()?]))),
-            Token::Greater => Ok(Test::GreaterThan(self.number()?)),
-            Token::Less => Ok(Test::LessThan(self.number()?)),
-            Token::Word(word) if word == "in" => Ok(Test::In(self.values()?)),
-            Token::Word(word) if word == "notin" => Ok(Test::NotIn(self.values()?)),
-            other => Err(format!(
-                "found '{}', expected: in, notin, =, ==, !=, gt, lt",
-                other.text()
-            )),
-        }
-    }
-
-    /// Parses one value, which may be absent.
-    fn value(&mut self) -> Result<String, String> {
-        match self.peek() {
-            Token::Word(_) => checked(self.next().text()),
-            _ => Ok(String::new()),
-        }
-    }
-
-    fn number(&mut self) -> Result<i64, String> {
-        let value = self.value()?;
-        value
-            .parse()
-            .map_err(|_| format!("for 'Gt', 'Lt' operators, the value must be an integer: {value:?}"))
-    }
-
-    fn values(&mut self) -> Result<BTreeSet<String>, String> {
-        if self.next() != Token::Open {
-            return Err("expected: '('".to_owned());
-        }
-        let mut values = BTreeSet::new();
-        loop {
-            values.insert(self.value()?);
-            match self.next() {
-                Token::Close => return Ok(values),
-                Token::Comma => {}
-                other => return Err(format!("found '{}', expected: ',', or ')'", other.text())),
-            }
-        }
-    }
-}
-
-fn checked(value: &str) -> Result<String, String> {
-    if is_name(value) {
-        Ok(value.to_owned())
-    } else {
-        Err(format!("invalid label value {value:?}"))
-    }
-}
-
-/// Returns whether a key is valid: a name, optionally with a domain and a slash before it.
-fn is_label_key(key: &str) -> bool {
-    match key.split_once('/') {
-        None => is_name(key),
-        Some((prefix, name)) => {
-            let is_domain = !prefix.is_empty()
-                && prefix.len() <= 253
-                && prefix.bytes().all(|byte| {
-                    byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.')
-                });
-            is_domain && is_name(name)
-        }
-    }
-}
-
-fn is_name(name: &str) -> bool {
-    let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = name.as_bytes();
-    bytes.len() <= 63
-        && is_end(bytes.first())
-        && is_end(bytes.last())
-        && bytes
-            .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
 /// Requirements on name and namespace of an object.

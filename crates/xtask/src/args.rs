@@ -44,7 +44,7 @@ pub enum Command {
     /// Prints each right with how often it was used, and faults: requests that were refused for want of a right, and wide rights without a
     /// reason in crates/xtask/src/rights/reasons.yaml. `cargo xtask test` does this at the end of its tests against the cluster.
     Rights(RightsOptions),
-    /// Make a release: programs, images, chart, manifests, bills of materials, licences, checksums
+    /// Make a release: programs, images, chart, manifests, a krew manifest, bills of materials, licences, checksums
     #[command(long_about = RELEASE_ABOUT, after_long_help = RELEASE_EXAMPLES)]
     Release(ReleaseOptions),
     /// Check what holds for all of the code: dependencies, formatting, lints, generated files, links, licences
@@ -151,8 +151,36 @@ pub enum BenchCommand {
     Packages,
     /// Measure resolution: the recorded cases (target P14), generated problems, growth to 100,000 bundles
     Resolver,
+    /// Measure OLM at rest with 1,000 ClusterServiceVersions, and after a restart of the API server (target P20)
+    Rest(RestBenchOptions),
     /// Measure the memory of catalogs' contents: ten of 1,000 bundles, all read again at once (target P18)
     Snapshots,
+    /// Measure OLM v1: catalogd with the corpus catalog (target P16), and ten ClusterExtensions (target P22)
+    ///
+    /// The chart's OLM v1 is added to the OLM of the embedded cluster, and removed at the end unless it was there before.
+    V1(V1BenchOptions),
+}
+
+/// How to measure OLM v1.
+#[derive(Debug, Clone, Args)]
+pub struct V1BenchOptions {
+    /// The embedded cluster to use; it is started if need be.
+    #[command(flatten)]
+    pub cluster: ClusterName,
+    /// How many runs the medians are taken of
+    #[arg(long, default_value_t = 3)]
+    pub runs: usize,
+}
+
+/// How to measure OLM at rest.
+#[derive(Debug, Clone, Args)]
+pub struct RestBenchOptions {
+    /// The embedded cluster to use; it is started if need be.
+    #[command(flatten)]
+    pub cluster: ClusterName,
+    /// How long to measure; the processor time is scaled to an hour
+    #[arg(long, default_value_t = 10)]
+    pub minutes: u32,
 }
 
 /// How to measure opm.
@@ -187,6 +215,9 @@ pub struct ReleaseOptions {
     /// Where the sources are, for the images' label org.opencontainers.image.source
     #[arg(long, value_name = "URL")]
     pub source_url: Option<String>,
+    /// Folder on a server that the files will be downloaded from, for the krew manifest of the plugin
+    #[arg(long, value_name = "URL")]
+    pub download_url: Option<String>,
     /// Make it a second time at another place, and compare byte by byte; only then it gets to its folder
     #[arg(long)]
     pub verify: bool,
@@ -210,7 +241,7 @@ pub struct ImageOptions {
 }
 
 const RELEASE_ABOUT: &str = "\
-Make a release: programs, images, chart, manifests, bills of materials, licences, checksums.
+Make a release: programs, images, chart, manifests, a krew manifest, bills of materials, licences, checksums.
 
 Everything is made of the commit that is checked out and of the packages of Cargo.lock, in a new folder below TMPDIR, with no environment of yours and without a cache of compilers; nothing in \
 programs or archives names place, time or user, and all of it has the time of the commit. So another machine with the same toolchain, C compiler and C library, all of which \
@@ -300,6 +331,10 @@ pub enum ClusterCommand {
     /// Run a command where the cluster's addresses can be reached, with KUBECONFIG set and kubectl on PATH
     ///
     /// The command takes this one's place: signals, input, output and exit code are its own. It has no other network.
+    ///
+    /// PATH also has opm and `kubectl operator` after `cargo xtask demo`, and helm after `cluster build`. For the guides in docs/guides
+    /// CATALOG_IMAGE is the catalog of the demo, and REGISTRY a registry to push to: opm reaches it as OPM_REGISTRY_CONFIG says, and
+    /// skopeo with --dest-tls-verify=false.
     Exec {
         /// Which cluster.
         #[command(flatten)]
@@ -314,7 +349,7 @@ pub enum ClusterCommand {
         #[command(flatten)]
         cluster: ClusterName,
     },
-    /// Build the cluster's programs without starting anything (done by `up` too)
+    /// Build the cluster's programs without starting anything (done by `up` too), and helm
     Build,
 }
 

@@ -1,8 +1,12 @@
-//! `cargo xtask bench`: measures the main job, catalogs, resolution, memory of catalog contents, and PackageManifests.
+//! `cargo xtask bench`: measures the main job, catalogs, resolution, memory of catalog contents, PackageManifests, OLM at rest, and
+//! OLM v1.
 
 mod catalogs;
 mod main_job;
 mod memory;
+pub mod rest;
+mod table;
+pub mod v1;
 
 use std::process::ExitCode;
 
@@ -27,6 +31,8 @@ pub(crate) fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
         Some(BenchCommand::Snapshots) => {
             cargo("run --quiet --release --package catalog-operator --example catalog_memory")
         }
+        Some(BenchCommand::Rest(rest)) => rest::run(rest),
+        Some(BenchCommand::V1(v1)) => v1::run(v1),
         None => main_job::run(options),
     }
 }

@@ -148,6 +148,14 @@ impl Cluster {
         }
     }
 
+    /// Ends one of the cluster's programs, which [`Cluster::up`] starts again.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub(crate) fn end(&self, program: &str) -> anyhow::Result<()> {
+        processes::kill(&self.layout, program)
+    }
+
     /// Returns everything that `down` should have removed but did not.
     ///
     /// # Errors
@@ -193,13 +201,29 @@ impl Cluster {
         self.layout.registry_config()
     }
 
-    /// Returns a command that runs in the cluster's network namespace, with `KUBECONFIG` set and `kubectl` first on `PATH`.
+    /// Makes a program of this machine available to commands in the cluster, as `name` on their `PATH`.
+    ///
+    /// # Errors
+    /// The link cannot be written.
+    pub(crate) fn add_program(&self, name: &str, program: &Path) -> anyhow::Result<()> {
+        let link = self.layout.wrappers().join(name);
+        let cannot = || format!("cannot write {}", link.display());
+        match fs::remove_file(&link) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).with_context(cannot),
+            _ => std::os::unix::fs::symlink(program, &link).with_context(cannot),
+        }
+    }
+
+    /// Returns a command that runs in the cluster's network namespace, with `KUBECONFIG` set. `PATH` begins with the `kubectl` of
+    /// this cluster and the programs that the demo added, and ends with those that clusters share, such as helm.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = network::enter(&self.layout, program);
         let inherited = std::env::var_os("PATH").unwrap_or_else(|| packages::SEARCH_PATH.into());
         let mut path = self.layout.wrappers().into_os_string();
-        path.push(":");
-        path.push(inherited);
+        for part in [inherited, layout::binaries().into_os_string()] {
+            path.push(":");
+            path.push(part);
+        }
         command
             .env("PATH", path)
             .env("KUBECONFIG", self.kubeconfig())

@@ -72,7 +72,9 @@ pub fn publish(
         let name = bundle.image.clone();
         if let Some(registry) = registry {
             let copy = folder.join(format!("bundle-{number}"));
-            copy_renamed(&bundle.folder, &copy, registry)?;
+            copy_texts(&bundle.folder, &copy, &|text| {
+                manifest::rename_images_in_text(text, registry)
+            })?;
             bundle.folder = copy;
             bundle.image = manifest::rename_images_in_text(&name, registry);
         }
@@ -86,21 +88,41 @@ pub fn publish(
     push(&tar, CATALOG_IMAGE)
 }
 
-/// Copies a folder of text files and moves our image names in them to `registry`.
-fn copy_renamed(from: &Path, to: &Path, registry: &str) -> anyhow::Result<()> {
-    fs::create_dir_all(to)?;
+/// Copies a folder of text files, each after `change`.
+///
+/// # Errors
+/// A file is not text or cannot be read, or a copy cannot be written.
+pub fn copy_texts(from: &Path, to: &Path, change: &dyn Fn(&str) -> String) -> anyhow::Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
-        let path = entry?.path();
-        let copy = to.join(path.file_name().unwrap_or_default());
+        let entry = entry?;
+        let (path, copy) = (entry.path(), to.join(entry.file_name()));
         if path.is_dir() {
-            copy_renamed(&path, &copy, registry)?;
+            copy_texts(&path, &copy, change)?;
         } else {
             let text =
                 fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            fs::write(&copy, manifest::rename_images_in_text(&text, registry))?;
+            fs::write(&copy, change(&text)).with_context(|| format!("cannot write {}", copy.display()))?;
         }
     }
     Ok(())
+}
+
+/// Writes the first bundle to `folder` under another name: package, ClusterServiceVersion, Deployment, ServiceAccount, and group of its
+/// kind. The operator's image is the same, so it runs.
+///
+/// # Errors
+/// The errors of [`copy_texts`].
+pub fn write_variant(name: &str, folder: &Path) -> anyhow::Result<()> {
+    copy_texts(&bundle_folder("1.0.0"), folder, &|text| renamed(text, name))
+}
+
+fn renamed(text: &str, name: &str) -> String {
+    const IMAGE: &str = "olm.local/demo-operator:";
+    text.replace(IMAGE, "\0")
+        .replace("demo-operator", name)
+        .replace("demo.example.com", &format!("{name}.example.com"))
+        .replace('\0', IMAGE)
 }
 
 /// Returns the objects that a user creates for the operator: namespace, catalog, group, subscription.
@@ -193,13 +215,14 @@ pub(crate) fn run(
     })
 }
 
-/// Prints the objects of the demo with kubectl, and the next steps. These depend on the embedded cluster `cluster_name`, if it is
-/// one. They also depend on whether the demo `deployed` OLM.
+/// Prints the objects of the demo with kubectl, their state with the plugin, and the next steps. These depend on the embedded
+/// cluster `cluster_name`, if it is one. They also depend on whether the demo `deployed` OLM.
 ///
 /// # Errors
-/// kubectl fails.
+/// kubectl or the plugin fails, or the plugin does not find the operator ready.
 pub(crate) fn show(
     destination: &Destination,
+    plugin: &Path,
     cluster_name: Option<&str>,
     deployed: bool,
 ) -> anyhow::Result<()> {
@@ -214,8 +237,33 @@ pub(crate) fn show(
         println!("\n$ kubectl get {kinds} -n {NAMESPACE}");
         print!("{}", destination.run(&["get", kinds, "-n", NAMESPACE])?);
     }
+    println!("\n$ kubectl operator status -n {NAMESPACE}");
+    print!("{}", status(destination, plugin)?);
     println!("\n{}", how_to_go_on(cluster_name, deployed));
     Ok(())
+}
+
+/// Returns what the plugin prints about the operator of the demo as soon as it finds it ready.
+///
+/// # Errors
+/// The plugin does not find it ready in time; the error has what it printed last.
+fn status(destination: &Destination, plugin: &Path) -> anyhow::Result<String> {
+    destination.wait(
+        "`kubectl operator status` to find the operator ready",
+        PATIENCE,
+        |destination| {
+            let output = destination
+                .plugin(plugin, &["status", "-n", NAMESPACE])
+                .output()
+                .with_context(|| format!("cannot run {}", plugin.display()))?;
+            let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+            Ok(if output.status.success() {
+                Ok(printed)
+            } else {
+                Err(format!("{printed}{}", String::from_utf8_lossy(&output.stderr)))
+            })
+        },
+    )
 }
 
 /// Returns the next steps. Removing the cluster is only suggested if the demo deployed OLM.
@@ -237,8 +285,8 @@ fn how_to_go_on(cluster_name: Option<&str>, deployed: bool) -> String {
     format!(
         "The cluster is still running. To look around:\n  \
          cargo xtask cluster exec{flag} -- kubectl get csv,sub,installplan,catalogsource -A\n  \
-         cargo xtask cluster exec{flag} -- kubectl describe sub -n {NAMESPACE}\n  \
-         cargo xtask cluster exec{flag} -- bash\n\
+         cargo xtask cluster exec{flag} -- kubectl operator list -A\n  \
+         cargo xtask cluster exec{flag} -- bash    # with all that the guides in docs/guides use\n\
          {removal}"
     )
 }

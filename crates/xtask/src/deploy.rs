@@ -10,6 +10,8 @@ use crate::kubectl::{Destination, text};
 use crate::progress::Progress;
 use crate::{manifest, oci_layout, workspace};
 
+pub mod v1;
+
 /// Timeout for pulling images and starting operators.
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -51,10 +53,7 @@ pub fn deploy(
                 .count();
             objects.insert(namespaces, config);
         }
-        for image in &built.images {
-            let pin = |object| manifest::pin_image(object, &image.reference, &image.digest);
-            objects.iter_mut().for_each(pin);
-        }
+        pin(&mut objects, built);
         if let Some(registry) = registry {
             objects
                 .iter_mut()
@@ -66,6 +65,14 @@ pub fn deploy(
         Ok(())
     })?;
     wait_until_ready(destination, built, progress)
+}
+
+/// Adds the digests of the built images wherever objects name them.
+fn pin(objects: &mut [Value], built: &Built) {
+    for image in &built.images {
+        let pin = |object| manifest::pin_image(object, &image.reference, &image.digest);
+        objects.iter_mut().for_each(pin);
+    }
 }
 
 /// Returns kubectl's arguments to wait for these definitions; other definitions in a user's cluster may never be established.

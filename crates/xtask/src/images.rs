@@ -41,8 +41,10 @@ pub(crate) const CONTROLLER_LINKS: [&str; 5] = [
 const STATIC: [&str; 2] = [STAND_IN, COPY_BUNDLE];
 /// Programs that are part of images.
 const PROGRAMS: [&str; 5] = [CONTROLLERS, "opm", COPY_BUNDLE, "demo-operator", STAND_IN];
-/// Programs of a demo with an existing OLM: those that build its catalog, and the operator.
-const PROGRAMS_OF_DEMO: [&str; 2] = ["opm", "demo-operator"];
+/// Programs of a demo with an existing OLM: those that build its catalog, the operator, and the plugin.
+const PROGRAMS_OF_DEMO: [&str; 3] = ["opm", "demo-operator", PLUGIN];
+/// Plugin of kubectl, which runs on this machine and is part of no image.
+const PLUGIN: &str = "kubectl-operator";
 /// Certificate authorities for connections to real registries.
 pub(crate) const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// Interval of progress messages during compilation.
@@ -79,6 +81,11 @@ impl Profile {
         }
     }
 
+    /// Returns the program to build in addition to those in images: the demo shows the plugin.
+    fn other_program(self) -> Option<&'static str> {
+        (self == Self::Quick).then_some(PLUGIN)
+    }
+
     fn programs(self) -> PathBuf {
         workspace::target().join(target()).join(self.name())
     }
@@ -97,6 +104,11 @@ impl Built {
     /// Returns the path of the `opm` in the images, which also runs on this machine.
     pub fn opm_program(&self) -> PathBuf {
         self.programs.join("opm")
+    }
+
+    /// Returns the path of the plugin, which is only there after builds for the demo.
+    pub(crate) fn plugin_program(&self) -> PathBuf {
+        self.programs.join(PLUGIN)
     }
 
     /// Returns the path of the static program for images that replace others. They contain nothing else.
@@ -167,7 +179,8 @@ pub(crate) fn target() -> String {
 /// The compiler fails, a program is not static, or the certificate authorities are missing.
 pub(crate) fn build(profile: Profile, progress: &Progress) -> anyhow::Result<Built> {
     require_authorities()?;
-    progress.stage("static programs built", || compile(profile, &PROGRAMS, progress))?;
+    let programs: Vec<&str> = PROGRAMS.into_iter().chain(profile.other_program()).collect();
+    progress.stage("static programs built", || compile(profile, &programs, progress))?;
     write(progress, profile.programs(), &[], &PROGRAMS)
 }
 
@@ -179,7 +192,7 @@ pub(crate) fn build(profile: Profile, progress: &Progress) -> anyhow::Result<Bui
 pub(crate) fn build_for_demo(progress: &Progress) -> anyhow::Result<Built> {
     require_authorities()?;
     let profile = Profile::Quick;
-    progress.stage("opm and the demo operator built", || {
+    progress.stage("opm, the plugin and the demo operator built", || {
         compile(profile, &PROGRAMS_OF_DEMO, progress)
     })?;
     let mut built = write(progress, profile.programs(), &[], &PROGRAMS_OF_DEMO)?;

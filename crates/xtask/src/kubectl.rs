@@ -1,5 +1,6 @@
 //! Runs kubectl against the cluster of a command.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -46,6 +47,19 @@ impl Destination {
                 command
             }
         }
+    }
+
+    /// Returns a command of the plugin `program` for this cluster.
+    pub(crate) fn plugin(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = match self {
+            Self::Embedded(cluster) => cluster.command(program),
+            Self::Existing { .. } => Command::new(program),
+        };
+        command.args(arguments).stdin(Stdio::null());
+        if let Self::Existing { context } = self {
+            command.args(["--context", context]);
+        }
+        command
     }
 
     /// Runs kubectl and returns its output.

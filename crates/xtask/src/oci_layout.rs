@@ -1,4 +1,5 @@
-//! Writes images of one layer as tars of OCI layouts, which is sufficient for images `FROM scratch`, without Docker.
+//! Writes images of one layer, and Helm charts, as tars of OCI layouts, without Docker. One layer is sufficient for images
+//! `FROM scratch`.
 //!
 //! Equal input results in equal bytes: there is no time, no user name, and entries keep their order.
 
@@ -85,19 +86,61 @@ pub fn write_measured(out: &Path, files: &[LayerFile], config: &ImageConfig) -> 
     if let Some(created) = &config.created {
         image["created"] = json!(created);
     }
-    let image = serde_json::to_vec(&image)?;
+    let annotations = config.reference.as_ref().map(|reference| {
+        json!({
+            "io.containerd.image.name": reference,
+            "org.opencontainers.image.ref.name": reference.rsplit_once(':').map_or("latest", |(_, tag)| tag),
+        })
+    });
+    let digest = write_layout(
+        out,
+        (
+            "application/vnd.oci.image.config.v1+json",
+            serde_json::to_vec(&image)?,
+        ),
+        ("application/vnd.oci.image.layer.v1.tar+gzip", packed),
+        annotations,
+    )?;
+    Ok(Written {
+        digest,
+        uncompressed: layer.len() as u64,
+    })
+}
+
+/// Writes an OCI layout tar with a Helm chart to `out`, as `helm push` stores it in a registry, and returns the manifest's digest.
+/// `about` is the chart's `Chart.yaml`, `packed` its archive, `tag` its version.
+///
+/// # Errors
+/// `out` cannot be written.
+pub(crate) fn write_chart(out: &Path, about: &Value, packed: Vec<u8>, tag: &str) -> anyhow::Result<String> {
+    write_layout(
+        out,
+        (
+            "application/vnd.cncf.helm.config.v1+json",
+            serde_json::to_vec(about)?,
+        ),
+        ("application/vnd.cncf.helm.chart.content.v1.tar+gzip", packed),
+        Some(json!({ "org.opencontainers.image.ref.name": tag })),
+    )
+}
+
+/// Writes an OCI layout tar with one manifest of a configuration and a layer, each with its media type, and returns the manifest's
+/// digest. The annotations are those of the manifest in the index.
+fn write_layout(
+    out: &Path,
+    (config_type, config): (&str, Vec<u8>),
+    (layer_type, layer): (&str, Vec<u8>),
+    annotations: Option<Value>,
+) -> anyhow::Result<String> {
     let manifest = serde_json::to_vec(&json!({
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.manifest.v1+json",
-        "config": descriptor("application/vnd.oci.image.config.v1+json", &image),
-        "layers": [descriptor("application/vnd.oci.image.layer.v1.tar+gzip", &packed)],
+        "config": descriptor(config_type, &config),
+        "layers": [descriptor(layer_type, &layer)],
     }))?;
     let mut described = descriptor("application/vnd.oci.image.manifest.v1+json", &manifest);
-    if let Some(reference) = &config.reference {
-        described["annotations"] = json!({
-            "io.containerd.image.name": reference,
-            "org.opencontainers.image.ref.name": reference.rsplit_once(':').map_or("latest", |(_, tag)| tag),
-        });
+    if let Some(annotations) = annotations {
+        described["annotations"] = annotations;
     }
     let index = serde_json::to_vec(&json!({
         "schemaVersion": 2,
@@ -113,17 +156,48 @@ pub fn write_measured(out: &Path, files: &[LayerFile], config: &ImageConfig) -> 
         ("index.json".to_owned(), index),
     ];
     let manifest_digest = digest(&manifest);
-    for blob in [packed, image, manifest] {
+    for blob in [layer, config, manifest] {
         entries.push((
             format!("blobs/sha256/{}", hex::encode(Sha256::digest(&blob))),
             blob,
         ));
     }
-    write_tar(out, &entries).with_context(|| format!("cannot write the image {}", out.display()))?;
-    Ok(Written {
-        digest: manifest_digest,
-        uncompressed: layer.len() as u64,
-    })
+    write_tar(out, &entries).with_context(|| format!("cannot write {}", out.display()))?;
+    Ok(manifest_digest)
+}
+
+/// Returns all files below `folder` as files of a layer in its folder `inside`, in the order of their names. An empty `inside` is the root.
+///
+/// # Errors
+/// A folder cannot be read, or a name is not UTF-8.
+pub fn files_below(folder: &Path, inside: &str) -> anyhow::Result<Vec<LayerFile>> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+        .with_context(|| format!("cannot read {}", folder.display()))?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
+    paths.sort();
+    let mut files = Vec::new();
+    for source in paths {
+        let name = source
+            .file_name()
+            .and_then(|name| name.to_str())
+            .context("a file name is not UTF-8")?;
+        let path = if inside.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{inside}/{name}")
+        };
+        if source.is_dir() {
+            files.extend(files_below(&source, &path)?);
+        } else {
+            files.push(LayerFile {
+                path,
+                source,
+                mode: 0o644,
+            });
+        }
+    }
+    Ok(files)
 }
 
 fn tar_of(files: &[LayerFile], config: &ImageConfig) -> anyhow::Result<Vec<u8>> {

@@ -9,6 +9,7 @@ mod archive;
 mod compile;
 mod contents;
 mod installation;
+mod krew;
 mod notices;
 mod packages;
 mod sbom;
@@ -61,6 +62,7 @@ pub(crate) fn run(options: &ReleaseOptions) -> anyhow::Result<ExitCode> {
         helm: cluster::helm(&progress).context("helm renders the chart")?,
         registry: options.registry.clone(),
         source_url: options.source_url.clone(),
+        download_url: options.download_url.clone(),
         is_trial,
     };
     let programs = options.programs.as_deref();

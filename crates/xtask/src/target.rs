@@ -45,6 +45,16 @@ pub(crate) fn demo(options: &DemoOptions) -> anyhow::Result<ExitCode> {
         installation::deploy(&destination, &images, registry, &progress)?;
         images
     };
+    if let Destination::Embedded(cluster) = &destination {
+        for (name, program) in [
+            ("opm", images.opm_program()),
+            ("kubectl-operator", images.plugin_program()),
+            // kubectl completes a plugin by the program of this name.
+            ("kubectl_complete-operator", images.plugin_program()),
+        ] {
+            cluster.add_program(name, &program)?;
+        }
+    }
     let opm = Opm::new(images.opm_program());
     progress.stage("demo bundles and catalog made by opm and pushed", || {
         main_job::publish(&opm, &images.opm_image(), registry, |tar, reference| {
@@ -57,7 +67,7 @@ pub(crate) fn demo(options: &DemoOptions) -> anyhow::Result<ExitCode> {
         .existing_cluster
         .is_none()
         .then_some(target.cluster.name.as_str());
-    main_job::show(&destination, name, !options.no_deploy)?;
+    main_job::show(&destination, &images.plugin_program(), name, !options.no_deploy)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,14 +6,13 @@ use std::process::Stdio;
 
 use anyhow::{Context as _, ensure};
 use e2e::lab::{Lab, Namespace, catalog_source, operator_group, subscription};
+use e2e::olm_v1::{cluster_catalog, gone, is, object, serving};
 use e2e::plugin;
 use e2e::variant::Variant;
 use serde_json::{Value, json};
 use xtask::kubectl::text;
 
 use crate::KUBECTL_TIMEOUT;
-use crate::catalogs::{cluster_catalog, serving};
-use crate::extensions::{gone, is, object};
 
 /// Name of the package, of its operator and of the ClusterExtension.
 const PACKAGE: &str = "lory";

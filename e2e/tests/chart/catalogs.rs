@@ -1,50 +1,17 @@
 //! ClusterCatalogs with the chart's `v1.enabled`.
 
 use anyhow::ensure;
-use e2e::lab::{PATIENCE, condition};
-use serde_json::{Value, json};
-use xtask::cluster::Cluster;
+use e2e::olm_v1::{cluster_catalog, serving};
+use serde_json::Value;
 use xtask::demo::PACKAGE;
 use xtask::kubectl::Destination;
 
-use crate::{KUBECTL_TIMEOUT, OLM};
+use crate::KUBECTL_TIMEOUT;
 
-/// Name of the ClusterCatalog, and of the ConfigMap with the registries.
+/// Name of the ClusterCatalog.
 const CATALOG: &str = "demo";
-const REGISTRIES: &str = "registries";
 /// Where the API server passes requests on to `catalogd`.
 const SERVICE: &str = "/api/v1/namespaces/olm/services/https:catalogd-service:443/proxy";
-
-/// Creates the configuration of registries that `catalogd` and `operator-controller` read, and returns the arguments of helm that
-/// install both.
-pub fn with_v1(cluster: &Cluster, kubectl: &Destination) -> anyhow::Result<[&'static str; 10]> {
-    let registries = format!(
-        "[[registry]]\nprefix = \"olm.local\"\nlocation = \"{}\"\ninsecure = true\n",
-        cluster.registry()
-    );
-    kubectl.apply(&[json!({"apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"namespace": OLM, "name": REGISTRIES}, "data": {"registries.conf": registries}})])?;
-    Ok([
-        "--set",
-        "v1.enabled=true",
-        "--set-json",
-        r#"catalogd.volumes=[{"name": "registries", "configMap": {"name": "registries"}}]"#,
-        "--set-json",
-        r#"catalogd.volumeMounts=[{"name": "registries", "mountPath": "/etc/containers"}]"#,
-        "--set-json",
-        r#"operatorController.volumes=[{"name": "registries", "configMap": {"name": "registries"}}]"#,
-        "--set-json",
-        r#"operatorController.volumeMounts=[{"name": "registries", "mountPath": "/etc/containers"}]"#,
-    ])
-}
-
-/// Returns a ClusterCatalog of an image.
-pub fn cluster_catalog(name: &str, mode: &str, image: &str) -> Value {
-    json!({
-        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": name},
-        "spec": {"availabilityMode": mode, "source": {"type": "Image", "image": {"ref": image}}}
-    })
-}
 
 /// A ClusterCatalog is pulled and served, switched off and deleted.
 pub fn a_cluster_catalog_is_served(kubectl: &Destination, image: &str) -> anyhow::Result<()> {
@@ -86,18 +53,4 @@ pub fn a_cluster_catalog_is_served(kubectl: &Destination, image: &str) -> anyhow
 
 fn path(what: &str) -> String {
     format!("{SERVICE}/catalogs/{CATALOG}/api/v1/{what}")
-}
-
-/// Returns the catalog once its condition `Serving` has this status.
-pub fn serving(kubectl: &Destination, catalog: &str, status: &str) -> anyhow::Result<Value> {
-    kubectl.wait(&format!("Serving to be {status}"), PATIENCE, |kubectl| {
-        let found = kubectl.get(&["clustercatalog", catalog])?.unwrap_or_default();
-        Ok(
-            if condition(&found, "Serving").is_some_and(|it| it["status"] == status) {
-                Ok(found)
-            } else {
-                Err(found["status"].to_string())
-            },
-        )
-    })
 }

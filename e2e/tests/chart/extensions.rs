@@ -3,7 +3,8 @@
 use std::process::Stdio;
 
 use anyhow::ensure;
-use e2e::lab::{Lab, PATIENCE, condition};
+use e2e::lab::{Lab, condition};
+use e2e::olm_v1::{cluster_catalog, gone, has_installed, is, message, object, serving};
 use e2e::plugin;
 use e2e::variant::{CSV_FILE, Variant};
 use serde_json::{Value, json};
@@ -11,7 +12,6 @@ use xtask::catalog::Entry;
 use xtask::kubectl::{Destination, text};
 
 use crate::KUBECTL_TIMEOUT;
-use crate::catalogs::{cluster_catalog, serving};
 
 /// Name of the package, of its operator and of the ClusterExtension.
 const PACKAGE: &str = "parrot";
@@ -193,16 +193,6 @@ fn extension(version: &str) -> Value {
     })
 }
 
-/// Returns true if a condition has this status and reason.
-pub fn is(object: &Value, type_: &str, status: &str, reason: &str) -> bool {
-    condition(object, type_).is_some_and(|it| it["status"] == status && it["reason"] == reason)
-}
-
-/// Returns the message of a condition; empty without the condition.
-fn message<'a>(object: &'a Value, type_: &str) -> &'a str {
-    condition(object, type_).map_or("", |condition| text(condition, "/message"))
-}
-
 /// Returns the ClusterExtension once `seen` accepts it.
 fn wait(kubectl: &Destination, what: &str, seen: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
     let what = format!("ClusterExtension {PACKAGE}: {what}");
@@ -212,9 +202,7 @@ fn wait(kubectl: &Destination, what: &str, seen: impl Fn(&Value) -> bool) -> any
 /// Returns the ClusterExtension once it has installed a version.
 fn installed(kubectl: &Destination, version: &str) -> anyhow::Result<Value> {
     wait(kubectl, &format!("{version} to be installed"), |it| {
-        is(it, "Installed", "True", SUCCEEDED)
-            && is(it, "Progressing", "True", SUCCEEDED)
-            && text(it, "/status/install/bundle/version") == version
+        has_installed(it, version)
     })
 }
 
@@ -228,31 +216,4 @@ fn revision(
     let name = format!("{PACKAGE}-{number}");
     let what = format!("ClusterObjectSet {name}: {what}");
     object(kubectl, &["clusterobjectset", &name], &what, seen)
-}
-
-/// Returns an object once `seen` accepts it.
-pub fn object(
-    kubectl: &Destination,
-    arguments: &[&str],
-    what: &str,
-    seen: impl Fn(&Value) -> bool,
-) -> anyhow::Result<Value> {
-    kubectl.wait(what, PATIENCE, |kubectl| {
-        Ok(match kubectl.get(arguments)? {
-            Some(found) if seen(&found) => Ok(found),
-            Some(found) => Err(found["status"].to_string()),
-            None => Err("it does not exist".to_owned()),
-        })
-    })
-}
-
-/// Waits until an object does not exist.
-pub fn gone(kubectl: &Destination, arguments: &[&str]) -> anyhow::Result<()> {
-    let what = format!("{} to be gone", arguments.join(" "));
-    kubectl.wait(&what, PATIENCE, |kubectl| {
-        Ok(match kubectl.get(arguments)? {
-            None => Ok(()),
-            Some(found) => Err(found["metadata"].to_string()),
-        })
-    })
 }

@@ -4,6 +4,7 @@
 mod adoption;
 mod catalogs;
 mod extensions;
+mod figures;
 mod metrics;
 mod one_file;
 mod openshift;
@@ -11,25 +12,25 @@ mod prometheus;
 mod reach;
 mod removal;
 
-use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 use e2e::cluster::Scratch;
 use e2e::demo::{FIRST, SECOND, greet};
+use e2e::helm::{Helm, output, values};
 use e2e::lab::{Lab, PATIENCE, catalog_source, subscription};
 use serde_json::{Value, json};
 use xtask::cluster::{self, Cluster, UpOptions};
 use xtask::demo::PACKAGE;
+use xtask::deploy::v1::with_v1;
 use xtask::kubectl::{Destination, text};
 use xtask::progress::Progress;
 use xtask::{chart, deploy, images};
 
 use crate::adoption::a_subscription_becomes_a_cluster_extension;
-use crate::catalogs::{a_cluster_catalog_is_served, with_v1};
+use crate::catalogs::a_cluster_catalog_is_served;
 use crate::extensions::a_cluster_extension_is_installed_and_upgraded;
+use crate::figures::{olm_at_rest_costs_about_what_it_should, olm_v1_costs_about_what_it_should};
 use crate::metrics::{METRICS_SECRET, metrics_are_served_to_whom_the_cluster_lets_read_them, metrics_secret};
 use crate::prometheus::prometheus_reads_all_and_evaluates_every_alert;
 use crate::reach::{package_server_serves_as_its_service_monitor_says, the_api_server_is_not_cut_off};
@@ -45,76 +46,6 @@ const TIMEOUT: &str = "--timeout=8m";
 /// Timeout of `kubectl wait` and `kubectl delete`: on a busy machine the API server checks APIServices and deletes namespaces
 /// minutes late.
 const KUBECTL_TIMEOUT: &str = "--timeout=240s";
-
-/// Helm for one cluster, with its own home directory.
-struct Helm {
-    program: PathBuf,
-    cluster: Cluster,
-    home: tempfile::TempDir,
-}
-
-impl Helm {
-    fn new(cluster: Cluster) -> anyhow::Result<Self> {
-        Ok(Self {
-            program: cluster::helm(&Progress::start())?,
-            cluster,
-            home: tempfile::tempdir()?,
-        })
-    }
-
-    /// Runs helm and returns its output; its error text is the error.
-    fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        output(self.command(&self.program).args(arguments))
-    }
-
-    /// Returns a command with access to the cluster and helm's home.
-    fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = self.cluster.command(program);
-        for (variable, folder) in [
-            ("HELM_CACHE_HOME", "cache"),
-            ("HELM_CONFIG_HOME", "config"),
-            ("HELM_DATA_HOME", "data"),
-        ] {
-            command.env(variable, self.home.path().join(folder));
-        }
-        command
-    }
-}
-
-fn output(command: &mut Command) -> anyhow::Result<String> {
-    let output = command.output()?;
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?}: {stderr}");
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// Writes the values of a user of this cluster: the built images, and the access to its registry.
-fn values(cluster: &Cluster, built: &images::Built, folder: &Path) -> anyhow::Result<PathBuf> {
-    let digest = |name: &str| {
-        let reference = format!("/{name}:{}", images::VERSION);
-        let image = built
-            .images
-            .iter()
-            .find(|image| image.reference.ends_with(&reference));
-        image
-            .map(|image| image.digest.clone())
-            .with_context(|| format!("no image {name}"))
-    };
-    let mut registries = BTreeMap::new();
-    for entry in std::fs::read_dir(cluster.registry_config())? {
-        let host = entry?.file_name().to_string_lossy().into_owned();
-        if let Ok(text) = std::fs::read_to_string(cluster.registry_config().join(&host).join("hosts.toml")) {
-            registries.insert(host, text);
-        }
-    }
-    let values = json!({
-        "image": {"olm": {"digest": digest("olm")?}, "opm": {"digest": digest("opm")?}},
-        "catalog": {"registryConfig": registries},
-    });
-    let file = folder.join("values.yaml");
-    std::fs::write(&file, values.to_string())?;
-    Ok(file)
-}
 
 #[test]
 fn helm_finds_no_fault_with_the_chart() -> anyhow::Result<()> {
@@ -350,6 +281,7 @@ fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_
     a_cluster_catalog_is_served(kubectl, lab.demo_catalog()?)?;
     a_cluster_extension_is_installed_and_upgraded(&lab)?;
     a_subscription_becomes_a_cluster_extension(&lab)?;
+    olm_v1_costs_about_what_it_should(&lab)?;
     kubectl.run(&["delete", "deployment", "demo-operator", "-n", OPERATORS])?;
     kubectl.wait("the Deployment to be back", PATIENCE, |kubectl| {
         let found = kubectl.get(&["deployment", "-n", OPERATORS, "demo-operator"])?;
@@ -376,6 +308,7 @@ fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_
         certificate()?["data"] == made,
         "an upgrade made another certificate"
     );
+    olm_at_rest_costs_about_what_it_should(&lab)?;
     nothing_is_left(&release)
 }
 

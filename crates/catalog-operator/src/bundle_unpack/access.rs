@@ -84,19 +84,18 @@ impl PullGrants {
 }
 
 #[cfg(test)]
-impl PullGrants {
-    /// Makes every grant older, for tests in which the clock advances by itself.
-    pub fn age(&self, by: Duration) {
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        given
-            .values_mut()
-            .for_each(|at| *at = at.checked_sub(by).unwrap());
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
+
+    impl PullGrants {
+        /// Makes every grant older, for tests in which the clock advances by itself.
+        pub fn age(&self, by: Duration) {
+            let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+            given
+                .values_mut()
+                .for_each(|at| *at = at.checked_sub(by).unwrap());
+        }
+    }
 
     fn keys(secrets: &[&str]) -> Keys {
         let mut keys = Keys::default();

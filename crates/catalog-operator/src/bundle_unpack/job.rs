@@ -33,8 +33,8 @@ pub(crate) mod waiting;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use olm_oci::Digest;
 use olm_runtime::NamespacedName;
-use sha2::{Digest as _, Sha256};
 
 use crate::stores::unpacks::NAME_LENGTH;
 
@@ -64,25 +64,18 @@ pub(crate) struct JobRequest {
 
 /// Returns the name of ConfigMap, Job and rights of an image, the same as upstream's.
 pub(crate) fn name_of_image(image: &str) -> String {
-    hashed_name(&[image])
+    hashed_name(image)
 }
 
 /// Returns the name to use if that of the image is taken: two catalogs of a namespace may have the same
 /// bundle, and neither may trust the other's result.
 pub(crate) fn name_for_catalog(image: &str, catalog: &str) -> String {
-    hashed_name(&[image, "\n", catalog])
+    hashed_name(&format!("{image}\n{catalog}"))
 }
 
-fn hashed_name(parts: &[&str]) -> String {
-    let mut hasher = Sha256::new();
-    parts.iter().for_each(|part| hasher.update(part));
-    let mut name: String = hasher
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    name.truncate(NAME_LENGTH);
-    name
+fn hashed_name(text: &str) -> String {
+    let hash = Digest::sha256(text.as_bytes());
+    hash.hex().chars().take(NAME_LENGTH).collect()
 }
 
 #[cfg(test)]

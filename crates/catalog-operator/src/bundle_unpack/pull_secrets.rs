@@ -1,25 +1,18 @@
 //! The pull secrets of a catalog.
 
-use std::collections::BTreeSet;
-
-use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
-use kube::{Api, Client};
+use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
 use olm_api::v1alpha1::CatalogSource;
 use olm_oci::{Credentials, CredentialsError};
-use olm_runtime::NamespacedName;
-use olm_runtime::discovery::deadline;
 use olm_runtime::error::ObserveError;
-use olm_runtime::key::is_path_segment;
 use olm_runtime::store::Store;
+use olm_runtime::{NamespacedName, pull_secrets};
 
 use super::access::Keys;
 use super::error::{UnpackClass, UnpackError};
 use crate::catalog_source::objects::service_account_name;
 
-/// Maximum number of secrets that are read for a catalog; the rest is ignored.
-const MOST_SECRETS: usize = 32;
-
-/// Reads pull secrets, live each time, because a cache would contain every Secret of the cluster.
+/// Reads pull secrets.
 pub(crate) struct PullSecrets {
     client: Client,
     catalogs: Store<CatalogSource>,
@@ -34,63 +27,38 @@ impl PullSecrets {
     /// Reads the pull secrets that the CatalogSource names; none if it does not exist.
     pub(crate) async fn of_catalog(&self, catalog: &NamespacedName) -> Result<Keys, UnpackError> {
         let found = self.catalogs.get_key(catalog);
-        let names = found
-            .map(|catalog| catalog.spec.secrets.to_vec())
-            .unwrap_or_default();
-        self.read_secrets(&catalog.namespace, &names).await
+        let names = found.map(|catalog| catalog.spec.secrets.to_vec());
+        let key = |name: String| NamespacedName::new(catalog.namespace.as_str(), name);
+        self.read(names.unwrap_or_default().into_iter().map(key).collect())
+            .await
     }
 
     /// Reads the pull secrets of the ServiceAccount of the catalog's pod.
     pub(crate) async fn of_service_account(&self, catalog: &NamespacedName) -> Result<Keys, UnpackError> {
-        let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &catalog.namespace);
         let found = self.catalogs.get_key(catalog);
         let name = found.map_or_else(|| catalog.name.clone(), |catalog| service_account_name(&catalog));
-        let what = format!("ServiceAccount {}/{name}", catalog.namespace);
-        let account = deadline(&what, api.get_opt(&name)).await.map_err(unreadable)?;
-        let secrets = account
-            .and_then(|account| account.image_pull_secrets)
-            .unwrap_or_default();
-        let names: Vec<String> = secrets.into_iter().map(|secret| secret.name).collect();
-        self.read_secrets(&catalog.namespace, &names).await
+        let account = NamespacedName::new(catalog.namespace.as_str(), name);
+        let named = pull_secrets::of_account(&self.client, &account).await;
+        self.read(named.map_err(unreadable)?).await
     }
 
-    async fn read_secrets(&self, namespace: &str, names: &[String]) -> Result<Keys, UnpackError> {
-        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+    async fn read(&self, secrets: Vec<NamespacedName>) -> Result<Keys, UnpackError> {
         let mut keys = Keys::default();
-        for name in readable(names) {
-            let what = format!("Secret {namespace}/{name}");
-            // A missing secret is skipped, as kubelets do: another one may suffice.
-            if let Some(secret) = deadline(&what, api.get_opt(name)).await.map_err(unreadable)? {
-                let read = read_secret(&secret, &what);
-                let (credentials, text) =
-                    read.map_err(|error| UnpackError::new(UnpackClass::Unauthorized, error))?;
-                keys.add(credentials, text);
-            }
+        let found = pull_secrets::read(&self.client, secrets).await;
+        for (key, secret) in found.map_err(unreadable)? {
+            let read = read_secret(&secret, &format!("Secret {key}"));
+            let (credentials, text) =
+                read.map_err(|error| UnpackError::new(UnpackClass::Unauthorized, error))?;
+            keys.add(credentials, text);
         }
         Ok(keys)
     }
 }
 
-/// Returns each name once, up to the limit. Invalid names are skipped, because they could request other
-/// resources, such as the list of all Secrets.
-fn readable(names: &[String]) -> impl Iterator<Item = &String> {
-    let mut known = BTreeSet::new();
-    names
-        .iter()
-        .filter(move |name| is_path_segment(name) && known.insert(*name))
-        .take(MOST_SECRETS)
-}
-
 /// Returns the credentials in a pull secret of either type, and their text.
 fn read_secret<'a>(secret: &'a Secret, origin: &str) -> Result<(Credentials, &'a [u8]), CredentialsError> {
-    let data = |key: &str| secret.data.as_ref().and_then(|data| data.get(key));
-    if let Some(text) = data(".dockerconfigjson") {
-        return Ok((Credentials::from_docker_config(&text.0, origin)?, &text.0));
-    }
-    match data(".dockercfg") {
-        Some(text) => Ok((Credentials::from_dockercfg(&text.0, origin)?, &text.0)),
-        None => Ok((Credentials::anonymous(), &[])),
-    }
+    let data = |key: &str| Some(secret.data.as_ref()?.get(key)?.0.as_slice());
+    Credentials::from_secret(data, origin)
 }
 
 /// An unresponsive API server is as temporary as an unresponsive registry.
@@ -109,14 +77,6 @@ mod tests {
             data: Some([(key.to_owned(), ByteString(text.as_bytes().to_vec()))].into()),
             ..Secret::default()
         }
-    }
-
-    #[test]
-    fn names_of_secrets_are_read_once_and_ask_for_nothing_else() {
-        let names = ["a", "?x", "a", "", "..", "a/b", "a?watch=1", "b"].map(str::to_owned);
-        assert_eq!(readable(&names).collect::<Vec<_>>(), ["a", "b"]);
-        let many: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
-        assert_eq!(readable(&many).count(), MOST_SECRETS);
     }
 
     #[test]

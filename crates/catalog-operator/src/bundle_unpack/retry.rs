@@ -17,28 +17,21 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// Shorter interval for failures that can be fixed without a change that is watched.
 pub(crate) const AFTER_REFUSAL: Duration = Duration::from_secs(60);
 
-/// Next step after a failed attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// The unpack continues after this pause.
-    GoOn(Duration),
-    /// The unpack has failed; each subscriber determines its retry time, see [`pause`].
-    GiveUp,
-}
-
-/// Returns the next step after attempt number `attempt` (from 0) failed `elapsed` after the start of the
-/// unpack.
+/// Returns the pause after attempt number `attempt` (from 0) failed `elapsed` after the start of the unpack; `None` when the
+/// unpack has failed, and each subscriber determines its retry time, see [`pause`].
 ///
 /// A `deadline` of zero means none, as for upstream's Jobs.
-pub(crate) fn next(class: UnpackClass, attempt: u32, elapsed: Duration, deadline: Duration) -> Next {
+pub(crate) fn next(
+    class: UnpackClass,
+    attempt: u32,
+    elapsed: Duration,
+    deadline: Duration,
+) -> Option<Duration> {
     let pause = FIRST_PAUSE
         .saturating_mul(1 << attempt.min(10))
         .min(LONGEST_PAUSE);
     let in_time = deadline.is_zero() || elapsed + pause < deadline;
-    if class.is_passing() && in_time {
-        return Next::GoOn(pause);
-    }
-    Next::GiveUp
+    (class.is_passing() && in_time).then_some(pause)
 }
 
 /// True when a node should pull after attempt number `attempt` (from 0) failed `elapsed` after the start of
@@ -74,13 +67,13 @@ mod tests {
     fn an_unpack_goes_on_until_its_deadline_if_nobody_answers() {
         let seconds = Duration::from_secs;
         let rows = [
-            (UnpackClass::Unreachable, 0, 0, 600, Next::GoOn(seconds(1))),
-            (UnpackClass::Unreachable, 3, 20, 600, Next::GoOn(seconds(8))),
-            (UnpackClass::Unreachable, 40, 20, 600, Next::GoOn(seconds(60))),
-            (UnpackClass::Unreachable, 9, 590, 600, Next::GiveUp),
-            (UnpackClass::Unreachable, 9, 9000, 0, Next::GoOn(seconds(60))),
-            (UnpackClass::NotFound, 0, 0, 600, Next::GiveUp),
-            (UnpackClass::InvalidManifest, 0, 0, 0, Next::GiveUp),
+            (UnpackClass::Unreachable, 0, 0, 600, Some(seconds(1))),
+            (UnpackClass::Unreachable, 3, 20, 600, Some(seconds(8))),
+            (UnpackClass::Unreachable, 40, 20, 600, Some(seconds(60))),
+            (UnpackClass::Unreachable, 9, 590, 600, None),
+            (UnpackClass::Unreachable, 9, 9000, 0, Some(seconds(60))),
+            (UnpackClass::NotFound, 0, 0, 600, None),
+            (UnpackClass::InvalidManifest, 0, 0, 0, None),
         ];
         for (class, attempt, elapsed, deadline, expected) in rows {
             assert_eq!(

@@ -3,7 +3,6 @@
 mod unpack;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -125,16 +124,6 @@ pub(crate) struct UnpackerConfig {
     pub global_namespace: String,
 }
 
-impl Default for UnpackerConfig {
-    fn default() -> Self {
-        Self {
-            parallel: 4,
-            deadline: Duration::from_secs(600),
-            global_namespace: "olm".to_owned(),
-        }
-    }
-}
-
 type Wake = Arc<dyn Fn(&Subscriber) + Send + Sync>;
 
 /// Fetches bundles for its subscribers; clones share the state.
@@ -216,14 +205,6 @@ enum EntryState {
     },
     Ready(StoredBundle),
     Failed(Failure),
-}
-
-impl fmt::Debug for Unpacker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Unpacker")
-            .field("config", &self.shared.config)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Unpacker {
@@ -329,12 +310,6 @@ impl Unpacker {
             !forget
         });
         self.shared.wake_all(&subscribers);
-    }
-
-    /// Number of known bundles, in any state.
-    #[cfg(test)]
-    fn count(&self) -> usize {
-        self.shared.lock().len()
     }
 }
 

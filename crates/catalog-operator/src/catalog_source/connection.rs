@@ -28,6 +28,7 @@ use jiff::Timestamp;
 use olm_runtime::isolation::{Panicked, isolated};
 use olm_runtime::{NamespacedName, clock};
 use tokio::sync::watch;
+use tokio::sync::watch::error::RecvError;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::Channel;
@@ -211,23 +212,15 @@ struct ConnectionTask {
 /// Result of an attempt to connect that ended in time.
 type Attempt = Result<Result<Dialled, String>, Panicked>;
 
-/// Reason why a wait was interrupted.
-enum Interrupted {
-    /// The endpoint was changed.
-    Moved,
-    /// The connection is no longer needed.
-    Forgotten,
-}
-
 impl ConnectionTask {
     async fn run(mut self) {
         loop {
             let endpoint = self.target.borrow_and_update().clone();
             let ended = match endpoint {
-                None => moved(&mut self.target).await,
+                None => self.target.changed().await,
                 Some(endpoint) => self.keep(&endpoint).await,
             };
-            if let Interrupted::Forgotten = ended {
+            if ended.is_err() {
                 return;
             }
         }
@@ -255,7 +248,10 @@ impl ConnectionTask {
     }
 
     /// Connects to `endpoint`, and reconnects, until it changes.
-    async fn keep(&mut self, endpoint: &Endpoint) -> Interrupted {
+    ///
+    /// # Errors
+    /// The connection is no longer needed.
+    async fn keep(&mut self, endpoint: &Endpoint) -> Result<(), RecvError> {
         let mut pace = ReconnectBackoff::new();
         let dial = Arc::clone(&self.dial);
         loop {
@@ -263,7 +259,7 @@ impl ConnectionTask {
             let attempt = timeout(ATTEMPT_DEADLINE, isolated(dial.connect(endpoint)));
             let result = tokio::select! {
                 result = attempt => self.attempted(endpoint, result),
-                ended = moved(&mut self.target) => return ended,
+                ended = self.target.changed() => return ended,
             };
             match result {
                 Ok((channel, lost)) => {
@@ -279,7 +275,7 @@ impl ConnectionTask {
                     );
                     tokio::select! {
                         _ = lost => {}
-                        ended = moved(&mut self.target) => return ended,
+                        ended = self.target.changed() => return ended,
                     }
                     tracing::info!(catalog = %self.key, address = %endpoint.address, "connection to the registry lost");
                     // The dead channel must not be returned any more; the reconciler is triggered by the next
@@ -291,7 +287,7 @@ impl ConnectionTask {
             }
             tokio::select! {
                 () = sleep(pace.next()) => {}
-                ended = moved(&mut self.target) => return ended,
+                ended = self.target.changed() => return ended,
             }
         }
     }
@@ -327,13 +323,6 @@ impl ConnectionTask {
         }
         *state = next;
         true
-    }
-}
-
-async fn moved(target: &mut watch::Receiver<Option<Endpoint>>) -> Interrupted {
-    match target.changed().await {
-        Ok(()) => Interrupted::Moved,
-        Err(_) => Interrupted::Forgotten,
     }
 }
 

@@ -32,6 +32,7 @@ use super::triggers;
 use super::update::{self, Step};
 use crate::object;
 use crate::stores::config_maps::ConfigMapState;
+use crate::timing::{self, after, elapsed, left};
 
 /// Time after which a pod that is not ready is mentioned in the status, even without a known problem.
 pub(crate) const SLOW_START: Duration = Duration::from_secs(30);
@@ -106,10 +107,7 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
             // The old content is still served; a watch reports a new ConfigMap.
             ConfigMapState::Missing | ConfigMapState::NotNamed => {}
             ConfigMapState::Asked | ConfigMapState::Unread(_) | ConfigMapState::TooMany => {
-                draft.requeue = Requeue::After {
-                    delay: CONFIG_MAP_PAUSE,
-                    reason: "cannot read the catalog's ConfigMap",
-                };
+                draft.requeue = after(CONFIG_MAP_PAUSE, "cannot read the catalog's ConfigMap");
             }
         },
         Source::Address(_) => draft.stop_serving(observed),
@@ -276,11 +274,7 @@ impl Draft {
             }
             match pod_state::end_of(pod, now) {
                 End::ByItself { within } => {
-                    let reason = "a pod is terminating";
-                    ending = ending.sooner(Requeue::After {
-                        delay: within,
-                        reason,
-                    });
+                    ending = ending.sooner(after(within, "a pod is terminating"));
                 }
                 End::Deleted { grace_seconds } => self.delete_pod(pod, grace_seconds),
             }
@@ -303,10 +297,7 @@ impl Draft {
         }
         match (kept, starting) {
             (None, Some(delay)) => {
-                self.requeue = Requeue::After {
-                    delay,
-                    reason: "an outdated registry pod is starting",
-                };
+                self.requeue = after(delay, "an outdated registry pod is starting");
             }
             (None, None) => self.replace_dead(wanted, &next),
             (Some(pod), _) if !replaced => self.watch_start(pod, now),
@@ -325,16 +316,11 @@ impl Draft {
     ) {
         for step in update::decide(observed, wanted, serving, now) {
             match step {
-                Step::Look(action) | Step::Promote(action) | Step::Note(action) => {
-                    self.actions.push((Purpose::UpdatePod, action));
-                }
+                Step::Write(action) => self.actions.push((Purpose::UpdatePod, *action)),
                 Step::Remove(pod) => self.delete_pod(&pod, 1),
                 Step::Trouble(trouble) => self.update_trouble = Some(trouble),
                 Step::Wait(delay) => {
-                    let wait = Requeue::After {
-                        delay,
-                        reason: "pod with newer content is starting",
-                    };
+                    let wait = after(delay, "pod with newer content is starting");
                     self.requeue = self.requeue.sooner(wait);
                 }
             }
@@ -366,10 +352,7 @@ impl Draft {
                     pod_state::last_words(after),
                     pause.as_secs()
                 ));
-                self.requeue = Requeue::After {
-                    delay: *left,
-                    reason: "backoff after pods that terminated early",
-                };
+                self.requeue = timing::after(*left, "backoff after pods that terminated early");
             }
         }
     }
@@ -382,15 +365,9 @@ impl Draft {
         let Some(since) = pod_state::not_ready_since(pod) else {
             return;
         };
-        let age = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-        match SLOW_START.checked_sub(age) {
-            Some(left) if !left.is_zero() => {
-                self.requeue = Requeue::After {
-                    delay: left,
-                    reason: "registry pod becoming ready",
-                };
-            }
-            _ => {
+        match left(SLOW_START, elapsed(since, now)) {
+            Some(left) => self.requeue = after(left, "registry pod becoming ready"),
+            None => {
                 let name = pod_state::name(pod);
                 self.trouble = Some(format!("pod {name} has not been ready since {since:.0}"));
             }
@@ -455,8 +432,7 @@ fn time_to_start(pod: &Pod, now: Timestamp) -> Option<Duration> {
     if pod_state::is_up(pod) || pod_state::trouble(pod).is_some() {
         return None;
     }
-    let age = Duration::try_from(now.duration_since(pod_state::created(pod)?)).unwrap_or_default();
-    OUTDATED_START.checked_sub(age).filter(|left| !left.is_zero())
+    left(OUTDATED_START, elapsed(pod_state::created(pod)?, now))
 }
 
 /// The first death is repaired at once, because nodes are drained. From the second consecutive one on there
@@ -466,7 +442,7 @@ fn successor<'a>(dead: &[&'a Arc<Pod>], now: Timestamp) -> Successor<'a> {
     let Some((last, created)) = last.and_then(|pod| Some((pod, pod_state::created(pod)?))) else {
         return Successor::Now { failures: 0 };
     };
-    let age = Duration::try_from(now.duration_since(created)).unwrap_or_default();
+    let age = elapsed(created, now);
     if age >= GOOD_LIFE {
         return Successor::Now { failures: 0 };
     }
@@ -477,7 +453,7 @@ fn successor<'a>(dead: &[&'a Arc<Pod>], now: Timestamp) -> Successor<'a> {
             .saturating_mul(1 << doublings.min(10))
             .min(LONGEST_PAUSE),
     };
-    match pause.checked_sub(age).filter(|left| !left.is_zero()) {
+    match left(pause, age) {
         None => Successor::Now {
             failures: before.saturating_add(1),
         },

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use crate::timing::after;
 use go_compat::semver::Version;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -48,19 +49,11 @@ pub fn resolve_template(source: &CatalogSource, git_version: Option<&str>) -> Im
         return ImageTemplate::Absent;
     };
     let version = git_version.and_then(|text| Version::parse_tolerant(text).ok());
+    let number = |read: fn(&Version) -> u64| version.as_ref().map(read);
     let numbers = [
-        (
-            "{kube_major_version}",
-            version.as_ref().map(|version| version.major),
-        ),
-        (
-            "{kube_minor_version}",
-            version.as_ref().map(|version| version.minor),
-        ),
-        (
-            "{kube_patch_version}",
-            version.as_ref().map(|version| version.patch),
-        ),
+        ("{kube_major_version}", number(|version| version.major)),
+        ("{kube_minor_version}", number(|version| version.minor)),
+        ("{kube_patch_version}", number(|version| version.patch)),
     ];
     let mut text = template.to_owned();
     let mut unknown = Vec::new();
@@ -128,10 +121,7 @@ impl ImageTemplate {
             } => VERSION_PAUSE,
             Self::Resolved(_) | Self::Unresolved { .. } => VERSION_LASTS,
         };
-        Requeue::After {
-            delay,
-            reason: "version of the cluster in an image template",
-        }
+        after(delay, "version of the cluster in an image template")
     }
 
     /// Updates the conditions of the status.

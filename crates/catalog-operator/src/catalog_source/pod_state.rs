@@ -9,6 +9,7 @@ use olm_api::labels;
 use olm_api::pod::{is_pull_failure, pull_cause, why_unscheduled};
 
 use super::pod::{EXTRACT_CONTAINER, SERVER_CONTAINER};
+use crate::timing::{elapsed, left};
 
 /// Reason of a container that waits for its next restart.
 const BACK_OFF: &str = "CrashLoopBackOff";
@@ -78,8 +79,7 @@ pub(crate) fn end_of(pod: &Pod, now: Timestamp) -> End {
         let grace_seconds = u32::from(!has_ended(pod));
         return End::Deleted { grace_seconds };
     };
-    let late = Duration::try_from(now.duration_since(over)).unwrap_or_default();
-    match LONGEST_END.checked_sub(late).filter(|left| !left.is_zero()) {
+    match left(LONGEST_END, elapsed(over, now)) {
         Some(within) => End::ByItself { within },
         None => End::Deleted { grace_seconds: 0 },
     }

@@ -13,6 +13,7 @@ use olm_runtime::condition::whole_seconds;
 use olm_runtime::plan::Requeue;
 
 use super::source::Source;
+use crate::timing::{after, elapsed};
 
 /// Interval of a catalog with an invalid one.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(15 * 60);
@@ -112,15 +113,14 @@ impl Poll {
 
     /// Returns the time of the next check.
     pub(crate) fn requeue(&self, now: Timestamp) -> Requeue {
-        let left = Duration::try_from(self.due.duration_since(now)).unwrap_or_default();
-        Requeue::After {
-            delay: if left.is_zero() {
-                OVERDUE_PAUSE
-            } else {
-                left.min(LONGEST_WAIT)
-            },
-            reason: "poll of the catalog's image",
-        }
+        // From now until then.
+        let left = elapsed(now, self.due);
+        let delay = if left.is_zero() {
+            OVERDUE_PAUSE
+        } else {
+            left.min(LONGEST_WAIT)
+        };
+        after(delay, "poll of the catalog's image")
     }
 }
 

@@ -35,9 +35,7 @@ pub(crate) fn owners<K: Resource>(change: &Change<K>) -> BTreeSet<NamespacedName
 /// in a cluster whose webhook removes owners. `None` without OLM's mark.
 pub(crate) fn named_by_labels(meta: &ObjectMeta) -> Option<&str> {
     let labels = meta.labels.as_ref()?;
-    let is_managed = labels
-        .get(labels::MANAGED)
-        .is_some_and(|value| value == labels::TRUE);
+    let is_managed = labels::is_true(labels, labels::MANAGED);
     let has_owners = meta.owner_references.iter().flatten().next().is_some();
     let mut names = [labels::CATALOG_SOURCE, labels::CATALOG_UPDATE]
         .into_iter()

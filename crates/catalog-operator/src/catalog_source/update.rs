@@ -17,6 +17,7 @@ use super::objects::name;
 use super::observed::Observed;
 use super::pod_state;
 use super::polling::Poll;
+use crate::timing::{elapsed, left};
 
 /// Time that a pod gets to start before a problem is reported: its probe allows 150 s after its images are
 /// pulled.
@@ -25,12 +26,8 @@ const LONG_START: Duration = Duration::from_secs(300);
 /// Step towards newer content.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step {
-    /// Create a pod that looks for it.
-    Look(Action),
-    /// Make this pod serve from now on.
-    Promote(Action),
-    /// Record the digest on the serving pod.
-    Note(Action),
+    /// Create a pod that looks for it, make one serve from now on, or record the digest on the serving pod.
+    Write(Box<Action>),
     /// Remove this pod.
     Remove(Arc<Pod>),
     /// Wait for a pod that cannot start, for this reason.
@@ -82,7 +79,10 @@ fn forget_note(poll: &Poll, serving: &Pod) -> Option<Step> {
     let is_wrong = noted != behind_tag && pod_state::pulled_digest(serving) == Some(behind_tag);
     is_wrong.then(|| {
         let annotations = json!({labels::IMAGE_DIGEST: null});
-        Step::Note(patch(serving, json!({"metadata": {"annotations": annotations}})))
+        Step::Write(Box::new(patch(
+            serving,
+            json!({"metadata": {"annotations": annotations}}),
+        )))
     })
 }
 
@@ -92,8 +92,7 @@ fn wait(pod: &Pod, now: Timestamp) -> Option<Step> {
         return Some(Step::Trouble(trouble));
     }
     let since = pod_state::created(pod)?;
-    let age = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-    match LONG_START.checked_sub(age).filter(|left| !left.is_zero()) {
+    match left(LONG_START, elapsed(since, now)) {
         Some(left) => Some(Step::Wait(left)),
         None => {
             let name = pod_state::name(pod);
@@ -141,12 +140,15 @@ fn compare(observed: &Observed, ready: &Arc<Pod>, serving: &Arc<Pod>) -> Vec<Ste
             metadata["annotations"] = json!({labels::IMAGE_DIGEST: null});
         }
         let promote = patch(ready, json!({"metadata": metadata}));
-        return vec![Step::Promote(promote), Step::Remove(Arc::clone(serving))];
+        return vec![Step::Write(Box::new(promote)), Step::Remove(Arc::clone(serving))];
     }
     // Nodes may report another digest for an image than the registry does; this avoids another search.
     let note = pod_state::made_for(ready).map(|digest| {
         let annotations = json!({labels::IMAGE_DIGEST: digest});
-        Step::Note(patch(serving, json!({"metadata": {"annotations": annotations}})))
+        Step::Write(Box::new(patch(
+            serving,
+            json!({"metadata": {"annotations": annotations}}),
+        )))
     });
     note.into_iter()
         .chain([Step::Remove(Arc::clone(ready))])
@@ -169,26 +171,21 @@ fn look(observed: &Observed, poll: &Poll, wanted: &Pod, serving: &Pod) -> Option
         annotations.insert(labels::IMAGE_DIGEST.to_owned(), digest.to_owned());
     }
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    Some(Step::Look(Action::Create {
+    Some(Step::Write(Box::new(Action::Create {
         target: Target::of::<Pod>(namespace, ""),
         object: to_value(&pod),
         exists: Exists::Fail,
         identity: Identity::Operator,
-    }))
+    })))
 }
 
 fn patch(pod: &Pod, patch: serde_json::Value) -> Action {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    Action::Patch {
-        target: Target::of::<Pod>(namespace, pod_state::name(pod)),
-        patch,
-        subresource: None,
-        guard: Guard {
-            uid: pod.metadata.uid.clone(),
-            resource_version: None,
-        },
-        identity: Identity::Operator,
-    }
+    let guard = Guard {
+        uid: pod.metadata.uid.clone(),
+        resource_version: None,
+    };
+    Action::patch(Target::of::<Pod>(namespace, pod_state::name(pod)), patch, guard)
 }
 
 /// Time of the catalog's last poll, for its status.

@@ -1,5 +1,6 @@
 //! The report to the ClusterOperator of catalogs, on the cluster in memory.
 
+use olm_runtime::plan::Requeue;
 use olm_testing::cluster::Kind;
 use serde_json::{Value, json};
 

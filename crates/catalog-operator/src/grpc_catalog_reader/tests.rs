@@ -195,23 +195,19 @@ async fn manifests_in_the_catalog_are_fetched_when_they_are_needed() {
     };
     let entry = &content.entries()[0];
     assert_eq!(entry.bundle_path, None);
-    let name = BundleName {
+    let bundle = InlineBundle {
         package: "demo".to_owned(),
         channel: "stable".to_owned(),
         name: "demo.v1.0.0".to_owned(),
+        digest: *entry.inline.as_deref().unwrap(),
     };
-    let digest = entry.inline.as_deref().unwrap();
-    let objects = rig.snapshots.manifests(&rig.key, &name, digest).await.unwrap();
+    let objects = rig.snapshots.manifests(&rig.key, &bundle).await.unwrap();
     assert_eq!(objects, [csv]);
-    let missing = BundleName {
+    let missing = InlineBundle {
         name: "demo.v2.0.0".to_owned(),
-        ..name
+        ..bundle
     };
-    let error = rig
-        .snapshots
-        .manifests(&rig.key, &missing, digest)
-        .await
-        .unwrap_err();
+    let error = rig.snapshots.manifests(&rig.key, &missing).await.unwrap_err();
     assert!(
         error.starts_with("cannot read demo.v2.0.0 from catalog ns/cat: "),
         "{error}"

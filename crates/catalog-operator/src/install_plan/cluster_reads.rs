@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use kube::api::GetParams;
 use kube::core::Request;
 use kube::{Client, ResourceExt};
@@ -20,8 +19,8 @@ use serde_json::Value;
 use super::custom_resources::{CheckRequest, CheckState, CustomResources};
 use super::observe::{NoObject, Reads};
 use crate::bundle_unpack::{Subscriber, UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker};
-use crate::debounce::debounce_left;
 use crate::manifest::BundleImageReference;
+use crate::timing::{debounce_left, elapsed};
 
 /// [`Reads`] from a real cluster.
 #[derive(Clone)]
@@ -105,7 +104,9 @@ impl Reads for ClusterReads {
                 self.unpacker.request(&request);
                 fetching(reference, Duration::ZERO)
             }
-            UnpackState::Unpacking { trouble: None, since } => fetching(reference, elapsed_since(since)),
+            UnpackState::Unpacking { trouble: None, since } => {
+                fetching(reference, elapsed(since, clock::now()))
+            }
             UnpackState::Unpacking {
                 trouble: Some(error), ..
             } => NoObject::Fetching {
@@ -164,10 +165,6 @@ fn fetching(reference: &BundleImageReference, elapsed: Duration) -> NoObject {
         message: format!("fetching bundle image {}", reference.image),
         debounce: debounce_left(elapsed),
     }
-}
-
-fn elapsed_since(since: Timestamp) -> Duration {
-    Duration::try_from(clock::now().duration_since(since)).unwrap_or_default()
 }
 
 /// The image was there when the plan was made. That a registry refuses or has lost it may be repaired.

@@ -7,74 +7,9 @@ use olm_api::{hash, labels};
 use serde_json::{Value, json};
 
 use super::conversion_ca;
+use super::execution::{ErrorClass, StepError};
 use super::step_write::with_metadata_of;
 use crate::object;
-
-/// Why a CustomResourceDefinition cannot be changed into a new form.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CrdUpgradeError {
-    /// Objects may be stored in a version that the new form does not know: the API server could not read them any more.
-    #[error(
-        "risk of data loss updating \"{crd}\": new CRD removes version {version} that is listed as a stored version on the existing CRD; \
-         {remedy}"
-    )]
-    StoredVersionRemoved {
-        /// The CustomResourceDefinition.
-        crd: String,
-        /// The version that would go.
-        version: String,
-        /// What lets the plan go on.
-        remedy: String,
-    },
-    /// Another operator of the cluster may use a version that the new form does not know.
-    #[error(
-        "not allowing CRD ({crd}) update with multiple owners: new CRD removes version {version} that is \
-         served by the existing CRD, and {owners} other ClusterServiceVersion(s) own it"
-    )]
-    ServedVersionRemoved {
-        /// The CustomResourceDefinition.
-        crd: String,
-        /// The version that would go.
-        version: String,
-        /// How many others own it.
-        owners: usize,
-    },
-    /// A custom resource does not fit the new schema: it could not be changed any more.
-    #[error(
-        "error validating existing CRs against new CRD's schema for \"{crd}\": error validating {kind} \"{resource}\": \
-         updated validation is too restrictive: {fields}"
-    )]
-    Misfit {
-        /// The CustomResourceDefinition.
-        crd: String,
-        /// Group, version and kind, in upstream's form.
-        kind: String,
-        /// Namespace, if any, and name.
-        resource: String,
-        /// The fields, and what the schema asks for.
-        fields: String,
-    },
-    /// Whether the custom resources fit cannot be found out.
-    #[error("error validating existing CRs against new CRD's schema for \"{crd}\": {cause}")]
-    Unread {
-        /// The CustomResourceDefinition.
-        crd: String,
-        /// Why.
-        cause: String,
-    },
-}
-
-impl CrdUpgradeError {
-    /// Whether it makes the plan fail in time.
-    pub(crate) fn is_lasting(&self) -> bool {
-        !matches!(self, Self::Unread { .. }) && !self.waits_for_people()
-    }
-
-    /// True if a user can end it by a change of the definition, which may take days.
-    pub(crate) fn waits_for_people(&self) -> bool {
-        matches!(self, Self::StoredVersionRemoved { .. })
-    }
-}
 
 /// Whether the API of a CustomResourceDefinition is served: names accepted and established.
 pub fn is_established(crd: &Value) -> bool {
@@ -115,8 +50,8 @@ pub(crate) fn is_upgraded(status: &StepStatus, current: &Value) -> bool {
 /// Checks that every version objects may be stored in stays part of the definition; being served is not needed.
 ///
 /// # Errors
-/// [`CrdUpgradeError::StoredVersionRemoved`] with the first version that would go.
-pub fn check_stored_versions(current: &Value, wanted: &Value) -> Result<(), CrdUpgradeError> {
+/// With the first version that would go: the API server could not read objects stored in it any more.
+pub fn check_stored_versions(current: &Value, wanted: &Value) -> Result<(), StepError> {
     let kept = version_names(wanted);
     let stored = current
         .pointer("/status/storedVersions")
@@ -127,10 +62,13 @@ pub fn check_stored_versions(current: &Value, wanted: &Value) -> Result<(), CrdU
         .filter_map(Value::as_str)
         .find(|version| !kept.contains(version))
     {
-        Some(version) => Err(CrdUpgradeError::StoredVersionRemoved {
-            crd: object::name(wanted).to_owned(),
-            version: version.to_owned(),
-            remedy: pruning_of_stored_versions(current, wanted),
+        Some(version) => Err(StepError {
+            message: format!(
+                "risk of data loss updating \"{}\": new CRD removes version {version} that is listed as a stored version on the existing CRD; {}",
+                object::name(wanted),
+                pruning_of_stored_versions(current, wanted)
+            ),
+            class: ErrorClass::ForPeople,
         }),
         None => Ok(()),
     }
@@ -171,23 +109,19 @@ fn pruning_of_stored_versions(current: &Value, wanted: &Value) -> String {
 /// Checks that a definition which others own, too, keeps every version that is served now: they may use it.
 ///
 /// # Errors
-/// [`CrdUpgradeError::ServedVersionRemoved`] with the first version that would go.
-pub(crate) fn check_served_versions(
-    current: &Value,
-    wanted: &Value,
-    owners: usize,
-) -> Result<(), CrdUpgradeError> {
+/// With the first version that would go.
+pub(crate) fn check_served_versions(current: &Value, wanted: &Value, owners: usize) -> Result<(), StepError> {
     if owners == 0 {
         return Ok(());
     }
     let kept = version_names(wanted);
     let mut served = served_versions(current).filter_map(version_name);
     match served.find(|version| !kept.contains(version)) {
-        Some(version) => Err(CrdUpgradeError::ServedVersionRemoved {
-            crd: object::name(wanted).to_owned(),
-            version: version.to_owned(),
-            owners,
-        }),
+        Some(version) => Err(StepError::lasting(format!(
+            "not allowing CRD ({}) update with multiple owners: new CRD removes version {version} that is \
+             served by the existing CRD, and {owners} other ClusterServiceVersion(s) own it",
+            object::name(wanted)
+        ))),
         None => Ok(()),
     }
 }
@@ -408,23 +342,9 @@ fn merged_names(current: &Value, wanted: Option<&Value>) -> Value {
     names
 }
 
-/// Equal apart from what the API server leaves out or fills in. When in doubt two values are different: the write that follows
-/// changes nothing then, while a missed difference would.
-fn is_same(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Object(a), Value::Object(b)) => {
-            let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-            keys.into_iter().all(|key| match (a.get(key), b.get(key)) {
-                (Some(a), Some(b)) => is_same(a, b),
-                (Some(only), None) | (None, Some(only)) => is_default(key, only),
-                (None, None) => true,
-            })
-        }
-        (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
-        }
-        _ => a == b,
-    }
+/// Equal apart from what the API server leaves out or fills in.
+fn is_same(one: &Value, other: &Value) -> bool {
+    object::is_same(one, other, is_default)
 }
 
 /// Values that mean the same as no value. An empty object is none of them: `subresources.status: {}` means a lot.

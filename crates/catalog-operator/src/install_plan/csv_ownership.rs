@@ -10,37 +10,15 @@ use serde_json::Value;
 
 use crate::object;
 
-/// Another ClusterServiceVersion owns an API of the one to be created.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OwnershipError {
-    /// One other owner.
-    #[error("pre-existing CRD owners found for owned CRD(s) of dependent CSV {0}")]
-    Competing(String),
-    /// Several owners already contend.
-    #[error(
-        "error checking crd owners for: {csv}: Existing CSVs [{owners}] in namespace {namespace} all claim to own CRD {crd}"
-    )]
-    Several {
-        /// The ClusterServiceVersion to be created.
-        csv: String,
-        /// The contenders, sorted, separated by spaces.
-        owners: String,
-        /// Their namespace.
-        namespace: String,
-        /// The CustomResourceDefinition.
-        crd: String,
-    },
-}
-
 /// Checks that no ClusterServiceVersion of `existing` other than `csv` itself owns one of its CustomResourceDefinitions.
 ///
 /// # Errors
-/// See [`OwnershipError`].
+/// Another one owns an API of it, or several already contend.
 pub(crate) fn check_owned_crds(
     csv: &Value,
     namespace: &str,
     existing: &[Arc<ClusterServiceVersion>],
-) -> Result<(), OwnershipError> {
+) -> Result<(), String> {
     let name = object::name(csv);
     let owned = csv
         .pointer("/spec/customresourcedefinitions/owned")
@@ -59,14 +37,16 @@ pub(crate) fn check_owned_crds(
         match &owners[..] {
             [] => {}
             [owner] if owner == name => {}
-            [_] => return Err(OwnershipError::Competing(name.to_owned())),
+            [_] => {
+                return Err(format!(
+                    "pre-existing CRD owners found for owned CRD(s) of dependent CSV {name}"
+                ));
+            }
             _ => {
-                return Err(OwnershipError::Several {
-                    csv: name.to_owned(),
-                    owners: owners.join(" "),
-                    namespace: namespace.to_owned(),
-                    crd: crd.to_owned(),
-                });
+                let owners = owners.join(" ");
+                return Err(format!(
+                    "error checking crd owners for: {name}: Existing CSVs [{owners}] in namespace {namespace} all claim to own CRD {crd}"
+                ));
             }
         }
     }

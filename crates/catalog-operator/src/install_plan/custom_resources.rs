@@ -28,8 +28,8 @@ use tokio::time::Instant;
 
 use self::pages::{ReadError, Resources};
 use super::structural_schema::StructuralSchema;
-use crate::debounce::debounce_left;
 use crate::fair_permits::FairPermits;
+use crate::timing::debounce_left;
 
 /// Checks at a time.
 const PARALLEL: usize = 4;

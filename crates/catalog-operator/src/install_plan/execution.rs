@@ -13,14 +13,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use olm_api::crd;
-use olm_api::v1alpha1::{Step, StepStatus};
+use olm_api::v1alpha1::{Step, StepResource, StepStatus};
 use olm_runtime::plan::Action;
 
 pub(super) use self::complete::encode_string_data;
 use self::step::{Decision, StepDecider, StepWrite};
 use self::upgrade::{Upgrade, check_crd};
-use super::crd_upgrade::CrdUpgradeError;
-use super::csv_ownership::OwnershipError;
 use super::observe::{self as observed, Observed, StepState};
 use super::operator_group;
 use crate::object;
@@ -31,75 +29,50 @@ const POLL: Duration = Duration::from_secs(5);
 
 /// Reason why a step cannot be executed now; the texts are upstream's where it has one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StepError {
-    /// A kind that plans may not contain.
-    #[error("the InstallPlan contains invalid data: {kind} {name} is not allowed")]
-    UnsupportedKind {
-        /// The kind.
-        kind: String,
-        /// Name of the object.
-        name: String,
-    },
-    /// A step status that OLM never writes.
-    #[error("the InstallPlan contains invalid data")]
-    InvalidData,
-    /// The step's object is unavailable.
-    #[error("{message}")]
-    Manifest {
-        /// Description of the error.
-        message: String,
-        /// False when waiting can help, for example for an unresponsive registry.
-        lasting: bool,
-    },
-    /// The API of the step's object is not served.
-    #[error(
-        "api-server resource not found installing {kind} {name}: GroupVersionKind {api_version}, Kind={kind} not found on the cluster. \
-         This API may have been deprecated and removed, see https://kubernetes.io/docs/reference/using-api/deprecation-guide/ for more information."
-    )]
-    ApiNotServed {
-        /// Kind of the object.
-        kind: String,
-        /// Name of the object.
-        name: String,
-        /// Group and version.
-        api_version: String,
-    },
-    /// A CustomResourceDefinition in a version that was never served.
-    #[error("CRD APIVersion from manifest not supported: {0}")]
-    CrdVersion(String),
-    /// The ClusterServiceVersion that must own the object does not exist.
-    #[error(
-        "error generating ownerrefs for {kind}: {name}: clusterserviceversions.operators.coreos.com \"{csv}\" not found"
-    )]
-    OwnerMissing {
-        /// Kind of the object in lower case.
-        kind: String,
-        /// Name of the object.
-        name: String,
-        /// The missing owner.
-        csv: String,
-    },
-    /// Changing the CustomResourceDefinition would lose data.
-    #[error(transparent)]
-    CrdUpgrade(#[from] CrdUpgradeError),
-    /// The ClusterServiceVersion would take over another one's API.
-    #[error(transparent)]
-    Ownership(#[from] OwnershipError),
+#[error("{message}")]
+pub struct StepError {
+    /// Description of the error.
+    pub message: String,
+    /// Its meaning for the plan.
+    pub class: ErrorClass,
+}
+
+/// Meaning of an error for the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// A kind that plans may not contain; lasting.
+    UnsupportedKind,
+    /// Long retries are pointless: it fails the plan once the retry window has passed.
+    Lasting,
+    /// Waiting can help, for example for an unresponsive registry.
+    Passing,
+    /// A user can resolve it with a change that a watch reports, which may take days.
+    ForPeople,
 }
 
 impl StepError {
+    pub(crate) fn lasting(message: String) -> Self {
+        let class = ErrorClass::Lasting;
+        Self { message, class }
+    }
+
+    /// The API of the step's object is not served.
+    fn api_not_served(resource: &StepResource, api_version: &str) -> Self {
+        let (kind, name) = (&resource.kind, &resource.name);
+        Self::lasting(format!(
+            "api-server resource not found installing {kind} {name}: GroupVersionKind {api_version}, Kind={kind} not found on the cluster. \
+             This API may have been deprecated and removed, see https://kubernetes.io/docs/reference/using-api/deprecation-guide/ for more information."
+        ))
+    }
+
     /// True when long retries are pointless: such an error fails the plan once the retry window has passed.
     pub fn is_lasting(&self) -> bool {
-        match self {
-            Self::Manifest { lasting, .. } => *lasting,
-            Self::CrdUpgrade(error) => error.is_lasting(),
-            _ => true,
-        }
+        matches!(self.class, ErrorClass::UnsupportedKind | ErrorClass::Lasting)
     }
 
     /// True if a user can resolve it with a change that a watch reports.
     pub fn waits_for_people(&self) -> bool {
-        matches!(self, Self::CrdUpgrade(error) if error.waits_for_people())
+        self.class == ErrorClass::ForPeople
     }
 }
 
@@ -146,13 +119,18 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Creates a wait for a change that is watched.
-    fn watched(text: String) -> Self {
+    /// Creates a wait for work in this process, which is not reported for some time.
+    fn debounced(text: String, debounce: Option<Duration>) -> Self {
         Self {
             text,
-            look_again: None,
-            is_debounced: false,
+            look_again: debounce,
+            is_debounced: debounce.is_some(),
         }
+    }
+
+    /// Creates a wait for a change that is watched.
+    fn watched(text: String) -> Self {
+        Self::debounced(text, None)
     }
 
     /// Creates a wait for a change that is not watched.
@@ -218,7 +196,7 @@ fn are_crds_upgradable(observed: &Observed, writes: &mut StepWrites) -> bool {
                 writes.crd_warnings.insert(index, warning);
             }
             Ok(Upgrade::Waits(wait)) => writes.waiting = writes.waiting.take().or(Some(wait)),
-            Err(error) => writes.error = writes.error.take().or(Some((index, error.into()))),
+            Err(error) => writes.error = writes.error.take().or(Some((index, error))),
         }
     }
     writes.error.is_none() && writes.waiting.is_none()
@@ -304,11 +282,9 @@ fn refused_crd(step: &Step, state: &StepState) -> Option<StepError> {
     let (_, version) = object::group_version(object::api_version(&known.object));
     match version {
         crd::VERSION => None,
-        crd::OLD_VERSION => Some(StepError::ApiNotServed {
-            kind: step.resource.kind.clone(),
-            name: step.resource.name.clone(),
-            api_version: crd::OLD_API_VERSION.to_owned(),
-        }),
-        other => Some(StepError::CrdVersion(other.to_owned())),
+        crd::OLD_VERSION => Some(StepError::api_not_served(&step.resource, crd::OLD_API_VERSION)),
+        other => Some(StepError::lasting(format!(
+            "CRD APIVersion from manifest not supported: {other}"
+        ))),
     }
 }

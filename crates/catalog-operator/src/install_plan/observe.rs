@@ -242,27 +242,20 @@ fn creates_csv(install_plan: &InstallPlan, name: &str) -> bool {
     })
 }
 
-/// Reads what all steps of a plan find, in whatever reconcile they are carried out.
-///
-/// # Errors
-/// A read did not go through.
-pub(crate) async fn look_ahead(
-    reads: &impl Reads,
-    observed: &Observed,
-) -> Result<Vec<StepState>, ObserveError> {
-    observe_steps(reads, observed, Horizon::Plan).await
-}
-
 /// How far ahead is looked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Horizon {
+pub(crate) enum Horizon {
     /// To what can be done in this reconcile.
     Reconcile,
-    /// To the end of the plan.
+    /// To the end of the plan, in whatever reconcile its steps are carried out.
     Plan,
 }
 
-async fn observe_steps(
+/// Reads what the steps of a plan find.
+///
+/// # Errors
+/// A read did not go through.
+pub(crate) async fn observe_steps(
     reads: &impl Reads,
     observed: &Observed,
     horizon: Horizon,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{ResourceExt, core::Selector};
+use olm_api::names::service_account_user;
 use olm_api::v1::OperatorGroup;
 use olm_runtime::NamespacedName;
 use olm_runtime::plan::Identity;
@@ -112,7 +113,7 @@ pub(crate) fn of_group(groups: &[Arc<OperatorGroup>], refusal: &str) -> String {
     let group = managing(groups).find(|group| {
         let account = group.spec.service_account_name.as_deref().unwrap_or_default();
         let namespace = group.namespace().unwrap_or_default();
-        let user = format!("\"system:serviceaccount:{namespace}:{account}\"");
+        let user = format!("\"{}\"", service_account_user(&namespace, account));
         !account.is_empty() && refusal.contains(&user)
     });
     group.map_or_else(String::new, |group| {

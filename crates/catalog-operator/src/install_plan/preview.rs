@@ -18,7 +18,6 @@ use olm_api::plan_preview::{
     DefinitionChange, ObjectChange, OperatorChange, PERMISSIONS, PlanPreview, VERSION, Verb,
 };
 use olm_api::rights;
-use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Step};
 use olm_runtime::error::ObserveError;
 use olm_runtime::isolation;
@@ -27,7 +26,9 @@ use serde_json::Value;
 
 use super::crd_upgrade;
 use super::execution::encode_string_data;
-use super::observe::{KnownStep, NoObject, Observed, Reads, StepState, look_ahead, replaced_by, steps};
+use super::observe::{
+    Horizon, KnownStep, NoObject, Observed, Reads, StepState, observe_steps, replaced_by, steps,
+};
 use super::restoration::restorer;
 use super::step_rbac::rbac_objects;
 use super::step_write::{DATA, Write, dropped_keys, write_for};
@@ -42,33 +43,20 @@ const DEPTH: usize = 3;
 /// Fields of one object that are told.
 const FIELDS: usize = 200;
 
-/// The other objects in the namespace of a plan.
-struct NamespaceObjects {
-    csvs: Vec<Arc<ClusterServiceVersion>>,
-    plans: Vec<Arc<InstallPlan>>,
-    groups: Vec<Arc<OperatorGroup>>,
-}
-
-/// Returns the text of the annotation; `None` while a bundle of the plan is being fetched.
+/// Returns the text of the annotation; `None` while a bundle of the plan is being fetched. `observed` has the plan and what is in its
+/// namespace, without the states of steps, and `plans` are all plans there.
 async fn preview(
     reads: &impl Reads,
-    plan: Arc<InstallPlan>,
-    others: NamespaceObjects,
+    observed: Observed,
+    plans: &[Arc<InstallPlan>],
     now: Timestamp,
 ) -> Option<String> {
-    let NamespaceObjects { csvs, plans, groups } = others;
-    let observed = Observed {
-        install_plan: plan,
-        operator_groups: groups,
-        csvs,
-        ..Observed::default()
-    };
     let read = async {
-        let states = look_ahead(reads, &observed).await?;
+        let states = observe_steps(reads, &observed, Horizon::Plan).await?;
         let mut unknown = Vec::new();
         let mut before = Vec::new();
         for replaced in replaced_csvs(&observed) {
-            match rbac_of_installed(reads, &observed, &replaced, &plans).await {
+            match rbac_of_installed(reads, &observed, &replaced, plans).await {
                 Ok(objects) => before.extend(objects),
                 Err(text) => unknown.push(text),
             }
@@ -147,7 +135,7 @@ async fn rbac_of_installed(
         .await
         .map_err(|error| unknown(&error.to_string()))?;
     let found = found.ok_or_else(|| unknown("it was deleted"))?;
-    rbac_objects(&found, &namespace).map_err(|error| unknown(&error.to_string()))
+    rbac_objects(&found, &namespace).map_err(|error| unknown(&error))
 }
 
 fn inline_rbac(step: &Step) -> Option<Value> {

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use olm_api::v1alpha1::{
     ClusterServiceVersion, ClusterServiceVersionPhase, InstallPlan, InstallPlanPhase, Step,
 };
@@ -20,14 +20,24 @@ use super::observe::{KnownStep, Observed, Reads, StepState, steps};
 use crate::component;
 use crate::manifest::Manifest;
 use crate::object;
-use crate::pruning::{bears_label, fingerprint};
+use crate::pruning::{bears_label, fingerprint, kept_hash};
 use crate::step_kind::StepKind;
+use crate::stores::Stores;
 
-/// What the stores know of accounts and RBAC.
-pub(crate) trait Inventory {
-    /// The content hash of an object (for ServiceAccounts their labels of components), see [`pruning`](crate::pruning); none when it is not there or does not
-    /// carry OLM's mark. `namespace` is empty for cluster-scoped kinds.
-    fn content(&self, kind: StepKind, namespace: &str, name: &str) -> Option<String>;
+/// The content hash of an account or RBAC object (for ServiceAccounts their labels of components), see
+/// [`pruning`](crate::pruning); none when it is not there or does not carry OLM's mark. `namespace` is empty for cluster-scoped kinds.
+fn content(stores: &Stores, kind: StepKind, namespace: &str, name: &str) -> Option<String> {
+    fn hash<K: Resource>(found: Option<Arc<K>>) -> Option<String> {
+        found.map(|found| kept_hash(&*found))
+    }
+    match kind {
+        StepKind::ServiceAccount => hash(stores.accounts.get(namespace, name)),
+        StepKind::Role => hash(stores.roles.get(namespace, name)),
+        StepKind::RoleBinding => hash(stores.role_bindings.get(namespace, name)),
+        StepKind::ClusterRole => hash(stores.cluster_roles.get(namespace, name)),
+        StepKind::ClusterRoleBinding => hash(stores.cluster_role_bindings.get(namespace, name)),
+        _ => None,
+    }
 }
 
 /// The plan that may restore what a ClusterServiceVersion of this name needs, if it has [`InstallPlan::found_or_made`] it: of the Complete ones with steps for it the one with the highest generation.
@@ -56,7 +66,7 @@ pub(crate) fn is_staying(csv: &ClusterServiceVersion) -> bool {
 
 /// Names of the ClusterServiceVersions that lack something which `plan` has to restore; `plan` is as its store keeps it.
 fn lacking(
-    inventory: &impl Inventory,
+    stores: &Stores,
     plan: &InstallPlan,
     plans: &[Arc<InstallPlan>],
     csvs: &[Arc<ClusterServiceVersion>],
@@ -68,13 +78,13 @@ fn lacking(
         .filter(|csv| restorer(csv, plans).is_some_and(|restorer| restorer.uid() == own))
         .filter(|csv| {
             let mut of_csv = steps(plan).iter().filter(|step| step.resolving == *csv);
-            of_csv.any(|step| is_missing(inventory, plan, step))
+            of_csv.any(|step| is_missing(stores, plan, step))
         })
         .collect()
 }
 
 /// Whether what a step carries whole is not there as it should be; the manifest is a [`fingerprint`].
-fn is_missing(inventory: &impl Inventory, plan: &InstallPlan, step: &Step) -> bool {
+fn is_missing(stores: &Stores, plan: &InstallPlan, step: &Step) -> bool {
     let (Some(kind), Some(wanted)) = (StepKind::of(&step.resource.kind), &step.resource.manifest) else {
         return false;
     };
@@ -83,7 +93,7 @@ fn is_missing(inventory: &impl Inventory, plan: &InstallPlan, step: &Step) -> bo
     } else {
         plan.namespace().unwrap_or_default()
     };
-    match inventory.content(kind, &namespace, &step.resource.name) {
+    match content(stores, kind, &namespace, &step.resource.name) {
         None => true,
         Some(found) if kind == StepKind::ServiceAccount => !bears_label(&found, wanted),
         Some(found) => !wanted.is_empty() && found != *wanted,
@@ -99,11 +109,11 @@ fn is_missing(inventory: &impl Inventory, plan: &InstallPlan, step: &Step) -> bo
 /// A read did not go through.
 pub(crate) async fn observe(
     reads: &impl Reads,
-    inventory: &impl Inventory,
+    stores: &Stores,
     mut observed: Observed,
     plans: &[Arc<InstallPlan>],
 ) -> Result<Option<Observed>, ObserveError> {
-    let mut lacking = lacking(inventory, &observed.install_plan, plans, &observed.csvs);
+    let mut lacking = lacking(stores, &observed.install_plan, plans, &observed.csvs);
     let namespace = observed.namespace();
     for name in lacking.clone() {
         let target = Target::of::<ClusterServiceVersion>(&namespace, &name);
@@ -134,7 +144,7 @@ pub(crate) async fn observe(
     for step in steps(&whole) {
         let state = if lacking.contains(&step.resolving) {
             let fingerprint = fingerprint(&component_labels, step);
-            missing_object(reads, inventory, &whole, step, fingerprint).await?
+            missing_object(reads, stores, &whole, step, fingerprint).await?
         } else {
             StepState::Done
         };
@@ -146,7 +156,7 @@ pub(crate) async fn observe(
 
 async fn missing_object(
     reads: &impl Reads,
-    inventory: &impl Inventory,
+    stores: &Stores,
     plan: &InstallPlan,
     step: &Step,
     fingerprint: Option<String>,
@@ -156,7 +166,7 @@ async fn missing_object(
     };
     let mut known = step.clone();
     known.resource.manifest = Some(fingerprint);
-    if !is_missing(inventory, plan, &known) {
+    if !is_missing(stores, plan, &known) {
         return Ok(StepState::Done);
     }
     let text = step.resource.manifest.as_deref().unwrap_or_default();

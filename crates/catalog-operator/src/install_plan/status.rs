@@ -17,10 +17,11 @@ use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
 use olm_runtime::plan::{EventDraft, Requeue, Target, status_patch};
 
 use super::decide::{Memory, Verdict};
-use super::execution::{StepError, StepWrites, Wait};
+use super::execution::{ErrorClass, StepError, StepWrites, Wait};
 use super::observe::{Observed, is_done};
 use super::operator_group;
 use crate::step_kind::StepKind;
+use crate::timing::{after, elapsed};
 
 /// Upstream's pause between two attempts of a plan that is being carried out.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
@@ -97,12 +98,8 @@ pub fn status(
                 refusals: refusals_then,
             });
             if let Some(delay) = too_early_to_tell(&writes) {
-                let requeue = Requeue::After {
-                    delay,
-                    reason: "report the image being fetched",
-                };
                 return StatusUpdate {
-                    requeue,
+                    requeue: after(delay, "report the image being fetched"),
                     memory,
                     ..StatusUpdate::default()
                 };
@@ -206,10 +203,10 @@ fn restoring(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> S
         EventDraft::warning(regarding, reasons::RESTORATION_FAILED, message)
     };
     let requeue = match &writes.waiting {
-        Some(wait) if error.is_none() => Requeue::After {
-            delay: wait.look_again.unwrap_or(RETRY_PAUSE),
-            reason: "an object is being deleted",
-        },
+        Some(wait) if error.is_none() => after(
+            wait.look_again.unwrap_or(RETRY_PAUSE),
+            "an object is being deleted",
+        ),
         _ => Requeue::AwaitChange,
     };
     StatusUpdate {
@@ -286,8 +283,7 @@ fn lasting_error(
     now: Timestamp,
 ) -> Requeue {
     let since = failing_since(new, now);
-    let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-    let left = observed.retry_timeout.saturating_sub(elapsed);
+    let left = observed.retry_timeout.saturating_sub(elapsed(since, now));
     if left.is_zero() {
         clear_failing(new);
         return fail(new, &error.message, now);
@@ -330,20 +326,14 @@ fn wait(new: &mut InstallPlanStatus, wait: Option<&Wait>) -> Requeue {
     let loud = wait.filter(|wait| !wait.is_debounced);
     set_message(new, loud.map(|wait| wait.text.as_str()).unwrap_or_default());
     match wait.and_then(|wait| wait.look_again) {
-        Some(delay) => Requeue::After {
-            delay,
-            reason: "poll unwatched objects",
-        },
+        Some(delay) => after(delay, "poll unwatched objects"),
         None => Requeue::AwaitChange,
     }
 }
 
 fn retry(new: &mut InstallPlanStatus, error: &ReconcileError, delay: Duration) -> Requeue {
     set_message(new, &format!("{RETRYING}{}", error.message));
-    Requeue::After {
-        delay,
-        reason: "retry of a failed step",
-    }
+    after(delay, "retry of a failed step")
 }
 
 fn fail(new: &mut InstallPlanStatus, message: &str, now: Timestamp) -> Requeue {
@@ -426,7 +416,7 @@ fn decided_error(
     new: &mut InstallPlanStatus,
 ) -> Option<ReconcileError> {
     let (index, error) = writes.error.as_ref()?;
-    if matches!(error, StepError::UnsupportedKind { .. })
+    if error.class == ErrorClass::UnsupportedKind
         && let Some(step) = new.plan.get_mut(*index)
     {
         step.status = StepStatus::UnsupportedResource;

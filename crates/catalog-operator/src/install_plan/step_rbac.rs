@@ -14,65 +14,45 @@ use crate::object;
 /// The ServiceAccount every namespace has; it is never made here.
 const DEFAULT_SERVICE_ACCOUNT: &str = "default";
 
-/// Why permissions cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RbacError {
-    /// A list of permissions has another shape than the API wants.
-    #[error("cannot read spec.install.spec.{field} of ClusterServiceVersion {csv}: {cause}")]
-    Permissions {
-        /// `permissions` or `clusterPermissions`.
-        field: &'static str,
-        /// The ClusterServiceVersion.
-        csv: String,
-        /// The parser's words.
-        cause: String,
-    },
-}
-
 /// The objects for a ClusterServiceVersion in `namespace`, in upstream's order made deterministic: for each permission its
 /// ServiceAccount (once), Role and RoleBinding, then for each cluster permission ServiceAccount, ClusterRole and binding.
 ///
 /// # Errors
 /// The permissions cannot be read.
-pub(crate) fn rbac_objects(csv: &Value, namespace: &str) -> Result<Vec<Value>, RbacError> {
+pub(crate) fn rbac_objects(csv: &Value, namespace: &str) -> Result<Vec<Value>, String> {
     let name = object::name(csv);
     let owner = Owner { csv: name, namespace };
     let mut accounts = BTreeSet::from([DEFAULT_SERVICE_ACCOUNT.to_owned()]);
     let mut objects = Vec::new();
-    for permission in permissions(csv, "permissions")? {
-        if accounts.insert(permission.service_account_name.clone()) {
-            objects.push(owner.service_account(&permission.service_account_name));
+    for (field, scope) in [
+        ("permissions", Scope::Namespace),
+        ("clusterPermissions", Scope::Cluster),
+    ] {
+        for permission in permissions(csv, field)? {
+            if accounts.insert(permission.service_account_name.clone()) {
+                objects.push(owner.service_account(&permission.service_account_name));
+            }
+            let role = match scope {
+                Scope::Namespace => permission.role_name(name),
+                Scope::Cluster => permission.cluster_role_name(name, namespace),
+            };
+            let made = role.and_then(|role| owner.role_and_binding(scope, &role, &permission));
+            objects.extend(made.map_err(unreadable(field, name))?);
         }
-        let made = permission
-            .role_name(name)
-            .and_then(|role| owner.role_and_binding(Scope::Namespace, &role, &permission));
-        objects.extend(made.map_err(unreadable("permissions", name))?);
-    }
-    for permission in permissions(csv, "clusterPermissions")? {
-        if accounts.insert(permission.service_account_name.clone()) {
-            objects.push(owner.service_account(&permission.service_account_name));
-        }
-        let made = permission
-            .cluster_role_name(name, namespace)
-            .and_then(|role| owner.role_and_binding(Scope::Cluster, &role, &permission));
-        objects.extend(made.map_err(unreadable("clusterPermissions", name))?);
     }
     Ok(objects)
 }
 
-fn permissions(csv: &Value, field: &'static str) -> Result<Vec<Permission>, RbacError> {
+fn permissions(csv: &Value, field: &str) -> Result<Vec<Permission>, String> {
     match csv.pointer("/spec/install/spec").and_then(|spec| spec.get(field)) {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(list) => serde_json::from_value(list.clone()).map_err(unreadable(field, object::name(csv))),
     }
 }
 
-fn unreadable(field: &'static str, csv: &str) -> impl Fn(serde_json::Error) -> RbacError {
-    move |error| RbacError::Permissions {
-        field,
-        csv: csv.to_owned(),
-        cause: error.to_string(),
-    }
+/// A list of permissions has another shape than the API wants.
+fn unreadable(field: &str, csv: &str) -> impl Fn(serde_json::Error) -> String {
+    move |error| format!("cannot read spec.install.spec.{field} of ClusterServiceVersion {csv}: {error}")
 }
 
 /// The ClusterServiceVersion the objects belong to.

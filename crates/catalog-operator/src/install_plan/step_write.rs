@@ -136,29 +136,11 @@ fn contents(object: &Value) -> impl Iterator<Item = (&str, &Value)> {
 
 fn set_unless_same(map: &mut Map<String, Value>, field: &str, value: &Value) {
     let same = match map.get(field) {
-        Some(found) => is_same(found, value),
+        Some(found) => object::is_same(found, value, is_default),
         None => is_default(field, value),
     };
     if !same {
         map.insert(field.to_owned(), value.clone());
-    }
-}
-
-/// Equal apart from what the API server fills in or leaves out. When in doubt two values are different: the write that follows
-/// changes nothing then.
-fn is_same(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::Object(one), Value::Object(other)) => {
-            let has_it = |map: &Map<String, Value>, (field, value): (&String, &Value)| match map.get(field) {
-                Some(found) => is_same(found, value),
-                None => is_default(field, value),
-            };
-            one.iter().all(|field| has_it(other, field)) && other.iter().all(|field| has_it(one, field))
-        }
-        (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
-        }
-        _ => one == other,
     }
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::step_rbac::{RbacError, rbac_objects};
+use super::step_rbac::rbac_objects;
 use crate::bundle_unpack::UnpackedBundle;
 use crate::manifest::BundleImageReference;
 use crate::object;
@@ -45,25 +45,6 @@ pub(crate) struct Projection<'a> {
     pub properties: &'a str,
 }
 
-/// Why no steps can be made of a bundle.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StepsError {
-    /// The ClusterServiceVersion has a field that cannot be understood.
-    #[error("{0}")]
-    Csv(String),
-    /// The properties of the catalog entry are not JSON.
-    #[error("failed to load bundle properties for \"{csv}\": {cause}")]
-    Properties {
-        /// The ClusterServiceVersion.
-        csv: String,
-        /// The parser's words.
-        cause: String,
-    },
-    /// The install strategy's permissions cannot be read.
-    #[error(transparent)]
-    Rbac(#[from] RbacError),
-}
-
 /// All objects of a bundle in the order in which they are applied: the ClusterServiceVersion, the other objects by file name,
 /// RBAC.
 ///
@@ -72,7 +53,7 @@ pub enum StepsError {
 pub(crate) fn bundle_steps(
     bundle: UnpackedBundle,
     projection: &Projection<'_>,
-) -> Result<Vec<BundleStep>, StepsError> {
+) -> Result<Vec<BundleStep>, String> {
     let csv = projected_csv(bundle.csv, projection)?;
     let rbac = rbac_objects(&csv, projection.namespace)?;
     let objects = bundle.objects.into_iter().map(|file| file.object);
@@ -84,7 +65,8 @@ pub(crate) fn bundle_steps(
 }
 
 /// The steps of a plan for a bundle, all to do. ServiceAccounts and RBAC carry their objects, so that the plan can restore them
-/// by itself and what it grants can be read in it (decision record 0015); the others refer into the bundle's image.
+/// by itself and what it grants can be read in it (decision record 0015); the others refer into the bundle's image, or carry their
+/// objects, too, where the catalog carries the bundle itself: then the lookup has no path.
 ///
 /// # Errors
 /// See [`bundle_steps`].
@@ -92,7 +74,7 @@ pub fn plan_steps(
     bundle: &UnpackedBundle,
     lookup: &BundleLookup,
     namespace: &str,
-) -> Result<Vec<Step>, StepsError> {
+) -> Result<Vec<Step>, String> {
     let catalog_name = lookup.catalog_source_ref.name.clone().unwrap_or_default();
     let catalog_namespace = lookup.catalog_source_ref.namespace.clone().unwrap_or_default();
     let projection = Projection {
@@ -112,8 +94,10 @@ pub fn plan_steps(
     let rbac = rbac_objects(&csv, namespace)?;
     let objects = bundle.objects.iter().map(|file| &file.object);
     let step = |object: &Value| {
-        let identity = Identity::of(object);
-        let text = if StepKind::of(&identity.kind).is_some_and(StepKind::is_account_or_rbac) {
+        let [group, version, kind, name] = identity(object).map(str::to_owned);
+        let is_whole =
+            lookup.path.is_empty() || StepKind::of(&kind).is_some_and(StepKind::is_account_or_rbac);
+        let text = if is_whole {
             // With the line end that upstream's steps have.
             format!("{}\n", bundle_step(object.clone()).object)
         } else {
@@ -125,10 +109,10 @@ pub fn plan_steps(
                 source_name: catalog_name.clone(),
                 source_namespace: catalog_namespace.clone(),
                 manifest: Some(text),
-                group: identity.group,
-                version: identity.version,
-                kind: identity.kind,
-                name: identity.name,
+                group,
+                version,
+                kind,
+                name,
                 ..StepResource::default()
             },
             status: StepStatus::Unknown,
@@ -156,11 +140,11 @@ pub(crate) fn find_step<'a>(
 }
 
 /// The ClusterServiceVersion as the plan's namespace gets it.
-fn projected_csv(csv: Value, projection: &Projection<'_>) -> Result<Value, StepsError> {
+fn projected_csv(csv: Value, projection: &Projection<'_>) -> Result<Value, String> {
     let name = object::name(&csv).to_owned();
     // Through the type: authors leave out required texts and write field names with other capital letters, which the API
     // server would refuse or drop.
-    let mut csv = to_value(&decode_csv_manifest(csv).map_err(|error| StepsError::Csv(error.to_string()))?);
+    let mut csv = to_value(&decode_csv_manifest(csv).map_err(|error| error.to_string())?);
     object::strip_server_fields(&mut csv);
     object::map_mut(&mut csv, "metadata").insert("namespace".to_owned(), projection.namespace.into());
     let spec = object::map_mut(&mut csv, "spec");
@@ -193,14 +177,12 @@ struct Property<'a> {
 }
 
 /// Text of the properties annotation: type and value of each property, in the catalog's order.
-fn properties_annotation(csv: &str, text: &str) -> Result<Option<String>, StepsError> {
+fn properties_annotation(csv: &str, text: &str) -> Result<Option<String>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    let broken = |error: serde_json::Error| StepsError::Properties {
-        csv: csv.to_owned(),
-        cause: error.to_string(),
-    };
+    let broken =
+        |error: serde_json::Error| format!("failed to load bundle properties for \"{csv}\": {error}");
     let parsed: Properties<'_> = serde_json::from_str(text).map_err(broken)?;
     if parsed.properties.as_ref().is_none_or(Vec::is_empty) {
         return Ok(None);
@@ -210,39 +192,25 @@ fn properties_annotation(csv: &str, text: &str) -> Result<Option<String>, StepsE
 
 fn bundle_step(mut object: Value) -> BundleStep {
     object::strip_server_fields(&mut object);
-    let identity = Identity::of(&object);
+    let [group, version, kind, name] = identity(&object).map(str::to_owned);
     BundleStep {
-        group: identity.group,
-        version: identity.version,
-        kind: identity.kind,
-        name: identity.name,
+        group,
+        version,
+        kind,
+        name,
         object,
     }
 }
 
-/// What a step is known by.
-struct Identity {
-    group: String,
-    version: String,
-    kind: String,
-    name: String,
-}
-
-impl Identity {
-    fn of(object: &Value) -> Self {
-        let (group, version) = object::group_version(object::api_version(object));
-        let kind = match object::kind(object) {
-            // Plans use `Secret` for pull secrets to be copied.
-            "Secret" => "BundleSecret",
-            other => other,
-        };
-        Self {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            kind: kind.to_owned(),
-            name: object::name(object).to_owned(),
-        }
-    }
+/// What a step is known by: group, version, kind and name.
+fn identity(object: &Value) -> [&str; 4] {
+    let (group, version) = object::group_version(object::api_version(object));
+    let kind = match object::kind(object) {
+        // Plans use `Secret` for pull secrets to be copied.
+        "Secret" => "BundleSecret",
+        other => other,
+    };
+    [group, version, kind, object::name(object)]
 }
 
 #[cfg(test)]
@@ -265,7 +233,7 @@ mod tests {
             replaces: "",
             properties,
         };
-        bundle_steps(bundle(csv), &projection).map_err(|error| error.to_string())
+        bundle_steps(bundle(csv), &projection)
     }
 
     #[test]

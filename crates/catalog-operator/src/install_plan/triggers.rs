@@ -16,7 +16,7 @@ use super::observe::{is_done, steps};
 use super::restoration::is_staying;
 use crate::pruning::kept_hash;
 use crate::step_kind::StepKind;
-use crate::stores::Stores;
+use crate::stores::{Stores, feed};
 
 /// From a change of rights to the next try: the API server's own view of them is a moment late, and they are often changed one
 /// after the other.
@@ -151,30 +151,18 @@ fn keys<'a>(plans: impl Iterator<Item = &'a Arc<InstallPlan>>) -> Vec<Namespaced
 
 /// Connects the stores to the queue by the functions above. Call before the watches start.
 pub(crate) fn attach(stores: &Stores, queue: &Queue<NamespacedName>) {
-    let own = queue.clone();
-    stores
-        .plans
-        .on_change(move |change| add_all(&own, install_plan_changed(change)));
-    let (plans, of_csvs) = (stores.plans.clone(), queue.clone());
-    stores.csvs.on_change(move |change| {
-        let namespace = change.object().namespace().unwrap_or_default();
-        add_all(&of_csvs, csv_changed(change, &plans.list_in(&namespace)));
+    feed(&stores.plans, queue, install_plan_changed);
+    let plans = stores.plans.clone();
+    feed(&stores.csvs, queue, move |change| {
+        csv_changed(change, &neighbours(&plans, change))
     });
-    let (plans, of_subscriptions) = (stores.plans.clone(), queue.clone());
-    stores.subscriptions.on_change(move |change| {
-        let namespace = change.object().namespace().unwrap_or_default();
-        add_all(
-            &of_subscriptions,
-            adoption::subscription_changed(change, &plans.list_in(&namespace)),
-        );
+    let plans = stores.plans.clone();
+    feed(&stores.subscriptions, queue, move |change| {
+        adoption::subscription_changed(change, &neighbours(&plans, change))
     });
-    let (plans, of_groups) = (stores.plans.clone(), queue.clone());
-    stores.groups.on_change(move |change| {
-        let namespace = change.object().namespace().unwrap_or_default();
-        add_all(
-            &of_groups,
-            operator_group_changed(change, &plans.list_in(&namespace)),
-        );
+    let plans = stores.plans.clone();
+    feed(&stores.groups, queue, move |change| {
+        operator_group_changed(change, &neighbours(&plans, change))
     });
     attach_rbac(&stores.accounts, StepKind::ServiceAccount, stores, queue);
     attach_rbac(&stores.roles, StepKind::Role, stores, queue);
@@ -190,28 +178,30 @@ pub(crate) fn attach(stores: &Stores, queue: &Queue<NamespacedName>) {
     stores
         .rights
         .on_change(move |plan| of_rights.add_after(plan.clone(), RIGHTS_PAUSE));
-    let (plans, of_crds) = (stores.plans.clone(), queue.clone());
-    stores
-        .crds
-        .on_change(move |change| add_all(&of_crds, crd_changed(change, &plans.list())));
+    let plans = stores.plans.clone();
+    feed(&stores.crds, queue, move |change| {
+        crd_changed(change, &plans.list())
+    });
+}
+
+/// The plans in the namespace of what changed.
+fn neighbours<K: Resource>(plans: &Store<InstallPlan>, change: &Change<K>) -> Vec<Arc<InstallPlan>> {
+    let namespace = change.object().meta().namespace.as_deref();
+    plans.list_in(namespace.unwrap_or_default())
 }
 
 fn attach_rbac<K>(store: &Store<K>, kind: StepKind, stores: &Stores, queue: &Queue<NamespacedName>)
 where
     K: Resource<DynamicType = ()> + Send + Sync + 'static,
 {
-    let (plans, queue) = (stores.plans.clone(), queue.clone());
-    store.on_change(move |change| {
+    let plans = stores.plans.clone();
+    feed(store, queue, move |change| {
         let in_reach = match change.object().namespace() {
             Some(namespace) => plans.list_in(&namespace),
             None => plans.list(),
         };
-        add_all(&queue, rbac_changed(change, kind, &in_reach));
+        rbac_changed(change, kind, &in_reach)
     });
-}
-
-fn add_all(queue: &Queue<NamespacedName>, keys: impl IntoIterator<Item = NamespacedName>) {
-    keys.into_iter().for_each(|key| queue.add(key));
 }
 
 #[cfg(test)]

@@ -3,13 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
-use olm_api::condition::subscription as reasons;
 use olm_api::labels;
 use olm_api::v1::OperatorGroup;
 use olm_resolver::cluster_fit::GroupTargets;
-use olm_runtime::plan::EventDraft;
 
 use crate::annotation::{DurationAnnotation, LONGEST};
 
@@ -82,11 +79,10 @@ pub fn read(namespace: &str, groups: &[Arc<OperatorGroup>]) -> Result<GroupSetti
     };
     let mut warnings = Vec::new();
     let annotations = group.annotations();
-    let is_true = |key: &str| annotations.get(key).is_some_and(|value| value == labels::TRUE);
     Ok(GroupSettings {
         fail_forward: group.spec.allows_fail_forward(),
-        exclude_global: is_true(labels::EXCLUDE_GLOBAL_NAMESPACE_RESOLUTION),
-        separate_approval: is_true(labels::SEPARATE_APPROVAL),
+        exclude_global: labels::is_true(annotations, labels::EXCLUDE_GLOBAL_NAMESPACE_RESOLUTION),
+        separate_approval: labels::is_true(annotations, labels::SEPARATE_APPROVAL),
         unpack_deadline: TIMEOUT.read(annotations, &mut warnings)?,
         unpack_retry: RETRY.read(annotations, &mut warnings)?,
         targets: group.status.as_ref().and_then(|status| {
@@ -97,23 +93,6 @@ pub fn read(namespace: &str, groups: &[Arc<OperatorGroup>]) -> Result<GroupSetti
         }),
         warnings,
     })
-}
-
-/// The event about an annotation of the group.
-pub(crate) fn warning(group: &OperatorGroup, text: &str) -> EventDraft {
-    EventDraft {
-        regarding: ObjectReference {
-            api_version: Some(olm_api::v1::API_VERSION.to_owned()),
-            kind: Some("OperatorGroup".to_owned()),
-            name: Some(group.name_any()),
-            namespace: group.namespace(),
-            uid: group.uid(),
-            ..ObjectReference::default()
-        },
-        warning: true,
-        reason: reasons::ANNOTATION_OUT_OF_BOUNDS.to_owned(),
-        message: text.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -162,10 +162,12 @@ fn owner_reference(subscription: &Subscription) -> OwnerReference {
     }
 }
 
-/// The lookup of a bundle image, as a plan keeps it when the bundle has been unpacked. None for an inline bundle.
-pub(crate) fn lookup(operator: &Operator) -> Option<BundleLookup> {
-    Some(BundleLookup {
-        path: operator.entry.bundle_path.as_deref()?.to_owned(),
+/// The lookup of a bundle image, as a plan keeps it when the bundle has been unpacked. For an inline bundle its path is empty.
+pub(crate) fn lookup(operator: &Operator) -> BundleLookup {
+    let image = operator.entry.bundle_path.as_deref();
+    let image = image.filter(|_| operator.entry.inline.is_none());
+    BundleLookup {
+        path: image.unwrap_or_default().to_owned(),
         identifier: operator.entry.name.to_string(),
         replaces: operator.replaces.clone(),
         catalog_source_ref: ObjectReference {
@@ -175,7 +177,7 @@ pub(crate) fn lookup(operator: &Operator) -> Option<BundleLookup> {
         },
         properties: Some(properties_text(&operator.entry.properties)),
         ..BundleLookup::default()
-    })
+    }
 }
 
 /// Properties as annotations and lookups carry them: compact JSON, values as the catalog has them, `{}` for none.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::ResourceExt;
+use kube::{Resource as _, ResourceExt};
 use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::Subscription;
 use olm_resolver::RuntimeConstraint;
@@ -32,10 +32,10 @@ use super::resolved::Resolved;
 use super::{components, plan_object, runtime_constraints, status, unpacking};
 use crate::bundle_unpack::Unpacker;
 use crate::catalog_source::is_terminating;
-use crate::debounce::STATUS_DEBOUNCE;
 use crate::snapshots::Snapshots;
 use crate::stores::Stores;
 use crate::subscription::{NamespaceState, catalog_health};
+use crate::timing::STATUS_DEBOUNCE;
 use crate::upgrade_policy;
 
 /// Reconciles namespaces that have Subscriptions.
@@ -46,20 +46,22 @@ pub(crate) struct ResolutionReconciler {
     global_namespace: String,
     /// Demands of the administrator, or why they cannot be read.
     runtime_constraints: Result<Vec<RuntimeConstraint>, String>,
-    /// Tells the cluster's version, if asked for.
-    discovery: Option<Discovery>,
+    /// Tells the cluster's version, so that bundles that need a newer one are told in time.
+    discovery: Discovery,
     cache: ResolutionCache,
     /// Of resolutions that were not remembered.
     durations: Summary,
 }
 
 impl ResolutionReconciler {
-    /// `global_namespace` is that of the catalogs everyone sees.
+    /// `global_namespace` is that of the catalogs everyone sees, and `durations` is told how long resolutions take.
     pub(crate) fn new(
         stores: Stores,
         snapshots: Snapshots,
         unpacker: Unpacker,
         global_namespace: &str,
+        discovery: Discovery,
+        durations: Summary,
     ) -> Self {
         Self {
             stores,
@@ -67,30 +69,15 @@ impl ResolutionReconciler {
             unpacker,
             global_namespace: global_namespace.to_owned(),
             runtime_constraints: runtime_constraints::from_environment(),
-            discovery: None,
+            discovery,
             cache: ResolutionCache::default(),
-            durations: Summary::default(),
-        }
-    }
-
-    /// With somebody who is told how long resolutions take.
-    #[must_use]
-    pub(crate) fn with_durations(self, durations: Summary) -> Self {
-        Self { durations, ..self }
-    }
-
-    /// With a way to know the cluster's version, so that bundles that need a newer one are told in time.
-    #[must_use]
-    pub(crate) fn with_discovery(self, discovery: Discovery) -> Self {
-        Self {
-            discovery: Some(discovery),
-            ..self
+            durations,
         }
     }
 
     /// The cluster's version. Only warnings depend on it, so not to know it holds nothing up.
     async fn kubernetes(&self) -> Option<String> {
-        self.discovery.as_ref()?.server_version().await.ok()
+        self.discovery.server_version().await.ok()
     }
 
     fn live_subscriptions(&self, namespace: &str) -> Vec<Arc<Subscription>> {
@@ -155,7 +142,9 @@ impl ResolutionReconciler {
             return Vec::new();
         };
         let texts = settings.warnings.iter();
-        texts.map(|text| group_settings::warning(group, text)).collect()
+        texts
+            .map(|text| EventDraft::warning(group.object_ref(&()), reasons::ANNOTATION_OUT_OF_BOUNDS, text))
+            .collect()
     }
 }
 

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube::{Resource, ResourceExt};
+use olm_api::cause::csv_cause;
 use olm_api::v1alpha1::{CatalogSource, CatalogSourceStatus, ClusterServiceVersion, Subscription};
 use olm_runtime::store::Change;
-
-use crate::subscription::csv_failure;
 
 /// The namespace of the object.
 pub(crate) fn own_namespace<K: Resource>(change: &Change<K>) -> Option<String> {
@@ -27,7 +26,7 @@ fn is_same_csv(old: &ClusterServiceVersion, new: &ClusterServiceVersion) -> bool
         && old.metadata.annotations == new.metadata.annotations
         && old.spec == new.spec
         && old.phase() == new.phase()
-        && csv_failure(old) == csv_failure(new)
+        && csv_cause(old) == csv_cause(new)
 }
 
 /// Namespaces that a change of a catalog concerns: its own, and every namespace with Subscriptions if it is global.

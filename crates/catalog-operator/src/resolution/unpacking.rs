@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use olm_api::condition::subscription as reasons;
-use olm_api::v1alpha1::{BundleLookup, Step, StepResource, StepStatus};
+use olm_api::v1alpha1::{BundleLookup, Step};
 use olm_fbc::bundle_files::{ObjectId, content_hash};
 use olm_resolver::Operator;
 use olm_resolver::explain::{EVENT_LIMIT, cut};
@@ -15,14 +15,14 @@ use super::cluster_fit::{self, Cluster};
 use super::components::Component;
 use super::group_settings::GroupSettings;
 use super::observed::{Bundles, ComponentProgress, ReadyBundles};
-use super::plan_object::{lookup, properties_text, subscription_step};
+use super::plan_object::{lookup, subscription_step};
 use crate::bundle_unpack::error::UnpackClass;
 use crate::bundle_unpack::{
     InlineBundle, Known, StoredBundle, Subscriber, UnpackError, UnpackRequest, UnpackState, UnpackedBundle,
     Unpacker,
 };
-use crate::debounce::{STATUS_DEBOUNCE, debounce_left};
-use crate::install_plan::steps::{Projection, bundle_steps, plan_steps};
+use crate::install_plan::steps::plan_steps;
+use crate::timing::{STATUS_DEBOUNCE, debounce_left, elapsed};
 
 /// Asks for the bundles of `component`, and makes its steps once all of them are there. No registry is waited for: the unpacker
 /// wakes the namespace when an answer changes. While one of them cannot be had nothing is fetched for its sake: the others would
@@ -120,8 +120,7 @@ fn answer(state: UnpackState, now: Timestamp) -> Result<StoredBundle, BundleResu
     match state {
         UnpackState::Ready(bundle) => Ok(bundle),
         UnpackState::Unpacking { since, trouble } => {
-            let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-            let left = debounce_left(elapsed);
+            let left = debounce_left(elapsed(since, now));
             Err(BundleResult::Pending {
                 debounce: left.filter(|_| trouble.is_none()),
                 trouble,
@@ -147,7 +146,7 @@ fn read(component: &Component, bundles: &[StoredBundle], namespace: &str, cluste
     let mut noticed = Noticed::default();
     let operators = component.operators.iter().zip(bundles);
     let results = operators.map(|(operator, bundle)| match bundle.read() {
-        Some(bundle) => ready_result(operator, bundle, namespace, cluster, &mut noticed),
+        Some(bundle) => ready_result(operator, &bundle, namespace, cluster, &mut noticed),
         None => NOT_REQUESTED,
     });
     let results = results.collect();
@@ -215,75 +214,25 @@ fn find_twins(brought: &[Brought]) -> Option<String> {
 
 fn ready_result(
     operator: &Operator,
-    bundle: UnpackedBundle,
+    bundle: &UnpackedBundle,
     namespace: &str,
     cluster: &Cluster,
     noticed: &mut Noticed,
 ) -> BundleResult {
     let name = &operator.entry.name;
-    let obstacles = cluster_fit::obstacles(name, &bundle, namespace, cluster);
+    let obstacles = cluster_fit::obstacles(name, bundle, namespace, cluster);
     noticed.obstacles.extend(obstacles);
     if !bundle.left_out.is_empty() {
         let text = format!("bundle {name}: {}", bundle.left_out.join("; "));
         noticed.left_out.push(cut(&text, EVENT_LIMIT));
     }
-    match operator.entry.inline {
-        Some(_) => inline_steps(operator, bundle, namespace),
-        None => image_steps(operator, &bundle, namespace),
-    }
-}
-
-fn image_steps(operator: &Operator, bundle: &UnpackedBundle, namespace: &str) -> BundleResult {
-    let Some(lookup) = lookup(operator) else {
-        return BundleResult::Failed {
-            content: true,
-            text: format!("bundle {} has no image", operator.entry.name),
-        };
-    };
+    let lookup = lookup(operator);
     match plan_steps(bundle, &lookup, namespace) {
-        Ok(steps) => BundleResult::Steps(
-            steps,
-            Some(Box::new(lookup)),
-            brought(bundle, &operator.entry.name),
-        ),
-        Err(error) => BundleResult::Failed {
-            content: true,
-            text: error.to_string(),
-        },
-    }
-}
-
-/// A bundle that the catalog carries itself: its steps hold their objects, for there is no image to find them in.
-fn inline_steps(operator: &Operator, bundle: UnpackedBundle, namespace: &str) -> BundleResult {
-    let name = &operator.entry.name;
-    let properties = properties_text(&operator.entry.properties);
-    let projection = Projection {
-        namespace,
-        replaces: &operator.replaces,
-        properties: &properties,
-    };
-    let step = |step: crate::install_plan::steps::BundleStep| Step {
-        resolving: name.to_string(),
-        resource: StepResource {
-            source_name: operator.catalog.name.clone(),
-            source_namespace: operator.catalog.namespace.clone(),
-            group: step.group,
-            version: step.version,
-            kind: step.kind,
-            name: step.name,
-            manifest: Some(format!("{}\n", step.object)),
-            ..StepResource::default()
-        },
-        status: StepStatus::Unknown,
-        ..Step::default()
-    };
-    let brought = brought(&bundle, name);
-    match bundle_steps(bundle, &projection) {
-        Ok(steps) => BundleResult::Steps(steps.into_iter().map(step).collect(), None, brought),
-        Err(error) => BundleResult::Failed {
-            content: true,
-            text: error.to_string(),
-        },
+        Ok(steps) => {
+            let of_image = (!lookup.path.is_empty()).then(|| Box::new(lookup));
+            BundleResult::Steps(steps, of_image, brought(bundle, name))
+        }
+        Err(text) => BundleResult::Failed { content: true, text },
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use kube::{Resource, ResourceExt};
 use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::NamespacedName;
+use olm_runtime::change::Object;
 use olm_runtime::cluster_operator::ClusterOperators;
 use olm_runtime::queue::Queue;
 use olm_runtime::store::{Change, Projected, Projection, Store};
@@ -18,8 +18,8 @@ use crate::catalog_source::triggers as catalog_triggers;
 use crate::cluster_operator;
 use crate::install_plan;
 use crate::resolution::triggers as resolution_triggers;
-use crate::stores::Stores;
 use crate::stores::unpacks::OfUnpack;
+use crate::stores::{Stores, feed};
 use crate::upgrade_policy;
 
 /// Changes that come together are resolved together: users apply a catalog, an OperatorGroup and a Subscription at once,
@@ -29,10 +29,10 @@ const RESOLVE_DEBOUNCE: Duration = Duration::from_millis(50);
 /// Attaches all listeners; call it before the watches start, so that nothing is missed.
 pub(super) fn connect(stores: &Stores, queues: &Queues, services: &Services, global_namespace: &str) {
     connect_sources(stores, queues, services, global_namespace);
-    connect_owned(&stores.pods, queues);
-    connect_owned(&stores.services, queues);
-    connect_owned(&stores.accounts, queues);
-    connect_owned(&stores.policies, queues);
+    feed(&stores.pods, &queues.sources, catalog_triggers::owners);
+    feed(&stores.services, &queues.sources, catalog_triggers::owners);
+    feed(&stores.accounts, &queues.sources, catalog_triggers::owners);
+    feed(&stores.policies, &queues.sources, catalog_triggers::owners);
     connect_config_maps(stores, queues);
     connect_namespaces(stores, queues);
     connect_unpacks(stores, queues, services);
@@ -76,15 +76,9 @@ pub(super) fn connection_changed(
     }
 }
 
-/// What a poll for newer content of a catalog does: it wakes the catalog.
-pub(super) fn catalog_polled(queues: &Queues) -> impl Fn(&NamespacedName) + Send + Sync + use<> {
-    let queue = queues.sources.clone();
-    move |source: &NamespacedName| queue.add(source.clone())
-}
-
-/// Returns the function that a request for a Job, and its end, call: it triggers the reconciler of Jobs.
-pub(super) fn unpack_wanted(queues: &Queues) -> impl Fn(&NamespacedName) + Send + Sync + use<> {
-    let queue = queues.unpacks.clone();
+/// Returns a function that adds a key to `queue`.
+pub(super) fn waker(queue: &Queue<NamespacedName>) -> impl Fn(&NamespacedName) + Send + Sync + use<> {
+    let queue = queue.clone();
     move |key: &NamespacedName| queue.add(key.clone())
 }
 
@@ -143,15 +137,6 @@ fn is_elsewhere(old: &CatalogSource, new: &CatalogSource) -> bool {
     address(new).is_some_and(|new| address(old).or_else(connected) != Some(new))
 }
 
-fn connect_owned<K: Resource<DynamicType = ()> + Send + Sync + 'static>(store: &Store<K>, queues: &Queues) {
-    let queue = queues.sources.clone();
-    store.on_change(move |change| {
-        catalog_triggers::owners(change)
-            .into_iter()
-            .for_each(|key| queue.add(key));
-    });
-}
-
 fn connect_config_maps(stores: &Stores, queues: &Queues) {
     let (sources, queue) = (stores.sources.clone(), queues.sources.clone());
     stores.config_maps.on_change(move |config_map| {
@@ -168,9 +153,13 @@ fn connect_unpacks(stores: &Stores, queues: &Queues, services: &Services) {
     };
     connect_unpack_watch(&unpacks.jobs, queues, jobs);
     connect_unpack_watch(&unpacks.pods, queues, jobs);
-    connect_unpack_rights(&stores.accounts, queues);
-    connect_unpack_rights(&stores.roles, queues);
-    connect_unpack_rights(&stores.role_bindings, queues);
+    feed(&stores.accounts, &queues.unpacks, unpack_triggers::named_as_owner);
+    feed(&stores.roles, &queues.unpacks, unpack_triggers::named_as_owner);
+    feed(
+        &stores.role_bindings,
+        &queues.unpacks,
+        unpack_triggers::named_as_owner,
+    );
 }
 
 /// Who waits for a Job looks at it itself, beside the reconciles that make it.
@@ -188,51 +177,36 @@ fn connect_unpack_watch<P: OfUnpack + Projection>(
     });
 }
 
-fn connect_unpack_rights<K: Resource<DynamicType = ()> + Send + Sync + 'static>(
-    store: &Store<K>,
-    queues: &Queues,
-) {
-    let queue = queues.unpacks.clone();
-    store.on_change(move |change| {
-        unpack_triggers::named_as_owner(change)
-            .into_iter()
-            .for_each(|key| queue.add(key));
-    });
-}
-
 fn connect_namespaces(stores: &Stores, queues: &Queues) {
-    let (sources, queue) = (stores.sources.clone(), queues.sources.clone());
-    stores.namespaces.on_change(move |change| {
-        let Some(namespace) = catalog_triggers::relabelled_namespace(change) else {
-            return;
-        };
-        for source in sources.list_in(&namespace) {
-            queue.add(NamespacedName::new(&namespace, source.name_any()));
-        }
+    let sources = stores.sources.clone();
+    feed(&stores.namespaces, &queues.sources, move |change| {
+        let namespace = catalog_triggers::relabelled_namespace(change);
+        let sources = namespace.map(|namespace| sources.list_in(&namespace));
+        let sources = sources.into_iter().flatten();
+        sources
+            .map(|source| NamespacedName::from_object(source.as_ref()))
+            .collect::<Vec<_>>()
     });
 }
 
 fn connect_resolution(stores: &Stores, queues: &Queues) {
-    let queue = queues.namespaces.clone();
-    stores
-        .subscriptions
-        .on_change(move |change| resolve(&queue, resolution_triggers::own_namespace(change)));
-    let queue = queues.namespaces.clone();
-    stores
-        .plans
-        .on_change(move |change| resolve(&queue, resolution_triggers::own_namespace(change)));
-    let queue = queues.namespaces.clone();
-    stores
-        .csvs
-        .on_change(move |change| resolve(&queue, resolution_triggers::csv_namespace(change)));
-    let (subscriptions, queue) = (stores.subscriptions.clone(), queues.namespaces.clone());
-    stores.groups.on_change(move |change| {
+    resolve_on(&stores.subscriptions, queues, resolution_triggers::own_namespace);
+    resolve_on(&stores.plans, queues, resolution_triggers::own_namespace);
+    resolve_on(&stores.csvs, queues, resolution_triggers::csv_namespace);
+    let subscriptions = stores.subscriptions.clone();
+    resolve_on(&stores.groups, queues, move |change| {
         let namespace = resolution_triggers::own_namespace(change);
-        resolve(
-            &queue,
-            namespace.filter(|namespace| !subscriptions.list_in(namespace).is_empty()),
-        );
+        namespace.filter(|namespace| !subscriptions.list_in(namespace).is_empty())
     });
+}
+
+fn resolve_on<K: Object + 'static>(
+    store: &Store<K>,
+    queues: &Queues,
+    namespace: impl Fn(&Change<K>) -> Option<String> + Send + Sync + 'static,
+) {
+    let queue = queues.namespaces.clone();
+    store.on_change(move |change| resolve(&queue, namespace(change)));
 }
 
 #[cfg(test)]

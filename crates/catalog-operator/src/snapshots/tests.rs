@@ -2,12 +2,30 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use olm_fbc::entry::BundleEntry;
+use olm_fbc::entry::{BundleEntry, ManifestDigest};
 use tokio::time::sleep;
 
 use super::*;
 use crate::catalog_source::connection::testing::{self, Answering};
 use crate::catalog_source::connection::{ConnectionState, Endpoint};
+
+impl Snapshots {
+    /// Sets other limits for the catalogs of a namespace, and for all outside of the global one.
+    #[must_use]
+    pub fn with_bounds(mut self, namespace: usize, total: usize) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.bounds = Bounds { namespace, total };
+        }
+        self
+    }
+
+    /// Drops the content of a catalog, as only a bug here would.
+    pub fn lose_content(&self, key: &NamespacedName) {
+        if let Some(entry) = self.shared.lock().get_mut(key) {
+            entry.content = None;
+        }
+    }
+}
 
 /// A catalog with as many bundles as the number of reads, or always one.
 struct Fake {
@@ -36,7 +54,7 @@ impl CatalogReader for Fake {
         ))
     }
 
-    async fn manifests(&self, _channel: Channel, bundle: &BundleName) -> Result<Vec<String>, String> {
+    async fn manifests(&self, _channel: Channel, bundle: &InlineBundle) -> Result<Vec<String>, String> {
         Ok(vec![bundle.name.clone()])
     }
 }
@@ -443,15 +461,16 @@ async fn the_catalogs_of_the_global_namespace_have_memory_of_their_own() {
 #[tokio::test]
 async fn manifests_that_are_not_those_that_were_read_have_the_catalog_read_again() {
     let rig = Rig::new(false, 0).await;
-    let name = BundleName {
-        package: "a".to_owned(),
-        channel: "stable".to_owned(),
-        name: "a.v0".to_owned(),
-    };
     let digest = manifest_digest(&["a.v0".to_owned()]);
     let fetch = |digest: ManifestDigest| {
-        let (snapshots, name) = (rig.snapshots.clone(), name.clone());
-        async move { snapshots.manifests(&key(), &name, &digest).await }
+        let snapshots = rig.snapshots.clone();
+        let bundle = InlineBundle {
+            package: "a".to_owned(),
+            channel: "stable".to_owned(),
+            name: "a.v0".to_owned(),
+            digest,
+        };
+        async move { snapshots.manifests(&key(), &bundle).await }
     };
     insta::assert_snapshot!(fetch(digest).await.unwrap_err(), @"cannot read a.v0: catalog ns/cat is not connected");
     rig.connect("1").await;

@@ -1,17 +1,24 @@
 //! The part of a Subscription's status about its InstallPlan (`docs/reference/resolution.md`).
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
+use olm_api::cause::{csv_cause, csv_text};
 use olm_api::condition::{FALSE, bundle_lookup, install_plan as plan_reasons, subscription as reasons};
 use olm_api::labels;
 use olm_api::v1alpha1::{
-    API_VERSION, ClusterServiceVersionPhase, InstallPlan, InstallPlanCondition, InstallPlanPhase,
-    InstallPlanReference, SubscriptionCondition, SubscriptionState, SubscriptionStatus,
+    API_VERSION, ClusterServiceVersion, ClusterServiceVersionPhase, InstallPlan, InstallPlanCondition,
+    InstallPlanPhase, InstallPlanReference, SubscriptionCondition, SubscriptionState, SubscriptionStatus,
 };
 
 use super::conditions::{self, condition_true};
-use super::{Csvs, NamespaceState, csv_failure};
+use super::{Csvs, NamespaceState};
+
+/// Time that a ClusterServiceVersion usually stays in a phase at most. The cause of a longer wait is repeated in
+/// the Subscription; a shorter wait is not worth a write.
+const CSV_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Returns the name of the plan that the status refers to.
 pub(crate) fn referenced(status: &SubscriptionStatus) -> Option<&str> {
@@ -82,7 +89,7 @@ pub(crate) fn put_conditions(
         (true, Some(plan)) => condition(plan),
     };
     let is_held = plan.is_some_and(|plan| plan.phase() == InstallPlanPhase::RequiresApproval);
-    let of_csv = condition_of_csv(status, is_held, namespace_state);
+    let of_csv = condition_of_csv(status, is_held, namespace_state, now);
     // Of one type, the plan's own says more.
     let of_csv = of_csv.filter(|of_csv| {
         of_plan
@@ -104,12 +111,37 @@ pub(crate) fn put_conditions(
     }
 }
 
+/// Returns the delay until the cause of the installed ClusterServiceVersion's wait is reported. `None` if it is
+/// reported already, or if there is none.
+pub(crate) fn cause_delay(
+    status: &SubscriptionStatus,
+    namespace_state: &NamespaceState,
+    now: Timestamp,
+) -> Option<Duration> {
+    let csv = namespace_state.csvs.get(status.installed_csv.as_deref()?)?;
+    csv_cause(csv)?;
+    patience_left(csv, now)
+}
+
+/// Returns how much longer the cause of a ClusterServiceVersion is not reported; `None` when it is due, as that
+/// of a failure is at once.
+fn patience_left(csv: &ClusterServiceVersion, now: Timestamp) -> Option<Duration> {
+    if *csv.phase() == ClusterServiceVersionPhase::Failed {
+        return None;
+    }
+    let since = csv.status.as_ref()?.last_transition_time.as_ref()?;
+    // A time in the future means that a clock is wrong, and is not waited for.
+    let waited = Duration::try_from(now.duration_since(since.0)).unwrap_or(CSV_PATIENCE);
+    CSV_PATIENCE.checked_sub(waited).filter(|left| !left.is_zero())
+}
+
 /// Returns the condition for the installed ClusterServiceVersion, unless a plan is replacing it: `None` once
-/// it has succeeded.
+/// it has succeeded. It names the cause of a failure, and of a wait that lasts.
 fn condition_of_csv(
     status: &SubscriptionStatus,
     is_held: bool,
     namespace_state: &NamespaceState,
+    now: Timestamp,
 ) -> Option<SubscriptionCondition> {
     if status.state != SubscriptionState::AtLatestKnown && !is_held {
         return None;
@@ -121,16 +153,20 @@ fn condition_of_csv(
         ClusterServiceVersionPhase::Failed => Some(condition_true(
             reasons::INSTALL_PLAN_FAILED,
             plan_reasons::INSTALL_COMPONENT_FAILED,
-            &match csv_failure(csv) {
-                Some(cause) => format!("ClusterServiceVersion {name} has failed: {cause}"),
-                None => format!("ClusterServiceVersion {name} has failed"),
-            },
+            &csv_text(csv),
         )),
-        _ => Some(condition_true(
-            reasons::INSTALL_PLAN_PENDING,
-            InstallPlanPhase::Installing.as_str(),
-            &format!("waiting for ClusterServiceVersion {name} to succeed"),
-        )),
+        _ => {
+            let text = match csv_cause(csv).filter(|_| patience_left(csv, now).is_none()) {
+                Some(_) => csv_text(csv),
+                None => format!("waiting for ClusterServiceVersion {name} to succeed"),
+            };
+            let reason = InstallPlanPhase::Installing;
+            Some(condition_true(
+                reasons::INSTALL_PLAN_PENDING,
+                reason.as_str(),
+                &text,
+            ))
+        }
     }
 }
 

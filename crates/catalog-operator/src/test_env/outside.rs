@@ -13,11 +13,11 @@ use tonic::transport::{Channel, Endpoint as Target};
 use crate::bundle_unpack::UnpackedBundle;
 use crate::bundle_unpack::content::BundleFile;
 use crate::bundle_unpack::error::{UnpackClass, UnpackError};
-use crate::bundle_unpack::unpacker::BundleSource;
+use crate::bundle_unpack::unpacker::{BundleSource, InlineBundle};
 use crate::catalog_source::connection::Endpoint;
 use crate::catalog_source::connection::dial::{Dial, Dialled};
 use crate::catalog_source::image_polls::ImageTags;
-use crate::snapshots::{BundleName, CatalogReader};
+use crate::snapshots::CatalogReader;
 use crate::test_env::BundleRow;
 
 /// Digest of every image.
@@ -134,7 +134,7 @@ impl CatalogReader for Shared {
         Ok((CatalogSnapshot::new(BTreeMap::new(), entries), 1))
     }
 
-    async fn manifests(&self, _: Channel, bundle: &BundleName) -> Result<Vec<String>, String> {
+    async fn manifests(&self, _: Channel, bundle: &InlineBundle) -> Result<Vec<String>, String> {
         let manifests = self.manifests.lock().unwrap();
         manifests
             .get(&bundle.name)

@@ -35,7 +35,8 @@ use crate::install_plan::observe::steps;
 use crate::resolution::group_settings;
 use crate::resolution::triggers::{csv_namespace, own_namespace};
 use crate::step_kind::StepKind;
-use crate::stores::Stores;
+use crate::stores::{Stores, feed};
+use crate::timing::{after, elapsed};
 
 /// Longest time until the clock is read again while a plan waits for a window: timers notice neither that the clock was set nor
 /// that the machine slept. Also the time after which an approval that a webhook removed is repeated.
@@ -43,7 +44,7 @@ const CLOCK_CHECK: Duration = Duration::from_secs(600);
 
 /// Reconciles InstallPlans that wait for approval.
 pub(crate) struct PolicyReconciler {
-    stores: Stores,
+    pub stores: Stores,
 }
 
 /// A plan that waits for approval, and what the policies of its Subscriptions depend on.
@@ -59,39 +60,32 @@ pub(crate) struct Observed {
 
 /// Connects the stores to the queue. Call before the watches start.
 pub(crate) fn attach(stores: &Stores, queue: &Queue<NamespacedName>) {
-    let own = queue.clone();
-    stores.plans.on_change(move |change| {
-        if let Change::Applied { new, .. } = change
-            && new.waits_for_approval()
-        {
-            own.add(NamespacedName::from_object(new.as_ref()));
+    feed(&stores.plans, queue, |change| match change {
+        Change::Applied { new, .. } if new.waits_for_approval() => {
+            Some(NamespacedName::from_object(new.as_ref()))
         }
+        _ => None,
     });
-    let (plans, queue) = (stores.plans.clone(), queue.clone());
-    let wake = move |namespace: Option<String>| {
+    let plans = stores.plans.clone();
+    let waiting = move |namespace: Option<String>| -> Vec<NamespacedName> {
         let plans = namespace.map(|namespace| plans.list_in(&namespace));
-        let waiting = plans
-            .into_iter()
-            .flatten()
-            .filter(|plan| plan.waits_for_approval());
-        waiting.for_each(|plan| queue.add(NamespacedName::from_object(plan.as_ref())));
+        let plans = plans.into_iter().flatten();
+        plans
+            .filter(|plan| plan.waits_for_approval())
+            .map(|plan| NamespacedName::from_object(plan.as_ref()))
+            .collect()
     };
-    let (of_csv, of_group) = (wake.clone(), wake.clone());
-    stores
-        .subscriptions
-        .on_change(move |change| wake(own_namespace(change)));
-    stores.csvs.on_change(move |change| of_csv(csv_namespace(change)));
-    stores
-        .groups
-        .on_change(move |change| of_group(own_namespace(change)));
+    let (of_csv, of_group) = (waiting.clone(), waiting.clone());
+    feed(&stores.subscriptions, queue, move |change| {
+        waiting(own_namespace(change))
+    });
+    feed(&stores.csvs, queue, move |change| of_csv(csv_namespace(change)));
+    feed(&stores.groups, queue, move |change| {
+        of_group(own_namespace(change))
+    });
 }
 
 impl PolicyReconciler {
-    /// Creates the reconciler.
-    pub(crate) fn new(stores: Stores) -> Self {
-        Self { stores }
-    }
-
     /// Returns the policies of these Subscriptions, each with the version that the plan brings to it.
     fn upgrades(&self, plan: &InstallPlan, receiving: &[Receiving<'_>]) -> Vec<(UpgradePolicy, Upgrade)> {
         let Some(status) = &plan.status else {
@@ -268,16 +262,12 @@ fn decide(observed: &Observed, now: Timestamp) -> Plan {
 /// Returns the time of the next look at the clock; `opens` is the start of the next window.
 fn requeue(opens: Option<Timestamp>, is_approved: bool, now: Timestamp) -> Requeue {
     if is_approved {
-        return Requeue::After {
-            delay: CLOCK_CHECK,
-            reason: "check of the approval",
-        };
+        return after(CLOCK_CHECK, "check of the approval");
     }
-    opens.map_or(Requeue::AwaitChange, |opens| Requeue::After {
-        delay: Duration::try_from(opens.duration_since(now))
-            .unwrap_or_default()
-            .min(CLOCK_CHECK),
-        reason: "the start of a maintenance window",
+    opens.map_or(Requeue::AwaitChange, |opens| {
+        // From now until then.
+        let delay = elapsed(now, opens).min(CLOCK_CHECK);
+        after(delay, "the start of a maintenance window")
     })
 }
 

@@ -516,12 +516,17 @@ fn sources_that_the_api_server_would_refuse_are_reported() {
 
 #[test]
 fn long_messages_are_cut_between_characters() {
-    let long = "\u{e4}".repeat(LONGEST_MESSAGE);
-    let error = UnpackError::retried(format!("a{long}"));
+    const LONGEST: usize = 32_768;
+    let long = "\u{e4}".repeat(LONGEST);
+    let error = UnpackError::retried(format!("ab{long}"));
     let observed = observed(ContentState::Wanted(Some(Err(error))));
     let Some(Action::Patch { patch, .. }) = status(&observed, Timestamp::UNIX_EPOCH) else {
         panic!("no patch");
     };
     let message = patch["status"]["conditions"][0]["message"].as_str().unwrap();
-    assert_eq!(message.len(), LONGEST_MESSAGE - 1);
+    assert_eq!(message.len(), LONGEST - 1);
+    assert!(
+        message.ends_with("\u{e4}\n\n... [message truncated]"),
+        "{message}"
+    );
 }

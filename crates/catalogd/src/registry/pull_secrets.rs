@@ -1,21 +1,15 @@
 //! Credentials for registries: a global pull secret, and the pull secrets of this process's own ServiceAccount.
 
-use std::collections::BTreeSet;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
-use kube::{Api, Client};
+use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
 use olm_oci::{Credentials, CredentialsError};
-use olm_runtime::NamespacedName;
-use olm_runtime::error::with_causes;
-use olm_runtime::key::is_path_segment;
+use olm_runtime::error::{ObserveError, with_causes};
+use olm_runtime::{NamespacedName, pull_secrets};
 use serde_json::Value;
 
-/// Maximum number of secrets that are read; the rest is ignored.
-const MOST_SECRETS: usize = 32;
-
-/// Reads pull secrets, live at each pull: a cache would need a watch for each of them, and pulls are rare.
+/// Reads pull secrets at each pull.
 #[derive(Clone)]
 pub struct PullSecrets {
     client: Client,
@@ -38,43 +32,25 @@ impl PullSecrets {
     /// # Errors
     /// The API server does not answer, or a secret is malformed; the text names the object.
     pub async fn credentials(&self) -> Result<Credentials, String> {
-        let mut credentials = Credentials::anonymous();
-        let mut secrets: BTreeSet<NamespacedName> = self.global.iter().cloned().collect();
+        let unread = |error: ObserveError| with_causes(&error);
+        let mut secrets: Vec<NamespacedName> = self.global.iter().cloned().collect();
         if let Some(account) = &self.account {
-            let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &account.namespace);
-            let found = api.get_opt(&account.name).await;
-            let found = found.map_err(|error| unread("ServiceAccount", account, &error))?;
-            let named = found.and_then(|account| account.image_pull_secrets);
-            let named = named.unwrap_or_default().into_iter();
-            secrets.extend(named.map(|secret| NamespacedName::new(account.namespace.clone(), secret.name)));
+            let named = pull_secrets::of_account(&self.client, account).await;
+            secrets.extend(named.map_err(unread)?);
         }
-        let readable = secrets.iter().filter(|secret| is_path_segment(&secret.name));
-        for key in readable.take(MOST_SECRETS) {
-            let api: Api<Secret> = Api::namespaced(self.client.clone(), &key.namespace);
-            let secret = api.get_opt(&key.name).await;
-            if let Some(secret) = secret.map_err(|error| unread("Secret", key, &error))? {
-                let read = read_secret(&secret, &format!("Secret {key}"));
-                credentials.merge(read.map_err(|error| error.to_string())?);
-            }
+        let mut credentials = Credentials::anonymous();
+        for (key, secret) in pull_secrets::read(&self.client, secrets).await.map_err(unread)? {
+            let read = read_secret(&secret, &format!("Secret {key}"));
+            credentials.merge(read.map_err(|error| error.to_string())?);
         }
         Ok(credentials)
     }
 }
 
-fn unread(kind: &str, key: &NamespacedName, error: &kube::Error) -> String {
-    format!("failed to read {kind} {key}: {}", with_causes(error))
-}
-
 /// Returns the credentials in a pull secret of either type; none in other secrets.
 fn read_secret(secret: &Secret, origin: &str) -> Result<Credentials, CredentialsError> {
-    let data = |key: &str| secret.data.as_ref().and_then(|data| data.get(key));
-    if let Some(text) = data(".dockerconfigjson") {
-        return Credentials::from_docker_config(&text.0, origin);
-    }
-    match data(".dockercfg") {
-        Some(text) => Credentials::from_dockercfg(&text.0, origin),
-        None => Ok(Credentials::anonymous()),
-    }
+    let data = |key: &str| Some(secret.data.as_ref()?.get(key)?.0.as_slice());
+    Ok(Credentials::from_secret(data, origin)?.0)
 }
 
 /// Returns the ServiceAccount that a token of Kubernetes belongs to. The token is our own, so its signature does not matter.

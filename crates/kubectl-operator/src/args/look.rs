@@ -4,7 +4,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args as ClapArgs};
 
 use super::ConnectionArgs;
-use super::shared::{Document, Format, WaitArgs, boolean};
+use super::shared::{Document, ListFormat, WaitArgs, boolean};
 
 /// `list` and `catalog list`
 #[derive(Debug, ClapArgs)]
@@ -15,7 +15,7 @@ pub(crate) struct ListArgs {
     pub all_namespaces: bool,
     /// Output format [default: a table]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
-    pub output: Option<Format>,
+    pub output: Option<ListFormat>,
     #[command(flatten)]
     pub connection: ConnectionArgs,
 }

@@ -5,7 +5,7 @@ mod plan;
 
 use std::time::Duration;
 
-use clap::builder::NonEmptyStringValueParser;
+use clap::builder::{NonEmptyStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args as ClapArgs, Subcommand, ValueEnum};
 use go_compat::masterminds::Range;
 use olm_api::extension_v1::{CrdUpgradeSafetyEnforcement, UpgradeConstraintPolicy};
@@ -314,54 +314,14 @@ pub(crate) struct ExtensionFields {
     #[arg(long, value_name = "LABELS", value_delimiter = ',', value_parser = label)]
     pub labels: Vec<(String, String)>,
     /// Whether a changed CustomResourceDefinition is checked before an upgrade [default: Strict]
-    #[arg(long, value_enum, value_name = "POLICY")]
-    pub crd_upgrade_safety_enforcement: Option<Enforcement>,
+    #[arg(long, value_name = "POLICY", value_parser = enforcement())]
+    pub crd_upgrade_safety_enforcement: Option<CrdUpgradeSafetyEnforcement>,
     /// Versions that may follow the installed one [default: CatalogProvided]
-    #[arg(long, value_enum, value_name = "POLICY")]
-    pub upgrade_constraint_policy: Option<ConstraintPolicy>,
+    #[arg(long, value_name = "POLICY", value_parser = constraint_policy())]
+    pub upgrade_constraint_policy: Option<UpgradeConstraintPolicy>,
     /// Label selector for the catalogs to install from, such as 'team=shop,stage in (test, prod)' [default: all catalogs]
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub catalog_selector: Option<String>,
-}
-
-/// Whether changed CustomResourceDefinitions are checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Enforcement {
-    /// An upgrade that could break stored objects or clients is not done
-    #[value(name = "Strict")]
-    Strict,
-    /// Nothing is checked
-    #[value(name = "None")]
-    Unchecked,
-}
-
-impl From<Enforcement> for CrdUpgradeSafetyEnforcement {
-    fn from(enforcement: Enforcement) -> Self {
-        match enforcement {
-            Enforcement::Strict => Self::Strict,
-            Enforcement::Unchecked => Self::None,
-        }
-    }
-}
-
-/// Versions that may follow the installed one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ConstraintPolicy {
-    /// Only the successors that the catalog names
-    #[value(name = "CatalogProvided")]
-    CatalogProvided,
-    /// Any version, also older ones
-    #[value(name = "SelfCertified")]
-    SelfCertified,
-}
-
-impl From<ConstraintPolicy> for UpgradeConstraintPolicy {
-    fn from(policy: ConstraintPolicy) -> Self {
-        match policy {
-            ConstraintPolicy::CatalogProvided => Self::CatalogProvided,
-            ConstraintPolicy::SelfCertified => Self::SelfCertified,
-        }
-    }
 }
 
 /// Flag of updates for fields without a flag.
@@ -535,6 +495,23 @@ pub(crate) struct StatusArgs {
     pub output: Option<Document>,
     #[command(flatten)]
     pub connection: ConnectionArgs,
+}
+
+fn enforcement() -> impl TypedValueParser<Value = CrdUpgradeSafetyEnforcement> {
+    let words = PossibleValuesParser::new([
+        PossibleValue::new("Strict")
+            .help("An upgrade that could break stored objects or clients is not done"),
+        PossibleValue::new("None").help("Nothing is checked"),
+    ]);
+    words.map(|word| CrdUpgradeSafetyEnforcement::from(word.as_str()))
+}
+
+fn constraint_policy() -> impl TypedValueParser<Value = UpgradeConstraintPolicy> {
+    let words = PossibleValuesParser::new([
+        PossibleValue::new("CatalogProvided").help("Only the successors that the catalog names"),
+        PossibleValue::new("SelfCertified").help("Any version, also older ones"),
+    ]);
+    words.map(|word| UpgradeConstraintPolicy::from(word.as_str()))
 }
 
 /// Parses `--source-poll-interval-minutes`.

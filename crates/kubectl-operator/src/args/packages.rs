@@ -4,7 +4,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args as ClapArgs};
 
 use super::ConnectionArgs;
-use super::shared::{Document, Format, boolean};
+use super::shared::{Document, ListFormat, boolean};
 
 /// `list-available`
 #[derive(Debug, ClapArgs)]
@@ -20,7 +20,7 @@ pub(crate) struct AvailableArgs {
     pub catalog: Option<String>,
     /// Output format [default: a table]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
-    pub output: Option<Format>,
+    pub output: Option<ListFormat>,
     #[command(flatten)]
     pub connection: ConnectionArgs,
 }

@@ -27,6 +27,30 @@ impl Format {
     }
 }
 
+/// How a list is printed whose objects have names to pass to other commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ListFormat {
+    /// Table with more columns
+    Wide,
+    /// Names only, as RESOURCE.GROUP/NAME
+    Name,
+    /// JSON
+    Json,
+    /// YAML, with the same fields as JSON
+    Yaml,
+}
+
+impl ListFormat {
+    /// Returns the document format; `None` for a table or names.
+    pub(crate) fn document(self) -> Option<Document> {
+        match self {
+            Self::Wide | Self::Name => None,
+            Self::Json => Some(Document::Json),
+            Self::Yaml => Some(Document::Yaml),
+        }
+    }
+}
+
 /// How something is printed for programs, where people get no table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Document {

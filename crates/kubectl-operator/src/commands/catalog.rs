@@ -19,12 +19,12 @@ use serde_json::json;
 
 use crate::args::catalog::{AddArgs, CatalogCommand, RemoveArgs};
 use crate::args::look::ListArgs;
-use crate::args::shared::{Format, UPSTREAM_TIMEOUT, WaitArgs};
+use crate::args::shared::{ListFormat, UPSTREAM_TIMEOUT, WaitArgs};
 use crate::cluster::Cluster;
 use crate::confirm::unless_refused;
-use crate::operators::{Node, flat, lines, pod_node};
+use crate::operators::{Node, pod_node};
 use crate::reader::{api, get, is_forbidden, list, list_names, list_readable, place};
-use crate::table::Table;
+use crate::table::{self, Table};
 use crate::terminal::{Mark, plain};
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::{Verdict, printer, writer};
@@ -76,15 +76,15 @@ async fn add(args: &AddArgs) -> anyhow::Result<Verdict> {
 async fn not_ready(cluster: &Cluster, args: &AddArgs, wait: &WaitArgs, waits: &str) -> anyhow::Error {
     let (name, namespace) = (args.name.as_str(), cluster.namespace.as_str());
     let seconds = wait.timeout().as_secs();
-    let told = format!(
+    let failure = format!(
         "CatalogSource {name} not {} after {seconds} s: {waits}",
         condition::READY
     );
     let remove = cluster
         .commands
-        .told("catalog remove {}", &[name], Some(namespace));
+        .suggest("catalog remove {}", &[name], Some(namespace));
     if args.keep {
-        return anyhow!("{told}; the CatalogSource was kept, remove it with `{remove}`");
+        return anyhow!("{failure}; the CatalogSource was kept, remove it with `{remove}`");
     }
     let ended = tokio::time::timeout(args.cleanup_timeout, async {
         let found = get::<CatalogSource>(&cluster.client, namespace, name).await?;
@@ -95,10 +95,10 @@ async fn not_ready(cluster: &Cluster, args: &AddArgs, wait: &WaitArgs, waits: &s
     });
     match ended.await {
         Ok(Ok(())) => anyhow!(
-            "{told}; the CatalogSource was deleted; use --keep to keep it or --timeout to wait longer"
+            "{failure}; the CatalogSource was deleted; use --keep to keep it or --timeout to wait longer"
         ),
-        Ok(Err(error)) => anyhow!("{told}; cannot delete it, remove it with `{remove}`: {error:#}"),
-        Err(_) => anyhow!("{told}; deleting it timed out, remove it with `{remove}`"),
+        Ok(Err(error)) => anyhow!("{failure}; cannot delete it, remove it with `{remove}`: {error:#}"),
+        Err(_) => anyhow!("{failure}; deleting it timed out, remove it with `{remove}`"),
     }
 }
 
@@ -156,7 +156,7 @@ async fn create(cluster: &Cluster, source: &CatalogSource) -> anyhow::Result<()>
         "CatalogSource {name} already exists in namespace {namespace}, with image {image:?}; choose another name, or `{}`",
         cluster
             .commands
-            .told("catalog remove {}", &[&name], Some(&namespace))
+            .suggest("catalog remove {}", &[&name], Some(&namespace))
     )
 }
 
@@ -186,14 +186,11 @@ async fn follow<W: Write>(
             Err(error) => return Err(error),
         };
         let seen = tree(&found, pods.as_deref());
-        let look = Look {
-            tree: lines(std::slice::from_ref(&seen), colours),
-            flat: flat(std::slice::from_ref(&seen)),
-            outcome: match seen.mark {
-                Mark::Fine => Outcome::Done,
-                _ => Outcome::Waits,
-            },
+        let outcome = match seen.mark {
+            Mark::Fine => Outcome::Done,
+            _ => Outcome::Waits,
         };
+        let look = Look::of(std::slice::from_ref(&seen), colours, outcome);
         node = Some(seen);
         Ok(look)
     })
@@ -315,20 +312,25 @@ async fn list_catalogs(args: &ListArgs) -> anyhow::Result<Verdict> {
         printer::warning(&format!("{}; skipped", object.text));
     }
     let rows: Vec<Row> = sources.iter().map(row).collect();
-    match args.output.and_then(Format::document) {
+    match args.output.and_then(ListFormat::document) {
         Some(format) => printer::document(&json!({"catalogs": rows}), format)?,
         None if rows.is_empty() => {
             let more = match namespace {
                 Some(_) => format!(
                     "; use `{}` for all namespaces",
-                    cluster.commands.told("catalog list", &[], None)
+                    cluster.commands.suggest("catalog list", &[], None)
                 ),
                 None => String::new(),
             };
             printer::progress(&format!("No catalogs found in {}{more}.", place(namespace)));
         }
+        None if args.output == Some(ListFormat::Name) => {
+            let resource = "catalogsource.operators.coreos.com";
+            let named = rows.iter().map(|row| (resource, row.name.as_str()));
+            printer::data(&table::names(named))?;
+        }
         None => {
-            let is_wide = args.output == Some(Format::Wide);
+            let is_wide = args.output == Some(ListFormat::Wide);
             printer::data(&table(&rows, args.all_namespaces, is_wide))?;
         }
     }
@@ -398,9 +400,7 @@ async fn gone(cluster: &Cluster, source: &CatalogSource, wait: &WaitArgs) -> any
     let mut screen = Screen::stderr();
     let outcome = until(&mut screen, wait.limit(), async || {
         let found = get::<CatalogSource>(&cluster.client, &cluster.namespace, &source.name_any()).await?;
-        let is_there = found.is_some_and(|found| found.metadata.uid == source.metadata.uid);
-        let left = is_there.then(|| format!("{subject}: waiting for deletion"));
-        Ok(Look::at_left(left.into_iter().collect()))
+        Ok(Look::at_deletion(source, found.as_ref()))
     });
     match outcome.await? {
         Outcome::Done => Ok(()),
@@ -423,7 +423,7 @@ async fn remove_one(
         let known = match names.is_empty() {
             true => format!(
                 "none; list all with `{}`",
-                cluster.commands.told("catalog list", &[], None)
+                cluster.commands.suggest("catalog list", &[], None)
             ),
             false => names.join(", "),
         };

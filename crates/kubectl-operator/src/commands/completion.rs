@@ -1,6 +1,8 @@
 //! `kubectl operator completion`: prints a completion script, and answers kubectl's requests for choices. kubectl completes a
 //! plugin by calling `kubectl_complete-NAME` with the words so far.
 
+mod names;
+
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
@@ -8,7 +10,8 @@ use clap::builder::PossibleValue;
 use clap::{Arg, Command, CommandFactory as _, ValueHint};
 use clap_complete::Shell;
 
-use crate::args::Args;
+use self::names::Named;
+use crate::args::{Args, ConnectionArgs};
 use crate::{Verdict, printer};
 
 /// Name of the program.
@@ -55,14 +58,21 @@ pub(crate) fn asked_for(mut call: impl Iterator<Item = OsString>) -> Option<Vec<
 }
 
 /// Returns the choices for the last of the words after `kubectl operator`, in kubectl's format. Each line is a choice and its
-/// description; the last line is the directive.
+/// description; the last line is the directive. Names come from the cluster that the words select.
 pub(crate) fn choices(words: &[String]) -> String {
+    choices_with(words, &names::of_cluster)
+}
+
+/// Reads names for a connection.
+type ReadNames<'a> = &'a dyn Fn(Named, &ConnectionArgs) -> Vec<String>;
+
+fn choices_with(words: &[String], read_names: ReadNames<'_>) -> String {
     let mut command = Args::command();
     command.build();
     let (word, before) = words
         .split_last()
         .map_or(("", words), |(word, before)| (word, before));
-    let (choices, directive) = choices_at(&command, before, word);
+    let (choices, directive) = choices_at(&command, before, word, read_names);
     let mut text = String::new();
     for (choice, meaning) in choices {
         text.push_str(&choice);
@@ -78,26 +88,53 @@ pub(crate) fn choices(words: &[String]) -> String {
 
 type Choices = Vec<(String, String)>;
 
-fn choices_at(command: &Command, before: &[String], word: &str) -> (Choices, Directive) {
+fn choices_at(
+    command: &Command,
+    before: &[String],
+    word: &str,
+    read_names: ReadNames<'_>,
+) -> (Choices, Directive) {
     let mut at = command;
+    let mut path = Vec::new();
+    let mut connection = ConnectionArgs::default();
     let mut of_flag: Option<&Arg> = None;
     let mut positionals = 0;
     let mut only_positionals = false;
     for word in before {
-        if of_flag.take().is_some() {
+        if let Some(flag) = of_flag.take() {
+            note(&mut connection, flag, word);
             continue;
         }
         match word.as_str() {
             "--" => only_positionals = true,
-            flag if flag.starts_with('-') && !only_positionals => {
-                of_flag = find_flag(at, flag).filter(|arg| takes_value(arg));
-            }
+            flag if flag.starts_with('-') && !only_positionals => match flag.split_once('=') {
+                Some((flag, value)) => {
+                    if let Some(flag) = find_flag(at, flag) {
+                        note(&mut connection, flag, value);
+                    }
+                }
+                None => of_flag = find_flag(at, flag).filter(|arg| takes_value(arg)),
+            },
             name => match at.find_subcommand(name) {
-                Some(subcommand) => at = subcommand,
+                Some(subcommand) => {
+                    at = subcommand;
+                    path.push(at.get_name());
+                }
                 None => positionals += 1,
             },
         }
     }
+    let values = |arg: &Arg, word: &str| match names::named_by(&path, arg.get_id().as_str()) {
+        Some(named) => {
+            let names = read_names(named, &connection).into_iter();
+            let names = names.filter(|name| name.starts_with(word));
+            (
+                names.map(|name| (name, String::new())).collect(),
+                Directive::NoFiles,
+            )
+        }
+        None => values(arg, word),
+    };
     if let Some(flag) = of_flag {
         return values(flag, word);
     }
@@ -118,6 +155,18 @@ fn choices_at(command: &Command, before: &[String], word: &str) -> (Choices, Dir
     }
 }
 
+/// Notes the value of a flag that selects the cluster or the namespace.
+fn note(connection: &mut ConnectionArgs, flag: &Arg, value: &str) {
+    match flag.get_id().as_str() {
+        "namespace" => connection.namespace = Some(value.to_owned()),
+        "context" => connection.context = Some(value.to_owned()),
+        "kubeconfig" => connection.kubeconfig = Some(value.into()),
+        "as_user" => connection.as_user = Some(value.to_owned()),
+        "as_group" => connection.as_group.push(value.to_owned()),
+        _ => {}
+    }
+}
+
 fn find_flag<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
     command.get_arguments().find(|arg| match word.strip_prefix("--") {
         Some(long) => arg.get_long() == Some(long),
@@ -127,8 +176,9 @@ fn find_flag<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
     })
 }
 
+/// Returns true if the next word is the value of a flag. Boolean flags have theirs behind `=`.
 fn takes_value(arg: &Arg) -> bool {
-    arg.get_action().takes_values()
+    arg.get_action().takes_values() && !arg.is_require_equals_set()
 }
 
 fn flags(command: &Command, word: &str) -> Choices {
@@ -168,7 +218,7 @@ mod tests {
 
     fn told(words: &[&str]) -> Vec<String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        let text = choices(&words);
+        let text = choices_with(&words, &|_, _| Vec::new());
         text.lines()
             .map(|line| line.split('\t').next().unwrap_or_default().to_owned())
             .collect()
@@ -200,7 +250,8 @@ mod tests {
             assert!(all.iter().any(|line| line == flag), "{flag}: {all:?}");
         }
         // Each choice includes its description.
-        assert!(choices(&["appro".to_owned()]).starts_with("approve\tApprove an install plan"));
+        let text = choices_with(&["appro".to_owned()], &|_, _| Vec::new());
+        assert!(text.starts_with("approve\tApprove an install plan"));
     }
 
     #[test]
@@ -216,13 +267,81 @@ mod tests {
         // The value of a flag is not taken for a command.
         assert_eq!(told(&["plan", "-n", "approve", "--st"]), ["--steps", ":4"]);
         assert_eq!(told(&["completion", "z"]), ["zsh", ":4"]);
-        // The shell completes files and directories; names of Subscriptions are not completed.
+        // The shell completes files and directories.
         assert_eq!(told(&["plan", "-f", ""]), [":0"]);
         assert_eq!(told(&["plan", "--kubeconfig="]), [":0"]);
         assert_eq!(told(&["plan", "--catalog", ""]), [":16"]);
         assert_eq!(told(&["approve", ""]), [":4"]);
         assert_eq!(told(&["approve", "--", "--"]), [":4"]);
         assert_eq!(told(&["plan", "--none="]), [":4"]);
+    }
+
+    #[test]
+    fn names_of_the_cluster_are_offered() {
+        let names = |named: Named, connection: &ConnectionArgs| {
+            let namespace = connection.namespace.as_deref().unwrap_or("default");
+            let context = connection.context.as_deref().unwrap_or_default();
+            vec![format!("{named:?}{context}-{namespace}"), "other".to_owned()]
+        };
+        for (words, expected) in [
+            ("status S", "Subscriptions-default"),
+            ("-n shop approve S", "Subscriptions-shop"),
+            ("uninstall -X S", "Subscriptions-default"),
+            ("plan --subscription=S", "Subscriptions-default"),
+            (
+                "explain --namespace=shop --context one S",
+                "Subscriptionsone-shop",
+            ),
+            ("install -C P", "Packages-default"),
+            ("install etcd --catalog C", "Catalogs-default"),
+            ("install etcd -w N", "Namespaces-default"),
+            ("catalogs remove O", "OwnCatalogs-default"),
+            ("describe etcd -n N", "Namespaces-default"),
+            ("olmv1 get extensions E", "Extensions-default"),
+            ("olmv1 adopt S", "Subscriptions-default"),
+            ("olmv1 delete catalog C", "ClusterCatalogs-default"),
+        ] {
+            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            assert_eq!(
+                choices_with(&words, &names),
+                format!("{expected}\n:4\n"),
+                "{words:?}"
+            );
+        }
+    }
+
+    /// Returns the arguments of a command and its subcommands that take a name but are not completed.
+    fn left_out(command: &Command, path: &mut Vec<String>, found: &mut Vec<String>) {
+        for arg in command.get_positionals() {
+            let id = arg.get_id().as_str();
+            let words: Vec<&str> = path.iter().map(String::as_str).collect();
+            if arg.get_possible_values().is_empty() && names::named_by(&words, id).is_none() {
+                found.push(format!("{} {id}", words.join(" ")));
+            }
+        }
+        for subcommand in command.get_subcommands().filter(|it| it.get_name() != "help") {
+            path.push(subcommand.get_name().to_owned());
+            left_out(subcommand, path, found);
+            path.pop();
+        }
+    }
+
+    #[test]
+    fn arguments_without_names_of_the_cluster_are_names_of_new_objects_and_images() {
+        let mut command = Args::command();
+        command.build();
+        let mut found = Vec::new();
+        left_out(&command, &mut Vec::new(), &mut found);
+        assert_eq!(
+            found,
+            [
+                "catalog add name",
+                "catalog add image",
+                "olmv1 create catalog name",
+                "olmv1 create catalog source",
+                "olmv1 install extension name",
+            ]
+        );
     }
 
     #[test]

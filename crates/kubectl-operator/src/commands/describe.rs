@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::args::packages::DescribeArgs;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
-use crate::packages::{Channel, Package, all, named};
+use crate::packages::{Channel, Package, all, named, needs_group};
 use crate::reader::list_readable;
 use crate::table::NONE;
 use crate::terminal::plain;
@@ -41,14 +41,15 @@ pub(crate) async fn run(args: &DescribeArgs) -> anyhow::Result<Verdict> {
             bail!("channel {wanted:?} does not exist for package {:?}", args.package);
         }
     }
-    let asked = Asked {
-        namespace,
-        channel,
-        is_long: args.with_long_description,
-    };
     match args.output {
         Some(format) => printer::document(&json!({"packages": packages}), format)?,
         None => {
+            let asked = Asked {
+                namespace,
+                channel,
+                is_long: args.with_long_description,
+                needs_group: needs_group(&cluster.client, namespace).await,
+            };
             let own = subscriptions(&cluster).await;
             let texts: Vec<String> = packages
                 .iter()
@@ -78,6 +79,8 @@ struct Asked<'a> {
     channel: Option<&'a str>,
     /// True to show the whole description.
     is_long: bool,
+    /// True if the namespace has no OperatorGroup.
+    needs_group: bool,
 }
 
 fn text(
@@ -140,7 +143,7 @@ fn text(
         }
         let more = channel.versions.len().saturating_sub(MAX_VERSIONS);
         if more > 0 {
-            let see = commands.told("list-available {}", &[&plain(&package.name)], Some(namespace));
+            let see = commands.suggest("list-available {}", &[&plain(&package.name)], Some(namespace));
             lines.push(format!("    and {more} more, see {see}"));
         }
     }
@@ -159,13 +162,8 @@ fn text(
             ));
         }
     }
-    // A name from the catalog must be safe to paste into a shell. The catalog is named because another may have a package of the
-    // same name.
-    let catalog = package.catalog_key();
     let channel = shown.map_or(package.default_channel.as_str(), |channel| channel.name.as_str());
-    let names = [package.name.as_str(), &catalog, channel];
-    let form = "install {} --catalog {} --channel {}";
-    if let Some(install) = commands.offered(form, &names, Some(namespace)) {
+    if let Some(install) = package.install_command(channel, commands, namespace, asked.needs_group) {
         lines.push(format!("Install it:      {install}"));
     }
     lines.join("\n") + "\n"
@@ -197,6 +195,7 @@ mod tests {
         namespace: "shop",
         channel: None,
         is_long: false,
+        needs_group: false,
     };
 
     #[test]
@@ -297,6 +296,18 @@ mod tests {
         assert!(!text(&package, SHOP, &CommandLine::default(), &[]).contains("Install it:"));
         package.catalog = "other".to_owned();
         assert!(text(&package, SHOP, &CommandLine::default(), &[]).contains("--catalog olm/other --channel"));
+    }
+
+    #[test]
+    fn a_namespace_without_a_group_gets_one_by_the_command() {
+        for (needs_group, end) in [
+            (false, "stable -n shop"),
+            (true, "stable --create-operator-group -n shop"),
+        ] {
+            let asked = Asked { needs_group, ..SHOP };
+            let text = text(&package("etcd", "cat"), asked, &CommandLine::default(), &[]);
+            assert!(text.trim_end().ends_with(end), "{text}");
+        }
     }
 
     #[test]

@@ -95,7 +95,7 @@ pub(crate) async fn run(args: &DoctorArgs) -> anyhow::Result<Verdict> {
     let reader = Reader::new(&cluster.client, reads.timeout);
     if args.migration {
         let diagnosis = migration::diagnose(&migration::observe(&reader).await);
-        return told(&diagnosis, args, &cluster, Some(migration::verdict(&diagnosis)));
+        return print(&diagnosis, args, &cluster, Some(migration::verdict(&diagnosis)));
     }
     let given = reads.global_catalog_namespace.as_deref();
     let found = global::find(&cluster.client, given, namespace).await;
@@ -109,7 +109,7 @@ pub(crate) async fn run(args: &DoctorArgs) -> anyhow::Result<Verdict> {
         }
         printer::progress(&format!("No operators found in {}.", place(namespace)));
     }
-    told(&diagnosis, args, &cluster, None)
+    print(&diagnosis, args, &cluster, None)
 }
 
 /// Returns true if the namespace does not exist, and false for users who may not read it.
@@ -119,7 +119,7 @@ async fn is_missing(reader: &Reader<'_>, namespace: &str) -> bool {
 }
 
 /// Prints a diagnosis, followed by the verdict if there is one.
-fn told(
+fn print(
     diagnosis: &Diagnosis,
     args: &DoctorArgs,
     cluster: &Cluster,

@@ -114,7 +114,7 @@ fn drawn(
             plain(package),
             cluster
                 .commands
-                .told("list-available", &[], Some(&cluster.namespace))
+                .suggest("list-available", &[], Some(&cluster.namespace))
         ),
     }
 }
@@ -189,7 +189,7 @@ pub(super) async fn catalog(
             "catalog {} not found in namespaces {namespace} and {global} (see {}); list catalogs with `{}`, or use NAMESPACE/NAME",
             plain(catalog),
             global::FLAG,
-            cluster.commands.told("catalog list", &[], None)
+            cluster.commands.suggest("catalog list", &[], None)
         );
     }
     let of_subscriptions: BTreeSet<CatalogKey> = subscriptions

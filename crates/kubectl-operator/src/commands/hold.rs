@@ -82,7 +82,7 @@ async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Res
             row.current_csv,
             cluster
                 .commands
-                .told("rollback {}", &[&name], Some(&cluster.namespace))
+                .suggest("rollback {}", &[&name], Some(&cluster.namespace))
         )
     });
     Ok(Changed {
@@ -167,7 +167,8 @@ mod tests {
         assert_eq!(first.text, "Subscription shop/db is held within =1.0.0");
         assert_eq!(first.warning, None);
         assert_eq!(range_of(&fake).as_deref(), Some("=1.0.0"));
-        assert_eq!(state().await, (State::Held, "held within =1.0.0".to_owned()));
+        let text = format!("held within =1.0.0 by annotation {UPGRADE_HOLD}");
+        assert_eq!(state().await, (State::Held, text));
         let writes = fake.log().writes.len();
         let again = held(&cluster, "etcd", None).await.unwrap();
         assert_eq!(again.text, "Subscription shop/db is held within =1.0.0 already");

@@ -49,7 +49,7 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
             "OLM continues in the background; see `{}`",
             cluster
                 .commands
-                .told("status {} --watch", &[&name], Some(namespace))
+                .suggest("status {} --watch", &[&name], Some(namespace))
         ));
         return Ok(Verdict::Fine);
     }
@@ -73,7 +73,7 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
         printer::progress(&format!(
             "{} is not installed; approve its InstallPlan with `{}`",
             args.package,
-            cluster.commands.told("approve {}", &[&name], Some(namespace))
+            cluster.commands.suggest("approve {}", &[&name], Some(namespace))
         ));
         return Ok(Verdict::Unresolved);
     };
@@ -196,7 +196,7 @@ async fn of_catalogs(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Ve
                 .map(|name| format!(" {name}"))
                 .unwrap_or_default(),
             global::FLAG,
-            cluster.commands.told("catalog list", &[], None)
+            cluster.commands.suggest("catalog list", &[], None)
         );
     }
     printer::progress(&format!(

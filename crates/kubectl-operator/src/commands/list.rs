@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use crate::args::look::ListArgs;
-use crate::args::shared::Format;
+use crate::args::shared::ListFormat;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
 use crate::operators::{Row, State};
 use crate::reader::place;
-use crate::table::Table;
+use crate::table::{self, Table};
 use crate::terminal::first_line;
 use crate::{Verdict, gather, printer};
 
@@ -26,17 +26,28 @@ pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<Verdict> {
         .iter()
         .map(|operator| operator.row())
         .collect();
-    match args.output.and_then(Format::document) {
+    match args.output.and_then(ListFormat::document) {
         Some(format) => printer::document(&json!({"operators": rows}), format)?,
         None if rows.is_empty() => {
             printer::progress(&format!("No operators found in {}.", place(namespace)));
         }
+        None if args.output == Some(ListFormat::Name) => printer::data(&names(&rows))?,
         None => {
-            let is_wide = args.output == Some(Format::Wide);
+            let is_wide = args.output == Some(ListFormat::Wide);
             printer::data(&table(&rows, args.all_namespaces, is_wide, &cluster.commands))?;
         }
     }
     Ok(Verdict::Fine)
+}
+
+fn names(rows: &[Row]) -> String {
+    table::names(rows.iter().map(|row| {
+        let resource = match row.subscribed {
+            true => "subscription.operators.coreos.com",
+            false => "clusterserviceversion.operators.coreos.com",
+        };
+        (resource, row.name.as_str())
+    }))
 }
 
 fn table(rows: &[Row], with_namespace: bool, is_wide: bool, commands: &CommandLine) -> String {
@@ -50,7 +61,7 @@ fn table(rows: &[Row], with_namespace: bool, is_wide: bool, commands: &CommandLi
     let mut table = Table::new(head);
     for row in rows {
         let row = row.clone();
-        let explain = commands.told("explain {}", &[&row.name], Some(&row.namespace));
+        let explain = commands.suggest("explain {}", &[&row.name], Some(&row.namespace));
         let mut cells = vec![
             row.name,
             row.package,
@@ -87,6 +98,13 @@ mod tests {
             .iter()
             .map(|operator| operator.row())
             .collect();
+        insta::assert_snapshot!(names(&rows), @r"
+        subscription.operators.coreos.com/new
+        subscription.operators.coreos.com/ready
+        subscription.operators.coreos.com/waits
+        subscription.operators.coreos.com/wrong
+        clusterserviceversion.operators.coreos.com/etcd.v9.0.0
+        ");
         insta::assert_snapshot!(table(&rows, false, false, &CommandLine::default()), @r"
         NAME          PACKAGE   CHANNEL   INSTALLED   CURRENT       STATE
         new           etcd      stable    <none>      <none>        Pending
@@ -99,7 +117,7 @@ mod tests {
         NAMESPACE   NAME          PACKAGE   CHANNEL   INSTALLED   CURRENT       STATE              CATALOG   APPROVAL    CSV           MESSAGE
         shop        new           etcd      stable    <none>      <none>        Pending            olm/cat   Automatic   <none>        waiting for OLM to resolve it
         shop        ready         etcd      stable    1.0.0       1.0.0         Ready              olm/cat   Automatic   etcd.v1.0.0   <none>
-        shop        waits         etcd      stable    1.0.0       etcd.v2.0.0   RequiresApproval   olm/cat   Automatic   etcd.v2.0.0   waiting for approval of InstallPlan install-1
+        shop        waits         etcd      stable    1.0.0       etcd.v2.0.0   RequiresApproval   olm/cat   Automatic   etcd.v2.0.0   InstallPlan install-1: waiting for approval
         shop        wrong         etcd      stable    <none>      <none>        Unresolved         olm/cat   Automatic   <none>        no \u{1b}[2Joperators found
         shop        etcd.v9.0.0   <none>    <none>    <none>      9.0.0         Failed             <none>    <none>      etcd.v9.0.0   ClusterServiceVersion etcd.v9.0.0: no group
         ");

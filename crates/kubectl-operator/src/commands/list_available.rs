@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use crate::args::packages::AvailableArgs;
-use crate::args::shared::Format;
+use crate::args::shared::ListFormat;
 use crate::cluster::Cluster;
 use crate::packages::{Package, all, is_catalog, named};
-use crate::table::Table;
+use crate::table::{self, Table};
 use crate::{Verdict, printer};
 
 /// Prints the packages.
@@ -22,8 +22,8 @@ pub(crate) async fn run(args: &AvailableArgs) -> anyhow::Result<Verdict> {
         Some(name) => packages = named(packages, name, catalog, namespace, commands)?,
         None => packages.retain(|package| catalog.is_none_or(|catalog| is_catalog(package, catalog))),
     }
-    let is_wide = args.output == Some(Format::Wide);
-    match args.output.and_then(Format::document) {
+    let is_wide = args.output == Some(ListFormat::Wide);
+    match args.output.and_then(ListFormat::document) {
         Some(format) => {
             for package in &mut packages {
                 // `describe` prints descriptions.
@@ -34,8 +34,13 @@ pub(crate) async fn run(args: &AvailableArgs) -> anyhow::Result<Verdict> {
         None if packages.is_empty() => {
             printer::progress(&format!(
                 "No packages for namespace {namespace}; see the catalogs with `{}`.",
-                commands.told("catalog list", &[], None)
+                commands.suggest("catalog list", &[], None)
             ));
+        }
+        None if args.output == Some(ListFormat::Name) => {
+            let resource = "packagemanifest.packages.operators.coreos.com";
+            let named = packages.iter().map(|package| (resource, package.name.as_str()));
+            printer::data(&table::names(named))?;
         }
         None if args.package().is_some() => printer::data(&versions_table(&packages, is_wide))?,
         None => printer::data(&table(&packages, is_wide))?,

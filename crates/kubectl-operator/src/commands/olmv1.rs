@@ -5,7 +5,6 @@ mod catalogs;
 mod extensions;
 mod plan;
 mod search;
-mod selector;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -35,7 +34,7 @@ use crate::args::olmv1::{
 use crate::args::shared::{Document, UPSTREAM_TIMEOUT, WaitArgs};
 use crate::cluster::Cluster;
 use crate::confirm::unless_refused;
-use crate::operators::{Node, flat, lines};
+use crate::operators::Node;
 use crate::reader::{get_cluster, list_cluster};
 use crate::table::Table;
 use crate::terminal::plain;
@@ -106,7 +105,7 @@ async fn create<K: Managed>(
             writer::subject(object),
             cluster
                 .commands
-                .told_of_cluster(&format!("olmv1 update {} {{}}", K::WORD), &[&name])
+                .suggest_for_cluster(&format!("olmv1 update {} {{}}", K::WORD), &[&name])
         );
     };
     let mut ready = created.clone();
@@ -150,11 +149,7 @@ async fn follow<K: Managed, W: Write>(
         let found = get_cluster::<K>(&cluster.client, &name).await?;
         let found = found.ok_or_else(|| anyhow!("{} was deleted meanwhile", writer::subject(object)))?;
         let (node, outcome) = found.progress();
-        let look = Look {
-            tree: lines(std::slice::from_ref(&node), colours),
-            flat: flat(std::slice::from_ref(&node)),
-            outcome,
-        };
+        let look = Look::of(std::slice::from_ref(&node), colours, outcome);
         last = Some((found, node));
         Ok(look)
     })
@@ -184,7 +179,7 @@ async fn follow<K: Managed, W: Write>(
 fn kept<K: Managed>(cluster: &Cluster, object: &K, cause: &str) -> anyhow::Error {
     let show = cluster
         .commands
-        .told_of_cluster(K::SHOWN_BY, &[&object.name_any()]);
+        .suggest_for_cluster(K::SHOWN_BY, &[&object.name_any()]);
     anyhow!("{cause}; this command deleted nothing, see `{show}`")
 }
 
@@ -202,7 +197,7 @@ async fn clean_up<K: Managed>(
     };
     let subject = writer::subject(object);
     let form = format!("olmv1 delete {} {{}}", K::WORD);
-    let remove = cluster.commands.told_of_cluster(&form, &[&object.name_any()]);
+    let remove = cluster.commands.suggest_for_cluster(&form, &[&object.name_any()]);
     let api = Api::<K>::all(cluster.client.clone());
     match tokio::time::timeout(limit, writer::delete(&api, object)).await {
         Ok(Ok(())) => anyhow!("{cause}; {subject} was deleted again; {remedy}"),
@@ -302,7 +297,7 @@ async fn find<K: Managed>(cluster: &Cluster, name: &str) -> anyhow::Result<K> {
             "the cluster has no {} {}; list all with `{}`",
             K::kind(&()),
             plain(name),
-            cluster.commands.told_of_cluster(&form, &[])
+            cluster.commands.suggest_for_cluster(&form, &[])
         )
     })
 }
@@ -416,9 +411,7 @@ async fn delete_one<K: Managed>(cluster: &Cluster, object: &K, args: &DeleteArgs
     let mut screen = Screen::stderr();
     let outcome = until(&mut screen, wait.limit(), async || {
         let found = get_cluster::<K>(&cluster.client, &name).await?;
-        let is_there = found.is_some_and(|found| found.uid() == object.uid());
-        let left = is_there.then(|| format!("{subject}: waiting for deletion"));
-        Ok(Look::at_left(left.into_iter().collect()))
+        Ok(Look::at_deletion(object, found.as_ref()))
     });
     match outcome.await? {
         Outcome::Done => Ok(()),

@@ -40,7 +40,7 @@ pub(crate) async fn run(args: &RightsArgs) -> anyhow::Result<Verdict> {
         bail!(
             "catalog {key} has only the image of {}, so its rights are not known; a plan that waits for approval shows them: `{}`",
             entry.name,
-            cluster.commands.told("approve {}", &["NAME"], Some(namespace))
+            cluster.commands.suggest("approve {}", &["NAME"], Some(namespace))
         );
     };
     let groups = list::<OperatorGroup>(client, Some(namespace), "").await?;

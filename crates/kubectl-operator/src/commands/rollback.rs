@@ -275,7 +275,7 @@ async fn install(cluster: &Cluster, rollback: &Rollback, wait: &WaitArgs) -> any
             "the InstallPlan was not approved because it does not install {target} alone, or removes fields; to approve it use `{}`",
             cluster
                 .commands
-                .told("approve {}", &[&name], Some(&cluster.namespace))
+                .suggest("approve {}", &[&name], Some(&cluster.namespace))
         )),
         Some(done) if done.csv != target => {
             printer::warning(&format!("OLM installed {} instead of {target}", done.csv));

@@ -13,7 +13,7 @@ use super::approve::{self, PLAN_PREFIX, Shown};
 use super::status::gathered;
 use crate::args::shared::WaitArgs;
 use crate::cluster::Cluster;
-use crate::operators::{Node, flat, lines, message_or_reason};
+use crate::operators::{Node, message_or_reason};
 use crate::reader::get;
 use crate::watch::{Look, Outcome, Screen, until};
 
@@ -32,7 +32,7 @@ impl CarriedOut {
         let namespace = Some(cluster.namespace.as_str());
         let watch = cluster
             .commands
-            .told("status {} --watch", &[subscription], namespace);
+            .suggest("status {} --watch", &[subscription], namespace);
         let waits = self.waits.as_ref()?;
         Some(format!("{subscription} is not ready yet: {waits}; see `{watch}`"))
     }
@@ -114,13 +114,13 @@ async fn made<W: Write>(
             (false, true) => Outcome::Over,
             (false, false) => Outcome::Waits,
         };
-        Ok(look_at(std::slice::from_ref(&node), colours, outcome))
+        Ok(Look::of(std::slice::from_ref(&node), colours, outcome))
     });
     let outcome = outcome.await?;
     plan.filter(|_| outcome == Outcome::Done).ok_or_else(|| {
         let explain = cluster
             .commands
-            .told("explain {}", &[subscription], Some(namespace));
+            .suggest("explain {}", &[subscription], Some(namespace));
         match failure {
             Some(cause) => anyhow!(
                 "stopped waiting: OLM reports {}: {cause}; see `{explain}`",
@@ -161,7 +161,7 @@ async fn carried_out_on<W: Write>(
         // A plan also completes without its Subscription.
         let operator = gathered.find(namespace, subscription, &cluster.commands).ok();
         node = operator.map(|operator| gathered.tree(&operator, &cluster.commands));
-        Ok(look_at(node.as_slice(), colours, outcome))
+        Ok(Look::of(node.as_slice(), colours, outcome))
     });
     let outcome = outcome.await?;
     let Some(last) = last else {
@@ -184,7 +184,7 @@ async fn carried_out_on<W: Write>(
             node.as_ref().map(Node::waits_for).unwrap_or_default(),
             cluster
                 .commands
-                .told("status {} --watch", &[subscription], Some(namespace))
+                .suggest("status {} --watch", &[subscription], Some(namespace))
         ),
     }
 }
@@ -195,17 +195,9 @@ async fn installed(cluster: &Cluster, subscription: &str, plan: &InstallPlan) ->
     let names = &plan.spec.cluster_service_version_names;
     let found = get::<Subscription>(&cluster.client, &cluster.namespace, subscription).await;
     let status = found.ok().flatten().and_then(|found| found.status);
-    let told = status.map(|status| [status.installed_csv, status.current_csv]);
-    let mut own = told.into_iter().flatten().flatten();
+    let named = status.map(|status| [status.installed_csv, status.current_csv]);
+    let mut own = named.into_iter().flatten().flatten();
     own.find(|name| names.contains(name))
         .or_else(|| names.last().cloned())
         .unwrap_or_default()
-}
-
-fn look_at(nodes: &[Node], colours: crate::terminal::Colours, outcome: Outcome) -> Look {
-    Look {
-        tree: lines(nodes, colours),
-        flat: flat(nodes),
-        outcome,
-    }
 }

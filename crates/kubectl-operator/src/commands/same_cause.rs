@@ -54,7 +54,7 @@ fn edit(cluster: &FakeCluster, patch: &Value) {
     assert!(cluster.edit("Subscription", "shop", "db", patch));
 }
 
-const ROWS: [Row; 17] = [
+const ROWS: [Row; 20] = [
     (|_| {}, "", "", true),
     (
         |cluster| put_condition(cluster, "CatalogSourcesUnhealthy", "olm/cat does not answer"),
@@ -63,8 +63,46 @@ const ROWS: [Row; 17] = [
         false,
     ),
     (
+        |cluster| {
+            let text = "targeted catalogsource olm/cat unhealthy";
+            let conditions = json!([
+                {"type": "CatalogSourcesUnhealthy", "status": "True", "message": text},
+                {"type": "Ready", "status": "False", "message": format!("{text}: cannot pull image c:v1")},
+            ]);
+            put_status(cluster, &json!({"conditions": conditions}));
+        },
+        "targeted catalogsource olm/cat unhealthy: cannot pull image c:v1",
+        "correct the CatalogSource, and OLM continues",
+        false,
+    ),
+    (
+        |cluster| {
+            put_plan(cluster, "Installing", |plan| {
+                let pending = json!([{"type": "BundleLookupPending", "status": "True", "message": "unpack Job pending"}]);
+                plan["spec"]["approved"] = json!(true);
+                plan["status"]["bundleLookups"] = json!([{"path": "x:v2", "identifier": "etcd.v2.0.0", "replaces": "",
+                    "catalogSourceRef": {}, "conditions": pending}]);
+            });
+        },
+        "InstallPlan install-1: bundle etcd.v2.0.0: unpack Job pending",
+        "",
+        false,
+    ),
+    (
         |cluster| put_condition(cluster, "BundleUnpacking", "cannot pull image x:v1"),
         "cannot pull image x:v1",
+        "",
+        false,
+    ),
+    (
+        |cluster| {
+            let conditions = json!([{"type": "InstallPlanMissing", "status": "True", "reason": "ReferencedInstallPlanNotFound"}]);
+            put_status(
+                cluster,
+                &json!({"conditions": conditions, "installPlanRef": {"name": "install-1"}}),
+            );
+        },
+        "the InstallPlan that status.installPlanRef names does not exist",
         "",
         false,
     ),
@@ -92,7 +130,7 @@ const ROWS: [Row; 17] = [
     ),
     (
         |cluster| put_plan(cluster, "RequiresApproval", |_| {}),
-        "waiting for approval of InstallPlan install-1",
+        "InstallPlan install-1: waiting for approval",
         "kubectl operator approve db -n shop",
         false,
     ),
@@ -136,13 +174,11 @@ const ROWS: [Row; 17] = [
     ),
     (
         |cluster| {
-            cluster.put(csv(
-                "1.0.0",
-                "Failed",
-                "admission webhook \"x\" denied the request",
-            ));
+            let mut failed = csv("1.0.0", "Failed", "admission webhook \"x\" denied the request");
+            failed["status"]["reason"] = json!("InstallComponentFailed");
+            cluster.put(failed);
         },
-        "admission webhook \"x\" denied the request",
+        "ClusterServiceVersion etcd.v1.0.0: InstallComponentFailed: admission webhook \"x\" denied the request",
         "correct the cause, and OLM tries again",
         false,
     ),
@@ -154,7 +190,7 @@ const ROWS: [Row; 17] = [
             cluster.put(waits);
         },
         "waiting for CustomResourceDefinition disks.example.com (CRD is not present)",
-        "",
+        "provide what is missing, and OLM continues; all requirements: kubectl get csv etcd.v1.0.0 -n shop",
         false,
     ),
     (
@@ -170,7 +206,7 @@ const ROWS: [Row; 17] = [
                 &json!({"metadata": {"annotations": {UPGRADE_HOLD: "=1.0.0"}}}),
             );
         },
-        "held within =1.0.0",
+        "held within =1.0.0 by annotation operatorframework.io/upgrade-hold",
         "",
         true,
     ),
@@ -181,7 +217,7 @@ const ROWS: [Row; 17] = [
                 &json!({"spec": {"startingCSV": "etcd.v1.0.0", "installPlanApproval": "Manual"}}),
             );
         },
-        "pinned at etcd.v1.0.0",
+        "pinned at etcd.v1.0.0 by spec.startingCSV",
         "",
         true,
     ),
@@ -193,7 +229,7 @@ const ROWS: [Row; 17] = [
                 &json!({"spec": {"startingCSV": "etcd.v1.0.0", "installPlanApproval": "Manual"}}),
             );
         },
-        "pinned at etcd.v1.0.0; InstallPlan install-1 for etcd.v2.0.0 waits for approval",
+        "pinned at etcd.v1.0.0 by spec.startingCSV; InstallPlan install-1 for etcd.v2.0.0 waits for approval",
         "",
         true,
     ),
@@ -252,7 +288,7 @@ async fn each_command_names_the_same_cause_and_exits_alike() {
         }
 
         let commands = CommandLine::default();
-        let told = db.way_out(&db.verdict(), &commands).unwrap_or_default();
-        assert!(told.contains(way_out), "{told}");
+        let suggested = db.way_out(&db.verdict(), &commands).unwrap_or_default();
+        assert!(suggested.contains(way_out), "{suggested}");
     }
 }

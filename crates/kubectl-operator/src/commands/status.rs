@@ -11,7 +11,7 @@ use crate::args::look::StatusArgs;
 use crate::args::shared::WaitArgs;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
-use crate::operators::{Gathered, Node, flat, lines};
+use crate::operators::{Gathered, Node, lines};
 use crate::reader::place;
 use crate::terminal::Colours;
 use crate::watch::{Look, Outcome, Screen, until};
@@ -127,11 +127,7 @@ async fn watch<W: Write>(
     let colours = screen.colours();
     let outcome = until(screen, wait.limit(), async || {
         nodes = read(cluster, namespace, name).await?;
-        Ok(Look {
-            tree: lines(&nodes, colours),
-            flat: flat(&nodes),
-            outcome: outcome(&nodes),
-        })
+        Ok(Look::of(&nodes, colours, outcome(&nodes)))
     })
     .await?;
     Ok(Watched { nodes, outcome })

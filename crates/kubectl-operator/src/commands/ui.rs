@@ -107,18 +107,18 @@ async fn forgotten(app: &App) {
 /// Completes at the first Ctrl-C. The second one exits the process. A separate thread waits for it, because the serving thread
 /// may be busy.
 fn interrupts() -> impl Future<Output = ()> {
-    let (tell, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     thread::spawn(move || {
         let Ok(runtime) = Builder::new_current_thread().enable_all().build() else {
             return;
         };
         let next = async || tokio::signal::ctrl_c().await.is_ok();
-        let end = || tell.send(()).unwrap_or_default();
+        let end = || sender.send(()).unwrap_or_default();
         runtime.block_on(interrupted(next, end, || std::process::exit(INTERRUPTED)));
     });
     async move {
         // If signals cannot be received, the server is ended by other means.
-        if told.await.is_err() {
+        if receiver.await.is_err() {
             std::future::pending::<()>().await;
         }
     }

@@ -25,6 +25,7 @@ use crate::args::change::{OperandStrategy, UninstallArgs};
 use crate::args::shared::{UPSTREAM_TIMEOUT, WaitArgs, quoted, slice};
 use crate::cluster::Cluster;
 use crate::confirm::{has_terminal, unless_refused};
+use crate::operators::Gathered;
 use crate::reader::{answer, api, list, list_names};
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::{Verdict, gather, operands, printer, terminal, writer};
@@ -119,19 +120,35 @@ pub(super) async fn look(cluster: &Cluster, args: &UninstallArgs) -> anyhow::Res
     }
     operands_of(client, args, &mut removal).await?;
     let package = removal.subscription.as_ref().map(|found| found.spec.name.clone());
-    if args.deletes_operator()
-        && let Some(package) = package
-    {
-        removal.operator = leftovers::operator(client, &format!("{package}.{namespace}")).await?;
+    if let Some(package) = package {
+        let operator = leftovers::operator(client, &format!("{package}.{namespace}")).await;
+        match args.deletes_operator() {
+            true => removal.operator = operator?,
+            false => removal.kept_operator = operator.unwrap_or_default(),
+        }
     }
+    let groups = list::<OperatorGroup>(client, Some(namespace), "").await;
     if args.deletes_groups() {
         let names = slice(&args.delete_operator_group_names);
-        removal.groups = list::<OperatorGroup>(client, Some(namespace), "").await?;
+        removal.groups = groups?;
         removal
             .groups
             .retain(|group| names.is_empty() || names.contains(&group.name_any()));
+    } else if is_last(&gathered, &removal) {
+        // They are only mentioned, as is a kept Operator object, so a user who may not read them can uninstall.
+        removal.unused_groups = groups.unwrap_or_default();
     }
     Ok(removal)
+}
+
+/// Returns true if the namespace has no other operator.
+fn is_last(gathered: &Gathered, removal: &Removal) -> bool {
+    let own = removal.subscription.as_ref().map(|own| own.name_any());
+    let mut subscriptions = gathered.subscriptions.iter();
+    let mut csvs = gathered.csvs.keys();
+    subscriptions.all(|found| {
+        found.namespace().as_deref() != Some(removal.namespace.as_str()) || Some(found.name_any()) == own
+    }) && csvs.all(|(namespace, name)| *namespace != removal.namespace || removal.names.contains(name))
 }
 
 /// Adds the operands. If these cannot be determined, none are deleted, and all objects of the kinds count as operands.

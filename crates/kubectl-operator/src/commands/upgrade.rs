@@ -122,7 +122,7 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
     let (row, verdict) = (operator.row(), operator.verdict());
     // `explain` prints the full message.
     let message = first_line(&verdict.message);
-    let explain = || commands.told("explain {}", &[name], Some(namespace));
+    let explain = || commands.suggest("explain {}", &[name], Some(namespace));
     let is_waiting =
         |plan: &InstallPlan| !plan.spec.approved && plan.phase() == InstallPlanPhase::RequiresApproval;
     if operator.plan.is_some_and(is_waiting) {
@@ -135,7 +135,7 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
             Some(catalog) => Step::Nothing(format!(
                 "cannot check for versions newer than {name}'s {}: {catalog}; list catalogs with `{}`",
                 row.installed_csv,
-                commands.told("catalog list", &[], None)
+                commands.suggest("catalog list", &[], None)
             )),
             None => Step::Nothing(format!(
                 "operator is already at latest version: {name} has {}, the newest in its channel; see `{}`",
@@ -145,7 +145,7 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
         },
         State::Held => Step::Nothing(format!(
             "cannot upgrade {name}: {message}; to allow newer versions use `{}`",
-            commands.told("unhold {}", &[name], Some(namespace))
+            commands.suggest("unhold {}", &[name], Some(namespace))
         )),
         State::RequiresApproval | State::Installing | State::Upgrading | State::Pending => match plan {
             Some(plan) => Step::Follow(plan),

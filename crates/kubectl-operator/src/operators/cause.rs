@@ -1,20 +1,76 @@
-//! Causes in the words that OLM writes into statuses: of a ClusterServiceVersion and of an InstallPlan.
+//! Causes in words: what an InstallPlan waits for or why it failed, and deleted ClusterServiceVersions. Those of other
+//! ClusterServiceVersions are in `olm_api::cause`.
 
 use kube::ResourceExt as _;
-use olm_api::condition::requirement;
+use olm_api::condition::{TRUE, subscription as condition};
 use olm_api::labels;
-use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan};
+use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
 
-/// Maximum number of requirements named per ClusterServiceVersion.
-const MAX_REQUIREMENTS: usize = 5;
+use super::conditions::message;
 
-/// Returns what a ClusterServiceVersion waits for, or why it failed.
-pub(super) fn csv_cause(csv: &ClusterServiceVersion) -> String {
-    if let Some(unmet) = unmet(csv) {
-        return format!("waiting for {unmet}");
+/// What an InstallPlan waits for, or why it failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PlanCause {
+    /// The cause in words.
+    pub text: String,
+    /// Who approves the plan; `None` if it needs no approval.
+    pub approval: Option<Approver>,
+}
+
+/// Who approves an InstallPlan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Approver {
+    /// A user.
+    User,
+    /// The upgrade policy of its Subscriptions, unless a user does so before.
+    Policy,
+}
+
+/// Returns the cause of an InstallPlan: the message of its status, its bundles that are being unpacked, and the upgrade policy that
+/// delays it; without them the message of the Subscription's condition. `None` if the plan is complete.
+pub(super) fn plan_cause(plan: &InstallPlan, subscription: &Subscription) -> Option<PlanCause> {
+    let phase = plan.phase();
+    let policy = plan.annotations().get(labels::UPGRADE_WAITS);
+    let policy = policy.filter(|_| plan.waits_for_approval());
+    let (type_, approval) = match phase {
+        InstallPlanPhase::Complete => return None,
+        InstallPlanPhase::Failed => (condition::INSTALL_PLAN_FAILED, None),
+        InstallPlanPhase::RequiresApproval if !plan.spec.approved => {
+            let approver = policy.map_or(Approver::User, |_| Approver::Policy);
+            (condition::INSTALL_PLAN_PENDING, Some(approver))
+        }
+        _ => (condition::INSTALL_PLAN_PENDING, None),
+    };
+    let status = plan.status.as_ref();
+    let own = status.and_then(|status| status.message.clone());
+    let own = own.filter(|message| !message.is_empty());
+    let mut parts: Vec<String> = own.into_iter().chain(open_bundles(plan)).collect();
+    parts.extend(policy.cloned());
+    if parts.is_empty() {
+        parts.extend(message(subscription, type_).map(str::to_owned));
     }
-    let message = csv.status.as_ref().and_then(|status| status.message.clone());
-    message.unwrap_or_else(|| "waiting for OLM to process it".to_owned())
+    let rest = match approval {
+        Some(Approver::User) => Some("waiting for approval"),
+        _ if !parts.is_empty() => None,
+        _ if phase == InstallPlanPhase::Failed => Some("its status names no cause"),
+        _ => Some("waiting for OLM to create its objects"),
+    };
+    parts.extend(rest.map(str::to_owned));
+    let text = parts.join("; ");
+    Some(PlanCause { text, approval })
+}
+
+/// Returns the bundles of an InstallPlan that are not unpacked yet, each with its cause.
+fn open_bundles(plan: &InstallPlan) -> impl Iterator<Item = String> {
+    let lookups = plan.status.iter().flat_map(|status| status.bundle_lookups.iter());
+    lookups.flat_map(|lookup| {
+        let conditions = lookup.conditions.iter();
+        let open = conditions.filter(|found| found.status == TRUE);
+        open.map(move |found| {
+            let text = found.message.as_deref().or(found.reason.as_deref());
+            format!("bundle {}: {}", lookup.identifier, text.unwrap_or(&found.type_))
+        })
+    })
 }
 
 /// Returns the cause when the ClusterServiceVersion that a Subscription installed does not exist.
@@ -22,55 +78,7 @@ pub(crate) fn deleted(csv: &str) -> String {
     format!("its ClusterServiceVersion {csv} was deleted, and OLM does not restore it")
 }
 
-/// Returns the first [`MAX_REQUIREMENTS`] requirements that are not met; `None` if OLM does not wait for any.
-fn unmet(csv: &ClusterServiceVersion) -> Option<String> {
-    if *csv.phase() != Phase::Pending {
-        return None;
-    }
-    let met = [
-        requirement::PRESENT,
-        requirement::SATISFIED,
-        requirement::DEPLOYMENT_FOUND,
-    ];
-    let all = csv
-        .status
-        .iter()
-        .flat_map(|status| status.requirement_status.iter());
-    let unmet: Vec<String> = all
-        .filter(|found| !met.contains(&found.status.as_str()))
-        .filter(|found| !found.message.starts_with(requirement::MISSING_RIGHTS))
-        .map(|found| match found.message.as_str() {
-            "" => format!("{} {}", found.kind, found.name),
-            message => format!("{} {} ({message})", found.kind, found.name),
-        })
-        .collect();
-    let more = unmet.len().saturating_sub(MAX_REQUIREMENTS);
-    let named = unmet.get(..MAX_REQUIREMENTS).unwrap_or(&unmet).join("; ");
-    match (unmet.is_empty(), more) {
-        (true, _) => None,
-        (false, 0) => Some(named),
-        (false, more) => Some(format!("{named}; and {more} more")),
-    }
-}
-
-/// Returns the message of an InstallPlan's status; `None` if it is empty.
-pub(super) fn own_message(plan: &InstallPlan) -> Option<&str> {
-    let message = plan.status.as_ref()?.message.as_deref();
-    message.filter(|message| !message.is_empty())
-}
-
-/// Returns the upgrade policy that delays an InstallPlan.
-pub(super) fn policy(plan: &InstallPlan) -> Option<&str> {
-    let text = plan.annotations().get(labels::UPGRADE_WAITS)?;
-    plan.waits_for_approval().then_some(text.as_str())
-}
-
-/// Returns the reason why an InstallPlan waits: its message and its policy. Without them it is `pending`, the message of the
-/// Subscription's condition.
-pub(super) fn plan_cause(plan: &InstallPlan, pending: Option<&str>) -> Option<String> {
-    let texts: Vec<&str> = own_message(plan).into_iter().chain(policy(plan)).collect();
-    match texts.is_empty() {
-        true => pending.map(str::to_owned),
-        false => Some(texts.join("; ")),
-    }
+/// Returns the way out of that. `subscription` is its name and the flags that select it.
+pub(crate) fn recreate(subscription: &str) -> String {
+    format!("save it with kubectl get subscription {subscription} -o yaml, then delete and recreate it")
 }

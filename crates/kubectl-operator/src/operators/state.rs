@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt as _;
+use olm_api::cause::{csv_text, unmet_requirements};
 use olm_api::condition::subscription as condition;
 use olm_api::labels;
 use olm_api::v1alpha1::{
@@ -9,8 +10,8 @@ use olm_api::v1alpha1::{
 };
 use serde::Serialize;
 
-use super::cause::{csv_cause, deleted, own_message, plan_cause, policy};
-use super::conditions::{message, message_or_reason, true_conditions};
+use super::cause::{Approver, deleted, plan_cause, recreate};
+use super::conditions::{catalog_problem, message, message_or_reason, true_conditions};
 use super::{Operator, plan_name};
 use crate::args::shared::quoted;
 use crate::command_line::CommandLine;
@@ -85,8 +86,10 @@ pub(crate) enum WayOut {
     ApproveNow,
     /// Change what does not resolve.
     Explain,
-    /// Look at the catalogs.
+    /// Correct the catalog.
     Catalogs,
+    /// Provide the requirements that this ClusterServiceVersion lacks.
+    Provide(String),
     /// Correct the cause; OLM tries again.
     Correct,
     /// Correct the cause, and delete this InstallPlan.
@@ -132,10 +135,7 @@ impl Operator<'_> {
         };
         let of_subscription = self.subscription.and_then(|subscription| {
             self.failure(subscription)
-                .or_else(|| {
-                    let pending = message(subscription, condition::INSTALL_PLAN_PENDING);
-                    self.plan.and_then(|plan| self.of_plan(plan, pending, on_its_way))
-                })
+                .or_else(|| self.of_plan(self.plan?, subscription, on_its_way))
                 .or_else(|| self.waiting(subscription, on_its_way))
         });
         of_subscription.unwrap_or_else(|| self.of_csv(on_its_way))
@@ -144,31 +144,36 @@ impl Operator<'_> {
     /// Returns the verdict's way out as commands; `None` if waiting is all that helps, or nothing is to be done.
     pub(crate) fn way_out(&self, verdict: &Verdict, commands: &CommandLine) -> Option<String> {
         let (name, namespace) = (self.name(), self.namespace());
-        let told = |form: &str| commands.told(form, &[&name], Some(&namespace));
+        let suggest = |form: &str| commands.suggest(form, &[&name], Some(&namespace));
         let flags = commands.flags(Some(&namespace));
         Some(match &verdict.way_out {
             WayOut::Wait => return None,
-            WayOut::Approve => told("approve {}"),
-            WayOut::ApproveNow => format!("wait, or approve it now: {}", told("approve {}")),
-            WayOut::Explain => told("explain {}"),
-            WayOut::Catalogs => commands.told("catalog list -o wide", &[], None),
+            WayOut::Approve => suggest("approve {}"),
+            WayOut::ApproveNow => format!("wait, or approve it now: {}", suggest("approve {}")),
+            WayOut::Explain => suggest("explain {}"),
+            WayOut::Catalogs => format!(
+                "correct the CatalogSource, and OLM continues; see {}",
+                commands.suggest("catalog list -o wide", &[], None)
+            ),
+            WayOut::Provide(csv) => format!(
+                "provide what is missing, and OLM continues; all requirements: kubectl get csv {} {flags} -o \
+                 jsonpath='{{.status.requirementStatus}}'",
+                quoted(csv)
+            ),
             WayOut::Correct => format!(
                 "correct the cause, and OLM tries again; see {}",
-                told("status {}")
+                suggest("status {}")
             ),
             WayOut::DeletePlan(plan) => format!(
-                "correct the cause, then delete the plan: kubectl delete installplan {} {flags}",
+                "correct the cause, then delete the plan, and OLM creates another: kubectl delete installplan {} {flags}",
                 quoted(plan)
             ),
             WayOut::Rollback(former) => format!(
                 "correct the cause, or go back to {}: {}",
                 plain(former),
-                told("rollback {}")
+                suggest("rollback {}")
             ),
-            WayOut::Recreate => format!(
-                "kubectl get subscription {} {flags} -o yaml, then delete and recreate it",
-                quoted(&name)
-            ),
+            WayOut::Recreate => recreate(&format!("{} {flags}", quoted(&name))),
         })
     }
 
@@ -180,23 +185,18 @@ impl Operator<'_> {
         if let Some(csv) = runs.filter(|csv| *csv.phase() == Phase::Failed) {
             return Some(self.csv_failed(csv));
         }
-        let mut failures = condition::OBSTACLES.into_iter().filter_map(failed_state);
-        let told = failures.find_map(|(type_, state)| {
-            let text = message_or_reason(subscription, type_)?;
-            Some((type_, Verdict::new(state, text)))
-        });
         let failed_plan = self.plan.filter(|plan| plan.phase() == InstallPlanPhase::Failed);
-        let Some(plan) = failed_plan else {
-            return told.map(|(_, verdict)| verdict);
-        };
-        let of_condition = told
-            .as_ref()
-            .filter(|(type_, _)| *type_ == condition::INSTALL_PLAN_FAILED)
-            .map(|(_, verdict)| verdict.message.as_str());
-        let name = plan.name_any();
-        let message = own_message(plan).or(of_condition).unwrap_or("no reason given");
-        let verdict = Verdict::new(State::Failed, format!("InstallPlan {name}: {message}"));
-        Some(verdict.with(WayOut::DeletePlan(name)))
+        if let Some(plan) = failed_plan {
+            let cause = plan_cause(plan, subscription)?;
+            let name = plan.name_any();
+            let verdict = Verdict::new(State::Failed, format!("InstallPlan {name}: {}", cause.text));
+            return Some(verdict.with(WayOut::DeletePlan(name)));
+        }
+        let mut failures = condition::OBSTACLES.into_iter().filter_map(failed_state);
+        failures.find_map(|(type_, state)| {
+            let text = message_or_reason(subscription, type_)?;
+            Some(Verdict::new(state, text))
+        })
     }
 
     /// Returns the failure of a ClusterServiceVersion.
@@ -211,42 +211,26 @@ impl Operator<'_> {
         }
     }
 
-    /// Returns the state of an InstallPlan; `None` if it is complete or failed. `pending` is the message of the Subscription's
-    /// condition.
-    fn of_plan(&self, plan: &InstallPlan, pending: Option<&str>, on_its_way: State) -> Option<Verdict> {
+    /// Returns the state of an InstallPlan that has not failed; `None` if it is complete.
+    fn of_plan(&self, plan: &InstallPlan, subscription: &Subscription, on_its_way: State) -> Option<Verdict> {
+        let cause = plan_cause(plan, subscription)?;
         let name = plan.name_any();
-        match plan.phase() {
-            InstallPlanPhase::Complete | InstallPlanPhase::Failed => None,
-            InstallPlanPhase::RequiresApproval if !plan.spec.approved => {
-                if let Some(version) = self.pin().filter(|_| policy(plan).is_none()) {
-                    let names = plan.spec.cluster_service_version_names.join(", ");
-                    let text =
-                        format!("pinned at {version}; InstallPlan {name} for {names} waits for approval");
-                    return Some(self.settled(State::Pinned, &text));
-                }
-                Some(match (policy(plan), plan_cause(plan, pending)) {
-                    (Some(_), Some(cause)) => {
-                        let text = format!("InstallPlan {name}: {cause}");
-                        Verdict::new(State::RequiresApproval, text).with(WayOut::ApproveNow)
-                    }
-                    (None, Some(cause)) => Verdict::new(
-                        State::RequiresApproval,
-                        format!("waiting for approval of InstallPlan {name}: {cause}"),
-                    ),
-                    (_, None) => Verdict::new(
-                        State::RequiresApproval,
-                        format!("waiting for approval of InstallPlan {name}"),
-                    ),
-                })
-            }
-            _ => {
-                let text = plan_cause(plan, pending).map_or_else(
-                    || format!("waiting for InstallPlan {name} to complete"),
-                    |cause| format!("InstallPlan {name}: {cause}"),
+        let text = format!("InstallPlan {name}: {}", cause.text);
+        Some(match (cause.approval, self.pin()) {
+            (Some(Approver::User), Some(version)) => {
+                let names = plan.spec.cluster_service_version_names.join(", ");
+                let text = format!(
+                    "{}; InstallPlan {name} for {names} waits for approval",
+                    pinned(version)
                 );
-                Some(Verdict::new(on_its_way, text))
+                self.settled(State::Pinned, &text)
             }
-        }
+            (Some(Approver::User), None) => Verdict::new(State::RequiresApproval, text),
+            (Some(Approver::Policy), _) => {
+                Verdict::new(State::RequiresApproval, text).with(WayOut::ApproveNow)
+            }
+            (None, _) => Verdict::new(on_its_way, text),
+        })
     }
 
     /// Returns what a Subscription waits for if its current ClusterServiceVersion does not exist, or if the bundle of the next
@@ -265,19 +249,19 @@ impl Operator<'_> {
         }
         let current = status.and_then(|status| status.current_csv.as_deref());
         if let Some(name) = current.filter(|name| !name.is_empty()) {
-            let text = format!("waiting for ClusterServiceVersion {name} to be created");
+            let text = format!("waiting for OLM to create ClusterServiceVersion {name}");
             return Some(Verdict::new(on_its_way, text));
         }
         let open = condition::OBSTACLES
             .into_iter()
             .filter(|&type_| failed_state(type_).is_none());
         for type_ in open.chain([condition::INSTALL_PLAN_MISSING]) {
-            if let Some(text) = message_or_reason(subscription, type_) {
-                let verdict = Verdict::new(State::Pending, text);
-                return Some(match type_ {
-                    condition::CATALOG_SOURCES_UNHEALTHY => verdict.with(WayOut::Catalogs),
-                    _ => verdict,
-                });
+            let (text, way_out) = match type_ {
+                condition::CATALOG_SOURCES_UNHEALTHY => (catalog_problem(subscription), WayOut::Catalogs),
+                _ => (message_or_reason(subscription, type_), WayOut::Wait),
+            };
+            if let Some(text) = text {
+                return Some(Verdict::new(State::Pending, text).with(way_out));
             }
         }
         let text = match status.and_then(plan_name) {
@@ -299,8 +283,11 @@ impl Operator<'_> {
         match csv.phase() {
             Phase::Failed => self.csv_failed(csv),
             Phase::Succeeded if is_installed => match (self.hold(), self.pin()) {
-                (Some(range), _) => self.settled(State::Held, &format!("held within {range}")),
-                (None, Some(version)) => self.settled(State::Pinned, &format!("pinned at {version}")),
+                (Some(range), _) => {
+                    let text = format!("held within {range} by annotation {}", labels::UPGRADE_HOLD);
+                    self.settled(State::Held, &text)
+                }
+                (None, Some(version)) => self.settled(State::Pinned, &pinned(version)),
                 (None, None) => self.settled(State::Ready, ""),
             },
             Phase::Succeeded => Verdict::new(
@@ -309,7 +296,13 @@ impl Operator<'_> {
                     "ClusterServiceVersion {name} has succeeded; OLM has not yet recorded it as installed"
                 ),
             ),
-            _ => Verdict::new(on_its_way, csv_text(csv)),
+            _ => {
+                let verdict = Verdict::new(on_its_way, csv_text(csv));
+                match unmet_requirements(csv) {
+                    Some(_) => verdict.with(WayOut::Provide(name)),
+                    None => verdict,
+                }
+            }
         }
     }
 
@@ -355,7 +348,7 @@ impl Operator<'_> {
     pub(crate) fn unhealthy_catalog(&self) -> Option<String> {
         let subscription = self.subscription?;
         let spec = &subscription.spec;
-        if let Some(text) = message_or_reason(subscription, condition::CATALOG_SOURCES_UNHEALTHY) {
+        if let Some(text) = catalog_problem(subscription) {
             return Some(text.to_owned());
         }
         let health = subscription.status.iter();
@@ -402,7 +395,7 @@ fn failed_state(type_: &'static str) -> Option<(&'static str, State)> {
     }
 }
 
-/// Returns a ClusterServiceVersion with its cause.
-fn csv_text(csv: &ClusterServiceVersion) -> String {
-    format!("ClusterServiceVersion {}: {}", csv.name_any(), csv_cause(csv))
+/// Returns why an operator stays at the version that its Subscription started with.
+fn pinned(version: &str) -> String {
+    format!("pinned at {version} by spec.startingCSV")
 }

@@ -366,7 +366,7 @@ fn a_plan_that_waits_shows_what_it_changes_and_no_other() {
         gathered.tree(&gathered.operators()[0], &CommandLine::default())
     };
     insta::assert_snapshot!(lines(&[tree(false)], Colours(false)).join("\n"), @r#"
-    Subscription shop/db: RequiresApproval (1.0.0 installed), waiting for approval of InstallPlan install-1
+    Subscription shop/db: RequiresApproval (1.0.0 installed), InstallPlan install-1: waiting for approval
     │  channel stable: [1.0.0] -> 2.0.0 (next)
     ├─ InstallPlan install-1: RequiresApproval, waiting for approval, see kubectl operator approve install-1 -n shop
     │     - ServiceAccount etcd in the whole cluster: get pods
@@ -388,7 +388,7 @@ fn a_plan_waits_for_its_own_cause_or_for_that_of_the_subscription() {
             "",
             "",
             "",
-            "waiting for approval of InstallPlan install-1".to_owned(),
+            "InstallPlan install-1: waiting for approval".to_owned(),
             format!("RequiresApproval, waiting for approval, {approve}"),
         ),
         (
@@ -396,7 +396,7 @@ fn a_plan_waits_for_its_own_cause_or_for_that_of_the_subscription() {
             "",
             "",
             "no group",
-            "waiting for approval of InstallPlan install-1: no group".to_owned(),
+            "InstallPlan install-1: no group; waiting for approval".to_owned(),
             format!("RequiresApproval, no group; waiting for approval, {approve}"),
         ),
         (
@@ -436,11 +436,31 @@ fn a_plan_waits_for_its_own_cause_or_for_that_of_the_subscription() {
             "",
             "",
             "",
-            "waiting for InstallPlan install-1 to complete".to_owned(),
+            "InstallPlan install-1: waiting for OLM to create its objects".to_owned(),
             "Installing, waiting for OLM to create its objects".to_owned(),
         ),
+        (
+            "Failed",
+            "",
+            "",
+            "no rights",
+            "InstallPlan install-1: no rights".to_owned(),
+            "Failed, no rights".to_owned(),
+        ),
+        (
+            "Failed",
+            "",
+            "",
+            "",
+            "InstallPlan install-1: its status names no cause".to_owned(),
+            "Failed, its status names no cause".to_owned(),
+        ),
     ] {
-        let conditions = json!([{"type": "InstallPlanPending", "status": "True", "message": pending}]);
+        let type_ = match phase {
+            "Failed" => "InstallPlanFailed",
+            _ => "InstallPlanPending",
+        };
+        let conditions = json!([{"type": type_, "status": "True", "message": pending}]);
         let status = json!({"installPlanRef": {"name": "install-1"}, "conditions": conditions});
         let mut waits = plan("install-1", phase, phase != held);
         waits["status"]["message"] = json!(own);

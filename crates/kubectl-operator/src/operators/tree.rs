@@ -3,17 +3,18 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt as _;
+use olm_api::cause::csv_cause_or_default;
 use olm_api::condition;
 use olm_api::labels::{self, OWNER_KIND_CSV};
 use olm_api::plan_preview::PlanPreview;
 use olm_api::pod::{is_starting, why_unscheduled};
 use olm_api::v1alpha1::{
-    ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase,
+    ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase, Subscription,
 };
 use serde::Serialize;
 
-use super::cause::{csv_cause, own_message, plan_cause, policy};
-use super::conditions::{message, true_conditions};
+use super::cause::{Approver, plan_cause};
+use super::conditions::true_conditions;
 use super::state::WayOut;
 use super::{Gathered, Operator, State, Workload, plan_name};
 use crate::command_line::CommandLine;
@@ -211,9 +212,10 @@ impl Gathered {
         let verdict = operator.verdict();
         let verdict_state = verdict.state;
         let way_out = operator.way_out(&verdict, commands);
-        let told = matches!(
+        // The nodes below name the other ways out.
+        let is_shown = matches!(
             verdict.way_out,
-            WayOut::DeletePlan(_) | WayOut::Rollback(_) | WayOut::Recreate
+            WayOut::DeletePlan(_) | WayOut::Provide(_) | WayOut::Rollback(_) | WayOut::Recreate
         );
         let is_recreated = verdict.way_out == WayOut::Recreate;
         let state = match (verdict_state.as_str(), operator.row().installed_version.as_str()) {
@@ -224,12 +226,10 @@ impl Gathered {
             Node::new("Subscription", &operator.name(), verdict.state.mark(), &state).with(verdict.message);
         node.namespace = operator.namespace();
         node.more = (verdict_state == State::Unresolved)
-            .then(|| commands.told("explain {}", &[&node.name], Some(&node.namespace)));
-        let pending = message(subscription, condition::subscription::INSTALL_PLAN_PENDING);
+            .then(|| commands.suggest("explain {}", &[&node.name], Some(&node.namespace)));
         let way = self.ways.get(&(node.namespace.clone(), node.name.clone()));
         node.notes.extend(way.cloned());
-        // The nodes below tell the others.
-        let way_out = way_out.filter(|_| told);
+        let way_out = way_out.filter(|_| is_shown);
         node.notes
             .extend(way_out.map(|way_out| format!("to resolve: {way_out}")));
         node.is_stuck = is_recreated;
@@ -237,7 +237,7 @@ impl Gathered {
         if let Some(name) = status.and_then(plan_name) {
             node.objects.push(match operator.plan {
                 Some(plan) => {
-                    let mut plan = plan_node(plan, pending, &operator.namespace(), commands);
+                    let mut plan = plan_node(plan, subscription, commands);
                     if verdict_state == State::Pinned {
                         // It waits as the user wants it to.
                         plan.mark = Mark::Fine;
@@ -257,7 +257,7 @@ impl Gathered {
             let reference = &catalog.catalog_source_ref;
             let text = |text: &Option<String>| text.clone().unwrap_or_default();
             let (name, namespace) = (text(&reference.name), text(&reference.namespace));
-            let see = commands.told("catalog list -o wide", &[], Some(&namespace));
+            let see = commands.suggest("catalog list -o wide", &[], Some(&namespace));
             let (mark, why) = match verdict_state {
                 // The operator runs despite it.
                 State::Ready | State::Held | State::Pinned => (Mark::Fine, "so there are no upgrades"),
@@ -303,7 +303,7 @@ impl Gathered {
         };
         let message = match mark {
             Mark::Fine => String::new(),
-            _ => csv_cause(csv),
+            _ => csv_cause_or_default(csv),
         };
         let mut node = Node::new(OWNER_KIND_CSV, &csv.name_any(), mark, state).with(message);
         // Objects of a replaced version already belong to its successor.
@@ -331,55 +331,32 @@ pub(crate) fn deployments(csv: &ClusterServiceVersion) -> impl Iterator<Item = &
         .map(|deployment| deployment.name.as_str())
 }
 
-/// Returns the node of an InstallPlan. `pending` is the message of the Subscription's condition.
-fn plan_node(plan: &InstallPlan, pending: Option<&str>, namespace: &str, commands: &CommandLine) -> Node {
-    let phase = plan.phase();
-    let status = plan.status.as_ref();
+/// Returns the node of the InstallPlan of a Subscription.
+fn plan_node(plan: &InstallPlan, subscription: &Subscription, commands: &CommandLine) -> Node {
+    let (phase, name) = (plan.phase(), plan.name_any());
     let mark = match phase {
         InstallPlanPhase::Complete => Mark::Fine,
         InstallPlanPhase::Failed => Mark::Bad,
         _ => Mark::Waits,
     };
-    let is_approved = plan.spec.approved;
-    let waits_for_somebody = phase == InstallPlanPhase::RequiresApproval && !is_approved;
+    let cause = plan_cause(plan, subscription);
+    let approval = cause.as_ref().and_then(|cause| cause.approval);
     let state = match phase.as_str() {
         "" => "New",
-        _ if phase == InstallPlanPhase::RequiresApproval && is_approved => "Approved",
+        _ if phase == InstallPlanPhase::RequiresApproval && approval.is_none() => "Approved",
         phase => phase,
     };
-    let lookups = status.into_iter().flat_map(|status| status.bundle_lookups.iter());
-    let unpacking = lookups.flat_map(|lookup| {
-        let conditions = lookup.conditions.iter();
-        let open = conditions.filter(|found| found.status == condition::TRUE);
-        open.map(move |found| {
-            let text = found.message.as_deref().or(found.reason.as_deref());
-            format!("bundle {}: {}", lookup.identifier, text.unwrap_or(&found.type_))
-        })
-    });
-    let message = match mark {
-        Mark::Fine => String::new(),
-        _ if waits_for_somebody => {
-            let approve = commands.told("approve {}", &[&plan.name_any()], Some(namespace));
-            match (policy(plan), plan_cause(plan, pending)) {
-                (Some(_), Some(cause)) => format!("{cause}; to approve it now, see {approve}"),
-                (None, Some(cause)) => format!("{cause}; waiting for approval, see {approve}"),
-                (_, None) => format!("waiting for approval, see {approve}"),
-            }
-        }
-        _ => {
-            let own = own_message(plan).map(str::to_owned);
-            let told: Vec<String> = own.into_iter().chain(unpacking).collect();
-            match (told.is_empty(), mark) {
-                (false, _) => told.join("; "),
-                (true, Mark::Bad) => "no reason given".to_owned(),
-                (true, _) => pending
-                    .unwrap_or("waiting for OLM to create its objects")
-                    .to_owned(),
-            }
-        }
-    };
-    let mut node = Node::new("InstallPlan", &plan.name_any(), mark, state).with(message);
-    if waits_for_somebody {
+    let mut message = cause.map(|cause| cause.text).unwrap_or_default();
+    if let Some(approver) = approval {
+        let namespace = subscription.namespace();
+        let approve = commands.suggest("approve {}", &[&name], namespace.as_deref());
+        message = match approver {
+            Approver::User => format!("{message}, see {approve}"),
+            Approver::Policy => format!("{message}; to approve it now, see {approve}"),
+        };
+    }
+    let mut node = Node::new("InstallPlan", &name, mark, state).with(message);
+    if approval.is_some() {
         let preview = plan.annotations().get(labels::PLAN_PREVIEW);
         let preview = preview.and_then(|text| PlanPreview::from_annotation(text));
         node.notes = preview.as_ref().map(diff).unwrap_or_default();

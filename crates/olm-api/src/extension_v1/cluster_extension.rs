@@ -445,12 +445,15 @@ mod tests {
 
     /// An extension is cluster-scoped, whatever its namespace; the policy has a default.
     #[test]
-    fn v1_001_and_v1_006_the_definition_has_scope_and_default() {
+    fn api_009_v1_001_v1_006_the_definition_has_group_scope_and_default() {
         let definitions = crate::crd::v1_definitions().unwrap();
         let mut of_extensions = definitions
             .iter()
             .filter(|definition| definition.name == "clusterextensions");
         let spec = &of_extensions.next().unwrap().manifest["spec"];
+        assert_eq!(spec["group"], "olm.operatorframework.io");
+        assert_eq!(spec["names"]["kind"], "ClusterExtension");
+        assert_eq!(spec["versions"][0]["name"], "v1");
         assert_eq!(spec["scope"], "Cluster");
         let fields = &spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
         let catalog = &fields["source"]["properties"]["catalog"];

@@ -186,10 +186,7 @@ impl Patches {
 
 impl Patch {
     fn into_action(self) -> Action {
-        let guard = Guard {
-            uid: self.uid,
-            resource_version: None,
-        };
+        let guard = Guard::of_uid(self.uid);
         Action::patch(self.target, json!({"metadata": {"labels": self.labels}}), guard)
     }
 }

@@ -1,9 +1,7 @@
 //! Finds installed operators that do not support the next minor version of OpenShift. No I/O.
 
-use std::fmt;
-
 use go_compat::semver::Version;
-use olm_api::cluster_operator::MAX_OPENSHIFT_VERSION;
+use olm_api::cluster_operator::{FIRST_OF_FIVE, LAST_OF_FOUR, MAX_OPENSHIFT_VERSION, Minor};
 use olm_runtime::NamespacedName;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -13,51 +11,6 @@ use super::text::shown;
 /// Maximum length of a version, and of a parse error, in a message, in characters.
 const MAX_VERSION: usize = 64;
 const MAX_ERROR: usize = 256;
-/// The last minor version of major version 4; it is the same as 5.0.
-const LAST_OF_FOUR: Minor = Minor { major: 4, minor: 23 };
-const FIRST_OF_FIVE: Minor = Minor { major: 5, minor: 0 };
-
-/// A major and minor version, without patch and pre-release.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Minor {
-    major: u64,
-    minor: u64,
-}
-
-impl Minor {
-    fn of(version: &Version) -> Self {
-        Self {
-            major: version.major,
-            minor: version.minor,
-        }
-    }
-
-    /// Returns the canonical form of two equivalent versions.
-    fn normalised(self) -> Self {
-        if self == LAST_OF_FOUR { FIRST_OF_FIVE } else { self }
-    }
-
-    fn next(self) -> Self {
-        let Self { major, minor } = self.normalised();
-        Self {
-            major,
-            minor: minor.saturating_add(1),
-        }
-    }
-
-    /// True when an operator that supports versions up to this one supports the minor version after
-    /// `current`.
-    fn allows_after(self, current: Self) -> bool {
-        self.normalised() >= current.next()
-    }
-}
-
-impl fmt::Display for Minor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)
-    }
-}
-
 /// An operator that blocks the upgrade.
 struct Blocker {
     key: NamespacedName,

@@ -1,10 +1,6 @@
 //! Reads the content of an original when copies of it must be written. Stores do not keep it.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kube::{
     Api, Client,
@@ -16,6 +12,7 @@ use olm_runtime::{
     discovery::deadline,
     error::ObserveError,
     plan::{Action, Exists, Identity, Target},
+    sync::Mutex,
 };
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -158,7 +155,7 @@ impl Contents {
 
     fn known(&self, original: &Sketch) -> Arc<Known> {
         let (key, version) = (original.key(), original.resource_version());
-        let mut all = self.lock();
+        let mut all = self.known.lock();
         if let Some(known) = all.get(&key).filter(|known| known.version == version) {
             return Arc::clone(known);
         }
@@ -173,7 +170,7 @@ impl Contents {
 
     async fn forget(self, key: NamespacedName, version: Option<String>) {
         tokio::time::sleep(REMEMBERED).await;
-        let mut all = self.lock();
+        let mut all = self.known.lock();
         if all.get(&key).is_some_and(|known| known.version == version) {
             all.remove(&key);
         }
@@ -190,10 +187,5 @@ impl Contents {
         content
             .map(|content| Some(Arc::new(content)))
             .map_err(|error| ObserveError::read(&what, error))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Arc<Known>>> {
-        // Every critical section keeps the map consistent, so a panic elsewhere cannot corrupt it.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

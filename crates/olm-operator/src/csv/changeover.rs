@@ -111,10 +111,7 @@ impl Changeover<'_> {
         }
         actions.push(Action::Delete {
             target: Target::of::<Deployment>(observed.namespace(), &self.old.name_any()),
-            guard: Guard {
-                uid: self.old.uid(),
-                resource_version: None,
-            },
+            guard: Guard::of_uid(self.old.uid()),
             grace_seconds: None,
             propagation,
             identity: objects::identity(observed),

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject};
 
 const ALL: &str = "*";
 const KIND_SERVICE_ACCOUNT: &str = "ServiceAccount";
@@ -28,6 +28,26 @@ pub(crate) struct Binding {
     /// The role it refers to.
     pub(crate) role: RoleRef,
     pub(crate) subjects: Vec<Subject>,
+}
+
+impl From<RoleBinding> for Binding {
+    fn from(binding: RoleBinding) -> Self {
+        Self {
+            namespace: binding.metadata.namespace,
+            role: binding.role_ref,
+            subjects: binding.subjects.unwrap_or_default(),
+        }
+    }
+}
+
+impl From<ClusterRoleBinding> for Binding {
+    fn from(binding: ClusterRoleBinding) -> Self {
+        Self {
+            namespace: None,
+            role: binding.role_ref,
+            subjects: binding.subjects.unwrap_or_default(),
+        }
+    }
 }
 
 /// Key of a role: `(None, name)` for a ClusterRole, `(Some(namespace), name)` for a Role.

@@ -69,10 +69,7 @@ pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
         }
         Gate::Stay => (Plan::default(), Verdict::default()),
         Gate::Write(actions) => (
-            Plan {
-                actions,
-                ..Plan::default()
-            },
+            Plan::of(actions),
             Verdict {
                 stage: Stage::Membership,
                 ..Verdict::default()
@@ -182,7 +179,7 @@ fn unusable_config(observed: &Observed) -> Option<&str> {
 
 fn being_replaced(by: &str) -> PhaseStep {
     let message = format!("being replaced by csv: {by}");
-    PhaseStep::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message))
+    PhaseStep::to(Phase::Replacing, reason::BEING_REPLACED, message)
 }
 
 fn bad_calculation() -> Transition {

@@ -1,7 +1,5 @@
 //! The Deployment of an install: the author's spec, with OLM's labels and the Subscription's configuration.
 
-pub(crate) mod overrides;
-
 use std::collections::BTreeMap;
 
 use k8s_openapi::{
@@ -11,14 +9,17 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use olm_api::{labels, v1alpha1::ClusterServiceVersion};
+use olm_api::{
+    labels,
+    overrides::{Overrides, merge_env},
+    v1alpha1::ClusterServiceVersion,
+};
 
 use olm_runtime::plan::to_value;
 use serde_json::Value;
 
 use crate::{
     csv::{
-        deployment::overrides::Overrides,
         health::WantedDeployment,
         serving::pod::{self, ServingCertificate},
         strategy::StrategyDeployment,
@@ -108,15 +109,15 @@ fn build_spec(
     let metadata = spec.template.metadata.get_or_insert_default();
     let on_template = metadata.annotations.get_or_insert_default();
     on_template.extend(annotations.clone());
-    for (key, value) in overrides.iter().flat_map(|overrides| &overrides.annotations) {
-        on_template.entry(key.clone()).or_insert_with(|| value.clone());
+    if let Some(overrides) = overrides {
+        overrides.annotate(on_template);
     }
     if let Some(pod) = &mut spec.template.spec {
         if let Some(certificate) = certificate {
             pod::mount(pod, &certificate.secret);
         }
         if let Some(overrides) = overrides {
-            overrides::apply(overrides, pod);
+            overrides.apply(pod);
         }
         // A configuration that sets one of the proxy variables sets them all.
         let own = overrides.iter().flat_map(|overrides| &overrides.env);
@@ -124,7 +125,7 @@ fn build_spec(
             .into_iter()
             .any(|variable| olm_api::proxy::VARIABLES.contains(&variable.name.as_str()));
         for container in pod.containers.iter_mut().filter(|_| !has_own) {
-            overrides::merge_env(container, proxy);
+            merge_env(container, proxy);
         }
         let condition_name = EnvVar {
             name: labels::ENV_OPERATOR_CONDITION_NAME.to_owned(),
@@ -132,7 +133,7 @@ fn build_spec(
             value_from: None,
         };
         for container in &mut pod.containers {
-            overrides::merge_env(container, std::slice::from_ref(&condition_name));
+            merge_env(container, std::slice::from_ref(&condition_name));
         }
     }
     spec

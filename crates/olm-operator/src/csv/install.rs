@@ -229,10 +229,7 @@ pub(crate) fn writes(observed: &Observed) -> InstallWrites {
     }
     actions.extend(orphans(observed).map(|orphan| Action::Delete {
         target: Target::of::<Deployment>(observed.namespace(), &orphan.name_any()),
-        guard: Guard {
-            uid: orphan.uid(),
-            resource_version: None,
-        },
+        guard: Guard::of_uid(orphan.uid()),
         grace_seconds: Some(ORPHAN_GRACE_SECONDS),
         propagation: Propagation::Foreground,
         identity: identity(observed),
@@ -333,10 +330,7 @@ fn recreate(observed: &Observed, wanted: &Deployment, live: &Deployment) -> Opti
     let strategy = |deployment: &Deployment| deployment.spec.as_ref()?.strategy.clone();
     let is_wanted = strategy(wanted)?.type_.as_deref() == Some("Recreate");
     strategy(live)?.rolling_update.filter(|_| is_wanted)?;
-    let guard = Guard {
-        uid: live.uid(),
-        resource_version: None,
-    };
+    let guard = Guard::of_uid(live.uid());
     let target = Target::of::<Deployment>(observed.namespace(), &live.name_any());
     let patch = json!({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": null}}});
     Some(Action::patch(target, patch, guard).by(identity(observed)))

@@ -157,11 +157,7 @@ impl Reader {
             };
             for kind in kinds {
                 let is_served = answer.kinds.contains(&kind);
-                let kind = Kind {
-                    group: group.clone(),
-                    version: version.clone(),
-                    kind,
-                };
+                let kind = Kind::new(&group, &version, &kind);
                 match &answer.trouble {
                     _ if is_served => drop(observed.cluster.served.insert(kind)),
                     Some(trouble) => drop(observed.cluster.unknown.insert(kind, trouble.clone())),
@@ -330,7 +326,7 @@ fn kinds_to_ask_for(observed: &Observed) -> BTreeMap<(String, String), BTreeSet<
         .required_api_services()
         .iter()
         .chain(spec.owned_api_services())
-        .filter(|api| is_available(&requirements::api_service_name(api)))
+        .filter(|api| is_available(&api.api_service_name()))
         .map(|api| (&api.group, &api.version, &api.kind));
     let mut kinds: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
     for (group, version, kind) in native.chain(aggregated) {

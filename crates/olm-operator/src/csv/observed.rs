@@ -19,6 +19,7 @@ use k8s_openapi::{
 };
 use olm_api::{
     api_key::ApiKey,
+    overrides::Overrides,
     v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase},
     v2::OperatorCondition,
 };
@@ -28,7 +29,6 @@ use serde_json::Value;
 use crate::{
     csv::{
         coverage::{Binding, RoleKey},
-        deployment::overrides::Overrides,
         replacement::Sibling,
         serving::found::Serving,
         strategy::Strategy,
@@ -120,6 +120,14 @@ pub(crate) struct Kind {
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) kind: String,
+}
+
+impl Kind {
+    /// The kind with these names.
+    pub(crate) fn new(group: &str, version: &str, kind: &str) -> Self {
+        let (group, version, kind) = (group.to_owned(), version.to_owned(), kind.to_owned());
+        Self { group, version, kind }
+    }
 }
 
 /// An existing CustomResourceDefinition.

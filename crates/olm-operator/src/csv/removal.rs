@@ -18,10 +18,7 @@ const KEPT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Returns the writes that let a deleted ClusterServiceVersion disappear.
 pub(crate) fn plan(observed: &Observed) -> Plan {
-    let mut plan = Plan {
-        actions: actions(observed),
-        ..Plan::default()
-    };
+    let mut plan = Plan::of(actions(observed));
     if observed.leftovers.iter().any(grants_on) {
         plan.requeue = Requeue::After {
             delay: KEPT_INTERVAL,

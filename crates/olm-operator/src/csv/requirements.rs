@@ -241,25 +241,16 @@ fn api_services(observed: &Observed) -> Vec<Row> {
     required_rows.chain(owned_rows).collect()
 }
 
-/// Returns the name of an APIService, made of version and group.
-pub(crate) fn api_service_name(description: &ApiServiceDescription) -> String {
-    format!("{}.{}", description.version, description.group)
-}
-
 fn by_name(descriptions: &[ApiServiceDescription]) -> BTreeMap<String, &ApiServiceDescription> {
     descriptions
         .iter()
-        .map(|description| (api_service_name(description), description))
+        .map(|description| (description.api_service_name(), description))
         .collect()
 }
 
 fn required_api_service(observed: &Observed, name: &str, description: &ApiServiceDescription) -> Row {
     let mut status = row_of::<APIService>(name);
-    let kind = Kind {
-        group: description.group.clone(),
-        version: description.version.clone(),
-        kind: description.kind.clone(),
-    };
+    let kind = Kind::new(&description.group, &description.version, &description.kind);
     // Upstream sets no message here.
     match observed.cluster.api_services.get(name) {
         None => answered(status, requirement::NOT_PRESENT, ""),
@@ -304,11 +295,7 @@ fn owned_api_service(observed: &Observed, name: &str, description: &ApiServiceDe
 
 fn native_apis(observed: &Observed) -> impl Iterator<Item = Row> {
     observed.csv.spec.native_apis.iter().map(|api| {
-        let kind = Kind {
-            group: api.group.clone(),
-            version: api.version.clone(),
-            kind: api.kind.clone(),
-        };
+        let kind = Kind::new(&api.group, &api.version, &api.kind);
         let status = row(
             &api.group,
             &api.version,

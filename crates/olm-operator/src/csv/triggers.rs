@@ -25,7 +25,7 @@ use olm_runtime::{
     store::{Change, NewsItem},
 };
 
-use crate::{csv::requirements::api_service_name, operator_group, owner, stores::CustomResourceDefinition};
+use crate::{operator_group, owner, stores::CustomResourceDefinition};
 
 pub(crate) type Keys = BTreeSet<NamespacedName>;
 
@@ -192,7 +192,7 @@ pub(crate) fn by_api_service(change: &Change<APIService>, csvs: &Csvs) -> Keys {
             .required_api_services()
             .iter()
             .chain(spec.owned_api_services());
-        named.any(|service| api_service_name(service) == name)
+        named.any(|service| service.api_service_name() == name)
     }));
     keys
 }

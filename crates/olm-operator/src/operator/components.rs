@@ -2,22 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::{
-    api::{
-        apps::v1::Deployment,
-        core::v1::{ConfigMap, Namespace, Service, ServiceAccount},
-        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
-};
-use kube::{Resource, core::PartialObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
 use olm_api::{
     condition::TRUE,
     sparse::List,
     v1::{ComponentCondition, RichReference},
-    v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription},
-    v2::OperatorCondition,
+    v1alpha1::{ClusterServiceVersion, Subscription},
 };
 use olm_runtime::{
     plan::to_value,
@@ -25,58 +16,82 @@ use olm_runtime::{
 };
 use serde::Serialize;
 
-use crate::{
-    component,
-    operator::founder,
-    stores::{CustomResourceDefinition, ServingSecret, Stores},
-};
+use crate::{component, operator::founder, stores::Stores};
 
 /// Maximum number of components in a status; etcd accepts objects of 1.5 MiB.
 const MAX_COMPONENTS: usize = 1000;
 
 type Conditions = List<ComponentCondition>;
 
+/// Returns the objects of one kind with a label.
+type Listing = Box<dyn Fn(&str) -> Vec<RichReference> + Send + Sync>;
+
 /// Indexes of components by their label.
 pub(crate) struct ComponentIndex {
-    deployments: Index<Deployment>,
-    api_services: Index<APIService>,
-    crds: Index<CustomResourceDefinition>,
+    kinds: Vec<Listing>,
     subscriptions: Index<Subscription>,
-    install_plans: Index<InstallPlan>,
-    conditions: Index<OperatorCondition>,
     csvs: Index<ClusterServiceVersion>,
-    services: Index<Service>,
-    namespaces: Index<PartialObjectMeta<Namespace>>,
-    secrets: Index<ServingSecret>,
-    config_maps: Index<PartialObjectMeta<ConfigMap>>,
-    accounts: Index<PartialObjectMeta<ServiceAccount>>,
-    roles: Index<Role>,
-    role_bindings: Index<RoleBinding>,
-    cluster_roles: Index<ClusterRole>,
-    cluster_role_bindings: Index<ClusterRoleBinding>,
 }
 
 impl ComponentIndex {
     /// Must be called before the stores trigger the controllers that use it.
     pub(crate) fn follow(stores: &Stores) -> Self {
-        Self {
-            deployments: by_label(&stores.deployments),
-            api_services: by_label(&stores.api_services),
-            crds: by_label(&stores.crds),
+        let mut index = Self {
+            kinds: Vec::new(),
             subscriptions: by_label(&stores.subscriptions),
-            install_plans: by_label(&stores.install_plans),
-            conditions: by_label(&stores.conditions),
             csvs: stores.csvs.index(labels_of_csv),
-            services: by_label(&stores.services),
-            namespaces: by_label(&stores.namespaces),
-            secrets: by_label(&stores.secrets),
-            config_maps: by_label(&stores.config_maps),
-            accounts: by_label(&stores.accounts),
-            roles: by_label(&stores.roles),
-            role_bindings: by_label(&stores.role_bindings),
-            cluster_roles: by_label(&stores.cluster_roles),
-            cluster_role_bindings: by_label(&stores.cluster_role_bindings),
-        }
+        };
+        index.add(by_label(&stores.api_services), |found| {
+            conditions(&found.status.as_ref().map(|status| &status.conditions))
+        });
+        index.add(by_label(&stores.crds), |found| {
+            conditions(&found.status.as_ref().map(|status| &status.conditions))
+        });
+        index.add(by_label(&stores.deployments), |found| {
+            conditions(&found.status.as_ref().map(|status| &status.conditions))
+        });
+        index.add(index.subscriptions.clone(), |found| {
+            conditions(&found.status.as_ref().map(|status| &status.conditions))
+        });
+        index.add(by_label(&stores.install_plans), |found| {
+            conditions(&found.status.as_ref().map(|status| &status.conditions))
+        });
+        index.add(by_label(&stores.conditions), |found| {
+            conditions(&found.status.as_ref().map(|status| &status.conditions))
+        });
+        index.add(index.csvs.clone(), phase);
+        index.add_plain(&stores.cluster_roles);
+        index.add_plain(&stores.cluster_role_bindings);
+        index.add_plain(&stores.services);
+        index.add_plain(&stores.namespaces);
+        index.add_plain(&stores.secrets);
+        index.add_plain(&stores.config_maps);
+        index.add_plain(&stores.accounts);
+        index.add_plain(&stores.roles);
+        index.add_plain(&stores.role_bindings);
+        index
+    }
+
+    /// Adds a kind that is reported without conditions.
+    fn add_plain<K>(&mut self, store: &Store<K>)
+    where
+        K: Resource<DynamicType = ()> + Send + Sync + 'static,
+    {
+        self.add(by_label(store), |_| Conditions::default());
+    }
+
+    fn add<K>(&mut self, index: Index<K>, conditions: fn(&K) -> Conditions)
+    where
+        K: Resource<DynamicType = ()> + Send + Sync + 'static,
+    {
+        self.kinds.push(Box::new(move |label| {
+            let found = index.list(label);
+            let references = found.iter().map(|object| RichReference {
+                conditions: conditions(object),
+                ..reference::<K>(object.meta())
+            });
+            references.collect()
+        }));
     }
 }
 
@@ -111,39 +126,7 @@ pub(crate) struct Found {
 
 /// Finds objects with `label`, the label of the Operator `name`.
 pub(crate) fn find(index: &ComponentIndex, name: &str, label: &str) -> Found {
-    let mut listing = Listing {
-        label,
-        refs: Vec::new(),
-    };
-    listing.add(&index.api_services, |found| {
-        conditions(&found.status.as_ref().map(|status| &status.conditions))
-    });
-    listing.add(&index.crds, |found| {
-        conditions(&found.status.as_ref().map(|status| &status.conditions))
-    });
-    listing.add_plain(&index.cluster_roles);
-    listing.add_plain(&index.cluster_role_bindings);
-    listing.add(&index.deployments, |found| {
-        conditions(&found.status.as_ref().map(|status| &status.conditions))
-    });
-    listing.add(&index.subscriptions, |found| {
-        conditions(&found.status.as_ref().map(|status| &status.conditions))
-    });
-    listing.add(&index.install_plans, |found| {
-        conditions(&found.status.as_ref().map(|status| &status.conditions))
-    });
-    listing.add(&index.conditions, |found| {
-        conditions(&found.status.as_ref().map(|status| &status.conditions))
-    });
-    listing.add(&index.csvs, phase);
-    listing.add_plain(&index.services);
-    listing.add_plain(&index.namespaces);
-    listing.add_plain(&index.secrets);
-    listing.add_plain(&index.config_maps);
-    listing.add_plain(&index.accounts);
-    listing.add_plain(&index.roles);
-    listing.add_plain(&index.role_bindings);
-    let Listing { mut refs, .. } = listing;
+    let mut refs: Vec<RichReference> = index.kinds.iter().flat_map(|list| list(label)).collect();
     refs.sort_by(|a, b| order(a).cmp(&order(b)));
     refs.truncate(MAX_COMPONENTS);
     Found {
@@ -165,30 +148,6 @@ fn is_founded(index: &ComponentIndex, name: &str, label: &str) -> bool {
 /// Sort key of the list.
 fn order(found: &RichReference) -> [&Option<String>; 4] {
     [&found.kind, &found.api_version, &found.namespace, &found.name]
-}
-
-struct Listing<'a> {
-    label: &'a str,
-    refs: Vec<RichReference>,
-}
-
-impl Listing<'_> {
-    /// Adds objects of a kind that is reported without conditions.
-    fn add_plain<K: Resource<DynamicType = ()>>(&mut self, index: &Index<K>) {
-        self.add(index, |_| Conditions::default());
-    }
-
-    fn add<K: Resource<DynamicType = ()>>(
-        &mut self,
-        index: &Index<K>,
-        conditions: impl Fn(&K) -> Conditions,
-    ) {
-        let found = index.list(self.label);
-        self.refs.extend(found.iter().map(|object| RichReference {
-            conditions: conditions(object),
-            ..reference::<K>(object.meta())
-        }));
-    }
 }
 
 fn reference<K: Resource<DynamicType = ()>>(metadata: &ObjectMeta) -> RichReference {

@@ -52,10 +52,7 @@ fn write(observed: &Observed, operator: &OperatorSketch) -> Option<Action> {
         target: Target::cluster::<Operator>(&observed.name),
         patch: json!({"status": {"components": wanted}}),
         subresource: Some("status"),
-        guard: Guard {
-            uid: operator.uid(),
-            resource_version: None,
-        },
+        guard: Guard::of_uid(operator.uid()),
         identity: Identity::Operator,
     })
 }

@@ -44,10 +44,7 @@ pub(crate) fn decide(observed: &Observed) -> Plan {
         actions.extend(role(observed, condition));
         actions.extend(binding(observed, condition));
     }
-    Plan {
-        actions,
-        ..Plan::default()
-    }
+    Plan::of(actions)
 }
 
 fn generate(observed: &Observed, csv: &ClusterServiceVersion) -> Option<Action> {

@@ -6,14 +6,14 @@ use std::{hash::Hash, sync::Arc};
 
 use kube::{Resource, ResourceExt};
 use olm_runtime::{
-    NamespacedName, clock,
+    NamespacedName,
+    change::Object,
+    clock,
     cluster_operator::ClusterOperators,
     driver::FirstRounds,
     queue::Queue,
-    store::{NewsItem, Store},
+    store::{Change, NewsItem, Store},
 };
-
-use olm_api::v1::OperatorGroup;
 
 use crate::{
     api_role,
@@ -28,27 +28,46 @@ use crate::{
 /// listener has one trigger, so a panic in it loses no other trigger (decision record 0018).
 pub(super) fn connect(stores: &Stores, queues: &Queues) {
     connect_csvs(stores, queues);
-    connect_sketches(stores, queues);
-    connect_callers(stores, queues);
+    connect_csvs_of_cluster(stores, queues);
+    wake(&stores.replica_sets, &queues.csvs, csv::triggers::by_owned);
+    wake(&stores.cluster_roles, &queues.csvs, csv::triggers::by_owned);
+    wake(
+        &stores.cluster_role_bindings,
+        &queues.csvs,
+        csv::triggers::by_owned,
+    );
+    wake(&stores.roles, &queues.csvs, csv::triggers::by_owned);
+    wake(&stores.role_bindings, &queues.csvs, csv::triggers::by_owned);
+    wake(&stores.services, &queues.csvs, csv::triggers::by_owned);
+    wake(&stores.secrets, &queues.csvs, csv::triggers::by_owned);
+    wake(&stores.validating_webhooks, &queues.csvs, csv::triggers::by_owned);
+    wake(&stores.mutating_webhooks, &queues.csvs, csv::triggers::by_owned);
+    connect_caller(CallerKind::ApiService, &stores.api_services, stores, queues);
+    connect_caller(
+        CallerKind::ValidatingWebhook,
+        &stores.validating_webhooks,
+        stores,
+        queues,
+    );
+    connect_caller(
+        CallerKind::MutatingWebhook,
+        &stores.mutating_webhooks,
+        stores,
+        queues,
+    );
     connect_copies(stores, queues);
     connect_olm_configs(stores, queues);
     connect_proxy(stores, queues);
-    connect_deployments(stores, queues);
-    connect_owned(&stores.replica_sets, queues);
-    connect_owned(&stores.cluster_roles, queues);
-    connect_owned(&stores.cluster_role_bindings, queues);
-    connect_owned(&stores.roles, queues);
-    connect_owned(&stores.role_bindings, queues);
-    connect_owned(&stores.services, queues);
-    connect_owned(&stores.secrets, queues);
-    connect_owned(&stores.validating_webhooks, queues);
-    connect_owned(&stores.mutating_webhooks, queues);
-    connect_rights_of_conditions(&stores.roles, queues);
-    connect_rights_of_conditions(&stores.role_bindings, queues);
+    connect_conditions(stores, queues);
     connect_groups(stores, queues);
     connect_group_roles(stores, queues);
     connect_api_roles(stores, queues);
-    connect_others(stores, queues);
+    wake(&stores.groups, &queues.namespaces, namespace::triggers::by_group);
+    wake(
+        &stores.namespaces,
+        &queues.namespaces,
+        namespace::triggers::by_namespace,
+    );
     components::connect(stores, queues);
 }
 
@@ -87,36 +106,85 @@ pub(super) fn connect_first_rounds(
     first_rounds.on_first_of::<csv::Csv>(move || add_all(&queue, watched.keys()));
 }
 
+/// Adds the keys that `keys` returns for each change in `store`.
+fn wake<K, T, I>(store: &Store<K>, queue: &Queue<T>, keys: impl Fn(&Change<K>) -> I + Send + Sync + 'static)
+where
+    K: Object + 'static,
+    T: Clone + Ord + Hash + Send + 'static,
+    I: IntoIterator<Item = T>,
+{
+    let queue = queue.clone();
+    store.on_change(move |change| add_all(&queue, keys(change)));
+}
+
 fn add_all<T: Clone + Ord + Hash>(queue: &Queue<T>, keys: impl IntoIterator<Item = T>) {
     keys.into_iter().for_each(|key| queue.add(key));
 }
 
-fn namespace_of(object: &Arc<impl Resource<DynamicType = ()>>) -> String {
-    object.namespace().unwrap_or_default()
+/// Returns the objects of `store` in the namespace of the changed object.
+fn beside<K: Resource, N: Object>(store: &Store<N>, change: &Change<K>) -> Vec<Arc<N>> {
+    store.list_in(&change.object().namespace().unwrap_or_default())
 }
 
+/// Changes in the namespace of a ClusterServiceVersion.
 fn connect_csvs(stores: &Stores, queues: &Queues) {
+    let csvs = stores.csvs.clone();
+    wake(&stores.csvs, &queues.csvs, move |change| {
+        csv::triggers::by_csv(change, &beside(&csvs, change))
+    });
+    let csvs = stores.csvs.clone();
+    wake(&stores.deployments, &queues.csvs, move |change| {
+        csv::triggers::by_deployment(change, &beside(&csvs, change))
+    });
+    let csvs = stores.csvs.clone();
+    wake(&stores.accounts, &queues.csvs, move |change| {
+        csv::triggers::by_account(change, &beside(&csvs, change))
+    });
+    let csvs = stores.csvs.clone();
+    wake(&stores.conditions, &queues.csvs, move |change| {
+        csv::triggers::by_condition(change, &beside(&csvs, change))
+    });
+    wake(
+        &stores.subscriptions,
+        &queues.csvs,
+        csv::triggers::by_subscription,
+    );
     let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
-    stores.csvs.on_change(move |change| {
-        let in_namespace = csvs.list_in(&namespace_of(change.object()));
-        add_all(&queue, csv::triggers::by_csv(change, &in_namespace));
+    stores.account_news.on_news(move |heard| {
+        let concerned = match heard {
+            NewsItem::Changed(change) => beside(&csvs, change),
+            NewsItem::Listed => csvs.list(),
+        };
+        add_all(&queue, csv::triggers::by_account_news(heard, &concerned));
     });
-    let (groups, queue) = (stores.groups.clone(), queues.groups.clone());
-    stores.csvs.on_change(move |change| {
-        let in_namespace = groups.list_in(&namespace_of(change.object()));
-        add_all(&queue, operator_group::triggers::by_csv(change, &in_namespace));
-    });
-    let queue = queues.conditions.clone();
-    stores
-        .csvs
-        .on_change(move |change| add_all(&queue, operator_condition::triggers::by_csv(change)));
 }
 
-fn connect_sketches(stores: &Stores, queues: &Queues) {
-    let (places, queue) = (stores.clone(), queues.copies.clone());
-    stores.csv_sketches.on_change(move |change| {
-        let named = |name: &str| copied_csv::triggers::originals_called(&places, name);
-        add_all(&queue, copied_csv::triggers::by_copy(change, named));
+/// Changes that concern ClusterServiceVersions of several namespaces.
+fn connect_csvs_of_cluster(stores: &Stores, queues: &Queues) {
+    let csvs = stores.csvs.clone();
+    wake(&stores.groups, &queues.csvs, move |change| {
+        csv::triggers::by_group(change, &csvs.list())
+    });
+    let (csvs, groups) = (stores.csvs.clone(), stores.groups.clone());
+    wake(&stores.namespaces, &queues.csvs, move |change| {
+        csv::triggers::by_namespace(change, &groups.list(), &csvs.list())
+    });
+    let csvs = stores.csvs.clone();
+    wake(&stores.crds, &queues.csvs, move |change| {
+        csv::triggers::by_crd(change, &csvs.list())
+    });
+    let csvs = stores.csvs.clone();
+    wake(&stores.api_services, &queues.csvs, move |change| {
+        csv::triggers::by_api_service(change, &csvs.list())
+    });
+}
+
+fn connect_copies(stores: &Stores, queues: &Queues) {
+    let places = stores.clone();
+    wake(&stores.csv_sketches, &queues.copies, move |change| {
+        copied_csv::triggers::by_copy(change, |name| {
+            copied_csv::triggers::originals_called(&places, name)
+        })
     });
     let (places, queue) = (stores.clone(), queues.copies.clone());
     stores.csv_sketches.on_change(move |change| {
@@ -126,190 +194,108 @@ fn connect_sketches(stores: &Stores, queues: &Queues) {
             queue.add_after(key, delay);
         }
     });
-}
-
-fn connect_copies(stores: &Stores, queues: &Queues) {
-    let (places, queue) = (stores.clone(), queues.copies.clone());
-    stores.groups.on_change(move |change| {
-        let members = copied_csv::triggers::originals_in(&places, &namespace_of(change.object()));
-        add_all(&queue, copied_csv::triggers::by_group(change, &members, &places));
+    let places = stores.clone();
+    wake(&stores.groups, &queues.copies, move |change| {
+        let namespace = change.object().namespace().unwrap_or_default();
+        let members = copied_csv::triggers::originals_in(&places, &namespace);
+        copied_csv::triggers::by_group(change, &members, &places)
     });
-    let (places, queue) = (stores.clone(), queues.copies.clone());
-    stores.namespaces.on_change(move |change| {
-        let (groups, members) = (places.groups.list(), |namespace: &str| {
-            copied_csv::triggers::originals_in(&places, namespace)
-        });
-        add_all(
-            &queue,
-            copied_csv::triggers::by_namespace(change, &groups, members),
-        );
+    let places = stores.clone();
+    wake(&stores.namespaces, &queues.copies, move |change| {
+        let members = |namespace: &str| copied_csv::triggers::originals_in(&places, namespace);
+        copied_csv::triggers::by_namespace(change, &places.groups.list(), members)
     });
-    let (places, queue) = (stores.clone(), queues.copies.clone());
-    stores.olm_configs.on_change(move |change| {
-        let (groups, members) = (places.groups.list(), |namespace: &str| {
-            copied_csv::triggers::originals_in(&places, namespace)
-        });
-        add_all(
-            &queue,
-            copied_csv::triggers::by_config(change, &groups, members, &places),
-        );
+    let places = stores.clone();
+    wake(&stores.olm_configs, &queues.copies, move |change| {
+        let members = |namespace: &str| copied_csv::triggers::originals_in(&places, namespace);
+        copied_csv::triggers::by_config(change, &places.groups.list(), members, &places)
     });
-}
-
-fn connect_callers(stores: &Stores, queues: &Queues) {
-    connect_caller(CallerKind::ApiService, &stores.api_services, stores, queues);
-    connect_caller(
-        CallerKind::ValidatingWebhook,
-        &stores.validating_webhooks,
-        stores,
-        queues,
-    );
-    connect_caller(
-        CallerKind::MutatingWebhook,
-        &stores.mutating_webhooks,
-        stores,
-        queues,
-    );
 }
 
 fn connect_caller<K>(kind: CallerKind, callers: &Store<K>, stores: &Stores, queues: &Queues)
 where
     K: Resource<DynamicType = ()> + Send + Sync + 'static,
 {
-    let queue = queues.orphaned_callers.clone();
-    callers.on_change(move |change| add_all(&queue, orphaned_caller::triggers::by_caller(kind, change)));
-    let (known, queue) = (callers.clone(), queues.orphaned_callers.clone());
-    stores.csv_sketches.on_change(move |change| {
-        add_all(
-            &queue,
-            orphaned_caller::triggers::by_csv(change, kind, &known.list()),
-        );
+    wake(callers, &queues.orphaned_callers, move |change| {
+        orphaned_caller::triggers::by_caller(kind, change)
+    });
+    let known = callers.clone();
+    wake(&stores.csv_sketches, &queues.orphaned_callers, move |change| {
+        orphaned_caller::triggers::by_csv(change, kind, &known.list())
     });
 }
 
 /// A change of the setting triggers a reconcile at once, and a change of its subjects after a delay.
 fn connect_olm_configs(stores: &Stores, queues: &Queues) {
-    let queue = queues.olm_configs.clone();
-    stores.olm_configs.on_change(move |change| {
-        if olm_config::triggers::is_about(change) {
-            queue.add(olm_config::key());
-        }
-    });
-    let later = |queues: &Queues| {
+    fn later<K: Object>(store: &Store<K>, queues: &Queues) {
         let queue = queues.olm_configs.clone();
-        move || queue.add_after(olm_config::key(), olm_config::triggers::GATHER)
-    };
-    let wake = later(queues);
-    stores.csv_sketches.on_change(move |_| wake());
-    let wake = later(queues);
-    stores.groups.on_change(move |_| wake());
-    let wake = later(queues);
-    stores.namespaces.on_change(move |_| wake());
-}
-
-fn connect_owned<K: Resource<DynamicType = ()> + Send + Sync + 'static>(store: &Store<K>, queues: &Queues) {
-    let queue = queues.csvs.clone();
-    store.on_change(move |change| add_all(&queue, csv::triggers::by_owned(change)));
-}
-
-fn connect_deployments(stores: &Stores, queues: &Queues) {
-    let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
-    stores.deployments.on_change(move |change| {
-        let in_namespace = csvs.list_in(&namespace_of(change.object()));
-        add_all(&queue, csv::triggers::by_deployment(change, &in_namespace));
+        store.on_change(move |_| queue.add_after(olm_config::key(), olm_config::triggers::GATHER));
+    }
+    wake(&stores.olm_configs, &queues.olm_configs, |change| {
+        olm_config::triggers::is_about(change).then(olm_config::key)
     });
+    later(&stores.csv_sketches, queues);
+    later(&stores.groups, queues);
+    later(&stores.namespaces, queues);
 }
 
-fn connect_rights_of_conditions<K>(store: &Store<K>, queues: &Queues)
-where
-    K: Resource<DynamicType = ()> + Send + Sync + 'static,
-{
-    let queue = queues.conditions.clone();
-    store.on_change(move |change| add_all(&queue, operator_condition::triggers::by_owned(change)));
+fn connect_conditions(stores: &Stores, queues: &Queues) {
+    let queue = &queues.conditions;
+    wake(&stores.csvs, queue, operator_condition::triggers::by_csv);
+    wake(&stores.roles, queue, operator_condition::triggers::by_owned);
+    wake(
+        &stores.role_bindings,
+        queue,
+        operator_condition::triggers::by_owned,
+    );
+    wake(&stores.conditions, queue, |change| {
+        [operator_condition::triggers::by_condition(change)]
+    });
 }
 
 fn connect_groups(stores: &Stores, queues: &Queues) {
-    let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
-    stores
-        .groups
-        .on_change(move |change| add_all(&queue, csv::triggers::by_group(change, &csvs.list())));
-    let (groups, queue) = (stores.groups.clone(), queues.groups.clone());
-    stores.groups.on_change(move |change| {
-        let in_namespace = groups.list_in(&namespace_of(change.object()));
-        add_all(&queue, operator_group::triggers::by_group(change, &in_namespace));
+    let groups = stores.groups.clone();
+    wake(&stores.csvs, &queues.groups, move |change| {
+        operator_group::triggers::by_csv(change, &beside(&groups, change))
     });
-    let queue = queues.namespaces.clone();
-    stores
-        .groups
-        .on_change(move |change| add_all(&queue, namespace::triggers::by_group(change)));
-    connect_namespaces(stores, queues);
+    let groups = stores.groups.clone();
+    wake(&stores.groups, &queues.groups, move |change| {
+        operator_group::triggers::by_group(change, &beside(&groups, change))
+    });
+    let groups = stores.groups.clone();
+    wake(&stores.namespaces, &queues.groups, move |change| {
+        operator_group::triggers::by_namespace(change, &groups.list())
+    });
     let (groups, queue) = (stores.groups.clone(), queues.groups.clone());
     stores.account_news.on_news(move |heard| {
-        add_all(
-            &queue,
-            operator_group::triggers::by_account(heard, &groups.list_where(names_account)),
-        );
+        let naming = groups.list_where(|group| group.spec.service_account().is_some());
+        add_all(&queue, operator_group::triggers::by_account(heard, &naming));
     });
 }
 
 fn connect_group_roles(stores: &Stores, queues: &Queues) {
-    let queue = queues.group_roles.clone();
-    stores
-        .groups
-        .on_change(move |change| add_all(&queue, group_role::triggers::by_group(change)));
-    let (groups, queue) = (stores.groups.clone(), queues.group_roles.clone());
-    stores.csvs.on_change(move |change| {
-        let in_namespace = groups.list_in(&namespace_of(change.object()));
-        add_all(&queue, group_role::triggers::by_csv(change, &in_namespace));
+    let queue = &queues.group_roles;
+    wake(&stores.groups, queue, group_role::triggers::by_group);
+    let groups = stores.groups.clone();
+    wake(&stores.csvs, queue, move |change| {
+        group_role::triggers::by_csv(change, &beside(&groups, change))
     });
-    let queue = queues.group_roles.clone();
-    stores
-        .cluster_roles
-        .on_change(move |change| add_all(&queue, group_role::triggers::by_cluster_role(change)));
+    wake(
+        &stores.cluster_roles,
+        queue,
+        group_role::triggers::by_cluster_role,
+    );
 }
 
 fn connect_api_roles(stores: &Stores, queues: &Queues) {
-    let queue = queues.api_roles.clone();
-    stores
-        .csvs
-        .on_change(move |change| add_all(&queue, api_role::triggers::by_csv(change)));
-    let queue = queues.api_roles.clone();
-    stores
-        .crds
-        .on_change(move |change| add_all(&queue, api_role::triggers::by_crd(change)));
-    let (all, queue) = (stores.api_services.clone(), queues.api_roles.clone());
-    stores.api_services.on_change(move |change| {
-        add_all(&queue, api_role::triggers::by_api_service(change, &all.list()));
+    let queue = &queues.api_roles;
+    wake(&stores.csvs, queue, api_role::triggers::by_csv);
+    wake(&stores.crds, queue, api_role::triggers::by_crd);
+    let all = stores.api_services.clone();
+    wake(&stores.api_services, queue, move |change| {
+        api_role::triggers::by_api_service(change, &all.list())
     });
-    let queue = queues.api_roles.clone();
-    stores
-        .cluster_roles
-        .on_change(move |change| add_all(&queue, api_role::triggers::by_cluster_role(change)));
-}
-
-fn connect_namespaces(stores: &Stores, queues: &Queues) {
-    let (groups, queue) = (stores.groups.clone(), queues.groups.clone());
-    stores.namespaces.on_change(move |change| {
-        add_all(
-            &queue,
-            operator_group::triggers::by_namespace(change, &groups.list()),
-        );
-    });
-    let queue = queues.namespaces.clone();
-    stores
-        .namespaces
-        .on_change(move |change| add_all(&queue, namespace::triggers::by_namespace(change)));
-    let (csvs, groups, queue) = (stores.csvs.clone(), stores.groups.clone(), queues.csvs.clone());
-    stores.namespaces.on_change(move |change| {
-        add_all(
-            &queue,
-            csv::triggers::by_namespace(change, &groups.list(), &csvs.list()),
-        );
-    });
-}
-
-fn names_account(group: &OperatorGroup) -> bool {
-    group.spec.service_account().is_some()
+    wake(&stores.cluster_roles, queue, api_role::triggers::by_cluster_role);
 }
 
 /// The proxy settings are part of every operator's Deployments.
@@ -323,45 +309,6 @@ fn connect_proxy(stores: &Stores, queues: &Queues) {
             &queue,
             all.iter().map(|csv| NamespacedName::from_object(csv.as_ref())),
         );
-    });
-}
-
-fn connect_others(stores: &Stores, queues: &Queues) {
-    let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
-    stores.accounts.on_change(move |change| {
-        add_all(
-            &queue,
-            csv::triggers::by_account(change, &csvs.list_in(&namespace_of(change.object()))),
-        );
-    });
-    let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
-    stores.account_news.on_news(move |heard| {
-        let concerned = match heard {
-            NewsItem::Changed(change) => csvs.list_in(&namespace_of(change.object())),
-            NewsItem::Listed => csvs.list(),
-        };
-        add_all(&queue, csv::triggers::by_account_news(heard, &concerned));
-    });
-    let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
-    stores
-        .crds
-        .on_change(move |change| add_all(&queue, csv::triggers::by_crd(change, &csvs.list())));
-    let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
-    stores
-        .api_services
-        .on_change(move |change| add_all(&queue, csv::triggers::by_api_service(change, &csvs.list())));
-    let queue = queues.csvs.clone();
-    stores
-        .subscriptions
-        .on_change(move |change| add_all(&queue, csv::triggers::by_subscription(change)));
-    let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
-    stores.conditions.on_change(move |change| {
-        let in_namespace = csvs.list_in(&namespace_of(change.object()));
-        add_all(&queue, csv::triggers::by_condition(change, &in_namespace));
-    });
-    let queue = queues.conditions.clone();
-    stores.conditions.on_change(move |change| {
-        add_all(&queue, [operator_condition::triggers::by_condition(change)]);
     });
 }
 

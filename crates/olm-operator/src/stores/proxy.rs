@@ -1,6 +1,6 @@
 //! The cluster's Proxy, watched if the cluster serves the kind.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::EnvVar;
 use kube::{
@@ -11,6 +11,7 @@ use olm_api::proxy;
 use olm_runtime::{
     NamespacedName,
     store::{Change, OnDemand, Projection, Scope, StoreSet, WatchUser},
+    sync::Mutex,
 };
 
 use tokio::time::{Duration, Instant};
@@ -94,7 +95,7 @@ impl ClusterProxy {
             Change::Applied { new, .. } => new.is_of_openshift(),
             Change::Deleted { .. } => false,
         };
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.watched.lock();
         match (is_there, watched.is_some()) {
             (true, false) => {
                 *watched = Some(Watched {
@@ -120,11 +121,7 @@ impl ClusterProxy {
     /// nothing. The wait is short. Any user who can install operators can create a definition of that name,
     /// and unreadable objects must not block other operators.
     pub(crate) async fn variables(&self) -> ProxyVariables {
-        let watched = self
-            .watched
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let watched = self.watched.lock().clone();
         let Some(Watched { user, since }) = watched else {
             return ProxyVariables::default();
         };

@@ -193,13 +193,10 @@ fn executor_on(code: u16, answer: Value) -> (Executor, Store<ConfigMap>, Arc<Ato
 async fn a_plan_ends_at_the_first_failure() {
     let status = json!({"kind": "Status", "status": "Failure", "code": 422, "reason": "Invalid"});
     let (executor, _, asked) = executor_on(422, status);
-    let plan = Plan {
-        actions: vec![
-            Action::create_or_keep(target(), json!({})),
-            Action::delete(target(), None),
-        ],
-        ..Plan::default()
-    };
+    let plan = Plan::of(vec![
+        Action::create_or_keep(target(), json!({})),
+        Action::delete(target(), None),
+    ]);
     let outcomes: Vec<Outcome> = executor.act(&plan).await.iter().cloned().collect();
     assert!(
         matches!(outcomes[..], [Outcome::Failed(_), Outcome::NotAttempted]),
@@ -296,10 +293,7 @@ fn a_guarded_patch_carries_its_preconditions() {
         target: target(),
         patch: json!({"status": {"phase": "Pending"}}),
         subresource: Some("status"),
-        guard: Guard {
-            uid: Some("u".into()),
-            resource_version: None,
-        },
+        guard: Guard::of_uid(Some("u".into())),
         identity: Identity::Operator,
     };
     let request = request_of(&action).unwrap();

@@ -107,7 +107,7 @@ fn client(server: &Shared) -> Client {
             let (parts, body) = request.into_parts();
             let body = body.collect_bytes().await?;
             let (is_silent, (code, answer)) = {
-                let mut server = server.lock().unwrap();
+                let mut server = server.lock();
                 let answer = server.answer(&parts.method, parts.uri.path(), &body);
                 (server.is_silent, answer)
             };
@@ -178,7 +178,7 @@ impl Reconciler for Writer {
             !(self.observe_panics && key.name == "bad"),
             "cannot observe {key}"
         );
-        match *self.observes.lock().unwrap() {
+        match *self.observes.lock() {
             Observes::Something => Ok(Some(Observed {
                 name: key.name.clone(),
                 script: Arc::clone(&self.script),
@@ -189,14 +189,14 @@ impl Reconciler for Writer {
     }
 
     fn unobserved(&self, key: &NamespacedName, error: &ObserveError) -> Option<Action> {
-        let mut told = self.unobserved.lock().unwrap();
+        let mut told = self.unobserved.lock();
         told.push((error.to_string(), Instant::now()));
         (told.len() == 1).then(|| status_of(&key.name))
     }
 
     fn decide(observed: &Observed, memory: Option<&String>, _: Timestamp) -> (Plan, ()) {
         let script = &observed.script;
-        script.remembered.lock().unwrap().push(memory.cloned());
+        script.remembered.lock().push(memory.cloned());
         ((script.decide)(&observed.name), ())
     }
 
@@ -252,10 +252,7 @@ fn status_of(name: &str) -> Action {
 }
 
 fn writes(actions: Vec<Action>) -> Plan {
-    Plan {
-        actions,
-        ..Plan::default()
-    }
+    Plan::of(actions)
 }
 
 fn nothing() -> Decide {
@@ -345,11 +342,11 @@ impl TestEnv {
     }
 
     fn patches(&self) -> Vec<(String, Instant)> {
-        self.server.lock().unwrap().patches.clone()
+        self.server.lock().patches.clone()
     }
 
     fn events(&self) -> Vec<String> {
-        self.server.lock().unwrap().events.clone()
+        self.server.lock().events.clone()
     }
 }
 
@@ -382,7 +379,7 @@ async fn a_failure_that_asks_for_a_look_at_once_is_repeated_with_backoff() {
         ..Plan::default()
     });
     let env = TestEnv::new(&["a"], Box::new(|name| writes(vec![status_of(name)])), status);
-    env.server.lock().unwrap().refuses = true;
+    env.server.lock().refuses = true;
     minutes(10).await;
     let patches = env.patches();
     assert!(
@@ -395,7 +392,7 @@ async fn a_failure_that_asks_for_a_look_at_once_is_repeated_with_backoff() {
     assert!(pause(20) >= Duration::from_secs(5));
     assert_eq!(env.failed(), env.counted("controller_runtime_reconcile_total"));
     // A success resets the backoff.
-    env.server.lock().unwrap().refuses = false;
+    env.server.lock().refuses = false;
     minutes(1).await;
     let after = env.rounds();
     assert!(after > patches.len() as u64);
@@ -408,19 +405,19 @@ async fn the_next_round_gets_what_the_last_one_left() {
     let env = TestEnv::new(&["a"], Box::new(|name| writes(vec![status_of(name)])), nothing());
     // The first writes requeue the key, so only keys that the test adds from now on are single reconciles.
     let next_round = async |observes: Observes| {
-        *env.writer.observes.lock().unwrap() = observes;
+        *env.writer.observes.lock() = observes;
         env.queue.add(key("a"));
         minutes(2).await;
-        std::mem::take(&mut *env.writer.script.remembered.lock().unwrap())
+        std::mem::take(&mut *env.writer.script.remembered.lock())
     };
-    env.server.lock().unwrap().refuses = true;
+    env.server.lock().refuses = true;
     let first = next_round(Observes::Something).await;
     assert_eq!(first[0], None, "nothing came before");
     let refused = Some("Some(Conflict)".to_owned());
     assert!(first[1..].iter().all(|memory| *memory == refused), "{first:?}");
     assert!(next_round(Observes::Error).await.is_empty());
     assert_eq!(next_round(Observes::Something).await[0], refused);
-    env.server.lock().unwrap().refuses = false;
+    env.server.lock().refuses = false;
     let forgiven = next_round(Observes::Something).await;
     assert_eq!(forgiven[0], refused);
     assert_eq!(forgiven[1], Some("None".to_owned()), "{forgiven:?}");
@@ -440,7 +437,7 @@ async fn the_statuses_of_a_round_are_each_written_whatever_became_of_the_others(
         _ => Plan::default(),
     });
     let env = TestEnv::new(&["a"], nothing(), status);
-    env.server.lock().unwrap().refused = Some(REFUSED);
+    env.server.lock().refused = Some(REFUSED);
     tokio::time::sleep(Duration::from_millis(50)).await;
     let paths: Vec<String> = env.patches().into_iter().map(|(path, _)| path).collect();
     let path = |name: &str| format!("/apis/apps/v1/namespaces/ns/deployments/{name}/status");
@@ -451,7 +448,7 @@ async fn the_statuses_of_a_round_are_each_written_whatever_became_of_the_others(
         ["a", "c", "d"],
         "of b the round tells that writes its status"
     );
-    env.server.lock().unwrap().refused = None;
+    env.server.lock().refused = None;
     minutes(1).await;
     assert!(env.events().contains(&"b".to_owned()), "{:?}", env.events());
 }
@@ -462,7 +459,7 @@ async fn after_a_write_that_nobody_answers_no_status_is_tried() {
     let decide: Decide = Box::new(|_| writes(vec![patch(Target::of::<ConfigMap>("ns", "one"), None)]));
     let status: Decide = Box::new(|name| writes(vec![status_of(name)]));
     let env = TestEnv::new(&["a"], decide, status);
-    env.server.lock().unwrap().is_silent = true;
+    env.server.lock().is_silent = true;
     minutes(5).await;
     let patches = env.patches();
     assert!(patches.len() > 1, "{patches:?}");
@@ -471,7 +468,7 @@ async fn after_a_write_that_nobody_answers_no_status_is_tried() {
         .filter(|(path, _)| path == "/api/v1/namespaces/ns/configmaps/one");
     assert_eq!(written.count(), patches.len(), "{patches:?}");
     // Once the server answers, the status is written.
-    env.server.lock().unwrap().is_silent = false;
+    env.server.lock().is_silent = false;
     minutes(3).await;
     assert!(
         env.patches()
@@ -498,7 +495,7 @@ async fn a_gate_that_shuts_in_the_middle_of_a_plan_stops_every_later_write() {
             _ => Plan::default(),
         });
         let env = TestEnv::new(&["a"], decide, status);
-        env.server.lock().unwrap().shuts = Some(("/api/v1/namespaces/ns/services/one", env.gate.clone()));
+        env.server.lock().shuts = Some(("/api/v1/namespaces/ns/services/one", env.gate.clone()));
         minutes(1).await;
         let written = |env: &TestEnv| -> Vec<String> {
             let patches = env.patches().into_iter();
@@ -525,8 +522,9 @@ async fn a_gate_that_shuts_in_the_middle_of_a_plan_stops_every_later_write() {
             held_back + 1,
             "{independent} independent"
         );
-        env.server.lock().unwrap().shuts = None;
-        env.gate.open();
+        env.server.lock().shuts = None;
+        env.gate
+            .open_until(tokio::time::Instant::now() + Duration::from_secs(3600));
         env.queue.add(key("a"));
         tokio::time::sleep(Duration::from_millis(2)).await;
         let all = written(&env);
@@ -546,7 +544,7 @@ async fn a_refused_write_takes_no_warning_with_it() {
         ..writes(vec![status_of("a")])
     });
     let env = TestEnv::new(&["a"], decide, nothing());
-    env.server.lock().unwrap().refuses = true;
+    env.server.lock().refuses = true;
     minutes(1).await;
     let told = env.events();
     assert!(told.contains(&"Found".to_owned()), "{told:?}");

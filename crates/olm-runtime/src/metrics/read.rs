@@ -1,11 +1,12 @@
 //! Figures that are read at collection, so that no copy has to be kept up to date.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use prometheus::core::{Collector, Desc, Describer as _};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntCounterVec, IntGaugeVec, Opts};
+
+use crate::sync::Mutex;
 
 /// Figures of one gauge with one label, which exist as long as their sources.
 #[derive(Default)]
@@ -19,7 +20,7 @@ struct Sample {
 
 impl Samples {
     pub(super) fn add(&self, label: &str, read: impl Fn() -> Option<usize> + Send + 'static) {
-        let mut all = self.lock();
+        let mut all = self.0.lock();
         // Removes ended samples here, since the metrics may never be collected while watches are created and removed.
         all.retain(|earlier| (earlier.read)().is_some());
         all.push(Sample {
@@ -31,7 +32,7 @@ impl Samples {
     /// Returns the figures. Several with the same label, as of two stores of one kind, are added up.
     pub(super) fn read(&self) -> Vec<([String; 1], i64)> {
         let mut sums: BTreeMap<String, i64> = BTreeMap::new();
-        self.lock().retain(|sample| {
+        self.0.lock().retain(|sample| {
             let Some(figure) = (sample.read)() else {
                 return false;
             };
@@ -40,10 +41,6 @@ impl Samples {
             true
         });
         sums.into_iter().map(|(label, sum)| ([label], sum)).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Sample>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,13 +1,15 @@
 //! Summary of durations with count, sum and quantiles, which the library lacks.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Opts;
 use prometheus::core::{Collector, Desc, Describer as _};
 use prometheus::proto::{LabelPair, Metric, MetricFamily, MetricType, Quantile, Summary as Told};
 use tokio::time::Instant;
+
+use crate::sync::Mutex;
 
 /// Reported quantiles, the same as upstream's.
 const QUANTILES: [f64; 3] = [0.9, 0.95, 0.99];
@@ -32,7 +34,7 @@ struct Series {
 impl Summary {
     /// Adds a duration to the series with this label value.
     pub fn observe(&self, value: &'static str, duration: Duration) {
-        let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut series = self.series.lock();
         let series = series.entry(value).or_default();
         let seconds = duration.as_secs_f64();
         series.count = series.count.saturating_add(1);
@@ -103,7 +105,7 @@ impl Collector for ToldSummary {
 
     fn collect(&self) -> Vec<MetricFamily> {
         let label = self.desc.variable_labels.first().cloned().unwrap_or_default();
-        let mut series = self.summary.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut series = self.summary.series.lock();
         let told = series.iter_mut().map(|(value, series)| {
             let mut pair = LabelPair::default();
             pair.set_name(label.clone());
@@ -139,7 +141,7 @@ mod tests {
         let summary = Summary::default();
         summary.observe("failed", Duration::from_secs(9));
         let told = || {
-            let mut series = summary.series.lock().unwrap();
+            let mut series = summary.series.lock();
             series.get_mut("failed").unwrap().told().get_quantile()[0].value()
         };
         tokio::time::advance(Duration::from_secs(599)).await;
@@ -157,12 +159,12 @@ mod tests {
         for _ in 0..KEPT + 5 {
             summary.observe("failed", Duration::from_secs(1));
         }
-        let told = |summary: &Summary| summary.series.lock().unwrap().get_mut("failed").unwrap().told();
+        let told = |summary: &Summary| summary.series.lock().get_mut("failed").unwrap().told();
         let now = told(&summary);
         assert_eq!(now.sample_count(), 1006);
         assert_eq!(now.sample_sum(), 1014.0);
         assert_eq!(now.get_quantile()[2].value(), 1.0);
-        assert_eq!(summary.series.lock().unwrap()["failed"].latest.len(), KEPT);
+        assert_eq!(summary.series.lock()["failed"].latest.len(), KEPT);
         tokio::time::advance(WINDOW).await;
         assert!(told(&summary).get_quantile()[0].value().is_nan());
     }

@@ -63,17 +63,17 @@ fn what_can_be_asked_at_any_time_is_asked_when_the_metrics_are_read() {
     let metrics = Metrics::registered().unwrap();
     let waiting = Arc::new(Mutex::new(Some(7)));
     let asked = Arc::clone(&waiting);
-    metrics.sample_queue("csv", move || *asked.lock().unwrap());
+    metrics.sample_queue("csv", move || *asked.lock());
     metrics.sample_store("pods.", || Some(2));
     metrics.sample_store("pods.", || Some(3));
     let has = |line: &str| metrics.text().unwrap().lines().any(|told| told == line);
     assert!(has(r#"workqueue_depth{name="csv"} 7"#));
     assert!(has(r#"olm_store_objects{resource="pods."} 5"#));
-    *waiting.lock().unwrap() = Some(1);
+    *waiting.lock() = Some(1);
     assert!(has(r#"workqueue_depth{name="csv"} 1"#));
-    *waiting.lock().unwrap() = None;
+    *waiting.lock() = None;
     assert!(!metrics.text().unwrap().contains(r#"workqueue_depth{name="csv"}"#));
-    *waiting.lock().unwrap() = Some(1);
+    *waiting.lock() = Some(1);
     assert!(
         !metrics.text().unwrap().contains(r#"workqueue_depth{name="csv"}"#),
         "forgotten"
@@ -120,7 +120,7 @@ fn gauges_of_a_program_tell_what_is_there_when_they_are_read() {
     let known = Arc::new(Mutex::new(vec![("one", 1), ("two", 0)]));
     let read = Arc::clone(&known);
     metrics.gauges("ready", "Which are ready", ["name"], move || {
-        let known = read.lock().unwrap();
+        let known = read.lock();
         known
             .iter()
             .map(|(name, figure)| ([(*name).to_owned()], *figure))
@@ -138,7 +138,7 @@ fn gauges_of_a_program_tell_what_is_there_when_they_are_read() {
         of_program(),
         ["all 7", r#"ready{name="one"} 1"#, r#"ready{name="two"} 0"#]
     );
-    known.lock().unwrap().remove(0);
+    known.lock().remove(0);
     assert_eq!(of_program(), ["all 7", r#"ready{name="two"} 0"#]);
 }
 

@@ -28,10 +28,7 @@ pub fn status_patch(
         target,
         patch: json!({ "status": difference }),
         subresource: Some("status"),
-        guard: Guard {
-            uid: uid.map(str::to_owned),
-            resource_version: None,
-        },
+        guard: Guard::of_uid(uid.map(str::to_owned)),
         identity: Identity::Operator,
     })
 }

@@ -54,10 +54,7 @@ mod tests {
             manager: "test/test",
             identity: Identity::Operator,
         };
-        let plan = Plan {
-            actions: vec![action.clone()],
-            ..Plan::default()
-        };
+        let plan = Plan::of(vec![action.clone()]);
         assert_eq!(plan.to_string(), "apply Secret ns/s\n");
         let texts = format!("{plan:?} {plan:#?} {plan} {}", action.brief());
         for secret in ["very secret", "dmVyeSBzZWNyZXQ"] {

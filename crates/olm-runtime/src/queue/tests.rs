@@ -37,7 +37,7 @@ async fn what_asked_for_a_round_is_known_in_it() {
     assert_eq!(queue.next().await, "a");
     assert_eq!(trigger("a").as_deref(), Some("three"));
     queue.done(&"a");
-    assert!(queue.lock().triggers.is_empty());
+    assert!(queue.shared.state.lock().triggers.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,14 +181,14 @@ async fn keys_at_rest_are_forgotten_by_a_queue_at_rest() {
         queue.done_writing(&key, &written);
     }
     let mut rests = 0;
-    while queue.lock().brake.tidy_at().is_some() && rests < 10 {
+    while queue.shared.state.lock().brake.tidy_at().is_some() && rests < 10 {
         let nothing = tokio::time::timeout(Duration::from_secs(60), queue.next()).await;
         assert!(nothing.is_err(), "{nothing:?}");
         rests += 1;
     }
     assert!((2..=3).contains(&rests), "{rests} minutes");
     // No timer is left.
-    assert_eq!(queue.lock().take(Instant::now()), Err(None));
+    assert_eq!(queue.shared.state.lock().take(Instant::now()), Err(None));
 }
 
 /// A listener that batches changes adds with a delay; user requests count there as well, during a reconcile and outside.

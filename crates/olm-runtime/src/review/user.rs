@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use olm_api::names::{service_account_groups, service_account_user};
 use serde::Serialize;
 
 /// Group of all authenticated users.
@@ -27,6 +28,15 @@ pub struct User {
 }
 
 impl User {
+    /// Returns a ServiceAccount as a user, with the groups that every account has.
+    pub fn service_account(namespace: &str, name: &str) -> Self {
+        Self {
+            name: service_account_user(namespace, name),
+            groups: service_account_groups(namespace).into(),
+            ..Self::default()
+        }
+    }
+
     /// Adds the user to the group of authenticated users, unless they are anonymous: the API server forwards anonymous requests, too.
     #[must_use]
     pub fn authenticated(mut self) -> Self {

@@ -1,7 +1,7 @@
 //! Absorbs the answers to our own writes into the stores.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::ApiResource;
@@ -12,6 +12,7 @@ use super::Store;
 use super::watch::{Requirement, selected};
 use crate::change::Object;
 use crate::key::NamespacedName;
+use crate::sync::RwLock;
 
 /// Result of one of our writes.
 pub(super) enum OwnWrite<'a> {
@@ -53,7 +54,7 @@ impl Absorbers {
     ) -> AbsorberId {
         let (store, requirements) = (store.clone(), Arc::clone(requirements));
         let absorb = move |news: &OwnWrite<'_>| take_in(&store, news, &requirements, &read);
-        let mut shared = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.shared.write();
         shared.made += 1;
         let id = AbsorberId(shared.made);
         let of_kind = shared.absorbers.entry(key_of(&api.group, &api.kind));
@@ -63,7 +64,7 @@ impl Absorbers {
 
     pub(super) fn remove(&self, api: &ApiResource, id: AbsorberId) {
         let key = key_of(&api.group, &api.kind);
-        let mut shared = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.shared.write();
         if let Some(of_kind) = shared.absorbers.get_mut(&key) {
             of_kind.retain(|(known, _)| *known != id);
             if of_kind.is_empty() {
@@ -74,7 +75,7 @@ impl Absorbers {
 
     /// Passes the write to every store of the kind.
     pub(super) fn announce(&self, group: &str, kind: &str, news: &OwnWrite<'_>) {
-        let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
+        let shared = self.shared.read();
         let of_kind = shared.absorbers.get(&key_of(group, kind)).into_iter().flatten();
         let of_kind: Vec<Absorber> = of_kind.map(|(_, absorb)| Arc::clone(absorb)).collect();
         // Listeners of a store may start a watch, which adds an absorber.

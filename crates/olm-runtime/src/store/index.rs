@@ -1,11 +1,12 @@
 //! Index of a store by keywords, so that a few objects among many are found without scanning all.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use super::{Change, Store, stamp_of};
 use crate::NamespacedName;
 use crate::change::Object;
+use crate::sync::RwLock;
 
 /// Finds objects of a store by keyword. Clones share the same index. Its memory holds the keywords of the current objects and their keys.
 pub struct Index<K> {
@@ -34,7 +35,7 @@ impl<K: Object + Send + Sync + 'static> Store<K> {
         };
         let keys = Arc::clone(&index.keys);
         self.on_change(move |change| {
-            let mut keys = keys.write().unwrap_or_else(PoisonError::into_inner);
+            let mut keys = keys.write();
             follow(&mut keys, change, words);
         });
         index
@@ -64,7 +65,7 @@ fn follow<K: Object>(keys: &mut Keys, change: &Change<K>, words: fn(&K) -> BTree
 impl<K: Object> Index<K> {
     /// Returns all objects with this keyword, ordered by namespace and name.
     pub fn list(&self, word: &str) -> Vec<Arc<K>> {
-        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        let keys = self.keys.read();
         let keys: Vec<NamespacedName> = keys.get(word).into_iter().flatten().cloned().collect();
         keys.iter().filter_map(|key| self.store.get_key(key)).collect()
     }
@@ -108,6 +109,6 @@ mod tests {
         store.put_deleted(&object("a", &[]));
         store.put_deleted(&object("b", &[]));
         assert_eq!(named("x"), [""; 0]);
-        assert!(index.keys.read().unwrap().is_empty(), "nothing is left behind");
+        assert!(index.keys.read().is_empty(), "nothing is left behind");
     }
 }

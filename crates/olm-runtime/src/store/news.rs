@@ -3,12 +3,12 @@
 //! A controller may need a few objects of a kind that is numerous, without a label to select them. It reads these when needed, and only
 //! has to be notified of changes. That costs a watch and no memory.
 
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
 use futures::{Stream, StreamExt};
 use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt, watcher};
-use tokio::sync;
+use tokio::sync::{mpsc, watch};
 
 use super::watch::resource_name;
 use super::{Change, Stored, listener_failed, stamp_of};
@@ -16,6 +16,7 @@ use crate::error::with_causes;
 use crate::key::kind_of;
 use crate::metrics::Metrics;
 use crate::plan::EventDraft;
+use crate::sync::RwLock;
 use crate::{isolation, wake};
 
 /// Notification about a kind.
@@ -36,8 +37,8 @@ pub struct News<K> {
 
 struct Shared<K> {
     listeners: RwLock<Vec<Listener<K>>>,
-    events: OnceLock<sync::mpsc::Sender<EventDraft>>,
-    ready: sync::watch::Sender<bool>,
+    events: OnceLock<mpsc::Sender<EventDraft>>,
+    ready: watch::Sender<bool>,
 }
 
 impl<K> Clone for News<K> {
@@ -55,7 +56,7 @@ impl<K> Default for News<K> {
             shared: Arc::new(Shared {
                 listeners: RwLock::default(),
                 events: OnceLock::new(),
-                ready: sync::watch::Sender::new(false),
+                ready: watch::Sender::new(false),
             }),
         }
     }
@@ -65,18 +66,15 @@ impl<K> News<K> {
     /// Calls `listener` with every later notification. It must be fast. A panic in it is logged and reported by an Event on the object,
     /// as with [`super::Store::on_change`].
     pub fn on_news(&self, listener: impl Fn(&NewsItem<K>) + Send + Sync + 'static) {
-        let listeners = self.shared.listeners.write();
-        listeners
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Box::new(listener));
+        self.shared.listeners.write().push(Box::new(listener));
     }
 
-    pub(super) fn sends_events_to(&self, events: sync::mpsc::Sender<EventDraft>) {
+    pub(super) fn sends_events_to(&self, events: mpsc::Sender<EventDraft>) {
         // This is set once, because the notifications are new.
         let _ = self.shared.events.set(events);
     }
 
-    pub(super) fn readiness(&self) -> sync::watch::Receiver<bool> {
+    pub(super) fn readiness(&self) -> watch::Receiver<bool> {
         self.shared.ready.subscribe()
     }
 }
@@ -124,7 +122,6 @@ impl<K: Stored> News<K> {
 
     fn tell(&self, heard: &NewsItem<K>) {
         let listeners = self.shared.listeners.read();
-        let listeners = listeners.unwrap_or_else(PoisonError::into_inner);
         let change = match heard {
             NewsItem::Changed(change) => Some(change),
             NewsItem::Listed => None,

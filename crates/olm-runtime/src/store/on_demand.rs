@@ -9,7 +9,7 @@
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use kube::core::{ApiResource, DynamicResourceScope, GroupVersionKind};
@@ -25,6 +25,7 @@ use super::watch::{PAGE_SIZE, Requirement};
 use super::{Change, Store};
 use crate::metrics::Metrics;
 use crate::plan::EventDraft;
+use crate::sync::{Mutex, RwLock};
 
 /// Time that a watch continues without users, so that a key reconciled again does not list anew.
 const LINGER: Duration = Duration::from_secs(60);
@@ -131,20 +132,17 @@ where
 
     /// Calls `listener` with every change in the scopes whose watch starts later, as [`Store::on_change`] does.
     pub fn on_change(&self, listener: impl Fn(&Scope, &Change<Projected<P>>) + Send + Sync + 'static) {
-        let listeners = self.shared.listeners.write();
-        listeners
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::new(listener));
+        self.shared.listeners.write().push(Arc::new(listener));
     }
 
     /// Returns the watched scopes, including those without users that are about to end.
     pub fn scopes(&self) -> Vec<Scope> {
-        self.shared.lock().keys().cloned().collect()
+        self.shared.running.lock().keys().cloned().collect()
     }
 
     /// Returns a user of the watch of `scope`, and starts the watch if needed. Must be called inside the runtime.
     pub fn user(&self, scope: &Scope) -> WatchUser<P> {
-        let mut running = self.shared.lock();
+        let mut running = self.shared.running.lock();
         let watch = running
             .entry(scope.clone())
             .or_insert_with(|| self.shared.start(scope));
@@ -170,8 +168,7 @@ impl<P: Projection> WatchUser<P> {
 
     /// Returns the reason of the last interruption of the watch, for users; `None` while it works.
     pub fn interruption(&self) -> Option<String> {
-        let interruption = self.store.shared.interruption.lock();
-        interruption.unwrap_or_else(PoisonError::into_inner).clone()
+        self.store.shared.interruption.lock().clone()
     }
 
     /// Waits until the objects were listed for the first time. If the kind is not served, it waits forever.
@@ -189,12 +186,8 @@ impl<P: Projection> Drop for WatchUser<P> {
 }
 
 impl<P: Projection> Shared<P> {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Scope, Running<P>>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn leave(shared: &Arc<Self>, scope: &Scope) {
-        let mut running = shared.lock();
+        let mut running = shared.running.lock();
         let Some(watch) = running.get_mut(scope) else {
             return;
         };
@@ -220,7 +213,7 @@ impl<P: Projection> Shared<P> {
 
     /// Ends the watch unless it had a user since its departure number `departures`.
     fn end(&self, scope: &Scope, departures: u64) {
-        let mut running = self.lock();
+        let mut running = self.running.lock();
         let is_over = |watch: &Running<P>| watch.users == 0 && watch.departures == departures;
         if running.get(scope).is_some_and(is_over)
             && let Some(watch) = running.remove(scope)
@@ -280,9 +273,7 @@ where
     }
 
     fn listen(&self, scope: &Scope, store: &Store<Projected<P>>) {
-        let listeners = self.listeners.read();
-        let listeners = listeners.unwrap_or_else(PoisonError::into_inner);
-        for listener in listeners.iter() {
+        for listener in self.listeners.read().iter() {
             let (listener, scope) = (Arc::clone(listener), scope.clone());
             store.on_change(move |change| listener(&scope, change));
         }

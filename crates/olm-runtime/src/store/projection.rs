@@ -12,11 +12,12 @@ use std::ops::Deref;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::core::PartialObjectMeta;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde_json::{Value, json};
 
 use super::Stored;
+use super::guarded::Guarded;
 use crate::NamespacedName;
 use crate::change::{Object, ObjectState};
 use crate::isolation;
@@ -176,17 +177,13 @@ where
     P::Object: Deserialize<'de>,
 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // One object that cannot be parsed is reported and skipped; it never stops the watch.
-        let guard = DeserializeGuard::<P::Object>::deserialize(deserializer)?;
-        Ok(match guard.0 {
-            Ok(object) => Self {
-                metadata: needed(object.meta()),
-                value: isolation::catch(|| P::of(object)).map_err(|panicked| panicked.to_string()),
-            },
-            Err(invalid) => Self {
-                metadata: needed(&invalid.metadata),
-                value: Err(invalid.error),
-            },
+        let guarded = Guarded::<P::Object>::deserialize(deserializer)?;
+        let metadata = needed(guarded.meta());
+        let value = guarded.0.map_err(|invalid| invalid.error);
+        let project = |object| isolation::catch(|| P::of(object)).map_err(|panicked| panicked.to_string());
+        Ok(Self {
+            metadata,
+            value: value.and_then(project),
         })
     }
 }

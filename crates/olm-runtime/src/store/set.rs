@@ -1,9 +1,9 @@
 //! Stores of one process, and the way for our own writes into them.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::{ApiResource, DeserializeGuard, DynamicResourceScope, PartialObjectMeta};
+use kube::core::{ApiResource, DynamicResourceScope, PartialObjectMeta};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use olm_api::labels;
@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use super::absorb::{Absorbers, OwnWrite};
 use super::feed::{Feed, noting_versions};
+use super::guarded::Guarded;
 use super::news::News;
 use super::on_demand::OnDemand;
 use super::projection::{Item, Projected, Projection};
@@ -23,6 +24,7 @@ use crate::isolation;
 use crate::key::NamespacedName;
 use crate::metrics::Metrics;
 use crate::plan::{EventDraft, Target};
+use crate::sync::Mutex;
 
 /// Maximum number of waiting Events about objects at which a store failed. More are dropped; the log has them all.
 const WAITING_EVENTS: usize = 64;
@@ -88,9 +90,8 @@ impl StoreSet {
                 None
             }
         };
-        // The list and watch are typed by the guard: one object that cannot be decoded is reported and skipped; it never stops the watch.
-        let decode = move |guard: DeserializeGuard<K>| {
-            let mut object = guard.0.map_err(|invalid| invalid.error)?;
+        let decode = move |guarded: Guarded<K>| {
+            let mut object = guarded.0.map_err(|invalid| invalid.error)?;
             // An object that triggers a panic there counts as unreadable and does not end the process.
             let prepared = isolation::catch(|| prepare(&mut object, prune));
             prepared.map(|()| object).map_err(|panicked| panicked.to_string())
@@ -237,8 +238,7 @@ impl StoreSetHandle {
     /// Returns the receiver of Events about unreadable objects and failed listeners. Only the first caller gets it; later ones get a
     /// closed channel.
     pub fn take_events(&self) -> mpsc::Receiver<EventDraft> {
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        events.take().unwrap_or_else(|| mpsc::channel(1).1)
+        self.events.lock().take().unwrap_or_else(|| mpsc::channel(1).1)
     }
 
     /// Returns the names of the stores whose initial list is still missing, and of everything else that readiness waits for.

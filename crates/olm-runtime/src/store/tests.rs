@@ -35,7 +35,7 @@ fn metadata_is_kept_without_kubectls_copy_of_the_object() {
 
 #[tokio::test]
 async fn readiness_may_wait_for_more_than_stores() {
-    let (there, is_there) = sync::watch::channel(false);
+    let (there, is_there) = channel::channel(false);
     let mut set = StoreSet::new();
     set.ready_with("contents", is_there);
     let mut stores = set.start(&mut tokio::task::JoinSet::new());
@@ -134,7 +134,7 @@ fn what_a_relist_does_not_show_is_gone_and_told() {
     let log = Arc::clone(&told);
     store.on_change(move |change: &Change<ConfigMap>| {
         let gone = matches!(change, Change::Deleted { .. });
-        log.lock().unwrap().push((change.object().name_any(), gone));
+        log.lock().push((change.object().name_any(), gone));
     });
     store.put(config_map("a", "1", 1));
     store.put(config_map("b", "2", 2));
@@ -144,7 +144,7 @@ fn what_a_relist_does_not_show_is_gone_and_told() {
     store.relist_ends();
     assert!(store.is_ready());
     assert_eq!(
-        *told.lock().unwrap(),
+        *told.lock(),
         vec![
             ("a".to_owned(), false),
             ("b".to_owned(), false),
@@ -411,13 +411,13 @@ async fn a_store_keeps_what_its_reader_makes_of_objects_and_nothing_else() {
     assert!(store.get("ns", "good").is_none());
 }
 
-/// The server cannot select by finalizers, so it sends all objects. Objects without the finalizer are not stored, or removed once they
-/// lose it.
+/// Whatever the server sends, objects without the label are not stored, or removed once they lose it.
 #[tokio::test(start_paused = true)]
-async fn a_store_keeps_only_what_has_the_finalizer_it_asks_for() {
-    let with = |name: &str, version: u64, finalizers: &[&str]| {
+async fn a_store_keeps_only_what_has_the_label_it_asks_for() {
+    let with = |name: &str, version: u64, labels: &[&str]| {
         let mut object = config_map(name, name, version);
-        object.metadata.finalizers = Some(finalizers.iter().map(|text| (*text).to_owned()).collect());
+        let labels = labels.iter().map(|key| ((*key).to_owned(), String::new()));
+        object.metadata.labels = Some(labels.collect());
         object
     };
     let changes = [with("a", 4, &[]), with("b", 5, &["ours"])];
@@ -427,7 +427,7 @@ async fn a_store_keeps_only_what_has_the_finalizer_it_asks_for() {
     });
     let client = client(move |request| {
         let query = request.uri().query().unwrap_or_default();
-        assert!(!query.contains("labelSelector"), "{query}");
+        assert!(query.contains("labelSelector=ours"), "{query}");
         let is_watch = query.contains("watch=true");
         let is_first = query.contains("resourceVersion=3");
         let body = if is_watch {
@@ -444,12 +444,12 @@ async fn a_store_keeps_only_what_has_the_finalizer_it_asks_for() {
         }
     });
     let mut set = StoreSet::new();
-    let store = set.add_metadata(Watch::<ConfigMap>::new(&client).with_finalizer("ours"));
+    let store = set.add_metadata(Watch::<ConfigMap>::new(&client).label_exists("ours"));
     let told = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&told);
     store.on_change(move |change| {
         let gone = matches!(change, Change::Deleted { .. });
-        log.lock().unwrap().push((change.object().name_any(), gone));
+        log.lock().push((change.object().name_any(), gone));
     });
     let mut watches = tokio::task::JoinSet::new();
     let readiness = set.start(&mut watches);
@@ -457,7 +457,7 @@ async fn a_store_keeps_only_what_has_the_finalizer_it_asks_for() {
     let names = || -> Vec<String> { store.list().iter().map(|object| object.name_any()).collect() };
     let entry = |name: &str, gone| (name.to_owned(), gone);
     assert_eq!(
-        *told.lock().unwrap(),
+        *told.lock(),
         [
             entry("a", false),
             entry("c", false),
@@ -483,10 +483,10 @@ fn a_listener_that_panics_stops_nobody() {
     store.on_change(|_| panic!("a bug"));
     let heard = Arc::new(Mutex::new(0));
     let count = Arc::clone(&heard);
-    store.on_change(move |_: &Change<ConfigMap>| *count.lock().unwrap() += 1);
+    store.on_change(move |_: &Change<ConfigMap>| *count.lock() += 1);
     store.put(config_map("a", "1", 1));
     store.told_deleted(&stamp_of(&config_map("a", "1", 2)));
-    assert_eq!(*heard.lock().unwrap(), 2);
+    assert_eq!(*heard.lock(), 2);
     assert_eq!(known_version(&store), None);
 }
 

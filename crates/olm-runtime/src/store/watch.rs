@@ -18,8 +18,6 @@ pub(super) enum Requirement {
     /// These two are not labels. The request is limited to them, and the results of our writes are filtered by them.
     Namespace(String),
     Name(String),
-    /// Server-side selectors do not support finalizers, so objects without it are dropped on arrival.
-    Finalizer(String),
 }
 
 /// Kind and selection of the watched objects, and the part of them to keep.
@@ -59,12 +57,6 @@ impl<K: Stored> Watch<K> {
         self.require(Requirement::Absent(key.to_owned()))
     }
 
-    /// Keeps only objects with finalizer `name`. The server sends the others as well, but they are not stored.
-    #[must_use]
-    pub fn with_finalizer(self, name: &str) -> Self {
-        self.require(Requirement::Finalizer(name.to_owned()))
-    }
-
     /// Sets a function that removes unused parts of each object; `managedFields` are always removed.
     #[must_use]
     pub fn prune(mut self, prune: fn(&mut K)) -> Self {
@@ -92,7 +84,7 @@ impl<K: Stored> Watch<K> {
                 Requirement::Equals(key, value) => Some(format!("{key}={value}")),
                 Requirement::Exists(key) => Some(key.clone()),
                 Requirement::Absent(key) => Some(format!("!{key}")),
-                Requirement::Namespace(_) | Requirement::Name(_) | Requirement::Finalizer(_) => None,
+                Requirement::Namespace(_) | Requirement::Name(_) => None,
             })
             .collect();
         (!terms.is_empty()).then(|| terms.join(","))
@@ -107,7 +99,6 @@ pub(super) fn selected(requirements: &[Requirement], metadata: &ObjectMeta) -> b
         Requirement::Absent(key) => label(key).is_none(),
         Requirement::Namespace(name) => metadata.namespace.as_ref() == Some(name),
         Requirement::Name(name) => metadata.name.as_ref() == Some(name),
-        Requirement::Finalizer(name) => metadata.finalizers.iter().flatten().any(|found| found == name),
     })
 }
 

@@ -22,7 +22,8 @@ pub struct TlsProfile {
 }
 
 impl TlsProfile {
-    pub(super) fn versions(&self) -> &'static [&'static SupportedProtocolVersion] {
+    /// Returns the versions of TLS that are offered.
+    pub fn versions(&self) -> &'static [&'static SupportedProtocolVersion] {
         if self.only_tls13 { &TLS13_ALONE } else { &VERSIONS }
     }
 

@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 
 use go_compat::json::{Html, to_string};
 use go_compat::quote;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube_core::{Selector, SelectorExt as _};
 use olm_api::condition::TRUE;
 use olm_api::extension_v1::{
-    Assertion, AssertionType, ConditionEqual, FieldValue, FieldsEqual, ProbeGroupKind, ProbeSelector,
-    ProbeSelectorType, ProgressionProbe,
+    Assertion, AssertionType, ConditionEqual, FieldValue, FieldsEqual, ProbeSelector, ProbeSelectorType,
+    ProgressionProbe,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::object::ObjectId;
 
@@ -154,22 +155,8 @@ fn selects(selector: &ProbeSelector, id: &ObjectId, object: &Value) -> bool {
 }
 
 fn labels_match(selector: &LabelSelector, labels: &Value) -> bool {
-    let none = BTreeMap::new();
-    let wanted = selector.match_labels.as_ref().unwrap_or(&none);
-    let mut expressions = selector.match_expressions.iter().flatten();
-    wanted.iter().all(|(key, value)| labels[key] == value.as_str())
-        && expressions.all(|expression| expression_matches(expression, labels))
-}
-
-fn expression_matches(expression: &LabelSelectorRequirement, labels: &Value) -> bool {
-    let value = labels[&expression.key].as_str();
-    let mut values = expression.values.iter().flatten();
-    match expression.operator.as_str() {
-        "In" => value.is_some_and(|value| values.any(|one| one == value)),
-        "NotIn" => value.is_none_or(|value| values.all(|one| one != value)),
-        "Exists" => value.is_some(),
-        _ => value.is_none(),
-    }
+    let labels: BTreeMap<String, String> = serde_json::from_value(labels.clone()).unwrap_or_default();
+    Selector::try_from(selector.clone()).is_ok_and(|selector| selector.matches(&labels))
 }
 
 fn assert(assertion: &Assertion, object: &Value) -> ProbeResult {
@@ -263,64 +250,38 @@ fn field(wanted: &FieldValue, object: &Value) -> ProbeResult {
 /// Returns the probes of a revision that OLM creates, in upstream's order.
 pub(super) fn default_probes() -> Vec<ProgressionProbe> {
     const CERT_MANAGER: &str = "cert-manager.io";
-    let is_true = |type_: &str| Assertion {
-        type_: AssertionType::ConditionEqual,
-        condition_equal: Some(ConditionEqual {
-            type_: type_.to_owned(),
-            status: TRUE.to_owned(),
-            ..ConditionEqual::default()
-        }),
-        ..Assertion::default()
-    };
-    let in_phase = |phase: &str| Assertion {
-        type_: AssertionType::FieldValue,
-        field_value: Some(FieldValue {
-            field_path: "status.phase".to_owned(),
-            value: phase.to_owned(),
-            ..FieldValue::default()
-        }),
-        ..Assertion::default()
-    };
-    let is_updated = || Assertion {
-        type_: AssertionType::FieldsEqual,
-        fields_equal: Some(FieldsEqual {
-            field_a: "status.updatedReplicas".to_owned(),
-            field_b: "status.replicas".to_owned(),
-            ..FieldsEqual::default()
-        }),
-        ..Assertion::default()
-    };
-    let of_kind = |group: &str, kind: &str, assertions: Vec<Assertion>| ProgressionProbe {
-        selector: ProbeSelector {
-            type_: ProbeSelectorType::GroupKind,
-            group_kind: Some(ProbeGroupKind {
-                group: group.to_owned(),
-                kind: kind.to_owned(),
-                ..ProbeGroupKind::default()
-            }),
-            ..ProbeSelector::default()
-        },
-        assertions,
-        ..ProgressionProbe::default()
-    };
-    vec![
-        of_kind(
+    let is_true =
+        |type_: &str| json!({"type": "ConditionEqual", "conditionEqual": {"type": type_, "status": TRUE}});
+    let in_phase = |phase: &str| json!({"type": "FieldValue", "fieldValue": {"fieldPath": "status.phase", "value": phase}});
+    let is_updated = json!({
+        "type": "FieldsEqual",
+        "fieldsEqual": {"fieldA": "status.updatedReplicas", "fieldB": "status.replicas"},
+    });
+    let is_rolled_out = [is_updated, is_true("Available")];
+    let probes = [
+        (
             "apiextensions.k8s.io",
             "CustomResourceDefinition",
             vec![is_true("Established")],
         ),
-        of_kind(CERT_MANAGER, "Certificate", vec![is_true("Ready")]),
-        of_kind(CERT_MANAGER, "Issuer", vec![is_true("Ready")]),
-        of_kind("", "Namespace", vec![in_phase("Active")]),
-        of_kind("", "PersistentVolumeClaim", vec![in_phase("Bound")]),
-        of_kind("apps", "StatefulSet", vec![is_updated(), is_true("Available")]),
-        of_kind("apps", "Deployment", vec![is_updated(), is_true("Available")]),
-    ]
+        (CERT_MANAGER, "Certificate", vec![is_true("Ready")]),
+        (CERT_MANAGER, "Issuer", vec![is_true("Ready")]),
+        ("", "Namespace", vec![in_phase("Active")]),
+        ("", "PersistentVolumeClaim", vec![in_phase("Bound")]),
+        ("apps", "StatefulSet", is_rolled_out.to_vec()),
+        ("apps", "Deployment", is_rolled_out.to_vec()),
+    ];
+    let probe = |(group, kind, assertions): &(&str, &str, Vec<Value>)| {
+        let selector = json!({"type": "GroupKind", "groupKind": {"group": group, "kind": kind}});
+        json!({"selector": selector, "assertions": assertions})
+    };
+    // Every one of them decodes.
+    serde_json::from_value(probes.iter().map(probe).collect()).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
 
     use super::*;
 

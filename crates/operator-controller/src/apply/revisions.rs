@@ -18,6 +18,7 @@ use olm_api::extension_v1::{
     API_VERSION, ClusterObjectSet, ClusterObjectSetSpec, CollisionProtection, LifecycleState, ObjectSetPhase,
 };
 use olm_api::labels;
+use olm_api::object::{map_mut, metadata_map_mut};
 use olm_runtime::plan::{Action, Guard, Identity, SecretData, Target, to_value};
 use serde_json::{Map, Value, json};
 
@@ -200,36 +201,18 @@ pub fn own_secrets(revision: &ClusterObjectSet, secrets: &[ObjectMeta]) -> Vec<A
 /// Returns an object of the bundle as the revision has it: with the labels of the extension and the annotations of the bundle.
 fn prepared(object: &Value, desired: &DesiredRevision<'_>) -> Value {
     let mut object = object.clone();
-    let Some(fields) = object.as_object_mut() else {
-        return object;
-    };
-    let mut metadata = map_of(fields.remove("metadata"));
-    let mut annotations = map_of(metadata.remove("annotations"));
+    let annotations = metadata_map_mut(&mut object, "annotations");
     annotations.remove(labels::LAST_APPLIED_CONFIGURATION);
     for annotation in [labels::EXTENSION_BUNDLE_VERSION, labels::EXTENSION_PACKAGE_NAME] {
-        if let Some(value) = desired
-            .annotations
-            .get(annotation)
-            .filter(|value| !value.is_empty())
-        {
-            annotations.insert(annotation.to_owned(), json!(value));
-        }
+        let value = desired.annotations.get(annotation);
+        let value = value.filter(|value| !value.is_empty());
+        annotations.extend(value.map(|value| (annotation.to_owned(), json!(value))));
     }
-    if !annotations.is_empty() {
-        metadata.insert("annotations".to_owned(), Value::Object(annotations));
+    if annotations.is_empty() {
+        map_mut(&mut object, "metadata").remove("annotations");
     }
-    let mut labels = map_of(metadata.remove("labels"));
-    labels.extend(owner_labels(desired));
-    metadata.insert("labels".to_owned(), Value::Object(labels));
-    fields.insert("metadata".to_owned(), Value::Object(metadata));
+    metadata_map_mut(&mut object, "labels").extend(owner_labels(desired));
     object
-}
-
-fn map_of(value: Option<Value>) -> Map<String, Value> {
-    match value {
-        Some(Value::Object(map)) => map,
-        _ => Map::new(),
-    }
 }
 
 fn owner_labels(desired: &DesiredRevision<'_>) -> Map<String, Value> {

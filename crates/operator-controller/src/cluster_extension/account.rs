@@ -2,20 +2,17 @@
 //! it lacks is reported at once.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role, RoleRef};
 use kube::Api;
 use olm_api::extension_v1::ClusterExtension;
+use olm_runtime::NamespacedName;
 use olm_runtime::discovery::deadline;
 use olm_runtime::error::ObserveError;
 use olm_runtime::key::is_path_segment;
-use olm_runtime::review::limits::{PARALLEL_REVIEWS, REVIEW_TIME};
-use olm_runtime::review::{Decision, ReviewError, Reviewer, User};
+use olm_runtime::review::{User, denied};
 use serde_json::Value;
-use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use super::ClusterExtensions;
 use super::rights::{Grant, Right, VERBS, defined, message};
@@ -24,45 +21,22 @@ use crate::apply::object::ObjectId;
 /// Maximum number of rights that are asked for at a time. The API server refuses what is not asked for when it is written.
 const MAX_RIGHTS: usize = 5000;
 
-/// A ServiceAccount.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Account {
-    pub(super) namespace: String,
-    pub(super) name: String,
-}
-
-impl Account {
-    /// Returns the account as a user, with the groups that every account has.
-    fn user(&self) -> User {
-        let Self { namespace, name } = self;
-        User {
-            name: format!("system:serviceaccount:{namespace}:{name}"),
-            groups: vec![
-                "system:serviceaccounts".to_owned(),
-                format!("system:serviceaccounts:{namespace}"),
-                "system:authenticated".to_owned(),
-            ],
-            ..User::default()
-        }
-    }
-}
-
 impl ClusterExtensions {
     /// Returns the account that the objects of an extension are written as; `None` for that of OLM.
-    pub(super) fn account(&self, extension: &ClusterExtension) -> Option<Account> {
+    pub(super) fn account(&self, extension: &ClusterExtension) -> Option<NamespacedName> {
         let account = extension.spec.service_account.as_ref()?;
         let name = account.name.clone().filter(|name| !name.is_empty())?;
-        (!self.ignores_accounts).then(|| Account {
-            namespace: extension.spec.namespace.clone(),
-            name,
-        })
+        (!self.ignores_accounts).then(|| NamespacedName::new(extension.spec.namespace.as_str(), name))
     }
 
     /// Returns the message about an account that does not exist, in upstream's former words.
-    pub(super) async fn missing_account(&self, account: &Account) -> Result<Option<String>, ObserveError> {
-        let Account { namespace, name } = account;
+    pub(super) async fn missing_account(
+        &self,
+        account: &NamespacedName,
+    ) -> Result<Option<String>, ObserveError> {
+        let NamespacedName { namespace, name } = account;
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
-        let what = format!("ServiceAccount {namespace}/{name}");
+        let what = format!("ServiceAccount {account}");
         if is_path_segment(name) && deadline(&what, accounts.get_opt(name)).await?.is_some() {
             return Ok(None);
         }
@@ -75,7 +49,7 @@ impl ClusterExtensions {
     /// Returns the message about the rights that an account lacks to write these objects; `None` if it has all.
     pub(super) async fn missing_rights(
         &self,
-        account: &Account,
+        account: &NamespacedName,
         objects: &[Value],
     ) -> Result<Option<String>, ObserveError> {
         let lacks = |rights| self.lacks(account, rights);
@@ -147,44 +121,16 @@ impl ClusterExtensions {
     /// Returns the rights that an account does not have.
     async fn lacks(
         &self,
-        account: &Account,
+        account: &NamespacedName,
         rights: BTreeSet<Right>,
     ) -> Result<BTreeSet<Right>, ObserveError> {
-        let user = Arc::new(account.user());
-        let mut rights = rights.into_iter().take(MAX_RIGHTS);
-        let mut questions = JoinSet::new();
-        let mut lacking = BTreeSet::new();
-        loop {
-            while questions.len() < PARALLEL_REVIEWS
-                && let Some(right) = rights.next()
-            {
-                let (reviewer, user) = (Arc::clone(&self.reviewer), Arc::clone(&user));
-                questions.spawn(async move {
-                    let decision = decide(&*reviewer, &user, &right).await;
-                    (right, decision)
-                });
-            }
-            let Some(answer) = questions.join_next().await else {
-                return Ok(lacking);
-            };
-            let what = || {
-                format!(
-                    "the rights of ServiceAccount {}/{}",
-                    account.namespace, account.name
-                )
-            };
-            let (right, decision) = answer.map_err(|error| ObserveError::read(what(), error))?;
-            let decision = decision.map_err(|error| ObserveError::read(what(), error))?;
-            if !decision.is_allowed {
-                lacking.insert(right);
-            }
-        }
+        let user = User::service_account(&account.namespace, &account.name);
+        let rights = rights.into_iter().take(MAX_RIGHTS);
+        let questions = rights.map(|right| {
+            let attributes = right.attributes();
+            (right, attributes)
+        });
+        let lacking = denied(&self.reviewer, user, questions).await;
+        lacking.map_err(|error| ObserveError::read(format!("the rights of ServiceAccount {account}"), error))
     }
-}
-
-async fn decide(reviewer: &dyn Reviewer, user: &User, right: &Right) -> Result<Decision, ReviewError> {
-    let late = |_| ReviewError("the API server did not answer in time".to_owned());
-    timeout(REVIEW_TIME, reviewer.decide(user, &right.attributes()))
-        .await
-        .map_err(late)?
 }

@@ -29,8 +29,7 @@ pub(super) struct Certificates {
 type Data = BTreeMap<String, Vec<u8>>;
 
 impl ClusterExtensions {
-    /// Returns the issuer of certificates for the webhooks of a bundle. cert-manager is preferred, as by upstream. Nothing is read for a
-    /// bundle without webhooks.
+    /// Returns the issuer of certificates for the webhooks of a bundle. Nothing is read for a bundle without webhooks.
     pub(super) async fn certificates(
         &self,
         bundle: &Bundle,
@@ -43,20 +42,7 @@ impl ClusterExtensions {
                 renewed_at: None,
             });
         }
-        for (group, version, kind, provider) in [
-            (
-                "cert-manager.io",
-                "v1",
-                "Certificate",
-                CertificateProvider::CertManager,
-            ),
-            (
-                "config.openshift.io",
-                "v1",
-                "ClusterVersion",
-                CertificateProvider::OpenshiftServiceCa,
-            ),
-        ] {
+        for (group, version, kind, provider) in CertificateProvider::OF_CLUSTER {
             if self.discovery.find_kind(group, version, kind).await?.is_some() {
                 return Ok(Certificates {
                     provider,

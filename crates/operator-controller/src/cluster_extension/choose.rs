@@ -74,12 +74,6 @@ pub struct Choice {
     pub unused_catalogs: Vec<UnusedCatalog>,
 }
 
-/// Returns true if the extension has an annotation with the value `true`.
-pub fn is_set(extension: &ClusterExtension, annotation: &str) -> bool {
-    let value = extension.annotations().get(annotation);
-    value.is_some_and(|value| value == labels::TRUE)
-}
-
 /// Returns the active revisions of an extension among those with its label.
 pub fn active<'a>(
     extension: &ClusterExtension,

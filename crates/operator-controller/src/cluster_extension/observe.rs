@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use go_compat::quote;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
@@ -14,14 +13,14 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::key::is_path_segment;
 use olm_runtime::{NamespacedName, clock};
 
-use super::choose::{Chosen, LONGEST_NAME, active, is_set};
+use super::choose::{Chosen, LONGEST_NAME, active};
 use super::revision::{Revision, RevisionError, has_secrets, is_current, made_from, newest, renewed_at};
 use super::{ClusterExtensions, Observed, Refusal, Step};
 use crate::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions, lookup_error};
 use crate::apply::phase::Phase;
 use crate::apply::revisions::RevisionDecision;
 use crate::catalog_content::{never_had_content, served};
-use crate::resolve::{Catalog, PackageResult, ResolveError, selects};
+use crate::resolve::{Catalog, PackageResult, ResolveError};
 
 impl Refusal {
     /// Returns the refusal of an attempt that may succeed later.
@@ -77,7 +76,7 @@ impl ClusterExtensions {
             Some(choice) => choice,
             None => match self.catalogs(key, &filter) {
                 Some(catalogs) => {
-                    let is_by_semver = is_set(&extension, labels::SEMVER_UPGRADES);
+                    let is_by_semver = labels::is_true(extension.annotations(), labels::SEMVER_UPGRADES);
                     active.choose(&filter, self.openshift.as_ref(), is_by_semver, &catalogs)
                 }
                 None => return Ok(observed),
@@ -130,22 +129,11 @@ impl ClusterExtensions {
         filter: &CatalogFilter,
         catalog: &ClusterCatalog,
     ) -> Option<Catalog> {
-        let name = catalog.name_any();
-        let labels = catalog.labels().clone();
-        let is_switched_off = catalog.spec.is_switched_off();
-        let is_used = !is_switched_off && selects(filter.selector.as_ref(), &labels).unwrap_or(false);
-        let package = if is_used {
-            self.package(key, &name, &filter.package_name, catalog)?
-        } else {
-            PackageResult::Absent
-        };
-        Some(Catalog {
-            name,
-            labels,
-            priority: catalog.spec.priority.unwrap_or_default(),
-            is_switched_off,
-            package,
-        })
+        let (mut found, is_used) = Catalog::of(catalog, filter);
+        if is_used {
+            found.package = self.package(key, &found.name, &filter.package_name, catalog)?;
+        }
+        Some(found)
     }
 
     /// Returns the package as a catalog has it; `None` while it is being read.
@@ -159,11 +147,7 @@ impl ClusterExtensions {
         let entry = (name.to_owned(), package.to_owned());
         let Some((base, digest)) = served(catalog) else {
             let had_none = matches!(self.packages.last(&entry), Some(None)) || never_had_content(catalog);
-            return Some(if had_none {
-                PackageResult::Absent
-            } else {
-                PackageResult::Unreadable(format!("catalog {} is not being served", quote(name)))
-            });
+            return Some(PackageResult::unserved(name, had_none));
         };
         let contents = Arc::clone(&self.contents);
         let (base, wanted) = (base.to_owned(), package.to_owned());

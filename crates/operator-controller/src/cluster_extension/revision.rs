@@ -8,11 +8,10 @@ use kube::ResourceExt as _;
 use kube::core::PartialObjectMeta;
 use olm_api::extension_v1::{ClusterExtension, ClusterObjectSet, LifecycleState};
 use olm_api::labels;
-use olm_runtime::Timestamp;
+use olm_runtime::{NamespacedName, Timestamp};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::account::Account;
 use super::certificates::Certificates;
 use super::choose::Chosen;
 use crate::apply::revisions::{DesiredRevision, RevisionDecision, decide_revision};
@@ -24,7 +23,11 @@ const PROPERTIES: &str = "olm.properties";
 const FORM: u32 = 1;
 
 /// Returns a digest of what a revision of the bundle is made from.
-pub(super) fn made_from(extension: &ClusterExtension, chosen: &Chosen, account: Option<&Account>) -> String {
+pub(super) fn made_from(
+    extension: &ClusterExtension,
+    chosen: &Chosen,
+    account: Option<&NamespacedName>,
+) -> String {
     let spec = &extension.spec;
     let mut inputs = json!({
         "form": FORM,
@@ -91,7 +94,7 @@ pub(super) enum RevisionError {
 pub(super) struct Revision<'a> {
     pub(super) extension: &'a ClusterExtension,
     /// Account that its objects are written as; `None` for that of OLM.
-    pub(super) account: Option<&'a Account>,
+    pub(super) account: Option<&'a NamespacedName>,
     pub(super) chosen: &'a Chosen,
     pub(super) certificates: &'a Certificates,
     pub(super) system_namespace: &'a str,

@@ -10,7 +10,7 @@ use olm_api::extension_v1::{
     ClusterExtension, ClusterExtensionInstallStatus, ClusterExtensionStatus, ClusterObjectSet, RevisionStatus,
 };
 use olm_runtime::Timestamp;
-use olm_runtime::condition::{remove_condition, set_condition};
+use olm_runtime::condition::{condition_of, remove_condition, set_condition};
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::{Action, Requeue, Target, status_patch};
@@ -20,7 +20,6 @@ use super::revision::{newest, renewed_at};
 use super::{Failures, Observed, Refusal, Step, Verdict};
 use crate::apply::revisions::ActiveRevisions;
 use crate::reads::FAILURE_LASTS;
-use crate::report;
 use crate::resolve::deprecation_conditions;
 
 /// Longest delay between two attempts.
@@ -112,7 +111,7 @@ fn requeue(Failures(count): &Failures) -> Requeue {
 fn renewal(observed: &Observed, now: Timestamp) -> Requeue {
     let at = newest(&observed.revisions).and_then(|revision| renewed_at(revision));
     let seconds = at.map(|at| at.as_second().saturating_sub(now.as_second()));
-    report::after_seconds(seconds, "certificates are due")
+    Requeue::after_seconds(seconds, "certificates are due")
 }
 
 /// A status that is being computed.
@@ -140,7 +139,7 @@ impl<'a> Report<'a> {
 
     fn set(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
         let texts = [type_, status, reason, message];
-        let condition = report::condition(texts, &self.extension.metadata, self.now);
+        let condition = condition_of(&self.extension.metadata, texts, self.now);
         set_condition(&mut self.status.conditions, condition);
     }
 

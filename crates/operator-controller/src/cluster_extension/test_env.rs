@@ -28,6 +28,8 @@ pub(super) struct Outside {
     bundles: BTreeMap<String, BTreeMap<String, String>>,
     /// Images that were pulled.
     pub(super) pulls: Vec<String>,
+    /// Packages that were read, each as `catalog package`.
+    pub(super) reads: Vec<String>,
     /// Rights of the ServiceAccount `installer` of the namespace `ns`: rules, each with the namespace where it counts.
     pub(super) granted: Vec<(String, PolicyRule)>,
 }
@@ -39,7 +41,9 @@ struct FakeSources(Arc<Mutex<Outside>>);
 #[async_trait]
 impl CatalogContents for FakeSources {
     async fn package(&self, base: &str, package: &str) -> Result<Option<PackageContent>, String> {
-        let outside = self.0.lock().unwrap();
+        let mut outside = self.0.lock().unwrap();
+        let catalog = base.rsplit('/').next().unwrap_or_default();
+        outside.reads.push(format!("{catalog} {package}"));
         let content = outside.contents.get(base).ok_or("connection refused")?;
         PackageContent::read(content.as_bytes(), package).map_err(|error| error.to_string())
     }
@@ -114,6 +118,10 @@ pub(super) struct TestBundle<'a> {
     pub(super) has_webhook: bool,
     /// Rules of its account in the whole cluster.
     pub(super) rules: Value,
+    /// Tag of the image of its Deployment; its version without it.
+    pub(super) tag: Option<&'a str>,
+    /// Properties beside its manifests.
+    pub(super) properties: Value,
 }
 
 impl Default for TestBundle<'_> {
@@ -125,6 +133,8 @@ impl Default for TestBundle<'_> {
             fields: &["x"],
             has_webhook: false,
             rules: Value::Null,
+            tag: None,
+            properties: Value::Null,
         }
     }
 }
@@ -220,6 +230,7 @@ impl TestEnv {
     /// Puts an image with a bundle into the registry.
     pub(super) fn bundle(&mut self, bundle: &TestBundle<'_>) {
         let TestBundle { version, modes, .. } = bundle;
+        let tag = bundle.tag.unwrap_or(version);
         let modes: Vec<Value> = modes
             .iter()
             .map(|mode| json!({"type": mode, "supported": true}))
@@ -236,7 +247,7 @@ impl TestEnv {
                         "selector": {"matchLabels": {"app": "demo"}},
                         "template": {
                             "metadata": {"labels": {"app": "demo"}},
-                            "spec": {"containers": [{"name": "main", "image": format!("reg.example/demo:{version}")}]},
+                            "spec": {"containers": [{"name": "main", "image": format!("reg.example/demo:{tag}")}]},
                         },
                     },
                 }]}},
@@ -279,6 +290,10 @@ impl TestEnv {
             ("manifests/csv.yaml".to_owned(), csv.to_string()),
             ("manifests/crd.yaml".to_owned(), crd.to_string()),
         ]);
+        if bundle.properties.is_array() {
+            let properties = json!({"properties": bundle.properties});
+            files.insert("metadata/properties.yaml".to_owned(), properties.to_string());
+        }
         for &name in bundle.config_maps {
             let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"version": version}});
             files.insert(format!("manifests/{name}.yaml"), map.to_string());
@@ -295,10 +310,15 @@ impl TestEnv {
 
     /// Creates the extension `e` of the package `p`, with these fields of `spec.source.catalog`.
     pub(super) fn extension(&mut self, catalog: &Value) {
+        self.extension_named("e", catalog);
+    }
+
+    /// Creates an extension of another name.
+    pub(super) fn extension_named(&mut self, name: &str, catalog: &Value) {
         let mut filter = json!({"packageName": "p"});
         olm_testing::patch::merge(&mut filter, catalog);
         self.put(json!({
-            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": "e"},
+            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": name},
             "spec": {"namespace": "ns", "source": {"sourceType": "Catalog", "catalog": filter}},
         }));
         self.settle();
@@ -356,7 +376,12 @@ impl TestEnv {
 
     /// Returns `status reason: message` of a condition of the extension `e`.
     pub(super) fn condition(&self, type_: &str) -> String {
-        let extension = self.get("ClusterExtension", "e");
+        self.condition_of("e", type_)
+    }
+
+    /// Returns the same of an extension of another name.
+    pub(super) fn condition_of(&self, extension: &str, type_: &str) -> String {
+        let extension = self.get("ClusterExtension", extension);
         let conditions = extension["status"]["conditions"].as_array().cloned();
         let mut conditions = conditions.unwrap_or_default().into_iter();
         let Some(found) = conditions.find(|condition| condition["type"] == type_) else {

@@ -5,6 +5,7 @@ mod adoption;
 mod certificates;
 mod flows;
 mod removal;
+mod stories;
 
 use serde_json::{Value, json};
 
@@ -228,6 +229,33 @@ fn v1_a_catalog_that_is_not_served_blocks_only_packages_that_it_may_have() {
         "{}",
         env.condition("Progressing")
     );
+}
+
+#[test]
+fn v1_a_catalog_of_a_new_digest_costs_an_extension_of_another_package_one_read() {
+    let mut env = TestEnv::new();
+    let other = |name: &str| json!({"schema": "olm.package", "name": name, "defaultChannel": "a"});
+    env.documents("other", &[other("q")]);
+    env.extension(&json!({}));
+    env.settle_for(20);
+    assert_eq!(env.installed().0, "1.1.0");
+    let pulls = env.outside().pulls.len();
+    env.outside().reads.clear();
+    env.stage.cluster.take_log();
+    env.documents("other", &[other("q"), other("r")]);
+    env.settle_for(20);
+    assert_eq!(
+        env.stage.cluster.take_log().writes,
+        [""; 0],
+        "its choice is the same"
+    );
+    assert_eq!(env.outside().pulls.len(), pulls);
+    assert_eq!(env.outside().reads, ["other p"], "the other catalog is known");
+    env.outside().reads.clear();
+    env.catalog("c", &["1.0.0", "1.1.0", "2.0.0"]);
+    env.settle_for(20);
+    assert_eq!(env.installed().0, "2.0.0");
+    assert_eq!(env.outside().reads, ["c p"]);
 }
 
 #[test]

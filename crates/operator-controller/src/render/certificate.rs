@@ -91,6 +91,17 @@ pub fn endpoints(bundle: &Bundle, namespace: &str) -> Vec<Endpoint> {
 }
 
 impl CertificateProvider {
+    /// Issuers that are used where the cluster serves a kind, given as group, version and kind. The first is preferred, as by upstream.
+    pub const OF_CLUSTER: [(&'static str, &'static str, &'static str, Self); 2] = [
+        (CERT_MANAGER, "v1", "Certificate", Self::CertManager),
+        (
+            "config.openshift.io",
+            "v1",
+            "ClusterVersion",
+            Self::OpenshiftServiceCa,
+        ),
+    ];
+
     /// Returns OLM as the issuer, with empty certificates: to see which objects a bundle has, without their contents.
     pub fn without_content(endpoints: &[Endpoint]) -> Self {
         let empty = |endpoint: &Endpoint| {

@@ -3,43 +3,19 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{KeyToPath, PodSpec, SecretVolumeSource, Volume, VolumeMount};
+use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use olm_api::labels;
+use olm_api::overrides::Overrides;
 use olm_api::v1alpha1::StrategyDeploymentSpec;
-use olm_runtime::certificate::{SECRET_KEY_CERTIFICATE, SECRET_KEY_PRIVATE_KEY};
+use olm_runtime::certificate::{CERTIFICATE_VOLUMES, CertificateVolume};
 use serde_json::Value;
 
 use super::certificate::Endpoint;
-use super::overrides::{self, Overrides};
 use super::{Context, RenderError};
 
 /// Number of ReplicaSets kept for `kubectl rollout undo`, as for ClusterServiceVersions.
 const REVISION_HISTORY_LIMIT: i32 = 1;
-
-/// A volume of the certificate: its name, its mount path, and the file names of certificate and key.
-struct CertificateVolume {
-    name: &'static str,
-    path: &'static str,
-    certificate: &'static str,
-    key: &'static str,
-}
-
-/// Volumes for servers of webhooks and of APIs.
-const VOLUMES: [CertificateVolume; 2] = [
-    CertificateVolume {
-        name: "webhook-cert",
-        path: "/tmp/k8s-webhook-server/serving-certs",
-        certificate: "tls.crt",
-        key: "tls.key",
-    },
-    CertificateVolume {
-        name: "apiservice-cert",
-        path: "/apiserver.local.config/certificates",
-        certificate: "apiserver.crt",
-        key: "apiserver.key",
-    },
-];
 
 /// Returns the Deployments of the install strategy, in its order.
 ///
@@ -49,7 +25,7 @@ pub(super) fn deployments(context: &Context<'_>) -> Result<Vec<Value>, RenderErr
     let overrides = context
         .deployment_config
         .as_ref()
-        .map(Overrides::decode)
+        .map(|config| Overrides::decode(config, "deploymentConfig"))
         .transpose()?;
     let entries = context.bundle.csv.spec.install.deployments();
     entries
@@ -76,10 +52,10 @@ fn deployment(
     }
     let mut own = BTreeMap::new();
     if let Some(overrides) = overrides {
-        overrides::annotate(&overrides.annotations, annotations);
-        overrides::annotate(&overrides.annotations, &mut own);
+        overrides.annotate(annotations);
+        overrides.annotate(&mut own);
         if let Some(pod) = &mut spec.template.spec {
-            overrides::apply(overrides, pod);
+            overrides.apply(pod);
         }
     }
     let labels: BTreeMap<String, String> = (*entry.label).clone();
@@ -122,7 +98,9 @@ fn annotate_pods(
 /// Mounts the certificate in every container except init containers, in place of the author's volumes and mounts of these names
 /// or paths.
 fn mount_certificate(pod: &mut PodSpec, endpoint: &Endpoint) {
-    let is_path = |path: &str| VOLUMES.iter().any(|volume| volume.path == path);
+    // Webhooks first, as upstream's v1 has them.
+    let own = || CERTIFICATE_VOLUMES.iter().rev();
+    let is_path = |path: &str| own().any(|volume| volume.path == path);
     let mounts = pod
         .containers
         .iter()
@@ -131,38 +109,14 @@ fn mount_certificate(pod: &mut PodSpec, endpoint: &Endpoint) {
         .flatten()
         .filter(|mount| is_path(&mount.mount_path))
         .map(|mount| mount.name.clone())
-        .chain(VOLUMES.iter().map(|volume| volume.name.to_owned()))
+        .chain(own().map(|volume| volume.name.to_owned()))
         .collect();
     let volumes = pod.volumes.get_or_insert_default();
     volumes.retain(|volume| !replaced.contains(&volume.name));
-    volumes.extend(VOLUMES.iter().map(|volume| volume_of(volume, endpoint)));
+    volumes.extend(own().map(|volume| volume.of_secret(&endpoint.secret)));
     for container in &mut pod.containers {
         let mounts = container.volume_mounts.get_or_insert_default();
         mounts.retain(|mount| !replaced.contains(&mount.name));
-        mounts.extend(VOLUMES.iter().map(|volume| VolumeMount {
-            name: volume.name.to_owned(),
-            mount_path: volume.path.to_owned(),
-            ..VolumeMount::default()
-        }));
-    }
-}
-
-fn volume_of(volume: &CertificateVolume, endpoint: &Endpoint) -> Volume {
-    let item = |key: &str, path: &str| KeyToPath {
-        key: key.to_owned(),
-        path: path.to_owned(),
-        mode: None,
-    };
-    Volume {
-        name: volume.name.to_owned(),
-        secret: Some(SecretVolumeSource {
-            secret_name: Some(endpoint.secret.clone()),
-            items: Some(vec![
-                item(SECRET_KEY_CERTIFICATE, volume.certificate),
-                item(SECRET_KEY_PRIVATE_KEY, volume.key),
-            ]),
-            ..SecretVolumeSource::default()
-        }),
-        ..Volume::default()
+        mounts.extend(own().map(CertificateVolume::mount));
     }
 }

@@ -1,52 +1,16 @@
 //! API objects as JSON, and their names.
 
+use olm_api::embedded::drop_nulls;
+use olm_api::hash::base36;
 use olm_api::names::MAX_SERVICE_NAME;
+pub(crate) use olm_api::object::{api_version, kind, map_mut, metadata_map_mut, name};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use sha2::{Digest, Sha224};
-
-/// Returns a text at a JSON pointer; empty if there is none.
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
-/// Returns `kind`.
-pub(crate) fn kind(object: &Value) -> &str {
-    text(object, "/kind")
-}
-
-/// Returns `apiVersion`.
-pub(crate) fn api_version(object: &Value) -> &str {
-    text(object, "/apiVersion")
-}
-
-/// Returns `metadata.name`.
-pub(crate) fn name(object: &Value) -> &str {
-    text(object, "/metadata/name")
-}
-
-/// Returns the map in a field; another value is replaced by an empty map.
-pub(crate) fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
-    as_map(as_map(object).entry(field).or_insert(Value::Null))
-}
-
-fn as_map(value: &mut Value) -> &mut Map<String, Value> {
-    match value {
-        Value::Object(map) => map,
-        other => {
-            *other = Value::Object(Map::new());
-            as_map(other)
-        }
-    }
-}
 
 /// Sets an annotation.
 pub(crate) fn annotate(object: &mut Value, key: &str, value: &str) {
-    let metadata = as_map(object).entry("metadata").or_insert(Value::Null);
-    map_mut(metadata, "annotations").insert(key.to_owned(), value.into());
+    metadata_map_mut(object, "annotations").insert(key.to_owned(), value.into());
 }
 
 /// Reduces an object to the fields that an extension sets: of the metadata only name, namespace, labels and annotations, no
@@ -54,22 +18,12 @@ pub(crate) fn annotate(object: &mut Value, key: &str, value: &str) {
 pub(crate) fn reduce(object: &mut Value) {
     const METADATA: [&str; 4] = ["annotations", "labels", "name", "namespace"];
     drop_nulls(object);
-    let map = as_map(object);
+    let Some(map) = object.as_object_mut() else {
+        return;
+    };
     map.remove("status");
     if let Some(Value::Object(metadata)) = map.get_mut("metadata") {
         metadata.retain(|key, _| METADATA.contains(&key.as_str()));
-    }
-}
-
-/// Removes members that are `null`. Nulls in lists stay: removing one would move its neighbours.
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(members) => {
-            members.retain(|_, member| !member.is_null());
-            members.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
@@ -93,45 +47,11 @@ pub(crate) fn hashed_name<T: Serialize>(base: &str, value: &T) -> Result<String,
     Ok(limited_name(base, &base36(&Sha224::digest(json.as_bytes()))))
 }
 
-/// Prints bytes, read as one big-endian number, in base 36 without padding.
-fn base36(bytes: &[u8]) -> String {
-    let mut number = bytes.to_vec();
-    let mut digits = Vec::new();
-    while number.iter().any(|byte| *byte != 0) {
-        let mut remainder = 0_u32;
-        for byte in &mut number {
-            let current = (remainder << 8) | u32::from(*byte);
-            // The quotient of a number below 36 * 256 by 36 fits a byte.
-            *byte = u8::try_from(current / 36).unwrap_or(u8::MAX);
-            remainder = current % 36;
-        }
-        digits.push(char::from_digit(remainder, 36).unwrap_or('0'));
-    }
-    if digits.is_empty() {
-        digits.push('0');
-    }
-    digits.iter().rev().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn small_numbers_in_base_36() {
-        for (bytes, expected) in [
-            (&[][..], "0"),
-            (&[0, 0], "0"),
-            (&[35], "z"),
-            (&[36], "10"),
-            (&[1, 0], "74"),
-            (&[255, 255], "1ekf"),
-        ] {
-            assert_eq!(base36(bytes), expected, "{bytes:?}");
-        }
-    }
 
     /// Values of upstream's tests.
     #[test]

@@ -1,7 +1,5 @@
 //! Errors of a resolution, in upstream's words: they are messages of the condition Progressing.
 
-use std::fmt;
-
 use go_compat::masterminds::RangeError;
 use go_compat::quote;
 use go_compat::semver::VersionError;
@@ -42,8 +40,8 @@ pub enum ResolveError {
     )]
     InstalledVersion(VersionError),
     /// No bundle fits, or several catalogs of the same priority have one.
-    #[error(transparent)]
-    NoBundle(Box<NoBundle>),
+    #[error("{0}")]
+    NoBundle(String),
     /// The version of the chosen bundle cannot be read.
     #[error(
         "error getting resolved bundle version for bundle {}: {reason}",
@@ -69,63 +67,31 @@ pub enum ResolveError {
     },
 }
 
-/// Error: no bundle fits, or several catalogs of the same priority have one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NoBundle {
-    /// Name of the package.
-    pub package: String,
-    /// Wanted version; empty for any.
-    pub version: String,
-    /// Wanted channels; empty for all.
-    pub channels: Vec<String>,
-    /// Version of the installed bundle.
-    pub installed: Option<String>,
-    /// Names of the catalogs between which the choice is ambiguous, sorted; empty if no bundle fits. Like upstream it includes
-    /// catalogs of lower priority.
-    pub catalogs: Vec<String>,
-}
-
-impl NoBundle {
-    /// Returns the error of a request; `catalogs` are sorted names.
-    pub(super) fn new(request: &Request<'_>, catalogs: Vec<String>) -> Self {
+impl ResolveError {
+    /// Returns the error of a request for which no bundle fits, or one in each of several catalogs, whose sorted names are `catalogs`. Like
+    /// upstream these include catalogs of lower priority.
+    pub(super) fn no_bundle(request: &Request<'_>, catalogs: &[String]) -> Self {
         let filter = request.filter;
-        Self {
-            package: filter.package_name.clone(),
-            version: filter.version.clone().unwrap_or_default(),
-            channels: filter.channels.to_vec(),
-            installed: request.installed.map(|installed| installed.version.clone()),
-            catalogs,
+        let mut text = String::new();
+        if let Some(installed) = request.installed {
+            let installed = quote(&installed.version);
+            text = format!("error upgrading from currently installed version {installed}: ");
         }
-    }
-}
-
-impl fmt::Display for NoBundle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(installed) = &self.installed {
-            let installed = quote(installed);
-            write!(
-                f,
-                "error upgrading from currently installed version {installed}: "
-            )?;
-        }
-        let found = if self.catalogs.is_empty() {
-            "no bundles found"
-        } else {
-            "found bundles"
+        text += match catalogs {
+            [] => "no bundles found",
+            _ => "found bundles",
         };
-        write!(f, "{found} for package {}", quote(&self.package))?;
-        if !self.version.is_empty() {
-            write!(f, " matching version {}", quote(&self.version))?;
+        text += &format!(" for package {}", quote(&filter.package_name));
+        if let Some(version) = filter.version.as_ref().filter(|version| !version.is_empty()) {
+            text += &format!(" matching version {}", quote(version));
         }
-        if !self.channels.is_empty() {
-            write!(f, " in channels [{}]", self.channels.join(" "))?;
+        if !filter.channels.is_empty() {
+            text += &format!(" in channels [{}]", filter.channels.join(" "));
         }
-        if !self.catalogs.is_empty() {
-            let catalogs = self.catalogs.join(" ");
-            write!(f, " in multiple catalogs with the same priority [{catalogs}]")?;
+        if !catalogs.is_empty() {
+            let catalogs = catalogs.join(" ");
+            text += &format!(" in multiple catalogs with the same priority [{catalogs}]");
         }
-        Ok(())
+        Self::NoBundle(text)
     }
 }
-
-impl std::error::Error for NoBundle {}

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use go_compat::masterminds::Range;
 use go_compat::semver;
+use olm_api::cluster_operator::Minor;
 use olm_api::extension_v1::{BundleMetadata, CatalogFilter, UpgradeConstraintPolicy};
 use olm_fbc::release::VersionRelease;
 use olm_fbc::schema::{Channel, ChannelEntry};
 
-use super::openshift::{self, Minor};
+use super::openshift;
 use super::package::parse_version;
 use super::{CatalogBundle, PackageContent, Request, ResolveError, RuledOut};
 
@@ -89,7 +90,7 @@ impl<'a> Requirements<'a> {
                 .then(|| entries().map(|entry| entry.name.as_str()).collect()),
             range,
             installed,
-            openshift: request.openshift.map(Minor::of),
+            openshift: request.openshift.map(|version| Minor::of(version).normalised()),
         })
     }
 

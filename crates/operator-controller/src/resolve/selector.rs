@@ -3,13 +3,7 @@
 use go_compat::quote;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use kube_core::Selector;
-use olm_api::names::dns1123_subdomain_faults;
-
-/// Longest name part of a label's key, and longest value.
-const MAX_NAME: usize = 63;
-const TOO_LONG: &str = "must be no more than 63 bytes";
-const NAME_PART: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+use olm_api::names::{label_key_faults, label_value_faults};
 
 /// Checks a selector; without one everything is selected.
 ///
@@ -49,7 +43,7 @@ fn check_requirement(requirement: &LabelSelectorRequirement) -> Result<(), Strin
 
 fn check(key: &str, values: &[String]) -> Result<(), String> {
     let mut faults = Vec::new();
-    let of_key = key_faults(key);
+    let of_key = label_key_faults(key);
     if !of_key.is_empty() {
         faults.push(format!(
             "key: Invalid value: {}: {}",
@@ -58,7 +52,7 @@ fn check(key: &str, values: &[String]) -> Result<(), String> {
         ));
     }
     for (index, value) in values.iter().enumerate() {
-        let of_value = value_faults(value);
+        let of_value = label_value_faults(value);
         if !of_value.is_empty() {
             faults.push(format!(
                 "values[{index}][{key}]: Invalid value: {}: {}",
@@ -73,55 +67,6 @@ fn check(key: &str, values: &[String]) -> Result<(), String> {
         // As Kubernetes prints several errors at once.
         several => Err(format!("[{}]", several.join(", "))),
     }
-}
-
-fn key_faults(key: &str) -> Vec<String> {
-    let mut faults = Vec::new();
-    let name = match key.split_once('/') {
-        None => key,
-        Some((_, name)) if name.contains('/') => {
-            return vec![format!(
-                "a qualified name {NAME_PART} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-            )];
-        }
-        Some(("", name)) => {
-            faults.push("prefix part must be non-empty".to_owned());
-            name
-        }
-        Some((prefix, name)) => {
-            let of_prefix = dns1123_subdomain_faults(prefix).into_iter();
-            faults.extend(of_prefix.map(|fault| format!("prefix part {fault}")));
-            name
-        }
-    };
-    if name.is_empty() {
-        faults.push("name part must be non-empty".to_owned());
-    } else if name.len() > MAX_NAME {
-        faults.push(format!("name part {TOO_LONG}"));
-    }
-    if !is_name(name) {
-        faults.push(format!("name part {NAME_PART}"));
-    }
-    faults
-}
-
-fn value_faults(value: &str) -> Vec<&'static str> {
-    let faults = [
-        (value.len() > MAX_NAME, TOO_LONG),
-        (!value.is_empty() && !is_name(value), VALUE),
-    ];
-    let found = faults.into_iter().filter(|(is_fault, _)| *is_fault);
-    found.map(|(_, text)| text).collect()
-}
-
-/// Returns true for letters, digits and `-_.` with a letter or digit at both ends.
-fn is_name(text: &str) -> bool {
-    let is_end = |char: char| char.is_ascii_alphanumeric();
-    text.starts_with(is_end)
-        && text.ends_with(is_end)
-        && text
-            .chars()
-            .all(|char| is_end(char) || matches!(char, '-' | '_' | '.'))
 }
 
 #[cfg(test)]

@@ -70,13 +70,31 @@ pub(super) fn run(options: &CatalogBenchOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn corpus() -> anyhow::Result<PathBuf> {
-    let target = workspace::root().join("target/corpus");
-    let catalog = target.join("fbc");
+/// Returns the archive of the corpus catalog, which may not exist.
+fn archive() -> PathBuf {
+    shared_folder().join("corpus/community-fbc.tar.xz")
+}
+
+/// Returns the folder that the corpus catalog is unpacked to.
+fn unpacked() -> PathBuf {
+    workspace::root().join("target/corpus/fbc")
+}
+
+/// Returns true if the corpus catalog is on this machine.
+pub(super) fn has_corpus() -> bool {
+    unpacked().is_dir() || archive().is_file()
+}
+
+/// Returns the folder of the corpus catalog, which the first call unpacks.
+///
+/// # Errors
+/// It is not on this machine, or cannot be unpacked.
+pub(super) fn corpus() -> anyhow::Result<PathBuf> {
+    let catalog = unpacked();
     if catalog.is_dir() {
         return Ok(catalog);
     }
-    let archive = shared_folder().join("corpus/community-fbc.tar.xz");
+    let archive = archive();
     if !archive.is_file() {
         bail!(
             "{} does not exist: name a catalog with --catalog, or set OLM_SHARED",

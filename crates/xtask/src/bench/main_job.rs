@@ -10,18 +10,19 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use super::memory::{field, process_of};
+use super::table::{counts, heading, is_ready_pod, median, row};
 use crate::args::BenchOptions;
 use crate::catalog::Opm;
 use crate::cluster::audit::{AuditEvent, AuditTail};
 use crate::cluster::{Cluster, UpOptions};
 use crate::kubectl::{Destination, text};
 use crate::progress::Progress;
-use crate::watch::{Sighting, Sightings};
+use crate::watch::Sightings;
 use crate::{demo, deploy, images};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Accounts whose requests are counted.
-const ACCOUNTS: [&str; 2] = [
+pub(super) const ACCOUNTS: [&str; 2] = [
     "system:serviceaccount:olm:catalog-operator",
     "system:serviceaccount:olm:olm-operator",
 ];
@@ -88,6 +89,7 @@ fn main_job(cluster: &Cluster, destination: &Destination, namespace: &str) -> an
     // Watches must be established before the events that they observe.
     std::thread::sleep(Duration::from_secs(2));
     let mut log = AuditTail::of_olm(&cluster.audit_log())?;
+    let counted = |event: &AuditEvent| counts(event, &ACCOUNTS);
 
     let mut objects: Vec<Value> = demo::user_objects("Automatic")
         .into_iter()
@@ -115,7 +117,7 @@ fn main_job(cluster: &Cluster, destination: &Destination, namespace: &str) -> an
         text(&sighting.object, "/status/connectionState/lastObservedState") == "READY"
     })?;
     let catalog_pod = sightings.wait("the catalog's pod", PATIENCE, |sighting| {
-        is_ready_pod(sighting)
+        is_ready_pod(&sighting.object)
             && sighting.object["metadata"]["labels"]
                 .get("olm.catalogSource")
                 .is_some()
@@ -129,16 +131,16 @@ fn main_job(cluster: &Cluster, destination: &Destination, namespace: &str) -> an
             && text(&sighting.object, "/status/phase") == "Succeeded"
     })?;
     let operator_pod = sightings.wait("the operator's pod", PATIENCE, |sighting| {
-        is_ready_pod(sighting)
+        is_ready_pod(&sighting.object)
             && sighting.object["metadata"]["labels"]
                 .get("olm.catalogSource")
                 .is_none()
     })?;
     // Requests after Succeeded, such as the Subscription's last status, belong to the job.
     std::thread::sleep(Duration::from_secs(3));
-    let ours: Vec<_> = log.read()?.into_iter().filter(counts).collect();
+    let ours: Vec<_> = log.read()?.into_iter().filter(counted).collect();
     std::thread::sleep(Duration::from_secs(10));
-    let at_rest = log.read()?.into_iter().filter(counts).count();
+    let at_rest = log.read()?.into_iter().filter(counted).count();
     Ok(Run {
         catalog_ready: ready.at - catalog,
         catalog_after_pod: ready.at.saturating_duration_since(catalog_pod.at),
@@ -161,27 +163,6 @@ fn main_job(cluster: &Cluster, destination: &Destination, namespace: &str) -> an
             .count(),
         at_rest,
     })
-}
-
-/// Returns true for requests that count. Other accounts, Events, lease renewals and watches are excluded.
-fn counts(event: &AuditEvent) -> bool {
-    let resource = event
-        .object_ref
-        .as_ref()
-        .map_or("", |object| object.resource.as_str());
-    ACCOUNTS.contains(&event.user.username.as_str())
-        && event.stage == "ResponseComplete"
-        && event.verb != "watch"
-        && !["events", "leases"].contains(&resource)
-}
-
-fn is_ready_pod(sighting: &Sighting) -> bool {
-    let conditions = sighting.object["status"]["conditions"].as_array();
-    sighting.object["kind"] == "Pod"
-        && conditions
-            .into_iter()
-            .flatten()
-            .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
 /// Memory of one process, in MiB.
@@ -212,29 +193,11 @@ fn read_memory(destination: &Destination, namespace: &str) -> anyhow::Result<Vec
     Ok(found)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
-}
-
 fn print_table(runs: &[Run], memory: &[Memory]) {
     let seconds =
         |pick: fn(&Run) -> Duration| median(runs.iter().map(|run| pick(run).as_secs_f64()).collect());
     let number = |pick: fn(&Run) -> usize| median(runs.iter().map(|run| pick(run) as f64).collect());
-    println!(
-        "{:<4} {:<52} {:>16} {:>12} {:>9}",
-        "", "medians", "upstream", "target", "ours"
-    );
-    // The time until a pod is Ready does not depend on OLM, so such rows have no target.
-    let row = |id: &str, what: &str, upstream: &str, target: Option<f64>, ours: f64| {
-        let mark = if target.is_some_and(|target| ours > target) {
-            "  MISS"
-        } else {
-            ""
-        };
-        let target = target.map(|target| format!("{target:.2}")).unwrap_or_default();
-        println!("{id:<4} {what:<52} {upstream:>16} {target:>12} {ours:>9.2}{mark}");
-    };
+    heading();
     row(
         "P1",
         "CatalogSource created to READY, s",
@@ -326,28 +289,5 @@ fn print_table(runs: &[Run], memory: &[Memory]) {
             "",
             process.peak
         );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Instant;
-
-    use super::*;
-
-    #[test]
-    fn the_median_is_the_one_in_the_middle() {
-        assert!((median(vec![3.0, 1.0, 2.0]) - 2.0).abs() < f64::EPSILON);
-        assert!(median(vec![]).abs() < f64::EPSILON);
-    }
-
-    #[test]
-    fn a_pod_is_ready_by_its_condition() {
-        let sighting = |status: &str| Sighting {
-            at: Instant::now(),
-            object: json!({"kind": "Pod", "status": {"conditions": [{"type": "Ready", "status": status}]}}),
-        };
-        assert!(is_ready_pod(&sighting("True")));
-        assert!(!is_ready_pod(&sighting("False")));
     }
 }

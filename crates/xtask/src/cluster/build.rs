@@ -15,6 +15,8 @@ use crate::{interrupt, workspace};
 
 /// Reference of the pause image in the registry and in containerd's configuration.
 pub(super) const PAUSE_IMAGE: &str = "registry.k8s.io/pause:embedded";
+/// Another reference of it: the operators in guides run it, because it does nothing and every cluster has it.
+pub(super) const GUIDES_PAUSE_IMAGE: &str = "registry.k8s.io/pause:3.10";
 /// Reference of the CoreDNS image in the registry and in its Deployment.
 pub(super) const DNS_IMAGE: &str = "registry.k8s.io/coredns:embedded";
 

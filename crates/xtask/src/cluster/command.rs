@@ -1,14 +1,15 @@
 //! The commands `cargo xtask cluster …`.
 
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 
-use super::{Cluster, UpOptions, build_programs, flag, require_root, status};
+use super::{Cluster, UpOptions, build_programs, flag, helm, require_root, status};
 use crate::args::{ClusterCommand, ClusterName, Output};
-use crate::interrupt;
 use crate::progress::{Progress, seconds};
+use crate::{demo, interrupt};
 
 /// Runs a cluster command.
 ///
@@ -43,19 +44,30 @@ pub(crate) fn run(command: ClusterCommand) -> anyhow::Result<ExitCode> {
                 &format!("exec{} -- {}", flag(&cluster.name), words.join(" ")),
             )?;
             let (program, arguments) = command.split_first().context("no command given")?;
+            let cluster = Cluster::open(&cluster.name)?;
+            let mut command = cluster.command(program);
+            command.args(arguments).envs(environment_of_guides(&cluster));
             // `exec` only returns if it fails.
-            return Err(Cluster::open(&cluster.name)?
-                .command(program)
-                .args(arguments)
-                .exec())
-            .context("cannot run `nsenter`");
+            return Err(command.exec()).context("cannot run `nsenter`");
         }
         ClusterCommand::Build => {
             interrupt::watch()?;
-            build_programs(&Progress::start())?;
+            let progress = Progress::start();
+            build_programs(&progress)?;
+            helm(&progress)?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the variables that the guides in `docs/guides` use: a registry to push to, the settings by which `opm` reaches it, and
+/// the catalog of the demo.
+fn environment_of_guides(cluster: &Cluster) -> [(&'static str, OsString); 3] {
+    [
+        ("REGISTRY", format!("{}/guides", cluster.registry()).into()),
+        ("OPM_REGISTRY_CONFIG", cluster.registry_config().into_os_string()),
+        ("CATALOG_IMAGE", demo::CATALOG_IMAGE.into()),
+    ]
 }
 
 fn up(cluster: &ClusterName, no_node: bool) -> anyhow::Result<()> {
@@ -99,4 +111,34 @@ fn show_status(cluster: &ClusterName, output: Output) -> anyhow::Result<ExitCode
     } else {
         ExitCode::FAILURE
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::Layout;
+    use super::super::{CLUSTER_VARIABLE, Record};
+    use super::*;
+
+    #[test]
+    fn a_command_in_the_cluster_has_what_the_guides_use() {
+        let cluster = Cluster {
+            layout: Layout::new("guides").unwrap(),
+            record: Record { slot: 0, node: true },
+        };
+        let mut command = cluster.command("bash");
+        command.envs(environment_of_guides(&cluster));
+        let value = |wanted: &str| {
+            let found = command.get_envs().find(|(name, _)| *name == wanted);
+            let value = found.and_then(|(_, value)| value);
+            value.unwrap_or_else(|| panic!("{wanted}")).to_str().unwrap()
+        };
+        assert_eq!(value("REGISTRY"), "192.168.77.1:5000/guides");
+        assert_eq!(value("CATALOG_IMAGE"), "olm.local/demo-catalog:latest");
+        assert_eq!(value(CLUSTER_VARIABLE), "guides");
+        assert!(value("OPM_REGISTRY_CONFIG").ends_with("cluster/guides/registry-config"));
+        assert!(value("KUBECONFIG").ends_with("cluster/guides/kubeconfig"));
+        let path: Vec<&str> = value("PATH").split(':').collect();
+        assert!(path[0].ends_with("cluster/guides/bin"), "{path:?}");
+        assert!(path[path.len() - 1].ends_with("cluster/bin"), "{path:?}");
+    }
 }

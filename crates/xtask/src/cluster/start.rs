@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, bail};
 
 use super::address::Addresses;
-use super::build::{self, DNS_IMAGE, PAUSE_IMAGE};
+use super::build::{self, DNS_IMAGE, GUIDES_PAUSE_IMAGE, PAUSE_IMAGE};
 use super::layout::{Layout, binaries, kubectl_binary};
 use super::{
     CLUSTER_VARIABLE, Cluster, Record, UpOptions, certs, cgroup, config_file, containerd, control_plane, dns,
@@ -233,7 +233,11 @@ fn start_control_plane(cluster: &Cluster, progress: &Progress) -> anyhow::Result
 fn wait_for_registry(cluster: &Cluster) -> anyhow::Result<()> {
     let Cluster { layout, record } = cluster;
     let images: &[(&str, &str)] = if record.node {
-        &[("pause", PAUSE_IMAGE), ("coredns", DNS_IMAGE)]
+        &[
+            ("pause", PAUSE_IMAGE),
+            ("pause", GUIDES_PAUSE_IMAGE),
+            ("coredns", DNS_IMAGE),
+        ]
     } else {
         &[("pause", PAUSE_IMAGE)]
     };

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::archive::{self, Entries, sha256};
 use super::installation::{self, Pinned};
+use super::krew::{self, PluginArchive};
 use super::packages::{self, Package};
 use super::source::Source;
 use super::{PROGRAMS, notices, sbom};
@@ -36,6 +37,8 @@ pub(super) struct Setting {
     pub(super) registry: Option<String>,
     /// URL of the sources, for the images' labels.
     pub(super) source_url: Option<String>,
+    /// Folder on a server with the files of the release, for krew.
+    pub(super) download_url: Option<String>,
     /// True if the programs were not compiled for the release. Then images may have any size, and compression is fast.
     pub(super) is_trial: bool,
 }
@@ -93,17 +96,28 @@ pub(super) fn write(sources: &Path, setting: &Setting, programs: &Path, out: &Pa
             (LICENCE.to_owned(), (licence.clone(), 0o644)),
             (NOTICES.to_owned(), (notices.clone(), 0o644)),
         ]);
-        put(
-            &format!("{}.tar.gz", stem(name)),
-            &archive::tar_gz(&files, source.time, !is_trial)?,
-        )?;
+        let archive = format!("{}.tar.gz", stem(name));
+        let packed = archive::tar_gz(&files, source.time, !is_trial)?;
+        put(&archive, &packed)?;
+        if name == krew::PLUGIN {
+            let sum = sha256(&packed);
+            let archives = [PluginArchive {
+                name: &archive,
+                sha256: &sum,
+                architecture: go_compat::platform::architecture(),
+            }];
+            let (homepage, url) = (setting.source_url.as_deref(), setting.download_url.as_deref());
+            let manifest = krew::manifest(source, homepage, url, &archives);
+            put(&format!("{}.krew.yaml", stem(name)), manifest.as_bytes())?;
+        }
     }
     let (pinned, images) = write_images(setting, programs, out, &stem)?;
     let chart = installation::chart(sources, &source.version, setting.registry.as_deref(), &pinned)?;
-    put(
-        &format!("{}.tgz", stem("olm-chart")),
-        &archive::tar_gz(&chart, source.time, !is_trial)?,
-    )?;
+    let packed = archive::tar_gz(&chart, source.time, !is_trial)?;
+    put(&format!("{}.tgz", stem("olm-chart")), &packed)?;
+    let chart_archive = format!("{}.tar", stem("olm-chart-oci"));
+    let about = installation::about(&chart)?;
+    let chart_digest = oci_layout::write_chart(&out.join(&chart_archive), &about, packed, &source.version)?;
     put(DEFINITIONS, installation::definitions(&chart).as_bytes())?;
     let scratch = tempfile::tempdir().context("cannot make a folder for the chart")?;
     let manifest = installation::manifest(&setting.helm, &chart, scratch.path())?;
@@ -115,6 +129,7 @@ pub(super) fn write(sources: &Path, setting: &Setting, programs: &Path, out: &Pa
         "platform": format!("linux/{}", go_compat::platform::architecture()),
         "builtWith": built_with(sources)?,
         "images": images,
+        "chart": { "digest": chart_digest, "archive": chart_archive },
     });
     put(&summary_file(), format!("{summary:#}\n").as_bytes())?;
     put(&sums_file(), archive::sums(out)?.as_bytes())
@@ -243,6 +258,9 @@ fn write_images(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::io::Read as _;
+
     use super::*;
     use crate::images::VERSION;
     use crate::workspace;
@@ -258,6 +276,18 @@ mod tests {
             return None;
         }
         Some(crate::cluster::helm(&crate::progress::Progress::start()).unwrap())
+    }
+
+    /// Returns the files in an OCI layout tar by their digests.
+    fn blobs_of(layout: &Path) -> BTreeMap<String, Vec<u8>> {
+        let mut archive = tar::Archive::new(fs::File::open(layout).unwrap());
+        let mut found = BTreeMap::new();
+        for entry in archive.entries().unwrap() {
+            let mut content = Vec::new();
+            entry.unwrap().read_to_end(&mut content).unwrap();
+            found.insert(oci_layout::digest(&content), content);
+        }
+        found
     }
 
     /// Builds a whole release from small programs. `cargo xtask test` runs the command to test that real programs result in the
@@ -284,6 +314,7 @@ mod tests {
             helm,
             registry: Some("registry.example.com/olm/".into()),
             source_url: Some("https://example.com/olm".into()),
+            download_url: Some("https://example.com/releases/".into()),
             is_trial: true,
         };
         let root = workspace::root();
@@ -321,6 +352,43 @@ mod tests {
         assert!(manifest.starts_with(&read(DEFINITIONS)));
         let objects = serde_saphyr::from_multiple::<Value>(&manifest).unwrap();
         assert!(objects.iter().filter(|object| !object.is_null()).count() > 30);
+
+        let stem = format!("kubectl-operator-{version}-{}", system());
+        let plugin: Value = serde_saphyr::from_str(&read(&format!("{stem}.krew.yaml"))).unwrap();
+        let platforms = plugin["spec"]["platforms"].as_array().unwrap();
+        assert_eq!(platforms.len(), 1, "a release is of one platform");
+        let archive = fs::read(out.join(format!("{stem}.tar.gz"))).unwrap();
+        assert_eq!(platforms[0]["sha256"], sha256(&archive));
+        let url = format!("https://example.com/releases/{stem}.tar.gz");
+        assert_eq!(platforms[0]["uri"], url);
+        let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(archive.as_slice()));
+        let mut names = archive.entries().unwrap().map(|entry| {
+            let entry = entry.unwrap();
+            entry.path().unwrap().to_string_lossy().into_owned()
+        });
+        assert!(
+            names.any(|name| platforms[0]["bin"] == name),
+            "krew finds the program"
+        );
+
+        let chart = fs::read(out.join(format!("olm-chart-{version}-{}.tgz", system()))).unwrap();
+        let blobs = blobs_of(&out.join(summary["chart"]["archive"].as_str().unwrap()));
+        let json_of = |descriptor: &Value| -> Value {
+            serde_json::from_slice(&blobs[descriptor["digest"].as_str().unwrap()]).unwrap()
+        };
+        let artefact = json_of(&summary["chart"]);
+        let (config, layer) = (&artefact["config"], &artefact["layers"][0]);
+        assert_eq!(
+            layer["mediaType"],
+            "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+        );
+        assert_eq!(blobs[layer["digest"].as_str().unwrap()], chart);
+        assert_eq!(config["mediaType"], "application/vnd.cncf.helm.config.v1+json");
+        let about = json_of(config);
+        assert_eq!(
+            (&about["name"], &about["version"]),
+            (&json!("olm"), &json!(version))
+        );
 
         let bill: Value =
             serde_json::from_str(&read(&format!("opm-{version}-{}.cdx.json", system()))).unwrap();

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use serde_json::Value;
 
 use super::archive::Entries;
 use crate::chart;
@@ -81,6 +82,17 @@ fn add(folder: &Path, below: &str, files: &mut Entries) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns what `Chart.yaml` says.
+///
+/// # Errors
+/// It is missing or not valid YAML.
+pub(super) fn about(chart: &Entries) -> anyhow::Result<Value> {
+    let (content, _) = chart
+        .get(&format!("{IN_ARCHIVE}/Chart.yaml"))
+        .context("the chart has no Chart.yaml")?;
+    serde_saphyr::from_str(&String::from_utf8_lossy(content)).context("Chart.yaml is not valid")
 }
 
 /// Returns the CustomResourceDefinitions as one text, for `kubectl apply --server-side`.

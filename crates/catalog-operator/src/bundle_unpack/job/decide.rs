@@ -15,7 +15,7 @@ use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::key::reference;
 use olm_runtime::outcome::{Outcome, Outcomes};
-use olm_runtime::plan::{Action, EventDraft, Plan, Requeue, Target, to_value};
+use olm_runtime::plan::{Action, EventDraft, Plan, Target, to_value};
 
 use super::JobRequest;
 use super::objects::{build_account, build_config_map, build_job, build_role, build_role_binding, pod_spec};
@@ -24,6 +24,7 @@ use super::progress::{current, is_over, uid};
 use crate::object;
 use crate::pruning::{binding_hash, content_hash, kept_hash};
 use crate::stores::unpacks::{Programs, UnpackJob, hashes_of_secrets};
+use crate::timing::{after, elapsed, left};
 
 /// Field manager of the rights.
 const MANAGER: &str = "catalog-operator/bundleunpack";
@@ -77,10 +78,7 @@ fn wanted(
         let object = build_config_map(key, source);
         return without_memory(Plan {
             actions: vec![Action::create_or_keep(target, to_value(&object))],
-            requeue: Requeue::After {
-                delay: SOON,
-                reason: "the uid of the ConfigMap",
-            },
+            requeue: after(SOON, "the uid of the ConfigMap"),
             ..Plan::default()
         });
     };
@@ -109,40 +107,37 @@ fn wanted(
 fn rights(observed: &Observed, owner: &str) -> Vec<Action> {
     let key = &observed.key;
     let (namespace, name) = (key.namespace.as_str(), key.name.as_str());
-    let mut actions = Vec::new();
-    if !observed
+    let has_account = observed
         .account
         .as_ref()
-        .is_some_and(|found| has_owner(&found.metadata, owner))
-    {
-        let target = Target::of::<ServiceAccount>(namespace, name);
-        actions.push(Action::apply(
-            target,
-            to_value(&build_account(key, owner)),
-            MANAGER,
-        ));
-    }
+        .is_some_and(|found| has_owner(&found.metadata, owner));
     let role = build_role(key, owner);
-    let is_right =
-        |found: &Role| has_owner(&found.metadata, owner) && kept_hash(found) == content_hash(&role.rules);
-    if !observed.role.as_ref().is_some_and(|found| is_right(found)) {
-        let target = Target::of::<Role>(namespace, name);
-        actions.push(Action::apply(target, to_value(&role), MANAGER));
-    }
+    let has_role = observed.role.as_ref().is_some_and(|found| {
+        has_owner(&found.metadata, owner) && kept_hash(&**found) == content_hash(&role.rules)
+    });
     let binding = build_role_binding(key, owner);
-    let is_right = |found: &RoleBinding| {
+    let has_binding = observed.role_binding.as_ref().is_some_and(|found| {
         has_owner(&found.metadata, owner)
-            && kept_hash(found) == binding_hash(&binding.role_ref, &binding.subjects)
-    };
-    if !observed
-        .role_binding
-        .as_ref()
-        .is_some_and(|found| is_right(found))
-    {
-        let target = Target::of::<RoleBinding>(namespace, name);
-        actions.push(Action::apply(target, to_value(&binding), MANAGER));
-    }
-    actions
+            && kept_hash(&**found) == binding_hash(&binding.role_ref, &binding.subjects)
+    });
+    let account = to_value(&build_account(key, owner));
+    let wanted = [
+        (
+            has_account,
+            Target::of::<ServiceAccount>(namespace, name),
+            account,
+        ),
+        (has_role, Target::of::<Role>(namespace, name), to_value(&role)),
+        (
+            has_binding,
+            Target::of::<RoleBinding>(namespace, name),
+            to_value(&binding),
+        ),
+    ];
+    let lacking = wanted.into_iter().filter(|(is_there, ..)| !is_there);
+    lacking
+        .map(|(_, target, object)| Action::apply(target, object, MANAGER))
+        .collect()
 }
 
 /// Returns the writes of the Job, if there is none that counts, or none with the catalog's pull secrets.
@@ -221,24 +216,17 @@ fn leftovers(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (P
         // They expire by themselves, and the watch reports it.
         return nothing();
     }
-    if goes_on {
-        let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-        if let Some(left) = UNWANTED.checked_sub(elapsed).filter(|left| !left.is_zero()) {
-            let requeue = Requeue::After {
-                delay: left,
-                reason: "no subscriber needs the Job",
-            };
-            let plan = Plan {
-                requeue,
-                ..Plan::default()
-            };
-            let memory = Memory {
-                unwanted: Some(since),
-                made,
-                given: None,
-            };
-            return (plan, Verdict { memory, making: None });
-        }
+    if goes_on && let Some(delay) = left(UNWANTED, elapsed(since, now)) {
+        let plan = Plan {
+            requeue: after(delay, "no subscriber needs the Job"),
+            ..Plan::default()
+        };
+        let memory = Memory {
+            unwanted: Some(since),
+            made,
+            given: None,
+        };
+        return (plan, Verdict { memory, making: None });
     }
     let target = Target::of::<ConfigMap>(&observed.key.namespace, &observed.key.name);
     let plan = Plan {

@@ -12,8 +12,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::Resource as _;
 use olm_api::labels;
 use olm_api::v1alpha1::CatalogSource;
+use olm_oci::Digest;
 use olm_runtime::NamespacedName;
-use sha2::{Digest as _, Sha256};
 
 use super::JobRequest;
 use crate::catalog_source::objects::{Ownership, owner_reference, pull_secrets};
@@ -210,11 +210,8 @@ fn job_name(name: &str, others: &[String]) -> String {
     if others.is_empty() {
         return name.to_owned();
     }
-    let mut hasher = Sha256::new();
-    others.iter().for_each(|uid| hasher.update(uid));
-    let digest = hasher.finalize();
-    let mut text: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    text.truncate(SUFFIX);
+    let hash = Digest::sha256(others.concat().as_bytes());
+    let text: String = hash.hex().chars().take(SUFFIX).collect();
     let kept = name.len().saturating_sub(SUFFIX);
     format!("{}{text}", name.get(..kept).unwrap_or_default())
 }

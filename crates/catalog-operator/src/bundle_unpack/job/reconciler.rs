@@ -21,29 +21,12 @@ use super::requests::UnpackJobs;
 
 /// Reconciles the objects of unpack Jobs.
 pub(crate) struct UnpackJobReconciler {
-    client: Client,
-    jobs: UnpackJobs,
-    accounts: Store<ServiceAccount>,
-    roles: Store<Role>,
-    role_bindings: Store<RoleBinding>,
-}
-
-impl UnpackJobReconciler {
-    /// Creates the reconciler for the requests in `jobs`.
-    pub(crate) fn new(
-        client: Client,
-        jobs: UnpackJobs,
-        accounts: Store<ServiceAccount>,
-        (roles, role_bindings): (Store<Role>, Store<RoleBinding>),
-    ) -> Self {
-        Self {
-            client,
-            jobs,
-            accounts,
-            roles,
-            role_bindings,
-        }
-    }
+    pub client: Client,
+    /// Their requests.
+    pub jobs: UnpackJobs,
+    pub accounts: Store<ServiceAccount>,
+    pub roles: Store<Role>,
+    pub role_bindings: Store<RoleBinding>,
 }
 
 #[async_trait]

@@ -8,7 +8,6 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -77,12 +76,6 @@ impl Drop for Registration {
         self.jobs.lock().remove(&self.key);
         // Triggers the cleanup of its objects.
         (self.jobs.shared.wake)(&self.key);
-    }
-}
-
-impl fmt::Debug for UnpackJobs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnpackJobs").finish_non_exhaustive()
     }
 }
 

@@ -10,6 +10,23 @@ use super::super::config_map::decode;
 use super::super::error::UnpackClass;
 use super::*;
 
+impl Default for UnpackerConfig {
+    fn default() -> Self {
+        Self {
+            parallel: 4,
+            deadline: Duration::from_secs(600),
+            global_namespace: "olm".to_owned(),
+        }
+    }
+}
+
+impl Unpacker {
+    /// Number of known bundles, in any state.
+    fn count(&self) -> usize {
+        self.shared.lock().len()
+    }
+}
+
 /// Returns the results in order; the last one repeats.
 struct Script {
     answers: Mutex<VecDeque<Result<UnpackedBundle, UnpackError>>>,

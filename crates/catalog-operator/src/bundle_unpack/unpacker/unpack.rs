@@ -20,7 +20,7 @@ use super::super::content::UnpackedBundle;
 use super::super::error::{UnpackClass, UnpackError};
 use super::super::job::{JobRequest, UnpackJobs};
 use super::super::preflight;
-use super::super::retry::{self, Next};
+use super::super::retry;
 use super::{Entry, EntryState, Failure, Key, Shared, Subscriber, SubscriberRequest};
 
 /// Time for which a failure is cached after its retry time.
@@ -58,12 +58,12 @@ impl Unpack {
             self.shared.figures.unpack_failed(error.class.reason());
             tracing::info!(image = %self.key.image, catalog = %self.key.catalog, attempt, %error, "cannot unpack bundle");
             match retry::next(error.class, attempt, elapsed, self.deadline()) {
-                Next::GoOn(pause) => {
+                Some(pause) => {
                     self.note_trouble(error);
                     tokio::time::sleep(pause).await;
                     attempt = attempt.saturating_add(1);
                 }
-                Next::GiveUp => {
+                None => {
                     self.shared.figures.unpacked(elapsed, false);
                     return self.give_up(error.after_deadline()).await;
                 }
@@ -224,11 +224,6 @@ impl Unpack {
             at: Instant::now(),
         };
         self.set(EntryState::Failed(failure.clone()));
-        self.remind(failure).await;
-    }
-
-    /// Triggers each subscriber of the failure at its retry time.
-    async fn remind(self, failure: Failure) {
         while let Some((next, joined)) = self.wake_due(&failure) {
             tokio::select! {
                 () = tokio::time::sleep_until(next) => {}

@@ -158,11 +158,11 @@ fn owners(
             Some(uid) => object::set(owner, "uid", uid.into()),
             None if observed.creates_csv(name) => return Ok(None),
             None => {
-                return Err(StepError::OwnerMissing {
-                    kind: step.resource.kind.to_lowercase(),
-                    name: step.resource.name.clone(),
-                    csv: name.to_owned(),
-                });
+                return Err(StepError::lasting(format!(
+                    "error generating ownerrefs for {}: {}: clusterserviceversions.operators.coreos.com \"{name}\" not found",
+                    step.resource.kind.to_lowercase(),
+                    step.resource.name
+                )));
             }
         }
     }

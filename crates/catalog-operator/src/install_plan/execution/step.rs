@@ -8,7 +8,7 @@ use olm_runtime::plan::{Action, Exists, Guard, Identity, Target, merge_patch};
 use serde_json::Value;
 
 use super::complete::complete;
-use super::{StepError, Wait};
+use super::{ErrorClass, StepError, Wait};
 use crate::component;
 use crate::install_plan::conversion_ca;
 use crate::install_plan::crd_upgrade;
@@ -67,25 +67,25 @@ impl<'a> StepDecider<'a> {
             step.status,
             StepStatus::Unknown | StepStatus::NotPresent | StepStatus::WaitingForApi
         ) {
-            return Err(StepError::InvalidData);
+            // OLM never writes another status here.
+            let message = "the InstallPlan contains invalid data".to_owned();
+            return Err(StepError::lasting(message));
         }
         match self.observed.state(index) {
             StepState::Known(known) => self.decide_known(kind, step, known),
             StepState::OwnerPending => Ok(Decision::PassedOver),
-            StepState::Missing(NoObject::Fetching { message, debounce }) => Ok(Decision::Blocks(Wait {
-                text: message.clone(),
-                look_again: *debounce,
-                is_debounced: debounce.is_some(),
-            })),
-            StepState::Missing(NoObject::Broken { message, lasting }) => Err(StepError::Manifest {
+            StepState::Missing(NoObject::Fetching { message, debounce }) => {
+                Ok(Decision::Blocks(Wait::debounced(message.clone(), *debounce)))
+            }
+            StepState::Missing(NoObject::Broken { message, lasting }) => Err(StepError {
                 message: message.clone(),
-                lasting: *lasting,
+                class: if *lasting {
+                    ErrorClass::Lasting
+                } else {
+                    ErrorClass::Passing
+                },
             }),
-            StepState::NotServed(api_version) => Err(StepError::ApiNotServed {
-                kind: resource.kind.clone(),
-                name: resource.name.clone(),
-                api_version: api_version.clone(),
-            }),
+            StepState::NotServed(api_version) => Err(StepError::api_not_served(resource, api_version)),
             StepState::Done => Ok(Decision::Settled(step.status.clone())),
         }
     }
@@ -129,7 +129,8 @@ impl<'a> StepDecider<'a> {
                 .cluster_service_version_names
                 .contains(name)
             {
-                check_owned_crds(&object, &self.observed.namespace(), &self.observed.csvs)?;
+                check_owned_crds(&object, &self.observed.namespace(), &self.observed.csvs)
+                    .map_err(StepError::lasting)?;
             }
         }
         let namespace = namespaced.then(|| self.observed.namespace());
@@ -274,9 +275,12 @@ impl<'a> StepDecider<'a> {
 
 fn supported_kind(step: &Step) -> Result<StepKind, StepError> {
     let resource = &step.resource;
-    StepKind::of(&resource.kind).ok_or_else(|| StepError::UnsupportedKind {
-        kind: resource.kind.clone(),
-        name: resource.name.clone(),
+    StepKind::of(&resource.kind).ok_or_else(|| StepError {
+        message: format!(
+            "the InstallPlan contains invalid data: {} {} is not allowed",
+            resource.kind, resource.name
+        ),
+        class: ErrorClass::UnsupportedKind,
     })
 }
 

@@ -3,8 +3,8 @@
 use olm_api::v1alpha1::Step;
 use serde_json::Value;
 
-use super::Wait;
-use crate::install_plan::crd_upgrade::{self, CrdUpgradeError};
+use super::{ErrorClass, StepError, Wait};
+use crate::install_plan::crd_upgrade;
 use crate::install_plan::custom_resources::{CheckState, Misfit};
 use crate::install_plan::observe::{KnownStep, Observed};
 
@@ -27,7 +27,7 @@ pub(super) fn check_crd(
     index: usize,
     step: &Step,
     known: &KnownStep,
-) -> Result<Upgrade, CrdUpgradeError> {
+) -> Result<Upgrade, StepError> {
     let Some(current) = known
         .current
         .as_ref()
@@ -53,17 +53,16 @@ pub(super) fn check_crd(
                 false => Err(error),
             }
         }
-        CheckState::Unread(cause) => Err(CrdUpgradeError::Unread {
-            crd: crd.clone(),
-            cause: cause.clone(),
+        CheckState::Unread(cause) => Err(StepError {
+            message: format!("error validating existing CRs against new CRD's schema for \"{crd}\": {cause}"),
+            class: ErrorClass::Passing,
         }),
-        CheckState::Checking { debounce } => Ok(Upgrade::Waits(Wait {
-            text: format!(
+        CheckState::Checking { debounce } => {
+            let text = format!(
                 "validating existing custom resources against the new schema of CustomResourceDefinition {crd}"
-            ),
-            look_again: *debounce,
-            is_debounced: debounce.is_some(),
-        })),
+            );
+            Ok(Upgrade::Waits(Wait::debounced(text, *debounce)))
+        }
     }
 }
 
@@ -99,7 +98,7 @@ fn visible_details(observed: &Observed, misfit: &Misfit) -> Details {
     }
 }
 
-fn misfit_error(observed: &Observed, crd: &str, definition: &Value, misfit: &Misfit) -> CrdUpgradeError {
+fn misfit_error(observed: &Observed, crd: &str, definition: &Value, misfit: &Misfit) -> StepError {
     let details = visible_details(observed, misfit);
     let text = |pointer| {
         definition
@@ -108,17 +107,18 @@ fn misfit_error(observed: &Observed, crd: &str, definition: &Value, misfit: &Mis
             .unwrap_or_default()
     };
     let (group, kind) = (text("/spec/group"), text("/spec/names/kind"));
-    CrdUpgradeError::Misfit {
-        crd: crd.to_owned(),
-        kind: format!("{group}/{}, Kind={kind}", misfit.version),
-        resource: match misfit.namespace.as_str() {
-            _ if details == Details::Nothing => "a resource outside this namespace".to_owned(),
-            "" => misfit.name.clone(),
-            namespace => format!("{namespace}/{}", misfit.name),
-        },
-        fields: match details {
-            Details::Fields => misfit.fields.clone(),
-            Details::Name | Details::Nothing => "see the log of catalog-operator for the fields".to_owned(),
-        },
-    }
+    let resource = match misfit.namespace.as_str() {
+        _ if details == Details::Nothing => "a resource outside this namespace".to_owned(),
+        "" => misfit.name.clone(),
+        namespace => format!("{namespace}/{}", misfit.name),
+    };
+    let fields = match details {
+        Details::Fields => misfit.fields.as_str(),
+        Details::Name | Details::Nothing => "see the log of catalog-operator for the fields",
+    };
+    StepError::lasting(format!(
+        "error validating existing CRs against new CRD's schema for \"{crd}\": error validating {group}/{}, Kind={kind} \"{resource}\": \
+         updated validation is too restrictive: {fields}",
+        misfit.version
+    ))
 }

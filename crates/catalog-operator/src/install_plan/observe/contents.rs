@@ -208,7 +208,7 @@ fn read_config_map_steps(
         replaces,
         properties,
     };
-    bundle_steps(bundle, &projection).map_err(|error| failed("calculating steps", error.to_string()))
+    bundle_steps(bundle, &projection).map_err(|error| failed("calculating steps", error))
 }
 
 /// The object of a `Secret` step: type and data of the secret of that name in the global catalog namespace.

@@ -22,22 +22,16 @@ use olm_runtime::store::Change;
 use olm_runtime::{NamespacedName, clock};
 use serde_json::json;
 
-use super::{NamespaceObjects, preview};
+use super::preview;
 use crate::install_plan::cluster_reads::ClusterReads;
-use crate::install_plan::observe::steps;
-use crate::stores::Stores;
+use crate::install_plan::observe::{Observed as PlanObserved, steps};
+use crate::stores::{Stores, feed};
 
 /// Reconciles InstallPlans that wait for approval.
 pub(crate) struct PreviewReconciler {
-    stores: Stores,
-    reads: ClusterReads,
-}
-
-impl PreviewReconciler {
-    /// Creates the reconciler; `reads` reads the objects that the plans will change.
-    pub(crate) fn new(stores: Stores, reads: ClusterReads) -> Self {
-        Self { stores, reads }
-    }
+    pub stores: Stores,
+    /// Reads the objects that the plans will change.
+    pub reads: ClusterReads,
 }
 
 /// A plan and its preview.
@@ -56,13 +50,9 @@ fn lacks_preview(install_plan: &InstallPlan) -> bool {
 
 /// Connects the store to the queue. Call before the watches start.
 pub(crate) fn attach(stores: &Stores, queue: &Queue<NamespacedName>) {
-    let queue = queue.clone();
-    stores.plans.on_change(move |change| {
-        if let Change::Applied { new, .. } = change
-            && lacks_preview(new)
-        {
-            queue.add(NamespacedName::from_object(new.as_ref()));
-        }
+    feed(&stores.plans, queue, |change| match change {
+        Change::Applied { new, .. } if lacks_preview(new) => Some(NamespacedName::from_object(new.as_ref())),
+        _ => None,
     });
 }
 
@@ -86,12 +76,14 @@ impl Reconciler for PreviewReconciler {
         let Some(install_plan) = found.filter(|found| lacks_preview(found)) else {
             return Ok(None);
         };
-        let objects = NamespaceObjects {
+        let before = PlanObserved {
+            install_plan: Arc::clone(&install_plan),
+            operator_groups: self.stores.groups.list_in(&key.namespace),
             csvs: self.stores.csvs.list_in(&key.namespace),
-            plans: self.stores.plans.list_in(&key.namespace),
-            groups: self.stores.groups.list_in(&key.namespace),
+            ..PlanObserved::default()
         };
-        let preview = preview(&self.reads, Arc::clone(&install_plan), objects, clock::now()).await;
+        let plans = self.stores.plans.list_in(&key.namespace);
+        let preview = preview(&self.reads, before, &plans, clock::now()).await;
         // The bundle wakes the plan when it has arrived.
         Ok(preview.map(|preview| Observed {
             install_plan,

@@ -349,12 +349,13 @@ async fn inline_upgrade(is_installed: bool) -> PlanPreview {
     let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"name": "g", "namespace": "ns"},
         "spec": {"targetNamespaces": ["ns"]}});
     let groups = vec![Arc::new(serde_json::from_value(group).unwrap())];
-    let objects = NamespaceObjects {
+    let observed = Observed {
+        install_plan: Arc::new(plan),
+        operator_groups: groups,
         csvs: installed,
-        plans: Vec::new(),
-        groups,
+        ..Observed::default()
     };
-    let text = preview(&OneCsv(before), Arc::new(plan), objects, Timestamp::UNIX_EPOCH).await;
+    let text = preview(&OneCsv(before), observed, &[], Timestamp::UNIX_EPOCH).await;
     let preview = PlanPreview::from_annotation(&text.unwrap()).unwrap();
     assert_eq!(preview.made_at, "1970-01-01T00:00:00Z");
     preview

@@ -18,12 +18,12 @@ use super::super::input::{
 };
 use super::super::resolved::{self, Resolved};
 use super::ResolutionReconciler;
-use crate::debounce::debounce_left;
 use crate::metrics;
 use crate::snapshots::{ContentId, ContentState};
 use crate::subscription::catalog_health;
 use crate::subscription::deprecation::DeprecationFact;
 use crate::subscription::install_plan::referenced;
+use crate::timing::debounce_left;
 use crate::upgrade_policy::waits_by_policy;
 
 /// Catalogs that have not come up yet.

@@ -22,16 +22,19 @@ fn each_field_that_is_read_of_a_csv_is_news() {
     let before = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
         "metadata": {"namespace": "ns", "name": "a", "uid": "one"}, "spec": {},
         "status": {"phase": "Pending", "message": "m"}});
-    let mut failed = before.clone();
-    failed["status"]["phase"] = json!("Failed");
-    let change = edited::<ClusterServiceVersion>(&failed, "/status/message", json!("other"));
-    assert!(csv_namespace(&change).is_some(), "why it has failed");
+    for (phase, is_news) in [("Installing", true), ("Failed", true), ("Succeeded", false)] {
+        let mut before = before.clone();
+        before["status"]["phase"] = json!(phase);
+        let change = edited::<ClusterServiceVersion>(&before, "/status/message", json!("other"));
+        assert_eq!(csv_namespace(&change).is_some(), is_news, "message in {phase}");
+    }
     for (pointer, value, is_news) in [
         ("/metadata/uid", json!("two"), true),
         ("/metadata/annotations", json!({"a": "b"}), true),
         ("/spec/replaces", json!("z"), true),
         ("/status/phase", json!("Succeeded"), true),
-        ("/status/message", json!("other"), false),
+        ("/status/message", json!("other"), true),
+        ("/status/lastUpdateTime", json!("2026-01-01T00:00:00Z"), false),
         ("/metadata/resourceVersion", json!("7"), false),
     ] {
         let change = edited::<ClusterServiceVersion>(&before, pointer, value);

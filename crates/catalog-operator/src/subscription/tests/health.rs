@@ -369,6 +369,6 @@ fn ready_names_what_is_in_the_way() {
     };
     let told = |phase: &str| ready(&installed, &in_state(phase), &[healthy("cat")]);
     insta::assert_snapshot!(told("Installing"), @"False/Installing: waiting for ClusterServiceVersion demo.v1 to succeed");
-    insta::assert_snapshot!(told("Failed"), @"False/InstallComponentFailed: ClusterServiceVersion demo.v1 has failed");
+    insta::assert_snapshot!(told("Failed"), @"False/InstallComponentFailed: ClusterServiceVersion demo.v1: its status names no cause");
     insta::assert_snapshot!(told("Succeeded"), @"True/InstallSucceeded:");
 }

@@ -319,3 +319,45 @@ fn a_failed_plan_fails_the_upgrade_only_where_failing_forward_is_allowed() {
         SubscriptionState::UpgradeFailed
     );
 }
+
+/// `Ready` and the plan's condition name the cause of a failure at once, and that of a wait when it lasts.
+#[test]
+fn a_csv_that_does_not_succeed_is_reported_with_its_cause() {
+    let usual = "waiting for ClusterServiceVersion demo.v1 to succeed";
+    let cause = "ClusterServiceVersion demo.v1: no pod";
+    for (phase, message, waited, text, delay) in [
+        ("Installing", "no pod", Some(0), usual, Some(15)),
+        ("Installing", "no pod", Some(14), usual, Some(1)),
+        ("Installing", "no pod", Some(15), cause, None),
+        // Some other program wrote the status, or a clock was put back.
+        ("Installing", "no pod", None, cause, None),
+        ("Installing", "no pod", Some(-10), cause, None),
+        ("Pending", "", Some(0), usual, None),
+        ("Pending", "", Some(60), usual, None),
+        ("Failed", "no pod", Some(0), cause, None),
+    ] {
+        let since = |seconds: i64| Timestamp::from_second(now().as_second() - seconds).unwrap();
+        let since = waited.map(|seconds| since(seconds).to_string());
+        let status = json!({"phase": phase, "message": message, "lastTransitionTime": since});
+        let csv = json!({"metadata": {"name": "demo.v1", "namespace": "ns"}, "spec": {}, "status": status});
+        let csv: ClusterServiceVersion = serde_json::from_value(csv).unwrap();
+        let state = NamespaceState {
+            csvs: Csvs::from([("demo.v1".to_owned(), Arc::new(csv))]),
+            ..NamespaceState::default()
+        };
+        let object = subscription(
+            json!({"state": "AtLatestKnown", "currentCSV": "demo.v1", "installedCSV": "demo.v1"}),
+        );
+        let status = composed(&object, &state, &quiet(&[healthy("cat")]));
+        let message_of = |wanted: &[&str]| {
+            let mut conditions = status.conditions.iter();
+            let found = conditions.find(|found| wanted.contains(&found.type_.as_str()));
+            found.and_then(|found| found.message.clone()).unwrap_or_default()
+        };
+        let of_plan = [reasons::INSTALL_PLAN_PENDING, reasons::INSTALL_PLAN_FAILED];
+        assert_eq!(message_of(&of_plan), text, "{phase} {waited:?}");
+        assert_eq!(message_of(&[reasons::READY]), text, "{phase} {waited:?}");
+        let left = install_plan::cause_delay(&status, &state, now());
+        assert_eq!(left.map(|left| left.as_secs()), delay, "{phase} {waited:?}");
+    }
+}

@@ -106,11 +106,11 @@ fn values_are_those_of_upstreams_plugin() {
     );
     assert_eq!(
         args.fields.upgrade_constraint_policy,
-        Some(ConstraintPolicy::SelfCertified)
+        Some(UpgradeConstraintPolicy::SelfCertified)
     );
     assert_eq!(
         args.fields.crd_upgrade_safety_enforcement,
-        Some(Enforcement::Unchecked)
+        Some(CrdUpgradeSafetyEnforcement::None)
     );
     assert!(args.write.is_dry_run());
     assert_eq!(args.service_account, None);

@@ -75,8 +75,8 @@ impl Shown {
     pub(super) fn of(plan: &InstallPlan, installed: &[String], served: Served) -> Self {
         let annotation = plan.annotations().get(labels::PLAN_PREVIEW);
         let preview = annotation.and_then(|text| PlanPreview::from_annotation(text));
-        let told = preview.as_ref().map(|preview| preview.made_at.clone());
-        let made = told.filter(|made| !made.is_empty());
+        let made = preview.as_ref().map(|preview| preview.made_at.clone());
+        let made = made.filter(|made| !made.is_empty());
         let operators = plan.spec.cluster_service_version_names.clone();
         let steps = plan.status.iter().flat_map(|status| status.plan.iter());
         let steps: Vec<String> = steps
@@ -131,8 +131,8 @@ impl Shown {
 /// Returns the reasons why a preview does not match what the plan will do now.
 fn doubts(preview: &PlanPreview, operators: &[String], installed: &[String]) -> Vec<String> {
     let mut doubts = Vec::new();
-    let told: BTreeSet<&String> = preview.operators.iter().map(|operator| &operator.name).collect();
-    if preview.omitted.operators == 0 && told != operators.iter().collect() {
+    let previewed: BTreeSet<&String> = preview.operators.iter().map(|operator| &operator.name).collect();
+    if preview.omitted.operators == 0 && previewed != operators.iter().collect() {
         doubts.push("its preview is outdated: it lists other operators than the plan".to_owned());
     }
     for operator in &preview.operators {

@@ -66,6 +66,26 @@ pub(super) fn one_each(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     Ok(findings)
 }
 
+/// Returns true if a check of this module reports that operators of the namespace cannot run. False if that is unknown.
+pub(super) fn hold_up(observed: &Observed, namespace: &str) -> bool {
+    let Ok(groups) = &observed.groups else {
+        return false;
+    };
+    let mut own = groups
+        .iter()
+        .filter(|group| group.namespace().as_deref() == Some(namespace));
+    let (Some(group), None) = (own.next(), own.next()) else {
+        return true;
+    };
+    let status = group.status.as_ref();
+    let selects_none = status.is_none_or(|status| status.namespaces.is_empty());
+    let lacks_account = group.spec.service_account().is_some_and(|account| {
+        let key = (namespace.to_owned(), account.to_owned());
+        observed.accounts.get(&key) == Some(&Ok(false))
+    });
+    selects_none || lacks_account
+}
+
 /// Checks that OperatorGroups select namespaces.
 pub(super) fn select_something(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let mut findings = Vec::new();
@@ -117,7 +137,7 @@ fn targets(observed: &Observed, group: &OperatorGroup) -> Vec<Finding> {
         }
     }
     let missing: Vec<String> = missing.into_iter().collect();
-    let told = (!missing.is_empty()).then(|| {
+    let missing = (!missing.is_empty()).then(|| {
         Finding::warning(
             about(),
             format!("it targets namespaces that do not exist: {}", listed(&missing)),
@@ -129,7 +149,7 @@ fn targets(observed: &Observed, group: &OperatorGroup) -> Vec<Finding> {
         )
     });
     let unread = unread.map(|cause| Finding::not_checked(about(), cause));
-    told.into_iter().chain(unread).collect()
+    missing.into_iter().chain(unread).collect()
 }
 
 /// Checks that ServiceAccounts of OperatorGroups exist and have permissions.

@@ -5,7 +5,7 @@ use olm_api::v1alpha1::Subscription;
 
 use super::finding::{Finding, object, word};
 use super::observed::{Observed, Unread};
-use crate::operators::deleted;
+use crate::operators::{deleted, recreate};
 use crate::terminal::plain;
 
 const KIND: &str = "Subscription";
@@ -98,10 +98,7 @@ pub(super) fn installed(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
             findings.push(Finding::error(
                 about(subscription),
                 deleted(&plain(&key.1)),
-                format!(
-                    "kubectl get subscription {} -o yaml, then delete and recreate it",
-                    named(subscription)
-                ),
+                recreate(&named(subscription)),
             ));
         }
     }

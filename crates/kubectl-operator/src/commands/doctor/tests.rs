@@ -237,7 +237,7 @@ async fn each_finding_names_the_object_the_cause_and_what_mends_it() {
     insta::assert_snapshot!(text, @r"
     error        CatalogSource olm/cat: it is TRANSIENT_FAILURE, not READY; no such image\u{1b}[2J; pod cat-1 is Pending: container registry: ImagePullBackOff
                  → correct spec.image or spec.secrets: kubectl edit catalogsource cat -n olm; its pods: kubectl get pods -n olm -l olm.catalogSource=cat
-    warning      Subscription shop/db: RequiresApproval: waiting for approval of InstallPlan install-1
+    warning      Subscription shop/db: RequiresApproval: InstallPlan install-1: waiting for approval
                  → kubectl operator approve db -n shop
     errors: 1, warnings: 1, not checked: 0, fine: 17
     ");

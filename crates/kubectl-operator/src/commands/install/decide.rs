@@ -159,11 +159,11 @@ fn not_subscribed(
         of => format!(" of package {of}"),
     };
     let commands = CommandLine::of(&args.connection);
-    let told = |form: &str| commands.told(form, &[there], Some(namespace));
+    let suggest = |form: &str| commands.suggest(form, &[there], Some(namespace));
     bail!(
         "Subscription {there}{of} already exists in namespace {namespace}; see `{}`, or upgrade it with `{}`",
-        told("status {}"),
-        told("upgrade {}")
+        suggest("status {}"),
+        suggest("upgrade {}")
     )
 }
 
@@ -356,7 +356,7 @@ fn misfit(
         false => " --watch WATCHED",
     };
     let commands = CommandLine::of(&args.connection);
-    let elsewhere = commands.told(
+    let elsewhere = commands.suggest(
         &format!("install {{}} --create-namespace --create-operator-group{watch}"),
         &[&args.package],
         Some("NAMESPACE"),

@@ -314,7 +314,7 @@ fn incomplete(cluster: &Cluster, found: &Found, file: &Path) -> String {
         "the adoption is incomplete, and nothing was deleted: if `{}` says Installed, complete it with `kubectl delete subscription/{} csv/{} {}`, else go the way back in {}; do not delete the ClusterExtension in another way",
         cluster
             .commands
-            .told_of_cluster("olmv1 status {}", &[&extension.name_any()]),
+            .suggest_for_cluster("olmv1 status {}", &[&extension.name_any()]),
         quoted(subscription),
         quoted(csv),
         cluster.commands.flags(Some(&cluster.namespace)),
@@ -353,9 +353,7 @@ async fn finish<W: Write>(
     })?;
     let outcome = until(screen, wait.limit(), async || {
         let csv = get::<ClusterServiceVersion>(client, namespace, &found.adoption.csv).await?;
-        let is_there = csv.is_some_and(|csv| csv.uid() == found.csv.uid());
-        let left = is_there.then(|| format!("{subject}: waiting for deletion"));
-        Ok(Look::at_left(left.into_iter().collect()))
+        Ok(Look::at_deletion(&found.csv, csv.as_ref()))
     })
     .await?;
     if outcome != Outcome::Done {
@@ -428,7 +426,7 @@ async fn report(cluster: &Cluster, found: &Found, file: &Path) -> anyhow::Result
             true => ", whose pods were not restarted",
             false => "",
         },
-        cluster.commands.told_of_cluster(unpin, &[&name, &range]),
+        cluster.commands.suggest_for_cluster(unpin, &[&name, &range]),
         file.display()
     ));
     Ok(())

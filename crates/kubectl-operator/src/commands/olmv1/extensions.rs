@@ -10,8 +10,9 @@ use olm_api::extension_v1::{
     CrdUpgradeSafety, CrdUpgradeSafetyEnforcement, ExtensionSourceType, Preflight, ServiceAccountReference,
     UpgradeConstraintPolicy,
 };
+use olm_api::selector;
 
-use super::{Managed, change_labels, current, find, follow, mode, report, selector, since, status_of};
+use super::{Managed, change_labels, current, find, follow, mode, report, since, status_of};
 use crate::args::olmv1::{ExtensionFields, InstallExtensionArgs, UpdateExtensionArgs};
 use crate::args::shared::{UPSTREAM_TIMEOUT, slice};
 use crate::cluster::Cluster;
@@ -45,7 +46,7 @@ pub(super) fn new(args: &InstallExtensionArgs) -> anyhow::Result<ClusterExtensio
         version: version(fields),
         channels: slice(&fields.channels).into(),
         selector: catalog_selector(fields)?,
-        upgrade_constraint_policy: fields.upgrade_constraint_policy.map(Into::into),
+        upgrade_constraint_policy: fields.upgrade_constraint_policy.clone(),
         ..CatalogFilter::default()
     };
     let spec = ClusterExtensionSpec {
@@ -61,8 +62,9 @@ pub(super) fn new(args: &InstallExtensionArgs) -> anyhow::Result<ClusterExtensio
         },
         install: fields
             .crd_upgrade_safety_enforcement
+            .clone()
             .map(|enforcement| ClusterExtensionInstall {
-                preflight: Some(preflight(enforcement.into())),
+                preflight: Some(preflight(enforcement)),
                 ..ClusterExtensionInstall::default()
             }),
         ..ClusterExtensionSpec::default()
@@ -93,7 +95,7 @@ fn catalog_selector(fields: &ExtensionFields) -> anyhow::Result<Option<LabelSele
     let text = fields.catalog_selector.as_deref();
     let text = text.filter(|text| !text.is_empty());
     text.map(|text| {
-        selector::parse(text).map_err(|cause| anyhow!("invalid --catalog-selector {text:?}: {cause}"))
+        selector::parse_field(text).map_err(|cause| anyhow!("invalid --catalog-selector {text:?}: {cause}"))
     })
     .transpose()
 }
@@ -113,7 +115,7 @@ pub(super) async fn update(args: &UpdateExtensionArgs) -> anyhow::Result<Verdict
             writer::subject(&extension),
             cluster
                 .commands
-                .told_of_cluster("olmv1 get extension {} -o yaml", &[&args.name])
+                .suggest_for_cluster("olmv1 get extension {} -o yaml", &[&args.name])
         );
     }
     let api = Api::<ClusterExtension>::all(cluster.client.clone());
@@ -122,7 +124,9 @@ pub(super) async fn update(args: &UpdateExtensionArgs) -> anyhow::Result<Verdict
         let wait = args.wait.or(UPSTREAM_TIMEOUT);
         let followed = follow(&cluster, &updated, &wait, &mut Screen::stderr()).await?;
         updated = followed.map_err(|waits| {
-            let status = cluster.commands.told_of_cluster("olmv1 status {}", &[&args.name]);
+            let status = cluster
+                .commands
+                .suggest_for_cluster("olmv1 status {}", &[&args.name]);
             let text = waits.text;
             match waits.is_on_its_way {
                 true => anyhow!(
@@ -164,14 +168,14 @@ pub(super) fn change(extension: &mut ClusterExtension, args: &UpdateExtensionArg
         catalog.selector = selector;
     }
     if is_reset || fields.upgrade_constraint_policy.is_some() {
-        let policy = fields.upgrade_constraint_policy.map(Into::into);
+        let policy = fields.upgrade_constraint_policy.clone();
         catalog.upgrade_constraint_policy = Some(policy.unwrap_or(UpgradeConstraintPolicy::CatalogProvided));
     }
-    match fields.crd_upgrade_safety_enforcement {
+    match &fields.crd_upgrade_safety_enforcement {
         Some(enforcement) => {
             let install = spec.install.get_or_insert_default();
             let safety = &mut install.preflight.get_or_insert_default().crd_upgrade_safety;
-            safety.enforcement = enforcement.into();
+            safety.enforcement = enforcement.clone();
         }
         // Without the field the check is strict.
         None if is_reset => {

@@ -1,7 +1,7 @@
 //! `olmv1 plan`: shows what OLM would do with a ClusterExtension, existing or new. The choice, the objects and the checks are those of
 //! `operator-controller`. Nothing is written.
 
-mod changes;
+pub(super) mod changes;
 pub(super) mod read;
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ use olm_fbc::schema::schemas;
 use operator_controller::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions};
 use operator_controller::apply::phase::Phase;
 use operator_controller::apply::revisions::{DesiredRevision, RevisionDecision, decide_revision};
-use operator_controller::cluster_extension::choose::{Choice, Chosen, LONGEST_NAME, active, choose, is_set};
+use operator_controller::cluster_extension::choose::{Choice, Chosen, LONGEST_NAME, active, choose};
 use operator_controller::render::{Bundle, Endpoint, Options, endpoints, render};
 use operator_controller::resolve::Catalog;
 use serde_json::Value;
@@ -73,7 +73,7 @@ async fn plan(
         None => {
             let catalogs = catalogs(&filter).await?;
             let openshift = read::openshift(cluster).await;
-            let is_by_semver = is_set(&extension, labels::SEMVER_UPGRADES);
+            let is_by_semver = labels::is_true(extension.annotations(), labels::SEMVER_UPGRADES);
             match &told {
                 Some(told) => {
                     let installed = Some(told.clone());

@@ -4,6 +4,7 @@ use olm_testing::cluster::{FakeCluster, Fault, Kind, Refusal, Verb};
 use super::*;
 use crate::args::olmv1::{CreateCatalogArgs, InstallExtensionArgs, UpdateCatalogArgs, UpdateExtensionArgs};
 use crate::args::{Args, Command};
+use crate::operators::lines;
 use crate::terminal::Colours;
 
 fn command(words: &[&str]) -> Olmv1Command {

@@ -4,6 +4,7 @@ use kube::Client;
 use olm_testing::cluster::{FakeCluster, Fault, Refusal};
 
 use super::*;
+use crate::operators::flat;
 use crate::operators::tests::{csv, deployment, gathered, gathered_of, plan, pod, subscription};
 
 const READY: &str = r#"{"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}"#;

@@ -388,6 +388,7 @@ impl App {
                 &self.frame(name, Some(namespace)),
                 namespace,
                 package,
+                packages::needs_group(&self.cluster.client, namespace).await,
             )),
             Ok(None) => self.nothing(),
             Err(_) => self.page(name, Some(namespace), &read, |_, _| String::new()),

@@ -158,11 +158,11 @@ fn response(answer: Answer) -> Response<Full<Bytes>> {
         headers.insert(name, HeaderValue::from_static(value));
     }
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.media_type));
-    let told = [
+    let optional = [
         (header::SET_COOKIE, answer.cookie),
         (header::LOCATION, answer.location),
     ];
-    for (name, value) in told {
+    for (name, value) in optional {
         if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
             headers.insert(name, value);
         }

@@ -65,8 +65,8 @@ impl<K: Ord + Clone, V: Send + 'static> Works<K, V> {
         work: impl FnOnce(P) -> anyhow::Result<V> + Send + 'static,
     ) -> Read<V> {
         let mut answer = self.answer(key, prepare, work)?;
-        let told = answer.wait_for(Option::is_some).await;
-        match told.as_deref() {
+        let answered = answer.wait_for(Option::is_some).await;
+        match answered.as_deref() {
             Ok(Some((_, read))) => read.clone(),
             _ => Err("it did not finish".to_owned()),
         }
@@ -110,12 +110,12 @@ impl<K: Ord + Clone, V: Send + 'static> Works<K, V> {
             };
             kept.remove(&oldest);
         }
-        let (told, answer) = watch::channel(None);
+        let (sender, answer) = watch::channel(None);
         let places = Arc::clone(&self.places);
         spawn_local(async move {
             let found = found(&places, prepare, work).await;
             let found = found.map(Rc::new).map_err(|error| format!("{error:#}"));
-            told.send_replace(Some((Instant::now(), found)));
+            sender.send_replace(Some((Instant::now(), found)));
         });
         let found = Kept {
             used: now,

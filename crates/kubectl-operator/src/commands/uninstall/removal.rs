@@ -55,8 +55,12 @@ pub(in crate::commands) struct Removal {
     pub deletes_operands: bool,
     /// The Operator object, if everything that it lists is deleted.
     pub operator: Option<Operator>,
+    /// The Operator object, if it is kept.
+    pub kept_operator: Option<Operator>,
     /// OperatorGroups to delete if no Subscription is left.
     pub groups: Vec<OperatorGroup>,
+    /// OperatorGroups that are kept although the namespace has no other operator.
+    pub unused_groups: Vec<OperatorGroup>,
     pub notes: Vec<String>,
 }
 
@@ -191,7 +195,9 @@ pub(super) fn decide(
         operands: Vec::new(),
         deletes_operands: args.strategy() == Some(OperandStrategy::Delete),
         operator: None,
+        kept_operator: None,
         groups: Vec::new(),
+        unused_groups: Vec::new(),
         notes,
     })
 }
@@ -201,12 +207,13 @@ fn names_of(operator: &Found<'_>, csvs: &[ClusterServiceVersion]) -> BTreeSet<St
     let status = operator
         .subscription
         .and_then(|subscription| subscription.status.as_ref());
-    let told = status
+    let named = status
         .into_iter()
         .flat_map(|status| [&status.installed_csv, &status.current_csv])
         .flatten()
         .filter(|name| !name.is_empty());
-    told.cloned()
+    named
+        .cloned()
         .chain(csvs.iter().map(|csv| csv.name_any()))
         .collect()
 }
@@ -380,6 +387,20 @@ impl fmt::Display for Removal {
         }
         for group in &self.groups {
             writeln!(f, "deletes  {}, if no Subscription is left there", subject(group))?;
+        }
+        if let Some(operator) = &self.kept_operator {
+            writeln!(
+                f,
+                "leaves   {}, which lists what is left; --delete-operator deletes both",
+                subject(operator)
+            )?;
+        }
+        for group in &self.unused_groups {
+            writeln!(
+                f,
+                "leaves   {}, which no operator uses then; --delete-operator-groups deletes it, too",
+                subject(group)
+            )?;
         }
         let left = || {
             self.definitions

@@ -37,15 +37,11 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
             "Fail Forward is enabled, allowing Failed csv to be replaced by csv: {}",
             next.name
         );
-        return PhaseStep::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message));
+        return PhaseStep::to(Phase::Replacing, reason::BEING_REPLACED, message);
     }
     let cause = FailureCause::parse(&position.reason);
     if let Some(message) = opened_gate(cause) {
-        return PhaseStep::go(Transition::new(
-            Phase::Pending,
-            reason::REQUIREMENTS_UNKNOWN,
-            message,
-        ));
+        return PhaseStep::to(Phase::Pending, reason::REQUIREMENTS_UNKNOWN, message);
     }
     if let Some(step) = super::replaced_while_running(observed) {
         return step;
@@ -129,18 +125,14 @@ fn components(observed: &Observed, position: &Position, cause: FailureCause) -> 
     }
     if let Some(text) = serving::needs_rotation(observed) {
         let message = format!("owned APIServices or webhooks need cert refresh: {text}");
-        return PhaseStep::go(Transition::new(
-            Phase::Pending,
-            reason::NEEDS_CERT_ROTATION,
-            message,
-        ));
+        return PhaseStep::to(Phase::Pending, reason::NEEDS_CERT_ROTATION, message);
     }
     let Some(found) = install::problem(observed, Rollout::MustBeComplete) else {
         return PhaseStep::go(installing::succeeded());
     };
     let pending = |text: &str| {
         let message = install::told(text);
-        PhaseStep::go(Transition::new(Phase::Pending, reason::NEEDS_REINSTALL, message))
+        PhaseStep::to(Phase::Pending, reason::NEEDS_REINSTALL, message)
     };
     let failed = |text: String| {
         let message = installing::with_cause(observed, position, &found.deployment, &text);
@@ -156,11 +148,7 @@ fn components(observed: &Observed, position: &Position, cause: FailureCause) -> 
         DeploymentProblem::Waiting(text) | DeploymentProblem::Missing(text) => pending(text),
         DeploymentProblem::Outdated(text) => {
             let message = install::told(text);
-            PhaseStep::go(Transition::new(
-                Phase::InstallReady,
-                reason::NEEDS_REINSTALL,
-                message,
-            ))
+            PhaseStep::to(Phase::InstallReady, reason::NEEDS_REINSTALL, message)
         }
     }
 }
@@ -169,11 +157,11 @@ fn components(observed: &Observed, position: &Position, cause: FailureCause) -> 
 /// result writes no status. `None` when no write is left.
 fn retried_in_place(observed: &Observed) -> Option<PhaseStep> {
     if super::install_ready::changeover(observed).is_some() {
-        return Some(PhaseStep::go(Transition::new(
+        return Some(PhaseStep::to(
             Phase::InstallReady,
             reason::NEEDS_REINSTALL,
             "installing: a deployment has to be replaced",
-        )));
+        ));
     }
     let writes = install::writes(observed);
     if writes.is_empty() {

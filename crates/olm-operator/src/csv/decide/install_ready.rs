@@ -21,11 +21,7 @@ pub(super) fn step(observed: &Observed) -> PhaseStep {
     }
     if let Some(error) = super::unusable_config(observed) {
         let message = format!("install strategy failed: {error}");
-        return PhaseStep::go(Transition::new(
-            Phase::Failed,
-            reason::INSTALL_COMPONENT_FAILED,
-            message,
-        ));
+        return PhaseStep::to(Phase::Failed, reason::INSTALL_COMPONENT_FAILED, message);
     }
     if let Some(step) = changeover(observed) {
         return step;

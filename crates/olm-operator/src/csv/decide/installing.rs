@@ -37,7 +37,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
         return PhaseStep::go(succeeded());
     };
     match found.problem {
-        DeploymentProblem::Stuck(text) => PhaseStep::go(Transition::new(
+        DeploymentProblem::Stuck(text) => PhaseStep::to(
             Phase::Failed,
             reason::INSTALL_CHECK_FAILED,
             with_cause(
@@ -46,7 +46,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
                 &found.deployment,
                 &format!("install failed: {text}"),
             ),
-        )),
+        ),
         // A missing Deployment is restored at once. Upstream waits for the timeout and then restores it.
         DeploymentProblem::Outdated(text) | DeploymentProblem::Missing(text) => PhaseStep::go(
             Transition::new(Phase::InstallReady, reason::INSTALL_WAITING, install::told(&text)),
@@ -79,23 +79,14 @@ fn waiting(
             deployment,
             &format!("install timeout: {text}"),
         );
-        return PhaseStep::go(Transition::new(
-            Phase::Failed,
-            reason::INSTALL_CHECK_FAILED,
-            message,
-        ));
+        return PhaseStep::to(Phase::Failed, reason::INSTALL_CHECK_FAILED, message);
     };
     let since_update = Duration::try_from(now.duration_since(position.updated)).unwrap_or_default();
     if since_update < DEPLOYMENT_DEBOUNCE && install::is_just_changed(observed, deployment) {
         return PhaseStep::stay().again(DEPLOYMENT_DEBOUNCE, "Deployment controller has not responded yet");
     }
     let message = with_cause(observed, position, deployment, &install::told(text));
-    PhaseStep::go(Transition::new(
-        Phase::Installing,
-        reason::INSTALL_WAITING,
-        message,
-    ))
-    .again(
+    PhaseStep::to(Phase::Installing, reason::INSTALL_WAITING, message).again(
         left.min(pod_interval(waited)),
         "pods and the install timeout are not watched",
     )

@@ -34,11 +34,11 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
         && let Err(error) = upgrade::check(observed.previous_condition.as_deref())
     {
         let message = format!("operator is not upgradeable: {error}");
-        return PhaseStep::go(Transition::new(
+        return PhaseStep::to(
             Phase::Pending,
             reason::OPERATOR_CONDITION_NOT_UPGRADEABLE,
             message,
-        ));
+        );
     }
     if let Some(step) = unreadable_strategy(observed) {
         return step;
@@ -66,11 +66,11 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     if let Some(previous) = previous.filter(|previous| previous.phase != Phase::Replacing) {
         return wait_for(previous.name.as_str(), &previous.phase, position, now).with_requirements(rows);
     }
-    PhaseStep::go(Transition::new(
+    PhaseStep::to(
         Phase::InstallReady,
         reason::ALL_REQUIREMENTS_MET,
         "all requirements found, attempting install",
-    ))
+    )
     .with_requirements(rows)
 }
 
@@ -144,11 +144,7 @@ fn wait_for(previous: &str, phase: &Phase, position: &Position, now: Timestamp) 
     let message = format!(
         "all requirements found, waiting for csv {previous} to be in phase Replacing (it is in {phase})"
     );
-    PhaseStep::go(Transition::new(
-        Phase::Pending,
-        reason::ALL_REQUIREMENTS_MET,
-        message,
-    ))
+    PhaseStep::to(Phase::Pending, reason::ALL_REQUIREMENTS_MET, message)
 }
 
 /// Returns a step to phase Failed if the install strategy cannot be parsed.
@@ -166,7 +162,7 @@ pub(super) fn unusable_strategy(observed: &Observed) -> Option<PhaseStep> {
     };
     if let Some(refused) = serving::invalid_description(&observed.csv, strategy) {
         let reason = reason::INVALID_WEBHOOK_DESCRIPTION;
-        let step = PhaseStep::go(Transition::new(Phase::Failed, reason, refused.text.as_str()));
+        let step = PhaseStep::to(Phase::Failed, reason, refused.text.as_str());
         return Some(match requirements::with_refused(observed, &refused) {
             Some(rows) => step.with_requirements(rows),
             None => step,

@@ -34,7 +34,7 @@ pub(super) fn step(observed: &Observed) -> PhaseStep {
             Ok(last) => last.unwrap_or(next).is_succeeded(),
             Err(Cycle(seen)) => {
                 let message = format!("csv {}/{seen} has already been seen", observed.namespace());
-                return PhaseStep::go(Transition::new(Phase::Replacing, reason::BEING_REPLACED, message));
+                return PhaseStep::to(Phase::Replacing, reason::BEING_REPLACED, message);
             }
         }
     } else {
@@ -43,9 +43,9 @@ pub(super) fn step(observed: &Observed) -> PhaseStep {
     if !running {
         return PhaseStep::stay();
     }
-    PhaseStep::go(Transition::new(
+    PhaseStep::to(
         Phase::Deleting,
         reason::REPLACED,
         "has been replaced by a newer ClusterServiceVersion that has successfully installed.",
-    ))
+    )
 }

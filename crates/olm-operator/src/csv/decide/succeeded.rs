@@ -34,11 +34,7 @@ pub(super) fn step(observed: &Observed, now: Timestamp) -> PhaseStep {
         && let Some(text) = serving::needs_rotation(observed)
     {
         let message = format!("CSV owns resources that require a cert refresh: {text}");
-        return PhaseStep::go(Transition::new(
-            Phase::Pending,
-            reason::NEEDS_CERT_ROTATION,
-            message,
-        ));
+        return PhaseStep::to(Phase::Pending, reason::NEEDS_CERT_ROTATION, message);
     }
     let Requirements {
         met,
@@ -106,5 +102,5 @@ fn health(observed: &Observed, now: Timestamp) -> PhaseStep {
             (Phase::Failed, reason::COMPONENT_UNHEALTHY, install::told(&text))
         }
     };
-    PhaseStep::go(Transition::new(phase, reason, message))
+    PhaseStep::to(phase, reason, message)
 }

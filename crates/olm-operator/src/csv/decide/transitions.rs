@@ -136,6 +136,11 @@ impl PhaseStep {
         Self::default()
     }
 
+    /// A step to this position.
+    pub(crate) fn to(phase: Phase, reason: &'static str, message: impl Into<String>) -> Self {
+        Self::go(Transition::new(phase, reason, message))
+    }
+
     /// A step to the next position.
     pub(crate) fn go(transition: Transition) -> Self {
         Self {

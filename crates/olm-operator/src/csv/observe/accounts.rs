@@ -3,10 +3,7 @@
 //! No store has them. Each is read once and cached until the watch of all accounts reports a change, so a
 //! running ClusterServiceVersion costs no read.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, Client, core::PartialObjectMeta};
@@ -15,6 +12,7 @@ use olm_runtime::{
     discovery::deadline,
     error::ObserveError,
     store::{News, NewsItem},
+    sync::Mutex,
 };
 
 use crate::{csv::observed::FoundAccount, owner};
@@ -43,7 +41,7 @@ impl KnownAccounts {
     }
 
     fn forget(&self, heard: &NewsItem<ServiceAccount>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.heard = state.heard.wrapping_add(1);
         match heard {
             NewsItem::Changed(change) => {
@@ -66,7 +64,7 @@ impl KnownAccounts {
         key: &NamespacedName,
     ) -> Result<Option<FoundAccount>, ObserveError> {
         let asked_at = {
-            let state = self.state();
+            let state = self.state.lock();
             if let Some(known) = state.known.get(key) {
                 return Ok(Some(known.clone()));
             }
@@ -76,17 +74,13 @@ impl KnownAccounts {
         let what = format!("ServiceAccount {key}");
         let found = deadline(&what, api.get_metadata_opt(&key.name)).await?;
         let found = found.as_ref().map(read_account);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(account) = &found
             && state.heard == asked_at
         {
             state.known.insert(key.clone(), account.clone());
         }
         Ok(found)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

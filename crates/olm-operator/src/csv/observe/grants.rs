@@ -51,11 +51,11 @@ impl Reading<'_> {
             for namespace in &self.namespaces {
                 let api: Api<RoleBinding> = Api::namespaced(self.client.clone(), namespace);
                 let what = format!("the RoleBindings of namespace {namespace}");
-                found.extend(self.relevant(api, &what, of_role_binding).await?);
+                found.extend(self.relevant(api, &what).await?);
             }
         } else {
-            let all = Api::all(self.client.clone());
-            found = self.relevant(all, "the RoleBindings", of_role_binding).await?;
+            let all: Api<RoleBinding> = Api::all(self.client.clone());
+            found = self.relevant(all, "the RoleBindings").await?;
             found.retain(|binding| {
                 let namespace = binding.namespace.as_ref();
                 namespace.is_some_and(|namespace| self.namespaces.contains(namespace))
@@ -73,29 +73,23 @@ impl Reading<'_> {
         if self.accounts.is_empty() {
             return Ok(());
         }
-        let all = Api::all(self.client.clone());
-        let found = self
-            .relevant(all, "the ClusterRoleBindings", of_cluster_role_binding)
-            .await?;
+        let all: Api<ClusterRoleBinding> = Api::all(self.client.clone());
+        let found = self.relevant(all, "the ClusterRoleBindings").await?;
         self.add(grants, found).await
     }
 
     /// Returns the bindings of a list that grant one of the accounts a role permanently. Bindings created for
     /// another ClusterServiceVersion are excluded. They are deleted with it, and counting them would make
     /// this one lose its rights in the middle of an upgrade.
-    async fn relevant<K>(
-        &self,
-        api: Api<K>,
-        what: &str,
-        read: fn(K) -> Binding,
-    ) -> Result<Vec<Binding>, ObserveError>
+    async fn relevant<K>(&self, api: Api<K>, what: &str) -> Result<Vec<Binding>, ObserveError>
     where
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Into<Binding>,
     {
         let mut found = Vec::new();
         each_page(&api, what, |object: K| {
             let stays = !owner::is_of_another(object.meta(), &self.csv);
-            found.extend(Some(read(object)).filter(|binding| stays && self.concerns(binding)));
+            let binding: Binding = object.into();
+            found.extend((stays && self.concerns(&binding)).then_some(binding));
         })
         .await?;
         Ok(found)
@@ -192,21 +186,5 @@ where
             Some(token) => page.continue_token = Some(token),
             None => return Ok(()),
         }
-    }
-}
-
-fn of_role_binding(binding: RoleBinding) -> Binding {
-    Binding {
-        namespace: binding.metadata.namespace,
-        role: binding.role_ref,
-        subjects: binding.subjects.unwrap_or_default(),
-    }
-}
-
-fn of_cluster_role_binding(binding: ClusterRoleBinding) -> Binding {
-    Binding {
-        namespace: None,
-        role: binding.role_ref,
-        subjects: binding.subjects.unwrap_or_default(),
     }
 }

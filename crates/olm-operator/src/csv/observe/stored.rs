@@ -18,18 +18,17 @@ use kube::{
 };
 use olm_api::{
     labels,
-    v1alpha1::{ClusterServiceVersion, Subscription, SubscriptionConfig},
+    overrides::Overrides,
+    v1alpha1::{ClusterServiceVersion, Subscription},
 };
 use olm_runtime::{NamespacedName, store::Store};
 
 use crate::{
     csv::{
         changeover,
-        deployment::overrides::Overrides,
         observe::{accounts::read_account, serving},
         observed::{ApiService, ClusterApis, Crd, ForeignGroup, Observed, Rbac, RbacKey},
         replacement::Sibling,
-        requirements,
         serving::{conversion, endpoint},
         strategy::{self, Strategy},
     },
@@ -170,7 +169,7 @@ fn cluster(stores: &Stores, csv: &ClusterServiceVersion) -> ClusterApis {
         .iter()
         .chain(spec.owned_api_services())
     {
-        let name = requirements::api_service_name(description);
+        let name = description.api_service_name();
         let found = stores.api_services.get_key(&NamespacedName::cluster(&name));
         if let Some(found) = found {
             let conditions = found
@@ -360,33 +359,10 @@ fn overrides(subscription: &Subscription) -> Result<Overrides, String> {
     let Some(config) = &subscription.spec.config else {
         return Ok(Overrides::default());
     };
-    decode_config(config).map_err(|error| {
+    Overrides::decode(config, "spec.config").map_err(|error| {
         format!(
             "failed to get subscription pod configuration - Subscription {}: {error}",
             subscription.name_any()
         )
-    })
-}
-
-fn decode_config(config: &SubscriptionConfig) -> Result<Overrides, olm_api::DecodeError> {
-    use olm_api::embedded::decode_all;
-    Ok(Overrides {
-        env: decode_all(&config.env, "spec.config.env")?,
-        env_from: decode_all(&config.env_from, "spec.config.envFrom")?,
-        volumes: decode_all(&config.volumes, "spec.config.volumes")?,
-        volume_mounts: decode_all(&config.volume_mounts, "spec.config.volumeMounts")?,
-        tolerations: decode_all(&config.tolerations, "spec.config.tolerations")?,
-        resources: config
-            .resources
-            .as_ref()
-            .map(|it| it.decode("spec.config.resources"))
-            .transpose()?,
-        node_selector: config.node_selector.clone(),
-        affinity: config
-            .affinity
-            .as_ref()
-            .map(|it| it.decode("spec.config.affinity"))
-            .transpose()?,
-        annotations: config.annotations.clone().unwrap_or_default(),
     })
 }

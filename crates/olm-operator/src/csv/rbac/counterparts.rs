@@ -288,15 +288,9 @@ fn object(observed: &Observed, wanted: &Counterpart) -> Value {
 /// True when ClusterRoles that came with the ClusterServiceVersion grant its accounts all namespaced
 /// permissions in every namespace.
 fn is_covered(observed: &Observed) -> bool {
-    let bindings: Vec<Binding> = observed
-        .rbac
-        .cluster_role_bindings
-        .iter()
-        .map(|binding| Binding {
-            namespace: None,
-            role: binding.role_ref.clone(),
-            subjects: binding.subjects.clone().unwrap_or_default(),
-        })
+    let bindings = observed.rbac.cluster_role_bindings.iter();
+    let bindings: Vec<Binding> = bindings
+        .map(|binding| ClusterRoleBinding::clone(binding).into())
         .collect();
     let roles = observed.rbac.cluster_roles.iter();
     let roles = roles

@@ -10,7 +10,7 @@ use olm_runtime::plan::Target;
 use serde_json::{Value, json};
 
 use crate::{
-    csv::serving::{component::Component, endpoint::port_of},
+    csv::serving::{bundle, component::Component, endpoint::port_of},
     owner,
 };
 
@@ -68,7 +68,5 @@ pub(crate) fn api_service(
 
 /// The CAs that a stored APIService trusts, as PEM.
 pub(crate) fn bundle_of(api_service: &Value) -> Option<String> {
-    let bundle = api_service.pointer("/spec/caBundle")?;
-    let bytes: ByteString = serde_json::from_value(bundle.clone()).ok()?;
-    String::from_utf8(bytes.0).ok()
+    bundle::read(api_service.pointer("/spec/caBundle")?)
 }

@@ -1,8 +1,17 @@
 //! CA bundles of webhooks and APIServices: two CAs while pods change their certificate, else one.
 
+use k8s_openapi::ByteString;
+use serde_json::Value;
+
 /// Maximum number of earlier CAs in a bundle. A rotation needs one; more only result from interrupted
 /// rotations.
 const MAX_PREVIOUS: usize = 3;
+
+/// Returns the CAs in a stored `caBundle`, as PEM.
+pub(crate) fn read(stored: &Value) -> Option<String> {
+    let bytes: ByteString = serde_json::from_value(stored.clone()).ok()?;
+    String::from_utf8(bytes.0).ok()
+}
 
 const END: &str = "-----END CERTIFICATE-----";
 

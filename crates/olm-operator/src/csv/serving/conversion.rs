@@ -8,7 +8,7 @@ use olm_runtime::plan::Target;
 use serde_json::{Value, json};
 
 use crate::{
-    csv::serving::{component::Component, endpoint::port_of},
+    csv::serving::{bundle, component::Component, endpoint::port_of},
     stores::CustomResourceDefinition,
 };
 
@@ -102,9 +102,7 @@ pub(crate) fn reset() -> Value {
 
 /// The CAs that a stored definition trusts, as PEM; `definition` is what [`conversion`] compares with.
 pub(crate) fn bundle_of(definition: &Value) -> Option<String> {
-    let bundle = definition.pointer("/spec/conversion/webhook/clientConfig/caBundle")?;
-    let bytes: ByteString = serde_json::from_value(bundle.clone()).ok()?;
-    String::from_utf8(bytes.0).ok()
+    bundle::read(definition.pointer("/spec/conversion/webhook/clientConfig/caBundle")?)
 }
 
 /// True when a stored conversion calls the Service in front of one of these Deployments of `namespace`.

@@ -1,8 +1,7 @@
 //! Mounts the certificate into pods, at the paths where operators read it.
 
-use k8s_openapi::api::core::v1::{KeyToPath, PodSpec, SecretVolumeSource, Volume, VolumeMount};
-
-use crate::csv::serving::certificate::{SECRET_KEY_CERTIFICATE, SECRET_KEY_PRIVATE_KEY};
+use k8s_openapi::api::core::v1::PodSpec;
+use olm_runtime::certificate::CERTIFICATE_VOLUMES;
 
 /// The certificate of a Deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,73 +11,25 @@ pub(crate) struct ServingCertificate {
     pub(crate) ca_hash: String,
 }
 
-/// A volume of the certificate: its name, its mount path, and the file names of certificate and key.
-struct Place {
-    volume: &'static str,
-    path: &'static str,
-    certificate: &'static str,
-    key: &'static str,
-}
-
-/// Paths for servers of APIs and of webhooks; a pod may be both.
-const PLACES: [Place; 2] = [
-    Place {
-        volume: "apiservice-cert",
-        path: "/apiserver.local.config/certificates",
-        certificate: "apiserver.crt",
-        key: "apiserver.key",
-    },
-    Place {
-        volume: "webhook-cert",
-        path: "/tmp/k8s-webhook-server/serving-certs",
-        certificate: SECRET_KEY_CERTIFICATE,
-        key: SECRET_KEY_PRIVATE_KEY,
-    },
-];
-
 /// Mounts the certificate of `secret` in every container except init containers. An existing volume of the
 /// name is replaced. An existing mount of the name is the author's and remains, and another mount at the path
 /// is removed.
 pub(crate) fn mount(pod: &mut PodSpec, secret: &str) {
-    for place in &PLACES {
+    for own in &CERTIFICATE_VOLUMES {
         let volumes = pod.volumes.get_or_insert_default();
-        volumes.retain(|volume| volume.name != place.volume);
-        volumes.push(volume(place, secret));
+        volumes.retain(|volume| volume.name != own.name);
+        volumes.push(own.of_secret(secret));
         for container in &mut pod.containers {
             let mounts = container.volume_mounts.get_or_insert_default();
-            if mounts.iter().any(|mount| mount.name == place.volume) {
+            if mounts.iter().any(|mount| mount.name == own.name) {
                 continue;
             }
-            mounts.retain(|mount| mount.mount_path != place.path);
-            mounts.push(VolumeMount {
-                name: place.volume.to_owned(),
-                mount_path: place.path.to_owned(),
-                ..VolumeMount::default()
-            });
+            mounts.retain(|mount| mount.mount_path != own.path);
+            mounts.push(own.mount());
         }
     }
     if pod.service_account_name.as_deref().unwrap_or_default().is_empty() {
         pod.service_account_name = Some("default".to_owned());
-    }
-}
-
-fn volume(place: &Place, secret: &str) -> Volume {
-    let item = |key: &str, path: &str| KeyToPath {
-        key: key.to_owned(),
-        path: path.to_owned(),
-        mode: None,
-    };
-    Volume {
-        name: place.volume.to_owned(),
-        secret: Some(SecretVolumeSource {
-            secret_name: Some(secret.to_owned()),
-            items: Some(vec![
-                item(SECRET_KEY_CERTIFICATE, place.certificate),
-                item(SECRET_KEY_PRIVATE_KEY, place.key),
-            ]),
-            ..SecretVolumeSource::default()
-        }),
-        ..Volume::default()
     }
 }
 

@@ -16,7 +16,7 @@ use olm_runtime::plan::{Target, to_value};
 use serde_json::{Value, json};
 
 use crate::{
-    csv::serving::{component::Component, endpoint::port_of, rules},
+    csv::serving::{bundle, component::Component, endpoint::port_of, rules},
     operator_group::Group,
     owner,
 };
@@ -114,7 +114,5 @@ pub(crate) fn bundle_of(configuration: &Value) -> Option<String> {
     let name = &configuration["metadata"]["labels"][labels::WEBHOOK_DESCRIPTION_GENERATE_NAME];
     let mut webhooks = configuration["webhooks"].as_array()?.iter();
     let own = webhooks.find(|webhook| webhook["name"] == *name)?;
-    let bundle = own.pointer("/clientConfig/caBundle")?;
-    let bytes: ByteString = serde_json::from_value(bundle.clone()).ok()?;
-    String::from_utf8(bytes.0).ok()
+    bundle::read(own.pointer("/clientConfig/caBundle")?)
 }

@@ -6,11 +6,11 @@ use super::*;
 async fn reads_that_fail_are_told_within_five_seconds_and_not_before_four() {
     let env = TestEnv::new(&["a"], nothing(), nothing());
     tokio::time::sleep(Duration::from_secs(1)).await;
-    *env.writer.observes.lock().unwrap() = Observes::Error;
+    *env.writer.observes.lock() = Observes::Error;
     let began = Instant::now();
     env.queue.add(key("a"));
     tokio::time::sleep(Duration::from_secs(120)).await;
-    let told = env.writer.unobserved.lock().unwrap().clone();
+    let told = env.writer.unobserved.lock().clone();
     let (text, first) = &told[0];
     assert_eq!(text, "failed to read a thing: not now");
     let after = *first - began;
@@ -26,11 +26,11 @@ async fn reads_that_fail_are_told_within_five_seconds_and_not_before_four() {
 async fn reads_that_go_well_in_between_begin_the_time_anew() {
     let env = TestEnv::new(&["a"], nothing(), nothing());
     for _ in 0..5 {
-        *env.writer.observes.lock().unwrap() = Observes::Error;
+        *env.writer.observes.lock() = Observes::Error;
         env.queue.add(key("a"));
         tokio::time::sleep(Duration::from_secs(3)).await;
-        *env.writer.observes.lock().unwrap() = Observes::Something;
+        *env.writer.observes.lock() = Observes::Something;
         tokio::time::sleep(Duration::from_secs(60)).await;
     }
-    assert_eq!(*env.writer.unobserved.lock().unwrap(), []);
+    assert_eq!(*env.writer.unobserved.lock(), []);
 }

@@ -40,7 +40,7 @@ async fn a_requeue_brings_the_key_back_and_the_sooner_one_counts() {
 async fn what_settles_a_key_resets_its_backoff() {
     for settled in [Requeue::AwaitChange, later(100_000)] {
         let env = TestEnv::new(&["a"], asking(settled), nothing());
-        let observes = |what| *env.writer.observes.lock().unwrap() = what;
+        let observes = |what| *env.writer.observes.lock() = what;
         observes(Observes::Error);
         minutes(30).await;
         observes(Observes::Something);
@@ -71,7 +71,7 @@ async fn a_controller_counts_as_at_work_once_a_round_of_it_went_well() {
         )
     };
     listen();
-    let observes = |what| *env.writer.observes.lock().unwrap() = what;
+    let observes = |what| *env.writer.observes.lock() = what;
     for nothing_done in [Observes::Error, Observes::Nothing] {
         observes(nothing_done);
         minutes(2).await;
@@ -94,7 +94,7 @@ async fn a_write_that_is_refused_is_repeated_as_its_controller_wants() {
     for (forbids, first) in [(true, Duration::from_secs(2)), (false, FIRST_BACKOFF)] {
         let env = TestEnv::new(&["a"], Box::new(|name| writes(vec![status_of(name)])), nothing());
         {
-            let mut server = env.server.lock().unwrap();
+            let mut server = env.server.lock();
             (server.forbids, server.refuses) = (forbids, !forbids);
         }
         minutes(10).await;
@@ -113,9 +113,9 @@ async fn a_refused_status_is_a_failed_round_unless_its_object_is_gone() {
     for is_gone in [false, true] {
         let env = TestEnv::new(&[], nothing(), Box::new(|name| writes(vec![status_of(name)])));
         if is_gone {
-            env.server.lock().unwrap().missing = Some(path);
+            env.server.lock().missing = Some(path);
         } else {
-            env.server.lock().unwrap().refused = Some(path);
+            env.server.lock().refused = Some(path);
         }
         env.queue.add(key("a"));
         minutes(1).await;

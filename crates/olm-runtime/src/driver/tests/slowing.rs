@@ -82,7 +82,7 @@ async fn who_wants_something_new_is_served_at_once_though_the_key_is_held_back()
     let env = TestEnv::new(&["a"], nothing(), Box::new(|name| writes(vec![status_of(name)])));
     // Another client's write, first on the server and then in the store, as the watch would report it.
     let told = |generation: i64| {
-        let mut server = env.server.lock().unwrap();
+        let mut server = env.server.lock();
         server.version += 1;
         server
             .generations
@@ -157,7 +157,7 @@ async fn an_edit_during_a_round_that_writes_status_is_not_taken_for_the_keys_own
     let env = TestEnv::new(&["a"], nothing(), status);
     let (server, store) = (Arc::clone(&env.server), env.deployments.clone());
     let new_spec = move || {
-        let mut server = server.lock().unwrap();
+        let mut server = server.lock();
         server.version += 1;
         let version = server.version;
         let path = "/apis/apps/v1/namespaces/ns/deployments/a".to_owned();

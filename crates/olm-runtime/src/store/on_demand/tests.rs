@@ -65,7 +65,7 @@ fn client(asked: &Arc<Asked>) -> Client {
                 let _connection = Connection(asked);
                 return std::future::pending().await;
             }
-            asked.lists.lock().unwrap().push(format!("{path}?{query}"));
+            asked.lists.lock().push(format!("{path}?{query}"));
             if asked.is_refusing.load(Ordering::SeqCst) {
                 let refusal = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden",
                     "message": "who knows what", "code": 403});
@@ -101,9 +101,7 @@ impl Bench {
         let log = Arc::clone(&heard);
         watches.on_change(move |scope, change| {
             let namespace = scope.namespace.as_deref().unwrap_or("all");
-            log.lock()
-                .unwrap()
-                .push(format!("{namespace}: {}", change.object().0));
+            log.lock().push(format!("{namespace}: {}", change.object().0));
         });
         Self {
             asked,
@@ -118,7 +116,7 @@ impl Bench {
     }
 
     fn lists(&self) -> usize {
-        self.asked.lists.lock().unwrap().len()
+        self.asked.lists.lock().len()
     }
 
     fn objects_told(&self) -> bool {
@@ -185,11 +183,11 @@ async fn nothing_is_left_of_a_watch_that_has_ended() {
     drop(user);
     pass(LINGER + MOMENT).await;
     assert!(store.upgrade().is_none(), "the memory is given back");
-    assert!(bench.watches.shared.lock().is_empty());
+    assert!(bench.watches.shared.running.lock().is_empty());
     assert!(!bench.objects_told());
-    let heard = bench.heard.lock().unwrap().len();
+    let heard = bench.heard.lock().len();
     bench.handle.absorb(&object("ns", "a", 9, "written"));
-    assert_eq!(bench.heard.lock().unwrap().len(), heard);
+    assert_eq!(bench.heard.lock().len(), heard);
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,7 +205,7 @@ async fn a_scope_is_a_namespace_or_one_object() {
     for user in &users {
         user.ready().await;
     }
-    let mut lists = bench.asked.lists.lock().unwrap().clone();
+    let mut lists = bench.asked.lists.lock().clone();
     lists.sort();
     let paths: Vec<&str> = lists.iter().filter_map(|list| list.split('?').next()).collect();
     let in_namespace = "/api/v1/namespaces/ns/configmaps";
@@ -229,7 +227,7 @@ async fn our_own_writes_are_in_at_once_where_they_belong() {
     for user in [&namespace, &one, &other] {
         user.ready().await;
     }
-    bench.heard.lock().unwrap().clear();
+    bench.heard.lock().clear();
     bench.handle.absorb(&object("ns", "a", 9, "written"));
     bench.handle.absorb(&object("ns", "b", 10, "made"));
     let text = |user: &WatchUser<Text>, name| user.store().get("ns", name).map(|kept| kept.0.clone());
@@ -238,7 +236,7 @@ async fn our_own_writes_are_in_at_once_where_they_belong() {
     assert_eq!(text(&namespace, "b").as_deref(), Some("made"));
     assert_eq!(text(&one, "b"), None);
     assert_eq!(other.store().list().len(), 1);
-    let heard = bench.heard.lock().unwrap().clone();
+    let heard = bench.heard.lock().clone();
     assert_eq!(heard, ["ns: written", "ns: written", "ns: made"]);
     let kept = namespace.store().get("ns", "a").unwrap();
     assert_eq!(
@@ -272,7 +270,7 @@ async fn a_watch_is_there_exactly_as_long_as_it_is_needed() {
         };
         let needed = NAMESPACES.iter().filter(is_needed).count();
         assert_eq!(bench.open(), needed);
-        assert_eq!(bench.watches.shared.lock().len(), needed);
+        assert_eq!(bench.watches.shared.running.lock().len(), needed);
     }
 }
 

@@ -30,31 +30,26 @@ const MINIMA: [&str; 4] = ["minimum", "minItems", "minLength", "minProperties"];
 
 /// Returns the forbidden changes of the property at `path`.
 pub(super) fn compare(path: &str, old: &Schema, new: &Schema) -> Vec<Change> {
-    let mut found: Vec<(&'static str, String)> = Vec::new();
-    found.extend(default(old, new).map(|text| ("default", text)));
-    found.extend(enumeration(old, new).map(|text| ("enum", text)));
-    found.extend(
-        MAXIMA
-            .iter()
-            .filter_map(|rule| Some((*rule, maximum(rule, old, new)?))),
-    );
-    found.extend(
-        MINIMA
-            .iter()
-            .filter_map(|rule| Some((*rule, minimum(rule, old, new)?))),
-    );
-    found.extend(required(old, new).map(|text| ("required", text)));
-    found.extend(type_(old, new).map(|text| ("type", text)));
-    found.extend(pattern(old, new).map(|text| ("pattern", text)));
-    found.extend(nullable(old, new).map(|text| ("nullable", text)));
-    found.extend(one_of(old, new).map(|text| ("oneOf", text)));
-    found.extend(unhandled(old, new).map(|text| ("unhandled", text)));
-    let change = |(rule, text)| Change {
-        path: path.to_owned(),
-        rule,
-        text,
-    };
-    found.into_iter().map(change).collect()
+    let first = [("default", default(old, new)), ("enum", enumeration(old, new))];
+    let maxima = MAXIMA.map(|rule| (rule, maximum(rule, old, new)));
+    let minima = MINIMA.map(|rule| (rule, minimum(rule, old, new)));
+    let last = [
+        ("required", required(old, new)),
+        ("type", type_(old, new)),
+        ("pattern", pattern(old, new)),
+        ("nullable", nullable(old, new)),
+        ("oneOf", one_of(old, new)),
+        ("unhandled", unhandled(old, new)),
+    ];
+    let all = first.into_iter().chain(maxima).chain(minima).chain(last);
+    all.filter_map(|(rule, text)| {
+        Some(Change {
+            path: path.to_owned(),
+            rule,
+            text: text?,
+        })
+    })
+    .collect()
 }
 
 fn json(value: &Value) -> String {
@@ -112,26 +107,30 @@ fn number(schema: &Schema, field: &str) -> Option<f64> {
 }
 
 fn maximum(field: &str, old: &Schema, new: &Schema) -> Option<String> {
-    match (number(old, field), number(new, field)) {
-        (None, Some(new)) => Some(format!(
-            "maximum constraint added when there was none previously : {}",
-            float(new)
-        )),
-        (Some(old), Some(new)) if new < old => {
-            Some(format!("maximum decreased : {} -> {}", float(old), float(new)))
-        }
-        _ => None,
-    }
+    bound(["maximum", "decreased"], field, old, new, |old, new| new < old)
 }
 
 fn minimum(field: &str, old: &Schema, new: &Schema) -> Option<String> {
+    bound(["minimum", "increased"], field, old, new, |old, new| new > old)
+}
+
+/// Returns the text about a bound that is new, or narrower than the old one.
+fn bound(
+    [word, narrowed]: [&str; 2],
+    field: &str,
+    old: &Schema,
+    new: &Schema,
+    is_narrower: fn(f64, f64) -> bool,
+) -> Option<String> {
     match (number(old, field), number(new, field)) {
-        (None, Some(new)) => Some(format!(
-            "minimum constraint added when there was none previously : {}",
-            float(new)
-        )),
-        (Some(old), Some(new)) if new > old => {
-            Some(format!("minimum increased : {} -> {}", float(old), float(new)))
+        (None, Some(new)) => {
+            let new = float(new);
+            Some(format!(
+                "{word} constraint added when there was none previously : {new}"
+            ))
+        }
+        (Some(old), Some(new)) if is_narrower(old, new) => {
+            Some(format!("{word} {narrowed} : {} -> {}", float(old), float(new)))
         }
         _ => None,
     }

@@ -13,42 +13,6 @@ const ONE: [&str; 3] = ["not", "additionalProperties", "additionalItems"];
 const LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 /// Fields that hold schemas by name.
 const MAPS: [&str; 4] = ["properties", "patternProperties", "definitions", "dependencies"];
-/// Other fields of `JSONSchemaProps`. Unknown fields are ignored, as the API server drops them.
-const OTHERS: [&str; 33] = [
-    "id",
-    "$schema",
-    "$ref",
-    "type",
-    "format",
-    "title",
-    "default",
-    "maximum",
-    "exclusiveMaximum",
-    "minimum",
-    "exclusiveMinimum",
-    "maxLength",
-    "minLength",
-    "pattern",
-    "maxItems",
-    "minItems",
-    "uniqueItems",
-    "multipleOf",
-    "enum",
-    "maxProperties",
-    "minProperties",
-    "required",
-    "items",
-    "externalDocs",
-    "example",
-    "nullable",
-    "x-kubernetes-preserve-unknown-fields",
-    "x-kubernetes-embedded-resource",
-    "x-kubernetes-int-or-string",
-    "x-kubernetes-list-map-keys",
-    "x-kubernetes-list-type",
-    "x-kubernetes-map-type",
-    "x-kubernetes-validations",
-];
 
 /// Returns the schemas of all properties of a version by path. The root is `^`.
 pub(super) fn flatten(version: &Value) -> BTreeMap<String, Schema> {
@@ -113,7 +77,7 @@ fn normal_field(key: &str, value: &Value) -> Option<Value> {
         other => other.clone(),
     };
     match (key, value) {
-        (_, Value::Null) => None,
+        (_, Value::Null) | ("description", _) => None,
         ("default" | "example", value) => Some(value.clone()),
         (one, value) if one == "items" || ONE.contains(&one) => match value {
             Value::Array(list) => Some(list.iter().map(schema).collect()),
@@ -135,6 +99,6 @@ fn normal_field(key: &str, value: &Value) -> Option<Value> {
         (_, Value::Bool(false)) => None,
         (_, Value::String(text)) if text.is_empty() => None,
         (_, Value::Array(list)) if list.is_empty() => None,
-        (other, value) => OTHERS.contains(&other).then(|| value.clone()),
+        (_, value) => Some(value.clone()),
     }
 }

@@ -99,8 +99,8 @@ impl ClusterObjectSets {
     }
 
     async fn is_kept(&self, set: &ClusterObjectSet, definition: &Value) -> Result<bool, ObserveError> {
-        let asked = set.annotations().get(labels::DELETE_CUSTOM_RESOURCES);
-        if asked.is_some_and(|value| value == labels::TRUE) || !is_established(definition) {
+        let is_deleted = labels::is_true(set.annotations(), labels::DELETE_CUSTOM_RESOURCES);
+        if is_deleted || !is_established(definition) {
             return Ok(false);
         }
         let Some(api) = resource(definition) else {

@@ -7,7 +7,7 @@ use olm_api::condition::{FALSE, TRUE, UNKNOWN, cluster_object_set as words};
 use olm_api::extension_v1::{ClusterObjectSet, ClusterObjectSetStatus, LifecycleState};
 use olm_api::labels;
 use olm_runtime::Timestamp;
-use olm_runtime::condition::set_condition;
+use olm_runtime::condition::{condition_of, set_condition};
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
 use olm_runtime::plan::{Action, Requeue, Target, status_patch};
@@ -19,7 +19,6 @@ use crate::apply::collision::{collision_text, controller};
 use crate::apply::object::metadata_text;
 use crate::apply::probe::{ProbeResult, probe};
 use crate::apply::validation::phase_error;
-use crate::report;
 
 /// Interval of attempts after a collision or a refused object.
 const RETRY: Duration = Duration::from_secs(10);
@@ -123,7 +122,7 @@ impl<'a> Report<'a> {
 
     fn set(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
         let texts = [type_, status, reason, message];
-        let condition = report::condition(texts, &self.set.metadata, self.now);
+        let condition = condition_of(&self.set.metadata, texts, self.now);
         set_condition(&mut self.status.conditions, condition);
     }
 
@@ -150,7 +149,7 @@ impl<'a> Report<'a> {
 
     /// Returns the requeue at the progress deadline.
     fn requeue(&self) -> Requeue {
-        report::after_seconds(self.remaining, "progress deadline")
+        Requeue::after_seconds(self.remaining, "progress deadline")
     }
 }
 

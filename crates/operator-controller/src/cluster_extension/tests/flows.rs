@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{REACHED, names};
-use crate::cluster_extension::test_env::TestEnv;
+use super::{INSTALLED_1, REACHED, names};
+use crate::cluster_extension::test_env::{TestBundle, TestEnv};
 
 /// Serves the package `p` with these channels, each a list of versions that replace the one before.
 fn channels(env: &mut TestEnv, channels: &[(&str, &[&str])]) {
@@ -76,7 +76,7 @@ fn v1_008_an_exact_version_stays_until_it_is_edited() {
 }
 
 #[test]
-fn v1_009_to_v1_011_a_range_is_followed_and_not_left() {
+fn v1_005_v1_009_v1_010_v1_011_a_range_is_followed_and_not_left() {
     let mut env = TestEnv::new();
     env.catalog("c", &["1.0.0"]);
     env.extension(&json!({"version": ">=1.0.0 <2.0.0"}));
@@ -113,4 +113,153 @@ fn v1u_010_v1u_011_semantic_versions_are_followed_where_the_extension_asks_for_i
     env.edit("ClusterExtension", "e", &forced);
     env.settle_for(20);
     assert_eq!(env.installed().0, "2.0.0");
+}
+
+/// What the range leaves out is no way to what it allows.
+#[test]
+fn v1_011_v1u_003_a_range_with_a_gap_is_crossed_by_an_edge_of_the_catalog_only() {
+    let mut env = TestEnv::new();
+    env.catalog("c", &["1.0.0"]);
+    env.extension(&json!({"version": ">=1.0.0, !=1.1.0"}));
+    assert_eq!(env.condition("Installed"), INSTALLED_1);
+    env.catalog("c", &["1.0.0", "1.1.0", "2.0.0"]);
+    env.settle_for(20);
+    assert_eq!(env.installed(), ("1.0.0".to_owned(), names(&["e-1"])));
+    assert_eq!(env.condition("Progressing"), REACHED);
+    env.catalog("c", &["1.0.0", "2.0.0"]);
+    env.settle_for(20);
+    assert_eq!(env.installed(), ("2.0.0".to_owned(), names(&["e-2"])));
+}
+
+/// The example of the documentation: from 1.0.0 to what skips it by a range, and from there to what skips that.
+#[test]
+fn v1u_001_v1u_004_v1u_006_the_example_of_the_documentation_takes_two_upgrades() {
+    let mut env = TestEnv::new();
+    env.bundle(&TestBundle {
+        version: "3.0.0",
+        ..TestBundle::default()
+    });
+    env.catalog("c", &["1.0.0"]);
+    env.extension(&json!({}));
+    assert_eq!(env.condition("Installed"), INSTALLED_1);
+    let entries = json!([
+        {"name": "p.v3.0.0", "skips": ["p.v2.0.0"]},
+        {"name": "p.v2.0.0", "skipRange": ">=1.0.0 <2.0.0"},
+    ]);
+    env.documents(
+        "c",
+        &[
+            json!({"schema": "olm.package", "name": "p", "defaultChannel": "stable"}),
+            json!({"schema": "olm.channel", "name": "stable", "package": "p", "entries": entries}),
+            bundle("2.0.0"),
+            bundle("3.0.0"),
+        ],
+    );
+    env.settle_for(60);
+    assert_eq!(env.installed(), ("3.0.0".to_owned(), names(&["e-3"])));
+    let between = env.get("ClusterObjectSet", "e-2")["metadata"]["annotations"].clone();
+    assert_eq!(between["olm.operatorframework.io/bundle-version"], "2.0.0");
+}
+
+#[test]
+fn v1u_007_v1u_008_v1u_009_a_rollback_is_refused_until_it_is_forced() {
+    let mut env = TestEnv::new();
+    env.extension(&json!({}));
+    assert_eq!(env.installed().0, "1.1.0");
+    env.ask_for("1.0.0");
+    assert_eq!(
+        env.condition("Progressing"),
+        "True Retrying: error upgrading from currently installed version \"1.1.0\": no bundles found for package \"p\" matching \
+         version \"1.0.0\""
+    );
+    assert_eq!(env.installed(), ("1.1.0".to_owned(), names(&["e-1"])));
+    let forced = json!({"spec": {"source": {"catalog": {"upgradeConstraintPolicy": "SelfCertified"}}}});
+    env.edit("ClusterExtension", "e", &forced);
+    env.settle_for(20);
+    assert_eq!(env.condition("Installed"), INSTALLED_1);
+    assert_eq!(env.installed().1, names(&["e-2"]));
+}
+
+/// Case 28.
+#[test]
+fn v1_a_second_extension_of_a_package_collides_and_the_first_goes_on() {
+    let mut env = TestEnv::new();
+    env.extension(&json!({"version": "1.0.0"}));
+    env.extension_named("f", &json!({"version": "1.0.0"}));
+    for version in ["1.0.0", "1.1.0"] {
+        let patch = json!({"spec": {"source": {"catalog": {"version": version}}}});
+        env.edit("ClusterExtension", "f", &patch);
+        env.settle_for(20);
+        let found = env.condition_of("f", "Progressing");
+        assert!(
+            found.starts_with("True Retrying: revision object collisions in phase ")
+                && found.contains("Kind:ClusterObjectSet,Name:e-1,"),
+            "{found}"
+        );
+        assert_eq!(
+            env.condition_of("f", "Installed"),
+            "False Failed: No bundle installed"
+        );
+        assert_eq!(env.condition("Installed"), INSTALLED_1);
+        assert_eq!(env.condition("Progressing"), REACHED);
+    }
+    // Once the first is gone, the second is installed.
+    env.delete("ClusterExtension", "e");
+    env.settle_for(60);
+    assert_eq!(env.condition_of("f", "Progressing"), REACHED);
+    assert_eq!(env.get("ConfigMap", "a")["data"]["version"], "1.1.0");
+}
+
+/// Case 32.
+#[test]
+fn v1_a_version_with_the_same_content_is_a_revision_that_restarts_nothing() {
+    let mut env = TestEnv::new();
+    for version in ["1.0.0", "1.1.0"] {
+        env.bundle(&TestBundle {
+            version,
+            config_maps: &[],
+            tag: Some("1"),
+            ..TestBundle::default()
+        });
+    }
+    env.extension(&json!({"version": "1.0.0"}));
+    assert_eq!(env.condition("Installed"), INSTALLED_1);
+    let before = env.get("Deployment", "demo");
+    env.ask_for("1.1.0");
+    env.settle_for(20);
+    assert_eq!(env.installed(), ("1.1.0".to_owned(), names(&["e-2"])));
+    let after = env.get("Deployment", "demo");
+    assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_eq!(after["spec"], before["spec"]);
+    let version =
+        |object: &Value| object["metadata"]["annotations"]["olm.operatorframework.io/bundle-version"].clone();
+    assert_eq!(
+        (version(&before), version(&after)),
+        (json!("1.0.0"), json!("1.1.0"))
+    );
+}
+
+/// The operator that reports on OLM v1 to OpenShift reads it there.
+#[test]
+fn ocp_008_the_revision_has_the_last_version_of_openshift_of_its_bundle() {
+    let mut env = TestEnv::new();
+    let limit = json!([{"type": "olm.maxOpenShiftVersion", "value": "4.18"}]);
+    env.bundle(&TestBundle {
+        properties: limit.clone(),
+        ..TestBundle::default()
+    });
+    let properties = |env: &TestEnv, revision: &str| {
+        let annotations = env.get("ClusterObjectSet", revision)["metadata"]["annotations"].clone();
+        annotations["olm.properties"].clone()
+    };
+    env.extension(&json!({"version": "1.0.0"}));
+    assert_eq!(env.installed().1, names(&["e-1"]));
+    let text = properties(&env, "e-1");
+    let found: Value = serde_json::from_str(text.as_str().unwrap()).unwrap();
+    assert_eq!(found, limit);
+    // An upgrade to a bundle without a limit lifts it.
+    env.ask_for("1.1.0");
+    env.settle_for(20);
+    assert_eq!(env.installed().1, names(&["e-2"]));
+    assert_eq!(properties(&env, "e-2"), Value::Null);
 }

@@ -133,7 +133,7 @@ fn an_install_mode_that_is_not_supported_stands_in_the_condition() {
         env.edit("ClusterServiceVersion", "demo.v1", &json!({"status": status}));
         env.settle();
         let told = env.describe();
-        let text = "InstallPlanFailed=True/InstallComponentFailed ClusterServiceVersion demo.v1 has failed: UnsupportedOperatorGroup: \
+        let text = "InstallPlanFailed=True/InstallComponentFailed ClusterServiceVersion demo.v1: UnsupportedOperatorGroup: \
                     OwnNamespace not supported\n";
         assert!(told.contains(text), "{told}");
         let worse = json!({"status": {"message": "and more"}});
@@ -145,6 +145,41 @@ fn an_install_mode_that_is_not_supported_stands_in_the_condition() {
             env.describe()
         );
     }
+}
+
+/// A usual install is complete before its cause is worth a write.
+#[test]
+fn a_csv_that_waits_longer_than_usual_is_reported_with_each_cause() {
+    let mut env = TestEnv::with_catalog([bundle("demo.v1")]);
+    env.subscribe("demo", &json!({}));
+    env.settle();
+    env.carry_out_plans();
+    env.start_phase("demo.v1", "Installing", "0 of 1 pods");
+    env.settle();
+    let usual = "InstallPlanPending=True/Installing waiting for ClusterServiceVersion demo.v1 to succeed\n";
+    assert!(env.describe().contains(usual), "{}", env.describe());
+    let mut writes = env.writes.len();
+    let other = |message: &str| json!({"status": {"message": message}});
+    env.edit("ClusterServiceVersion", "demo.v1", &other("no such image"));
+    env.settle();
+    assert_eq!(env.writes.len(), writes, "{:#?}", env.writes);
+    for (message, seconds) in [("no such image", 15), ("no node", 0)] {
+        env.edit("ClusterServiceVersion", "demo.v1", &other(message));
+        env.advance(Duration::from_secs(seconds));
+        let text = format!("InstallPlanPending=True/Installing ClusterServiceVersion demo.v1: {message}\n");
+        assert!(env.describe().contains(&text), "{}", env.describe());
+        writes += 1;
+        assert_eq!(env.writes.len(), writes, "{:#?}", env.writes);
+    }
+    env.advance(Duration::from_secs(120));
+    assert_eq!(env.writes.len(), writes, "at rest: {:#?}", env.writes);
+    env.start_phase("demo.v1", "Succeeded", "");
+    env.settle();
+    assert!(
+        !env.describe().contains("InstallPlanPending"),
+        "{}",
+        env.describe()
+    );
 }
 
 /// The rest of the bundle is installed, as upstream does, and an event names what is missing.

@@ -72,6 +72,13 @@ impl TestEnv {
         );
     }
 
+    /// Puts a ClusterServiceVersion into a phase, from now on.
+    pub fn start_phase(&mut self, name: &str, phase: &str, message: &str) {
+        let since = self.stage.now().to_string();
+        let status = json!({"phase": phase, "message": message, "lastTransitionTime": since});
+        self.edit("ClusterServiceVersion", name, &json!({"status": status}));
+    }
+
     pub fn terminate_namespace(&mut self) {
         let metadata = json!({"name": NAMESPACE, "deletionTimestamp": "2026-01-01T00:00:00Z"});
         self.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}));

@@ -7,6 +7,7 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::api::PostParams;
 use kube::{Api, ResourceExt as _};
+use olm_api::names::{service_account_groups, service_account_user};
 use olm_api::permission::API_GROUP;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::ClusterServiceVersion;
@@ -108,14 +109,9 @@ fn question(
     (group, plural): (&str, &str),
     verb: &str,
 ) -> SubjectAccessReviewSpec {
-    let groups = [
-        "system:authenticated".to_owned(),
-        "system:serviceaccounts".to_owned(),
-        format!("system:serviceaccounts:{namespace}"),
-    ];
     SubjectAccessReviewSpec {
-        user: Some(format!("system:serviceaccount:{namespace}:{account}")),
-        groups: Some(groups.into()),
+        user: Some(service_account_user(namespace, account)),
+        groups: Some(service_account_groups(namespace).into()),
         resource_attributes: Some(ResourceAttributes {
             namespace: Some(namespace.to_owned()),
             group: Some(group.to_owned()),

@@ -79,10 +79,7 @@ impl<'a> Owners<'a> {
             (now != then).then_some(How::Scaled(now, then))
         });
         let key = (deployment.namespace().unwrap_or_default(), deployment.name_any());
-        let is_labelled = deployment
-            .labels()
-            .get(labels::MANAGED)
-            .is_some_and(|value| value == labels::TRUE);
+        let is_labelled = labels::is_true(deployment.labels(), labels::MANAGED);
         let unlabelled = (!is_labelled).then_some(How::Unlabelled);
         let all = [set, lost.map(How::Lost), scaled, unlabelled]
             .into_iter()

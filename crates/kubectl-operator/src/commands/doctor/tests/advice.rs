@@ -151,6 +151,76 @@ async fn a_catalog_that_is_missing_is_explained_by_those_that_exist() {
     );
 }
 
+/// What an operator waits for is not reported again for the operator.
+#[tokio::test(start_paused = true)]
+async fn one_mistake_is_reported_once() {
+    let unhealthy = |cluster: &FakeCluster, message: &str| {
+        let conditions = json!([{"type": "CatalogSourcesUnhealthy", "status": "True", "message": message}]);
+        was(cluster.edit(
+            "Subscription",
+            "shop",
+            "db",
+            &json!({"status": {"conditions": conditions}}),
+        ));
+    };
+    let connecting = |cluster: &FakeCluster| {
+        let status = json!({"connectionState": {"lastObservedState": "CONNECTING"}});
+        was(cluster.edit("CatalogSource", "olm", "cat", &json!({"status": status})));
+    };
+    let failed = |cluster: &FakeCluster, message: &str| {
+        let status = json!({"phase": "Failed", "message": message});
+        let patch = json!({"status": status});
+        was(cluster.edit("ClusterServiceVersion", "shop", "etcd.v1.0.0", &patch));
+    };
+
+    let without_group = cluster();
+    was(without_group.delete("OperatorGroup", "shop", "og"));
+    failed(
+        &without_group,
+        "csv in namespace with no operatorgroups: namespace shop has none",
+    );
+    let without_account = cluster();
+    was(without_account.delete("ServiceAccount", "shop", "installer"));
+    failed(
+        &without_account,
+        "please make sure the service account exists. sa=installer operatorgroup=shop/og",
+    );
+    let not_ready = cluster();
+    connecting(&not_ready);
+    unhealthy(&not_ready, "targeted catalogsource olm/cat unhealthy");
+    let missing = cluster();
+    was(missing.edit("Subscription", "shop", "db", &json!({"spec": {"source": "no"}})));
+    unhealthy(&missing, "targeted catalogsource olm/no missing");
+    for (cluster, expected) in [
+        (
+            without_group,
+            "Namespace shop: it has operators but no OperatorGroup",
+        ),
+        (
+            without_account,
+            "OperatorGroup shop/og: its ServiceAccount installer",
+        ),
+        (not_ready, "CatalogSource olm/cat: "),
+        (missing, "Subscription shop/db: its catalog olm/no does not exist"),
+    ] {
+        let told = told(&cluster).await;
+        assert!(told.len() == 1 && told[0].starts_with(expected), "{told:?}");
+    }
+
+    // Another mistake is reported, too, and so is one that no other check knows.
+    let two = cluster();
+    connecting(&two);
+    failed(&two, "no pod runs");
+    assert_eq!(told(&two).await.len(), 2);
+    let healthy = cluster();
+    failed(&healthy, "error using catalogsource olm/cat: no");
+    let told = told(&healthy).await;
+    assert!(
+        told.len() == 1 && told[0].starts_with("Subscription shop/db: "),
+        "{told:?}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_job_has_nothing_deleted_but_what_is_of_unpacking() {
     let job = json!({"apiVersion": "batch/v1", "kind": "Job",

@@ -68,7 +68,7 @@ async fn the_first_plan_is_approved_and_waited_for() {
     assert_eq!(
         done.warning(&Cluster::of(client, "shop"), "etcd").as_deref(),
         Some(
-            "etcd is not ready yet: Subscription shop/etcd: Installing, waiting for ClusterServiceVersion etcd.v1.1.0 to be created; \
+            "etcd is not ready yet: Subscription shop/etcd: Installing, waiting for OLM to create ClusterServiceVersion etcd.v1.1.0; \
              see `kubectl operator status etcd --watch -n shop`"
         )
     );

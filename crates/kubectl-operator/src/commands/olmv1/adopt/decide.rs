@@ -11,6 +11,7 @@ use olm_api::extension_v1::{
 use olm_api::labels;
 use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase, Subscription};
 use olm_api::v2::OperatorCondition;
+use olm_resolver::requirement::is_requirement;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -20,8 +21,6 @@ use crate::terminal::{line, plain};
 
 /// Maximum length of a line.
 const MAX_TEXT: usize = 2000;
-/// Properties of a bundle that are requirements.
-const REQUIREMENTS: [&str; 3] = ["olm.package.required", "olm.gvk.required", "olm.constraint"];
 
 /// An operator that is to become a ClusterExtension.
 #[derive(Debug, Clone, Serialize)]
@@ -279,7 +278,7 @@ impl Situation<'_> {
         let mut properties = properties["properties"].as_array().into_iter().flatten();
         properties.any(|property| {
             let type_ = property["type"].as_str().unwrap_or_default();
-            REQUIREMENTS.contains(&type_) && self.is_named_in(&property["value"])
+            is_requirement(type_) && self.is_named_in(&property["value"])
         })
     }
 

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::decide::Fate;
 use super::fields::passed_on;
 use crate::cluster::Cluster;
+use crate::commands::olmv1::plan::changes::add_fields;
 use crate::reader::{answer, is_unserved};
 use crate::writer;
 
@@ -145,24 +146,9 @@ pub(super) fn title(id: &ObjectId) -> String {
 pub(super) fn template_changes(live: &Value, applied: &Value) -> Vec<String> {
     let template = |object: &Value| object["spec"]["template"].clone();
     let mut fields = BTreeSet::new();
-    add_fields(&template(live), &template(applied), "template", &mut fields);
+    let (live, applied) = (template(live), template(applied));
+    add_fields(&live, &applied, "template", usize::MAX, &mut fields);
     fields.into_iter().take(MAX_FIELDS).collect()
-}
-
-fn add_fields(old: &Value, new: &Value, path: &str, fields: &mut BTreeSet<String>) {
-    match (old, new) {
-        (Value::Object(before), Value::Object(after)) => {
-            let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-            for name in names {
-                let path = format!("{path}.{name}");
-                add_fields(&old[name.as_str()], &new[name.as_str()], &path, fields);
-            }
-        }
-        _ if old != new => {
-            fields.insert(path.to_owned());
-        }
-        _ => {}
-    }
 }
 
 /// Returns what happens to an object of the ClusterExtension, given the one in the cluster. Pure.

@@ -23,8 +23,6 @@ const CONTAINERS: [&str; 2] = [
     "/spec/template/spec/containers",
 ];
 
-static NULL: Value = Value::Null;
-
 /// What a new revision changes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -127,7 +125,7 @@ fn objects(old: &[Value], new: &[Value], endpoints: &[Endpoint]) -> Vec<ObjectCh
         let (verb, fields) = match (old.get(id), new.get(id)) {
             (Some(old), Some(new)) => {
                 let mut fields = BTreeSet::new();
-                add_fields(old, new, &mut Vec::new(), &mut fields);
+                add_fields(old, new, "", DEPTH, &mut fields);
                 if fields.is_empty() {
                     return None;
                 }
@@ -182,23 +180,26 @@ fn remove_ca(client_config: Option<&mut Value>) {
     }
 }
 
-/// Adds the paths of the fields that differ.
-fn add_fields<'a>(old: &'a Value, new: &'a Value, path: &mut Vec<&'a str>, fields: &mut BTreeSet<String>) {
-    if old == new {
-        return;
-    }
+/// Adds the paths of the fields that differ, of at most `depth` more names each.
+pub(in crate::commands::olmv1) fn add_fields(
+    old: &Value,
+    new: &Value,
+    path: &str,
+    depth: usize,
+    fields: &mut BTreeSet<String>,
+) {
     match (old, new) {
-        (Value::Object(before), Value::Object(after)) if path.len() < DEPTH => {
-            let names: BTreeSet<&'a String> = before.keys().chain(after.keys()).collect();
+        _ if old == new => {}
+        (Value::Object(before), Value::Object(after)) if depth > 0 => {
+            let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
             for name in names {
-                path.push(name.as_str());
-                let (old, new) = (before.get(name), after.get(name));
-                add_fields(old.unwrap_or(&NULL), new.unwrap_or(&NULL), path, fields);
-                path.pop();
+                let (old, new) = (&old[name.as_str()], &new[name.as_str()]);
+                let dot = if path.is_empty() { "" } else { "." };
+                add_fields(old, new, &format!("{path}{dot}{name}"), depth - 1, fields);
             }
         }
         _ => {
-            fields.insert(path.join("."));
+            fields.insert(path.to_owned());
         }
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use go_compat::quote;
 use go_compat::semver::Version;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -20,7 +19,7 @@ use operator_controller::apply::packing::unpack;
 use operator_controller::bundle_images;
 use operator_controller::catalog_content::{never_had_content, served};
 use operator_controller::render::{Bundle, CertificateProvider, Endpoint};
-use operator_controller::resolve::{Catalog, PackageContent, PackageResult, selects};
+use operator_controller::resolve::{Catalog, PackageContent, PackageResult};
 use serde_json::Value;
 
 use super::super::search;
@@ -44,20 +43,11 @@ pub(in crate::commands::olmv1) async fn catalogs(
 ) -> anyhow::Result<Vec<Catalog>> {
     let mut found = Vec::new();
     for catalog in list_cluster::<ClusterCatalog>(&cluster.client, "").await? {
-        let labels = catalog.labels().clone();
-        let is_switched_off = catalog.spec.is_switched_off();
-        let is_used = !is_switched_off && selects(filter.selector.as_ref(), &labels).unwrap_or(false);
-        let package = match is_used {
-            true => package(cluster, &catalog, &filter.package_name, catalogd).await?,
-            false => PackageResult::Absent,
-        };
-        found.push(Catalog {
-            name: catalog.name_any(),
-            labels,
-            priority: catalog.spec.priority.unwrap_or_default(),
-            is_switched_off,
-            package,
-        });
+        let (mut of_catalog, is_used) = Catalog::of(&catalog, filter);
+        if is_used {
+            of_catalog.package = package(cluster, &catalog, &filter.package_name, catalogd).await?;
+        }
+        found.push(of_catalog);
     }
     Ok(found)
 }
@@ -69,13 +59,10 @@ async fn package(
     catalogd: Option<&str>,
 ) -> anyhow::Result<PackageResult> {
     if served(catalog).is_none() {
-        return Ok(match never_had_content(catalog) {
-            true => PackageResult::Absent,
-            false => {
-                let name = catalog.name_any();
-                PackageResult::Unreadable(format!("catalog {} is not being served", quote(&name)))
-            }
-        });
+        return Ok(PackageResult::unserved(
+            &catalog.name_any(),
+            never_had_content(catalog),
+        ));
     }
     let mut blobs = Vec::new();
     let mut take = |document: Value| {
@@ -167,20 +154,10 @@ pub(super) async fn openshift(cluster: &Cluster) -> Option<Version> {
 /// Returns the issuer of certificates that OLM would use for the webhooks of a bundle.
 pub(super) async fn certificates(cluster: &Cluster, endpoints: &[Endpoint]) -> CertificateProvider {
     if !endpoints.is_empty() {
-        for (version, kind, provider) in [
-            (
-                "cert-manager.io/v1",
-                "Certificate",
-                CertificateProvider::CertManager,
-            ),
-            (
-                "config.openshift.io/v1",
-                "ClusterVersion",
-                CertificateProvider::OpenshiftServiceCa,
-            ),
-        ] {
+        for (group, version, kind, provider) in CertificateProvider::OF_CLUSTER {
+            let version = format!("{group}/{version}");
             let what = || format!("read the kinds of {version}");
-            let listed = answer(what, cluster.client.list_api_group_resources(version)).await;
+            let listed = answer(what, cluster.client.list_api_group_resources(&version)).await;
             let has_kind = listed.is_ok_and(|listed| listed.resources.iter().any(|found| found.kind == kind));
             if has_kind {
                 return provider;

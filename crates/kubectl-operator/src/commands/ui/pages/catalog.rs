@@ -74,7 +74,12 @@ fn is_like(package: &Package, lower: &str) -> bool {
 }
 
 /// Returns the page of one package.
-pub(in super::super) fn package(frame: &Frame<'_>, namespace: &str, package: &Package) -> String {
+pub(in super::super) fn package(
+    frame: &Frame<'_>,
+    namespace: &str,
+    package: &Package,
+    needs_group: bool,
+) -> String {
     let catalog = package.catalog_key();
     let graph = href(
         "graph",
@@ -89,7 +94,7 @@ pub(in super::super) fn package(frame: &Frame<'_>, namespace: &str, package: &Pa
         p { (plain(&package.display_name)) @if !package.provider.is_empty() { " by " (plain(&package.provider)) } ", of catalog " (plain(&catalog)) }
         @if let Some(text) = &package.deprecated { p.doubts { "deprecated: " (plain(text)) } }
         p { a.button #graph href=(graph) { "Upgrade graph" } " asks the catalogs, which can take a while." }
-        @for channel in &package.channels { (lane(frame, namespace, package, channel)) }
+        @for channel in &package.channels { (lane(frame, namespace, package, channel, needs_group)) }
         @if !package.description.trim().is_empty() {
             h2 { "Description" }
             (markdown(&package.description))
@@ -99,12 +104,14 @@ pub(in super::super) fn package(frame: &Frame<'_>, namespace: &str, package: &Pa
     page(frame, Live::No, &body)
 }
 
-fn lane(frame: &Frame<'_>, namespace: &str, package: &Package, channel: &Channel) -> Markup {
-    let catalog = package.catalog_key();
-    let names = [package.name.as_str(), catalog.as_str(), channel.name.as_str()];
-    let install = frame
-        .commands
-        .offered("install {} --catalog {} --channel {}", &names, Some(namespace));
+fn lane(
+    frame: &Frame<'_>,
+    namespace: &str,
+    package: &Package,
+    channel: &Channel,
+    needs_group: bool,
+) -> Markup {
+    let install = package.install_command(&channel.name, frame.commands, namespace, needs_group);
     let is_default = channel.name == package.default_channel;
     html! {
         h2 { "Channel " (plain(&channel.name)) @if is_default { " (default)" } }

@@ -47,7 +47,7 @@ async fn packages_are_searched_and_shown_with_a_command_to_install_each() {
         Kubernetes 1.30.0 or newer
         Provides Etcd (etcds.example.com)
         Requires Disk (disks.example.com)
-        Install it kubectl operator install etcd --catalog olm/cat --channel beta -n shop
+        Install it kubectl operator install etcd --catalog olm/cat --channel beta --create-operator-group -n shop
         Versions (2)
         2.0.0 (etcd.v2.0.0), head
         1.1.0 (etcd.v1.1.0)
@@ -57,7 +57,7 @@ async fn packages_are_searched_and_shown_with_a_command_to_install_each() {
         Kubernetes 1.30.0 or newer
         Provides Etcd (etcds.example.com)
         Requires Disk (disks.example.com)
-        Install it kubectl operator install etcd --catalog olm/cat --channel stable -n shop
+        Install it kubectl operator install etcd --catalog olm/cat --channel stable --create-operator-group -n shop
         Versions (2)
         1.1.0 (etcd.v1.1.0), head
         1.0.0 (etcd.v1.0.0), deprecated: it loses keys

@@ -261,7 +261,7 @@ fn pages_to_look_at_are_written() {
     assert!(body.contains("125 of 125 packages"), "{body}");
     write("packages.html", &body);
     for package in &packages {
-        let body = pages::package(&frame(&package.name, &commands), "shop", package);
+        let body = pages::package(&frame(&package.name, &commands), "shop", package, false);
         assert!(
             !body.contains("<script>") && !body.contains("<img"),
             "{}",

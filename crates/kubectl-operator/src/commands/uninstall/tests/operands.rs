@@ -73,6 +73,7 @@ async fn operands_of_the_targets_go_before_the_operator() {
     leaves   CustomResourceDefinition etcds.example.com with 3 objects, of which 2 are deleted: elsewhere/c, shop/a, shop/b
     deletes  Etcd shop/a, before the operator
     deletes  Etcd shop/b, before the operator
+    leaves   OperatorGroup og in namespace shop, which no operator uses then; --delete-operator-groups deletes it, too
     ");
     let (is_gone, _) = removed(&cluster, &removal).await;
     assert!(is_gone);
@@ -143,4 +144,54 @@ async fn all_of_an_operator_goes_and_nothing_of_others() {
         assert!(!is_there("Operator", "", "etcd.shop"), "{told:?}");
         assert!(!is_there("Etcd", "shop", "a"));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_others_use_is_not_mentioned() {
+    let cluster = with_operands(&[]);
+    let shown = async || {
+        let (removal, _) = looked_with(&cluster, "db", &["-s", "ignore"]).await.unwrap();
+        removal.to_string()
+    };
+    assert!(
+        shown().await.contains("leaves   OperatorGroup og"),
+        "it is the last"
+    );
+    cluster.put(csv("9.0.0", "Succeeded", ""));
+    assert!(
+        !shown().await.contains("OperatorGroup"),
+        "of a version without a Subscription"
+    );
+    cluster.delete("ClusterServiceVersion", "shop", "etcd.v9.0.0");
+    cluster.put(subscription("other", &json!({})));
+    assert!(!shown().await.contains("OperatorGroup"), "of a Subscription");
+    cluster.delete("Subscription", "shop", "other");
+    cluster.on_request(|request| {
+        let is_group = request.kind.kind == "OperatorGroup";
+        is_group.then(|| Fault::Refuse(Refusal::new(403, "Forbidden", "it is forbidden")))
+    });
+    assert!(!shown().await.contains("OperatorGroup"), "it may not be read");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_object_that_is_kept_is_mentioned() {
+    let cluster = with_operands(&[]);
+    let keep = ["-s", "ignore"];
+    let line = "leaves   Operator etcd.shop, which lists what is left; --delete-operator deletes both\n";
+    let (removal, _) = looked_with(&cluster, "db", &keep).await.unwrap();
+    assert!(
+        !removal.to_string().contains("Operator etcd.shop"),
+        "there is none"
+    );
+    cluster.put(json!({"apiVersion": "operators.coreos.com/v1", "kind": "Operator", "metadata": {"name": "etcd.shop"}}));
+    let (removal, _) = looked_with(&cluster, "db", &keep).await.unwrap();
+    assert!(removal.to_string().contains(line), "{removal}");
+    let (removal, _) = looked_with(&cluster, "db", &["--delete-operator"]).await.unwrap();
+    assert!(!removal.to_string().contains(line), "{removal}");
+    cluster.on_request(|request| {
+        let is_operator = request.kind.kind == "Operator";
+        is_operator.then(|| Fault::Refuse(Refusal::new(403, "Forbidden", "it is forbidden")))
+    });
+    let (removal, _) = looked_with(&cluster, "db", &keep).await.unwrap();
+    assert!(removal.kept_operator.is_none());
 }

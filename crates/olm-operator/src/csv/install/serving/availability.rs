@@ -13,11 +13,7 @@ pub(crate) fn unavailable(observed: &Observed, unknown_counts: bool) -> Option<(
             return Some((deployment, format!("{name} is unadoptable: {why}")));
         }
         let found = cluster.api_services.get(&name);
-        let kind = Kind {
-            group: api.group.clone(),
-            version: api.version.clone(),
-            kind: api.kind.clone(),
-        };
+        let kind = Kind::new(&api.group, &api.version, &api.kind);
         let lacking = if !found.is_some_and(|found| found.available) {
             let reason = found.and_then(|found| found.reason.as_deref());
             format!(
@@ -42,11 +38,7 @@ pub(crate) fn unavailable(observed: &Observed, unknown_counts: bool) -> Option<(
 pub(crate) fn waits_for_discovery(observed: &Observed) -> bool {
     let cluster = &observed.cluster;
     observed.csv.spec.owned_api_services().iter().any(|api| {
-        let kind = Kind {
-            group: api.group.clone(),
-            version: api.version.clone(),
-            kind: api.kind.clone(),
-        };
+        let kind = Kind::new(&api.group, &api.version, &api.kind);
         let found = cluster.api_services.get(&api.api_service_name());
         found.is_some_and(|found| found.available) && !cluster.served.contains(&kind)
     })

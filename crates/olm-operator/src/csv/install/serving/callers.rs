@@ -105,10 +105,7 @@ pub(super) fn write(observed: &Observed, component: Component) -> Action {
     if let Some(live) = live
         && let Some(patch) = component.shortening(live)
     {
-        let guard = Guard {
-            uid: live["metadata"]["uid"].as_str().map(str::to_owned),
-            resource_version: None,
-        };
+        let guard = Guard::of_uid(live["metadata"]["uid"].as_str().map(str::to_owned));
         return Action::patch(component.target, patch, guard).by(identity(observed));
     }
     apply(observed, component.target, &component.object)

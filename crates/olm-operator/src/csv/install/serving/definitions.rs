@@ -87,9 +87,6 @@ fn calling_us(observed: &Observed) -> impl Iterator<Item = &str> {
 
 /// Patches a part of a definition; the other fields have other writers.
 pub(super) fn patch(observed: &Observed, crd: &str, patch: Value, identity: Identity) -> Action {
-    let guard = Guard {
-        uid: observed.cluster.crds.get(crd).map(|found| found.uid.clone()),
-        resource_version: None,
-    };
+    let guard = Guard::of_uid(observed.cluster.crds.get(crd).map(|found| found.uid.clone()));
     Action::patch(conversion::target(crd), patch, guard).by(identity)
 }

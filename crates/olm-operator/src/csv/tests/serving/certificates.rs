@@ -91,17 +91,14 @@ fn age_certificate(env: &mut TestEnv, hours: i64) {
     ];
     let issued = CertificateMaker.issue(&hosts.map(str::to_owned), made).unwrap();
     let hash = ca_hash(&issued.ca);
-    let plan = Plan {
-        actions: vec![Action::ApplySecret {
-            target: Target::of::<Secret>("ns", SECRET),
-            object: json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET, "namespace": "ns",
+    let plan = Plan::of(vec![Action::ApplySecret {
+        target: Target::of::<Secret>("ns", SECRET),
+        object: json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET, "namespace": "ns",
                 "annotations": {"olmcahash": hash}}}),
-            data: issued.data,
-            manager: "test/test",
-            identity: Identity::Operator,
-        }],
-        ..Plan::default()
-    };
+        data: issued.data,
+        manager: "test/test",
+        identity: Identity::Operator,
+    }]);
     env.act(plan);
     env.settle_for(20);
 }

@@ -1,7 +1,8 @@
 //! Flags of the TLS profile, with upstream's names and values.
 
-use olm_runtime::tls::TlsProfile;
 use rustls::{CipherSuite, NamedGroup};
+
+use crate::tls::TlsProfile;
 
 /// Cipher suites by the names of upstream's programs, which are those of Go.
 const CIPHERS: [(&str, CipherSuite); 9] = [
@@ -75,7 +76,7 @@ const OTHER_CURVES: [&str; 4] = [
 
 /// Versions, cipher suites and curves to serve with. Both programs of OLM v1 have these flags.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct ProfileFlags {
+pub(super) struct ProfileFlags {
     /// Profile of TLS: `modern` (TLS 1.3), `intermediate` or `old` (also TLS 1.2), or `custom` for the flags below.
     #[arg(long, default_value = "intermediate", value_name = "PROFILE", value_parser = parse_profile)]
     tls_profile: Profile,
@@ -114,7 +115,7 @@ struct Names<T> {
 
 impl ProfileFlags {
     /// Returns the profile to serve with.
-    pub(crate) fn profile(&self) -> TlsProfile {
+    pub(super) fn profile(&self) -> TlsProfile {
         match self.tls_profile {
             Profile::Compatible => TlsProfile::default(),
             Profile::Modern => TlsProfile {
@@ -131,7 +132,7 @@ impl ProfileFlags {
     }
 
     /// Returns the named cipher suites and curves that are not supported here.
-    pub(crate) fn without_effect(&self) -> Vec<&'static str> {
+    pub(super) fn without_effect(&self) -> Vec<&'static str> {
         [
             &self.tls_custom_ciphers.others[..],
             &self.tls_custom_curves.others[..],
@@ -214,7 +215,7 @@ mod tests {
     }
 
     fn parse(flags: &[&str]) -> Result<ProfileFlags, String> {
-        let words = ["catalogd"].iter().chain(flags);
+        let words = ["program"].iter().chain(flags);
         let parsed = Program::try_parse_from(words);
         parsed
             .map(|program| program.tls)

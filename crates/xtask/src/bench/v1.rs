@@ -1,0 +1,566 @@
+//! `cargo xtask bench v1`: the cost of OLM v1. `catalogd` with the corpus catalog (target P16), and `operator-controller` with ten
+//! extensions (target P22).
+//!
+//! Requests to `catalogd` are sent by curl over one connection, so their times leave out the handshake. Memory comes from `/proc`,
+//! requests to the API server from its audit log. A missed target is printed and is no error.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+
+use super::catalogs;
+use super::memory::{field, process_of};
+use super::table::{counts, heading, is_ready_pod, is_true, median, row};
+use crate::args::V1BenchOptions;
+use crate::catalog::{Bundle, Entry, Opm, Package};
+use crate::cluster::audit::{AuditEvent, AuditTail};
+use crate::cluster::{Cluster, UpOptions};
+use crate::deploy::v1::{ACCOUNTS, Added, restart};
+use crate::kubectl::{Destination, text};
+use crate::oci_layout::{self, ImageConfig, LayerFile};
+use crate::progress::Progress;
+use crate::watch::Sightings;
+use crate::{deploy, images, process, workspace};
+
+const PATIENCE: Duration = Duration::from_secs(240);
+/// Extensions in a run.
+const EXTENSIONS: usize = 10;
+/// Start of the names of packages, extensions, catalogs and namespaces.
+const NAME: &str = "bench-v1";
+/// Names of the ClusterCatalogs.
+const LARGE: &str = "bench-v1-large";
+const SMALL: &str = "bench-v1-small";
+/// Repetitions of a request for one package, and of one for everything. The first of each opens the connection.
+const METAS: usize = 41;
+const ALL: usize = 7;
+/// Time until watches are established.
+const WATCHED: Duration = Duration::from_secs(2);
+/// Time after which freed memory has been returned to the system.
+const AT_REST: Duration = Duration::from_secs(12);
+
+/// Figures of `catalogd` with one catalog. Memory in MiB, times in seconds.
+#[derive(Debug, Clone, Copy)]
+pub struct OfCatalogd {
+    /// From the ClusterCatalog's creation until it is served.
+    pub served: f64,
+    /// Anonymous memory at rest.
+    pub anonymous: f64,
+    /// Peak of resident memory since the start of the process.
+    pub peak: f64,
+    /// A request for one package.
+    pub metas: f64,
+    /// A request for everything.
+    pub all: f64,
+}
+
+/// Figures of `operator-controller`.
+#[derive(Debug, Clone, Copy)]
+pub struct OfOperatorController {
+    /// From the creation of a ClusterExtension until it was installed, in seconds.
+    pub installed: f64,
+    /// Part of that after its pod was ready, in seconds.
+    pub after_pod: f64,
+    /// Requests of OLM v1 to the API server for this extension.
+    pub requests: usize,
+    /// Anonymous memory at rest with all extensions, in MiB.
+    pub anonymous: f64,
+}
+
+/// Runs the measurements several times and prints the medians.
+///
+/// # Errors
+/// A measured operation fails, or the corpus catalog is missing.
+pub(super) fn run(options: &V1BenchOptions) -> anyhow::Result<ExitCode> {
+    crate::interrupt::watch()?;
+    let progress = Progress::start();
+    let corpus = packages_of(&catalogs::corpus()?)?;
+    let cluster = Cluster::up(&options.cluster.name, UpOptions::default(), &progress)?;
+    let built = images::build(images::Profile::Release, &progress)?;
+    built.load(&cluster, &progress)?;
+    let destination = Destination::Embedded(cluster.clone());
+    deploy::deploy(&destination, &built, None, &progress)?;
+    let _added = Added::deploy(&cluster, &built, &progress)?;
+    let opm = Opm::new(built.opm_program());
+    let bench = progress.stage("catalogs published", || {
+        Bench::publish(&cluster, &opm, &corpus, EXTENSIONS)
+    })?;
+
+    let mut runs = Vec::new();
+    // The first run pulls images and is not counted.
+    for number in 0..=options.runs.max(1) {
+        progress.stage("processes replaced", || restart(&destination))?;
+        let what = |part: &str| format!("run {number} of {}: {part}", options.runs.max(1));
+        let of_catalogd = progress.stage(&what("catalogd"), || bench.catalogd())?;
+        let of_controller = progress.stage(&what("operator-controller"), || bench.operator_controller())?;
+        progress.stage(&what("removed"), || bench.clean_up())?;
+        if number > 0 {
+            runs.push((of_catalogd, of_controller));
+        }
+    }
+    print_table(&runs);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the folders of the corpus catalog's packages, in order; none if the corpus is not on this machine.
+///
+/// # Errors
+/// The corpus cannot be unpacked.
+pub fn corpus() -> anyhow::Result<Vec<PathBuf>> {
+    if !catalogs::has_corpus() {
+        return Ok(Vec::new());
+    }
+    packages_of(&catalogs::corpus()?)
+}
+
+fn packages_of(catalog: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(catalog).with_context(|| format!("cannot read {}", catalog.display()))?;
+    let mut folders: Vec<PathBuf> = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
+    folders.retain(|path| path.is_dir());
+    folders.sort();
+    Ok(folders)
+}
+
+/// Published catalogs: `large`, of which requests are measured, and one of small operators. What a measurement creates is removed when
+/// this is dropped.
+#[derive(Debug)]
+pub struct Bench {
+    cluster: Cluster,
+    destination: Destination,
+    /// Name of a package of `large` of median size.
+    typical: String,
+    extensions: usize,
+}
+
+impl Bench {
+    /// Publishes both catalogs: one of the package folders `large`, and one of operators for this number of extensions. The cluster has
+    /// OLM v1, and the demo operator's image.
+    ///
+    /// # Errors
+    /// `large` is empty, opm fails, or a push fails.
+    pub fn publish(
+        cluster: &Cluster,
+        opm: &Opm,
+        large: &[PathBuf],
+        extensions: usize,
+    ) -> anyhow::Result<Self> {
+        let home = workspace::root().join("target/bench-v1");
+        if home.exists() {
+            fs::remove_dir_all(&home).with_context(|| format!("cannot replace {}", home.display()))?;
+        }
+        fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
+        let mut packages = Vec::new();
+        for name in names(extensions) {
+            let bundle = Bundle {
+                folder: home.join(&name),
+                image: format!("olm.local/{name}-bundle:v1"),
+            };
+            crate::demo::write_variant(&name, &bundle.folder)?;
+            let tar = home.join(format!("{name}.tar"));
+            opm.bundle_image(&bundle, &tar)?;
+            cluster.load(&tar, std::slice::from_ref(&bundle.image))?;
+            packages.push(package(name, bundle));
+        }
+        let small = home.join("small");
+        opm.write_catalog(&packages, &small)?;
+        publish_catalog(cluster, SMALL, &packages_of(&small)?, &home)?;
+        publish_catalog(cluster, LARGE, large, &home)?;
+        Ok(Self {
+            cluster: cluster.clone(),
+            destination: Destination::Embedded(cluster.clone()),
+            typical: typical(large)?,
+            extensions,
+        })
+    }
+
+    /// Has `catalogd` serve the large catalog, and measures it.
+    ///
+    /// # Errors
+    /// The catalog is not served, or an answer is not as expected.
+    pub fn catalogd(&self) -> anyhow::Result<OfCatalogd> {
+        let kinds = ["clustercatalog"];
+        let sightings = Sightings::start(&self.destination, NAME, &kinds)?;
+        std::thread::sleep(WATCHED);
+        self.destination.apply(&[catalog(LARGE)])?;
+        let is_large = |object: &Value| text(object, "/metadata/name") == LARGE;
+        let created = sightings.wait("the catalog", PATIENCE, |it| is_large(&it.object))?;
+        let served = sightings.wait("the catalog to be served", PATIENCE, |it| {
+            is_large(&it.object) && is_true(&it.object, "Serving")
+        })?;
+        let base = text(&served.object, "/status/urls/base").to_owned();
+        let query = format!("metas?package={}", self.typical);
+        let (metas, bytes) = self.answers(&base, &query, METAS)?;
+        let (all, all_bytes) = self.answers(&base, "all", ALL)?;
+        ensure!(
+            bytes > 0 && all_bytes >= bytes,
+            "{} has {bytes} bytes of {all_bytes}",
+            self.typical
+        );
+        std::thread::sleep(AT_REST);
+        let process = process_of(&self.destination, "catalogd", "olm", "app=catalogd")?;
+        Ok(OfCatalogd {
+            served: (served.at - created.at).as_secs_f64(),
+            anonymous: field(&process, "RssAnon")?,
+            peak: field(&process, "VmHWM")?,
+            metas,
+            all,
+        })
+    }
+
+    /// Returns the median of the seconds that an answer takes over an open connection, and its bytes.
+    fn answers(&self, base: &str, what: &str, count: usize) -> anyhow::Result<(f64, u64)> {
+        let pods = self
+            .destination
+            .get(&["pods", "-n", "olm", "-l", "app=catalogd"])?;
+        let pods = pods.unwrap_or_default();
+        let address = text(&pods, "/items/0/status/podIP");
+        ensure!(!address.is_empty(), "catalogd has no address");
+        let mut curl = self.cluster.command("curl");
+        curl.args([
+            "--silent",
+            "--show-error",
+            "--fail",
+            "--insecure",
+            "--max-time",
+            "60",
+        ]);
+        curl.args([
+            "--output",
+            "/dev/null",
+            "--write-out",
+            "%{time_total} %{size_download}\n",
+        ]);
+        curl.args(["--connect-to", &format!("::{address}:8443")]);
+        // Repeats the request: curl counts in the fragment, which is not sent.
+        curl.arg(format!("{base}/api/v1/{what}#[1-{count}]"));
+        parse_answers(&process::output(
+            curl,
+            None,
+            &format!("curl {base}/api/v1/{what}"),
+        )?)
+    }
+
+    /// Installs one extension and measures it, then the others at once, and measures the memory.
+    ///
+    /// # Errors
+    /// An extension is not installed.
+    pub fn operator_controller(&self) -> anyhow::Result<OfOperatorController> {
+        let destination = &self.destination;
+        destination.apply(&[
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}}),
+            catalog(SMALL),
+        ])?;
+        destination.wait(
+            "the catalog of the extensions to be served",
+            PATIENCE,
+            |destination| {
+                let found = destination.get(&["clustercatalog", SMALL])?.unwrap_or_default();
+                Ok(if is_true(&found, "Serving") {
+                    Ok(())
+                } else {
+                    Err(found["status"].to_string())
+                })
+            },
+        )?;
+        let sightings = Sightings::start(destination, NAME, &["pod", "clusterextension"])?;
+        std::thread::sleep(WATCHED);
+        let mut log = AuditTail::of_olm(&self.cluster.audit_log())?;
+        let extensions: Vec<Value> = names(self.extensions).map(|name| extension(&name)).collect();
+        let (first, others) = extensions.split_first().context("there are no extensions")?;
+        destination.apply(std::slice::from_ref(first))?;
+        let name = text(first, "/metadata/name");
+        let is_first =
+            |object: &Value| object["kind"] == "ClusterExtension" && text(object, "/metadata/name") == name;
+        let created = sightings.wait("the ClusterExtension", PATIENCE, |it| is_first(&it.object))?;
+        let installed = sightings.wait("the ClusterExtension to be installed", PATIENCE, |it| {
+            is_first(&it.object) && is_true(&it.object, "Installed")
+        })?;
+        let pod = sightings.wait("the operator's pod", PATIENCE, |it| is_ready_pod(&it.object))?;
+        // The last status belongs to it.
+        std::thread::sleep(Duration::from_secs(3));
+        let counted = |event: &AuditEvent| counts(event, &ACCOUNTS);
+        let requests = log.read()?.into_iter().filter(counted).count();
+
+        destination.apply(others)?;
+        destination.wait("all extensions to be installed", PATIENCE, |destination| {
+            let mut missing = Vec::new();
+            for name in names(self.extensions) {
+                let found = destination.get(&["clusterextension", &name])?.unwrap_or_default();
+                if !is_true(&found, "Installed") {
+                    missing.push(format!("{name}: {}", found["status"]["conditions"]));
+                }
+            }
+            Ok(if missing.is_empty() {
+                Ok(())
+            } else {
+                Err(missing.join("; "))
+            })
+        })?;
+        std::thread::sleep(AT_REST);
+        let process = process_of(
+            destination,
+            "operator-controller",
+            "olm",
+            "app=operator-controller",
+        )?;
+        Ok(OfOperatorController {
+            installed: (installed.at - created.at).as_secs_f64(),
+            after_pod: installed.at.saturating_duration_since(pod.at).as_secs_f64(),
+            requests,
+            anonymous: field(&process, "RssAnon")?,
+        })
+    }
+
+    /// Deletes what the measurements created, and waits until nothing of it is left.
+    ///
+    /// # Errors
+    /// Something stays.
+    pub fn clean_up(&self) -> anyhow::Result<()> {
+        self.delete()?;
+        let definitions = names(self.extensions).map(|name| format!("greetings.{name}.example.com"));
+        let mut left: Vec<(&str, String)> = definitions.map(|name| ("crd", name)).collect();
+        left.push(("namespace", NAME.to_owned()));
+        self.destination
+            .wait("the extensions to be gone", PATIENCE, |destination| {
+                while let Some((kind, name)) = left.last() {
+                    if destination.get(&[*kind, name.as_str()])?.is_some() {
+                        return Ok(Err(format!("{kind} {name} is there")));
+                    }
+                    left.pop();
+                }
+                Ok(Ok(()))
+            })
+    }
+
+    /// Deletes it and waits for the extensions only, because their namespace must not go first.
+    fn delete(&self) -> anyhow::Result<()> {
+        let extensions: Vec<String> = names(self.extensions).collect();
+        let with = |first: &[&str], rest: &[String]| {
+            let mut words = vec!["delete"];
+            words.extend(first);
+            words.extend(rest.iter().map(String::as_str));
+            words.extend(["--ignore-not-found", "--timeout=120s"]);
+            self.destination.run(&words)
+        };
+        with(&["clusterextension"], &extensions)?;
+        with(&["clustercatalog", LARGE, SMALL], &[])?;
+        with(&["namespace", NAME, "--wait=false"], &[])?;
+        Ok(())
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if let Err(error) = self.delete() {
+            eprintln!("cannot remove what was measured: {error:#}");
+        }
+    }
+}
+
+/// Returns the names of packages and their extensions.
+fn names(count: usize) -> impl Iterator<Item = String> {
+    (0..count).map(|number| format!("{NAME}-{number}"))
+}
+
+fn package(name: String, bundle: Bundle) -> Package {
+    let entry = Entry {
+        name: format!("{name}.v1.0.0"),
+        ..Entry::default()
+    };
+    Package {
+        name,
+        default_channel: "stable".to_owned(),
+        channels: vec![("stable".to_owned(), vec![entry])],
+        bundles: vec![bundle],
+    }
+}
+
+fn image(catalog: &str) -> String {
+    format!("olm.local/{catalog}:v1")
+}
+
+fn catalog(name: &str) -> Value {
+    json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": name},
+        "spec": {"source": {"type": "Image", "image": {"ref": image(name)}}}
+    })
+}
+
+fn extension(name: &str) -> Value {
+    json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": name},
+        "spec": {"namespace": NAME, "source": {"sourceType": "Catalog", "catalog": {"packageName": name}}}
+    })
+}
+
+/// Pushes the image of a catalog with these package folders. `catalogd` needs no opm in it, and no cache.
+fn publish_catalog(cluster: &Cluster, name: &str, packages: &[PathBuf], home: &Path) -> anyhow::Result<()> {
+    let mut files: Vec<LayerFile> = Vec::new();
+    for folder in packages {
+        let inside = folder.file_name().unwrap_or_default().to_string_lossy();
+        files.extend(oci_layout::files_below(folder, &format!("configs/{inside}"))?);
+    }
+    let label = "operators.operatorframework.io.index.configs.v1";
+    let config = ImageConfig {
+        labels: vec![(label.to_owned(), "/configs".to_owned())],
+        folders: vec![("configs".to_owned(), 0o755)],
+        ..ImageConfig::default()
+    };
+    let tar = home.join(format!("{name}.tar"));
+    oci_layout::write(&tar, &files, &config)?;
+    cluster.load(&tar, &[image(name)])?;
+    Ok(())
+}
+
+/// Returns the name of the package of median size, which is that of its folder.
+fn typical(packages: &[PathBuf]) -> anyhow::Result<String> {
+    let mut sizes = Vec::new();
+    for folder in packages {
+        let mut size = 0;
+        for file in oci_layout::files_below(folder, "")? {
+            size += fs::metadata(&file.source)?.len();
+        }
+        sizes.push((size, folder));
+    }
+    sizes.sort();
+    let (_, folder) = sizes.get(sizes.len() / 2).context("the catalog has no package")?;
+    Ok(folder
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned())
+}
+
+/// Parses curl's lines of seconds and bytes. Returns the median of the seconds without the first, which include the handshake, and the
+/// bytes.
+fn parse_answers(printed: &str) -> anyhow::Result<(f64, u64)> {
+    let mut seconds = Vec::new();
+    let mut bytes = Vec::new();
+    for line in printed.lines() {
+        let (time, size) = line.split_once(' ').context("curl printed no two numbers")?;
+        seconds.push(
+            time.parse::<f64>()
+                .with_context(|| format!("curl printed {line:?}"))?,
+        );
+        bytes.push(
+            size.parse::<u64>()
+                .with_context(|| format!("curl printed {line:?}"))?,
+        );
+    }
+    let first = *bytes.first().context("curl printed nothing")?;
+    ensure!(
+        bytes.iter().all(|size| *size == first),
+        "the answers have different sizes: {bytes:?}"
+    );
+    Ok((median(seconds.split_off(1)), first))
+}
+
+fn print_table(runs: &[(OfCatalogd, OfOperatorController)]) {
+    let of_catalogd =
+        |pick: fn(&OfCatalogd) -> f64| median(runs.iter().map(|(figures, _)| pick(figures)).collect());
+    let of_controller = |pick: fn(&OfOperatorController) -> f64| {
+        median(runs.iter().map(|(_, figures)| pick(figures)).collect())
+    };
+    heading();
+    let rows = [
+        (
+            "P16",
+            "ClusterCatalog of the corpus created to served, s",
+            "",
+            None,
+            of_catalogd(|figures| figures.served),
+        ),
+        (
+            "",
+            "  catalogd RssAnon, MiB",
+            "67 to 73 RSS",
+            Some(12.0),
+            of_catalogd(|figures| figures.anonymous),
+        ),
+        (
+            "",
+            "  catalogd peak, MiB",
+            "80",
+            Some(40.0),
+            of_catalogd(|figures| figures.peak),
+        ),
+        (
+            "",
+            "  metas of one package, ms",
+            "15 to 24",
+            Some(2.0),
+            of_catalogd(|figures| figures.metas * 1000.0),
+        ),
+        (
+            "",
+            "  all, ms",
+            "100 to 150",
+            Some(80.0),
+            of_catalogd(|figures| figures.all * 1000.0),
+        ),
+        (
+            "P22",
+            "ClusterExtension created to Installed, s",
+            "",
+            None,
+            of_controller(|figures| figures.installed),
+        ),
+        (
+            "",
+            "  of that after the pod was Ready, s",
+            "",
+            Some(0.3),
+            of_controller(|figures| figures.after_pod),
+        ),
+        (
+            "",
+            "  API requests of operator-controller and catalogd",
+            "",
+            Some(60.0),
+            of_controller(|figures| figures.requests as f64),
+        ),
+        (
+            "",
+            "  operator-controller RssAnon, ten extensions, MiB",
+            "",
+            Some(8.0),
+            of_controller(|figures| figures.anonymous),
+        ),
+    ];
+    for (id, what, upstream, target, ours) in rows {
+        row(id, what, upstream, target, ours);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_answer_opens_the_connection_and_is_left_out() {
+        let (seconds, bytes) = parse_answers("0.500000 7\n0.002000 7\n0.001000 7\n0.003000 7\n").unwrap();
+        assert!((seconds - 0.002).abs() < f64::EPSILON, "{seconds}");
+        assert_eq!(bytes, 7);
+        for wrong in ["", "0.5\n", "0.5 7\n0.5 8\n", "a 7\n"] {
+            assert!(parse_answers(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_typical_package_is_the_one_in_the_middle_by_size() {
+        let home = tempfile::tempdir().unwrap();
+        for (name, size) in [("large", 300), ("small", 1), ("middle", 20)] {
+            fs::create_dir(home.path().join(name)).unwrap();
+            fs::write(home.path().join(name).join("catalog.json"), vec![b' '; size]).unwrap();
+        }
+        let packages = packages_of(home.path()).unwrap();
+        assert_eq!(packages.len(), 3);
+        assert_eq!(typical(&packages).unwrap(), "middle");
+        assert!(typical(&[]).is_err());
+    }
+}
