@@ -357,9 +357,10 @@ impl Metrics {
 
     pub(crate) fn told(&self, reason: &str) {
         if let Some(registered) = &self.registered
-            && let Some(counter) = registered.events.lock().get(reason) {
-                counter.inc();
-            }
+            && let Some(counter) = registered.events.lock().get(reason)
+        {
+            counter.inc();
+        }
     }
 
     pub(crate) fn watch_restarted(&self, resource: &str) {
