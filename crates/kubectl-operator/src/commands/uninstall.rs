@@ -50,11 +50,6 @@ pub(crate) async fn run(args: &UninstallArgs) -> anyhow::Result<Verdict> {
     }
     let is_asked = has_terminal() && !args.yes;
     let question = question(&removal, args, is_asked)?;
-    if removal.has_cleanup() && !removal.deletes_operands {
-        printer::warning(
-            "OLM also deletes the custom resources of this operator, as its ClusterServiceVersion requests (spec.cleanup)",
-        );
-    }
     if !unless_refused(&question, args.yes)? {
         printer::progress(&format!("{} was not uninstalled", args.name));
         return Ok(Verdict::Unresolved);

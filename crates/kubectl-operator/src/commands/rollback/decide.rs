@@ -116,11 +116,6 @@ pub(super) fn decide(removal: &Removal, entry: &Entry, bundle: &Bundle) -> anyho
     if entry.is_deprecated() {
         bail!("cannot roll back to {target}: it is deprecated in the catalog, and OLM does not install it");
     }
-    if removal.has_cleanup() {
-        bail!(
-            "cannot roll back to {target}: the operator deletes its custom resources when it is removed (spec.cleanup of its ClusterServiceVersions); set spec.cleanup.enabled to false first"
-        );
-    }
     let mut notes = removal.notes.clone();
     let replaced = replaced(removal, &target, bundle, &mut notes)?;
     let subscription = subscription(removal, before, entry, &mut notes)?;

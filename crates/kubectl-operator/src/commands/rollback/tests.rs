@@ -190,11 +190,6 @@ async fn what_would_lose_data_is_refused() {
         rollback.notes
     );
     let cluster = failed();
-    let cleans = json!({"spec": {"cleanup": {"enabled": true}}});
-    cluster.edit("ClusterServiceVersion", "shop", "etcd.v2.0.0", &cleans);
-    let text = refusal(&cluster, &bundle(&["v1"])).await;
-    assert!(text.contains("deletes its custom resources"), "{text}");
-    let cluster = failed();
     cluster.on_request(|request| {
         let is_read = request.verb == Verb::Get && request.kind.kind == "CustomResourceDefinition";
         is_read.then(|| Fault::Refuse(Refusal::forbidden("it is forbidden")))

@@ -70,8 +70,6 @@ pub(in crate::commands) struct Definition {
     pub name: String,
     /// True if it is to be deleted.
     pub is_deleted: bool,
-    /// True if OLM deletes its objects, because the ClusterServiceVersion requests cleanup.
-    pub is_cleaned: bool,
     /// Other operators that own or require it.
     pub others: Vec<String>,
     pub crd: Option<CustomResourceDefinition>,
@@ -120,16 +118,6 @@ impl Removal {
             self.flags,
             crds.collect::<String>(),
         )
-    }
-
-    /// Returns true if OLM's cleanup deletes custom resources whose deletion was not requested.
-    pub(in crate::commands) fn has_cleanup(&self) -> bool {
-        let is_lost = |definition: &Definition| match definition.objects {
-            Objects::NoDefinition | Objects::Known { count: 0, .. } => false,
-            Objects::Known { .. } | Objects::Unknown(_) => true,
-        };
-        let of_cleanup = |definition: &&Definition| definition.is_cleaned && !definition.is_deleted;
-        self.definitions.iter().filter(of_cleanup).any(is_lost)
     }
 }
 
@@ -244,9 +232,6 @@ fn definitions(
             bail!("cannot delete CustomResourceDefinition {wanted}: {name} does not own it; it owns {owned}");
         }
     }
-    let is_cleaned = csvs
-        .iter()
-        .any(|csv| csv.spec.cleanup.as_ref().is_some_and(|cleanup| cleanup.enabled));
     let mut definitions = Vec::new();
     for crd in names {
         let is_named = args.delete_crd.iter().any(|wanted| wanted == crd);
@@ -271,7 +256,6 @@ fn definitions(
         definitions.push(Definition {
             name: crd.to_owned(),
             is_deleted,
-            is_cleaned,
             others,
             crd: None,
             objects: Objects::NoDefinition,
@@ -437,13 +421,9 @@ impl fmt::Display for Definition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = plain(&self.name);
         let verb = if self.is_deleted { "deletes" } else { "leaves " };
-        let (one_lost, lost) = match (self.is_deleted, self.is_cleaned) {
-            (true, _) => ("which is lost", "which are lost"),
-            (false, true) => (
-                "which is LOST anyway because the operator requests cleanup (spec.cleanup)",
-                "which are LOST anyway because the operator requests cleanup (spec.cleanup)",
-            ),
-            (false, false) => ("which is kept", "which are kept"),
+        let (one_lost, lost) = match self.is_deleted {
+            true => ("which is lost", "which are lost"),
+            false => ("which is kept", "which are kept"),
         };
         let others = match self.others.is_empty() {
             true => String::new(),

@@ -234,12 +234,6 @@ impl Situation<'_> {
                 "it is being deleted".to_owned(),
             ),
             (
-                spec.cleanup.as_ref().is_some_and(|cleanup| cleanup.enabled),
-                format!(
-                    "{csv} requests that its custom resources are deleted with it (spec.cleanup); set spec.cleanup.enabled to false first"
-                ),
-            ),
-            (
                 !spec.owned_api_services().is_empty(),
                 format!("{csv} owns APIServices, which OLM v1 does not support"),
             ),

@@ -118,7 +118,7 @@ fn everything_that_is_in_the_way_is_told() {
     let condition = |spec: Value| json!({"apiVersion": "operators.coreos.com/v2", "kind": "OperatorCondition", "metadata": {"name": "etcd.v1.0.0"}, "spec": spec});
     let upgradeable = json!([{"type": "Upgradeable", "status": "False", "reason": "a", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
-    let rows: [(Case, &str); 18] = [
+    let rows: [(Case, &str); 17] = [
         (
             Case {
                 targets: vec!["shop", "web"],
@@ -154,7 +154,6 @@ fn everything_that_is_in_the_way_is_told() {
             },
             "being deleted",
         ),
-        (in_csv(json!({"cleanup": {"enabled": true}})), "spec.cleanup"),
         (
             in_csv(
                 json!({"apiservicedefinitions": {"owned": [{"name": "a", "group": "g", "version": "v1", "kind": "A"}]}}),
