@@ -79,6 +79,8 @@ pub(crate) struct Verdict {
     pub(crate) known: Known,
     /// True when the Operator is being deleted.
     pub(crate) goes: bool,
+    /// True when its components are collected before its first status.
+    pub(crate) is_new: bool,
 }
 
 #[async_trait]
@@ -135,7 +137,12 @@ pub(crate) fn decide(observed: &Observed, known: Known, now: Timestamp) -> (Plan
             was_there: known.was_there && is_wanted,
             unheld_since: None,
         };
-        return (plan, Verdict { known, goes: false });
+        let verdict = Verdict {
+            known,
+            goes: false,
+            is_new: false,
+        };
+        return (plan, verdict);
     };
     let is_kept = !operator.is_ours || observed.found.is_founded || operator.is_deleting();
     let since = (!is_kept).then(|| known.unheld_since.unwrap_or(now));
@@ -150,11 +157,19 @@ pub(crate) fn decide(observed: &Observed, known: Known, now: Timestamp) -> (Plan
             reason: "deletion of an unused Operator is due",
         };
     }
+    // Its components come in the next moments; without this each install would write one status more.
+    let is_new = operator.is_ours && !known.was_there;
+    if is_new {
+        plan.requeue = plan.requeue.sooner(Requeue::After {
+            delay: triggers::GATHER,
+            reason: "first status of an Operator is due",
+        });
+    }
     let known = Known {
         was_there: true,
         unheld_since: since,
     };
-    (plan, Verdict { known, goes })
+    (plan, Verdict { known, goes, is_new })
 }
 
 /// Returns the time until it is deleted.

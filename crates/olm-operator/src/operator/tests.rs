@@ -473,6 +473,12 @@ fn an_operator_is_there_before_its_components_are_gathered() {
     env.put(subscription);
     env.settle();
     assert!(env.get("Operator", "", "demo.ns").is_some());
+    // Components that come meanwhile are in its first status.
+    env.put(account("far", &[LABEL]));
+    env.writes.clear();
+    env.settle_for(3);
+    assert_eq!(env.writes, ["patch Operator demo.ns status"]);
+    assert_eq!(refs(&env, "demo.ns").len(), 2);
 }
 
 #[test]
