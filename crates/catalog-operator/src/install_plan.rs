@@ -1,7 +1,9 @@
 //! InstallPlans: approved, and carried out step by step.
 //!
 //! # Expected flow
-//! Resolution creates a plan with its steps, in phase `RequiresApproval` or `Installing`. Once approved, the first reconcile creates
+//! Resolution creates a plan without status, and its next reconcile writes the status with the steps, in phase `RequiresApproval`
+//! or `Installing`. The plan begins once one of its Subscriptions refers to it or to a newer one ([`adoption`]), or none of them
+//! exists any more. Once approved, the first reconcile creates
 //! the ClusterServiceVersions, the CustomResourceDefinitions and everything that needs no owner; the next one, when the
 //! ClusterServiceVersions' uids are known, creates what they own. When the last CustomResourceDefinition is established the plan
 //! is `Complete`. Each reconcile ends with one write of the plan's status.
@@ -18,7 +20,8 @@
 //!   OperatorGroup names now; nothing else makes them.
 //!
 //! # Errors
-//! Every error is in the plan's `status.message`, in upstream's words; see [`execution::StepError`] and [`StepKind::error_prefix`](crate::step_kind::StepKind::error_prefix).
+//! Errors of steps are in the plan's `status.message`, in upstream's words; see [`execution::StepError`] and [`StepKind::error_prefix`](crate::step_kind::StepKind::error_prefix).
+//! Errors of the OperatorGroup ([`operator_group`]) and `OtherStepsApproved` are only in condition `Installed`.
 //!
 //! Rules: `docs/reference/install-plans.md`; why they differ from upstream's: decision records 0003, 0004 and 0020.
 

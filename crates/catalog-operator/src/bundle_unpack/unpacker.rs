@@ -1,4 +1,10 @@
 //! The state of every requested bundle.
+//!
+//! [`Unpacker::request`] returns the state at once, starts the task of an unpack if there is none, and subscribes the
+//! resolution or InstallPlan that asked. Subscribers are triggered when the state changes, and ask again. Each has its own
+//! deadline and retry interval. A state belongs to a bundle, its image and its catalog, as one catalog's failure or credentials
+//! do not apply to another. Permits limit the unpacks that run at once; they are shared out by the namespace of the catalog.
+//! A failure of a catalog is forgotten when its image names, secrets or rights change ([`Unpacker::forget_failures`]).
 
 mod unpack;
 

@@ -1,4 +1,4 @@
-//! Changed object → InstallPlans to look at. Pure.
+//! Changed object → InstallPlans to reconcile. Pure functions, and [`attach`], which connects them to the stores.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,8 +6,9 @@
 //! a lost response, a late event or a crash makes no second plan. Beside that, plans that nothing needs any more are
 //! deleted ([`Draft::delete_unneeded`]).
 //!
-//! Components with one approver share a plan. The plan that nobody has to approve is made first and alone: if a newer one
-//! is referred to, it could begin before its own Subscriptions refer to it (`install_plan/adoption.rs`).
+//! Components with one approver share a plan. All Subscriptions of the namespace own every plan, and one that refers to a
+//! newer plan lets every older one begin (`install_plan/adoption.rs`). So the plan that nobody has to approve is made first
+//! and alone, unless making a plan has just failed.
 
 mod adoption;
 

@@ -1,4 +1,12 @@
-//! The reconciler of a namespace: which reads a reconcile makes, and in what order.
+//! The reconciler of a namespace's Subscriptions: the reads of a reconcile, in their order.
+//!
+//! 1. Subscriptions, plans, ClusterServiceVersions and visible catalogs, from the stores. A namespace that is being deleted,
+//!    or has no Subscriptions, ends here, and its snapshots are released.
+//! 2. Settings of the OperatorGroup and constraints of the administrator. If they are invalid, nothing is resolved.
+//! 3. The solution of the resolver, cached while its input stays the same (`reconciler/resolve.rs`).
+//! 4. The bundles of each component, requested from the unpacker (`unpacking.rs`).
+//!
+//! `decide.rs` makes plans of the result, and `status.rs` writes the Subscriptions.
 
 mod resolve;
 

@@ -7,6 +7,7 @@
 //! - the Subscription of a ClusterServiceVersion whose first pods are due
 //! - the ReplicaSets of a Deployment that is being replaced
 //! - accounts and RBAC that OLM did not create
+//! - the names of bindings for servers of APIs that are about to be created (`serving::avoid_strangers`)
 //! - pods and their events, for an install that waits for them or failed because of them
 //! - objects that remain to be deleted
 //! - versions and kinds the cluster serves (cached by `Discovery`)

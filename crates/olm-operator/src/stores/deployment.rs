@@ -2,10 +2,13 @@
 //!
 //! The API server lists in `managedFields` who owns which field; one that another client changes or removes is no longer ours. So [`prune`]
 //! hashes the paths that are ours, and those that others set, into two annotations, a few bytes a field (`owned_fields`). [`lost_field`]
-//! walks the spec that was applied and returns the first field that is not ours any more; what others only added is never visited, and
-//! stays until the Deployment is applied for another reason. A writer that removes a field after each apply would be fought forever, so
-//! [`undone_change`] notes which loss was undone at which generation, and one note is one attempt. Deployments that upstream's OLM created
-//! have no fields of ours yet; `adoption` makes them ours.
+//! walks the spec that was applied and returns the first field that is not ours any more. The hashes of others matter only for fields that
+//! the spec sets to nothing (`false`, 0, an empty text). What others only added is never visited, and stays until the Deployment is applied
+//! for another reason. Replicas, `paused` and the annotation `restartedAt` are never undone (`OF_OTHERS`).
+//!
+//! A writer that removes a field after each apply would be fought forever, so [`undone_change`] notes which loss was undone at which
+//! generation, and one note is one attempt. Deployments that upstream's OLM created have no fields of ours yet. `adoption` makes them ours,
+//! also those that users set in the spec.
 
 pub(crate) mod adoption;
 mod agreement;

@@ -1,10 +1,14 @@
 //! Requests for unpack Jobs.
 //!
-//! A request names an image, its catalog and a deadline. [`UnpackJobs::register`] chooses the ConfigMap for the
+//! A request names a bundle, its image and catalog, and a deadline. [`UnpackJobs::register`] chooses the ConfigMap for the
 //! result: the one with upstream's name for the image, or, if another catalog or owner uses that, one with a name
-//! for this catalog alone. While the [`Registration`] lives, the reconciler of that key keeps the ConfigMap, its
-//! rights and one Job in place. Jobs that ended before the request do not count, except those of a digest whose
-//! result is still trusted. When the registration is dropped, the reconciler removes what is left.
+//! for this catalog alone. A second request for the same ConfigMap is refused as `Unreachable`, so it is retried. While the
+//! [`Registration`] lives, the reconciler of that key keeps the ConfigMap, its rights and one Job in place. Jobs that ended
+//! before the request do not count, except those of a digest whose result is still trusted.
+//!
+//! When the registration is dropped, a running Job goes on for ten minutes, since the subscriber may return. A Job that has
+//! ended expires after five. Then the reconciler deletes the ConfigMap, and with it what it owns. A ConfigMap that was not
+//! made here stays.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};

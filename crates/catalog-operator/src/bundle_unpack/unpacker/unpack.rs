@@ -1,10 +1,13 @@
 //! One unpack: the task that turns a request into a bundle on disk, or into a failure.
 //!
-//! The task runs attempts until one succeeds, its error is permanent, or the deadline of the subscribers has
-//! passed. An attempt of this process waits for a permit, then fetches, checks and stores the bundle.
-//! If only a node may succeed, a Job pulls the image, while this process retries, and the first result counts.
-//! With the result the entry's state changes, and the subscribers are triggered. After a failure the task stays
-//! to trigger each of them at its retry time.
+//! The task runs attempts until one succeeds, its error is permanent, or the deadline has passed. The longest deadline of
+//! the subscribers counts; zero means none, and waiting for a permit does not count. An attempt of this process waits for a
+//! permit, then fetches, checks and stores the bundle. If only a node may succeed, or the registry has been silent for ten
+//! seconds, a Job pulls the image while this process retries, and the first result counts. Where Jobs are the only way
+//! (`UnpackJobs::is_only_way`), this process never pulls images.
+//!
+//! Subscribers are triggered by the result, and before it by each new error of an attempt or a Job. After a failure the task
+//! stays to trigger each of them at its retry time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -263,7 +266,7 @@ impl Unpack {
         (!is_over).then(|| (next.unwrap_or(forget_at), joined))
     }
 
-    /// Subscribers are triggered for the first error and for each other class of error, not for each attempt.
+    /// Triggers the subscribers when the error differs in any part from the last one, so not for each attempt.
     fn note_trouble(&self, error: UnpackError) {
         let mut entries = self.shared.lock();
         let Some(Entry {

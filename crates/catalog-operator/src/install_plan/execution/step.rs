@@ -1,4 +1,9 @@
-//! Decides the action of one step.
+//! Decides the action of one step: a write, a status without a write, or a wait. No I/O.
+//!
+//! `complete.rs` completes the object of the step, and `step_write.rs` finds what differs from the live one. A
+//! ClusterServiceVersion that exists is never changed. A CustomResourceDefinition is changed only if `upgrade.rs` finds no
+//! stored object that would be lost. An object that is being deleted is waited for. Restoring a finished plan's objects uses
+//! the same decisions ([`StepDecider::restore`]).
 
 use std::collections::BTreeMap;
 

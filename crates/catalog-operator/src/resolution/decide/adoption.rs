@@ -1,7 +1,8 @@
 //! Decides which existing plan is used for what is wanted now. No I/O.
 //!
-//! A plan is adopted if it was made here for the Subscriptions that move, after those they refer to, and installs what is
-//! wanted. Whether it waits does not matter: a user or a webhook may have changed its approval, and the status follows that.
+//! A plan is adopted if the Subscriptions that move own it, it is newer than those they refer to, and it installs what is
+//! wanted. One without status must also have been made here. Whether it waits does not matter: a user or a webhook may have
+//! changed its approval, and the status follows that.
 
 use std::sync::Arc;
 

@@ -1,11 +1,13 @@
 //! The serving objects of a ClusterServiceVersion, as found: certificates, and the Services, RBAC, webhooks, APIServices and conversions
 //! that lead to its pods.
 //!
-//! [`from_stores`] lists the endpoints of the strategy and looks up each object that they want, by its name. Beside them it lists the
-//! objects that OLM labelled or owns for this ClusterServiceVersion, so that those no longer wanted can be deleted. [`avoid_strangers`] is
-//! the only live read: the stores have OLM's objects alone, and a binding of somebody else must not be overwritten. [`inspect`] checks each
-//! certificate and keeps the reason why one cannot be used. New certificates are issued in `csv/prepare.rs`, and everything is compared and
-//! written by `csv/install/serving.rs`.
+//! An endpoint is a Deployment that webhooks or APIs are bound to. [`from_stores`] lists the endpoints of the strategy and looks up each
+//! object that they want, by its name. Beside them it lists the objects that OLM labelled or owns for this ClusterServiceVersion, so that
+//! those no longer wanted can be deleted. [`avoid_strangers`] is the only live read here: of bindings, the stores have OLM's alone, and one
+//! of somebody else must not be overwritten. Secrets, Roles and RoleBindings of others that have an endpoint's names are looked up before
+//! an install (`csv/prepare.rs`, `find_strangers`). [`inspect`] checks each certificate and keeps the reason why one cannot be used, except
+//! in phases Replacing and Deleting, where the successor does. New certificates are issued in `csv/prepare.rs`, and everything is compared
+//! and written by `csv/install/serving.rs`.
 
 use std::{collections::BTreeMap, fmt::Debug};
 

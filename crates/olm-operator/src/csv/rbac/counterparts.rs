@@ -1,12 +1,15 @@
 //! Counterparts: an operator that works beyond its namespace needs its namespaced permissions there. So each
 //! Role with its owner labels, and each binding to one, has a counterpart. In a group for all namespaces that
 //! is a ClusterRole, which also grants reading namespaces. Otherwise it is a Role in every target namespace
-//! (`docs/reference/lifecycle.md`).
+//! (`docs/reference/lifecycle.md`). There are no counterparts if the ClusterRoles of the bundle grant these rights everywhere
+//! (`is_covered`).
 //!
 //! A counterpart has the name of its original, as upstream's, unless another operator's object or one that came with this operator has
-//! that name. It is created, and never applied over an existing object: a tenant may have made, and bound, a Role of that name. Objects
-//! with the owner labels are repaired. A counterpart is deleted with its ClusterServiceVersion, with its original, or when its namespace is
-//! no longer a target.
+//! that name. It is created, and never applied over an existing object: a tenant may have made, and bound, a Role of that name. While a
+//! RoleBinding of somebody else refers to its name, a Role is not created (`blocked`). Objects with the owner labels are repaired.
+//!
+//! A counterpart is deleted with its ClusterServiceVersion, with its original, or when its namespace is no longer a target. Revocation
+//! waits until the replacement exists or, in a narrowed group, was refused (`revocations`).
 
 use std::{collections::BTreeSet, sync::Arc};
 

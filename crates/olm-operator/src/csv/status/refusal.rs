@@ -1,4 +1,9 @@
 //! Maps refused writes to the status.
+//!
+//! The stage of the reconcile decides. During an install, an invalid object, or one refused to the account of the OperatorGroup,
+//! leads to phase Failed; other refusals lead to InstallReady with the cause, once they have lasted for [`TELL_AFTER`]. In the
+//! other stages the phase stays, and the cause is added to its message (`csv/held_up.rs`). Rights beyond the namespace that
+//! were refused never affect the phase: they become rows of the requirements ([`MissingRights`]).
 
 use std::{collections::BTreeMap, time::Duration};
 
