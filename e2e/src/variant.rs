@@ -54,6 +54,36 @@ impl Variant {
         Ok((variant, catalog))
     }
 
+    /// Makes it a bundle for all namespaces only.
+    ///
+    /// # Errors
+    /// If its file cannot be read or written.
+    pub fn for_all_namespaces_only(&self) -> anyhow::Result<()> {
+        self.edit(CSV_FILE, |csv| {
+            let modes = ["OwnNamespace", "SingleNamespace", "MultiNamespace"];
+            modes.iter().fold(csv.to_owned(), |csv, mode| {
+                csv.replace(
+                    &format!("{mode}\n      supported: true"),
+                    &format!("{mode}\n      supported: false"),
+                )
+            })
+        })
+    }
+
+    /// Makes it a bundle that may convert: for all namespaces only, and with a second version of its definition, `v1beta1`, which is
+    /// the same again and not stored.
+    ///
+    /// # Errors
+    /// If a file cannot be read or written.
+    pub fn with_older_version(&self) -> anyhow::Result<()> {
+        self.for_all_namespaces_only()?;
+        self.edit(DEFINITION_FILE, |text| {
+            let (head, version) = text.split_once("    - name: v1\n").unwrap_or_default();
+            let older = version.replace("storage: true", "storage: false");
+            format!("{head}    - name: v1\n{version}    - name: v1beta1\n{older}")
+        })
+    }
+
     /// Publishes the variant `name`, after `change`, and writes catalog, group with these `targets` (none: all namespaces) and
     /// Subscription into `namespace`.
     ///

@@ -436,16 +436,7 @@ fn an_install_mode_that_the_group_does_not_want_is_told_and_the_right_group_is_e
     let lab = Lab::shared()?;
     let home = lab.folder("bad-mode")?;
     let variant = Variant::new("bad-mode", &home.join("good"))?;
-    variant.edit(CSV_FILE, |text| {
-        ["OwnNamespace", "SingleNamespace", "MultiNamespace"]
-            .iter()
-            .fold(text.to_owned(), |text, mode| {
-                text.replace(
-                    &format!("type: {mode}\n      supported: true"),
-                    &format!("type: {mode}\n      supported: false"),
-                )
-            })
-    })?;
+    variant.for_all_namespaces_only()?;
     let image = variant.image("v1");
     push(lab, &variant, &image)?;
     let case = Case {

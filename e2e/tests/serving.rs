@@ -2,7 +2,7 @@
 //! and Services.
 
 use e2e::lab::{Lab, Namespace, PATIENCE};
-use e2e::variant::{CSV_FILE, DEFINITION_FILE, Variant};
+use e2e::variant::{CSV_FILE, Variant};
 use serde_json::{Value, json};
 use xtask::kubectl::text;
 
@@ -116,25 +116,7 @@ fn versions_are_converted_by_the_operator_and_stay_readable_when_it_goes() -> an
       conversionCRDs: [greetings.{name}.example.com]
 "
     );
-    let variant = install(name, &namespace, &[], &more, |variant| {
-        variant.edit(CSV_FILE, |text| {
-            ["OwnNamespace", "SingleNamespace", "MultiNamespace"].iter().fold(
-                text.to_owned(),
-                |text, mode| {
-                    text.replace(
-                        &format!("{mode}\n      supported: true"),
-                        &format!("{mode}\n      supported: false"),
-                    )
-                },
-            )
-        })?;
-        // The same again, as a version that is not stored.
-        variant.edit(DEFINITION_FILE, |text| {
-            let (head, version) = text.split_once("    - name: v1\n").unwrap_or_default();
-            let older = version.replace("storage: true", "storage: false");
-            format!("{head}    - name: v1\n{version}    - name: v1beta1\n{older}")
-        })
-    })?;
+    let variant = install(name, &namespace, &[], &more, Variant::with_older_version)?;
     namespace.apply(&[greeting(name, "v1", "ada")])?;
     let older = format!("greetings.v1beta1.{name}.example.com");
     let read = || namespace.get(&older, "ada").map(Option::unwrap_or_default);

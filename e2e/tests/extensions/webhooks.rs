@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use e2e::lab::PATIENCE;
-use e2e::variant::{CSV_FILE, DEFINITION_FILE};
+use e2e::variant::CSV_FILE;
 use serde_json::{Value, json};
 use xtask::kubectl::text;
 
@@ -60,22 +60,9 @@ fn v1_webhooks_refuse_change_and_convert() -> anyhow::Result<()> {
         ),
     );
     variant.edit(CSV_FILE, |csv| {
-        let csv = csv.replace("  install:\n", &format!("{webhooks}  install:\n"));
-        // Only such a bundle may convert.
-        let modes = ["OwnNamespace", "SingleNamespace", "MultiNamespace"];
-        modes.iter().fold(csv, |csv, mode| {
-            csv.replace(
-                &format!("{mode}\n      supported: true"),
-                &format!("{mode}\n      supported: false"),
-            )
-        })
+        csv.replace("  install:\n", &format!("{webhooks}  install:\n"))
     })?;
-    // The same again, as a version that is not stored.
-    variant.edit(DEFINITION_FILE, |text| {
-        let (head, version) = text.split_once("    - name: v1\n").unwrap_or_default();
-        let older = version.replace("storage: true", "storage: false");
-        format!("{head}    - name: v1\n{version}    - name: v1beta1\n{older}")
-    })?;
+    variant.with_older_version()?;
     versions.publish_in_order(1, &["1.0.0"], "stable")?;
     kubectl.apply(&[extension(NAME, NAME, &json!({}))])?;
     installed(kubectl, NAME, "1.0.0")?;
