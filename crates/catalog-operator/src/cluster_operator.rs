@@ -23,12 +23,11 @@ use olm_runtime::condition::stored_time;
 use olm_runtime::driver::{FirstRounds, Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
 use olm_runtime::outcome::Outcomes;
-use olm_runtime::plan::Plan;
+use olm_runtime::plan::{Plan, Requeue};
 use olm_runtime::{NamespacedName, Timestamp};
 
 use crate::catalog_source::CatalogSourceReconciler;
 use crate::stores::Stores;
-use crate::timing::after;
 
 /// Version of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -84,7 +83,7 @@ impl Reconciler for Report {
     fn decide(observed: &Observed, _: Option<&()>, _: Timestamp) -> (Plan, ()) {
         let mut plan = observed.stored.plan(&observed.name);
         if !observed.is_working {
-            let look = after(INTERVAL, "deletion of the last catalog is not watched");
+            let look = Requeue::after(INTERVAL, "deletion of the last catalog is not watched");
             plan.requeue = plan.requeue.sooner(look);
         }
         (plan, ())

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use olm_runtime::plan::Requeue;
 
 /// Work that ends within this time is not mentioned in any status: mostly it ends in a moment, and every mention is a write.
 pub(crate) const STATUS_DEBOUNCE: Duration = Duration::from_secs(2);
@@ -21,9 +20,4 @@ pub(crate) fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
 /// What is left of `limit` after `elapsed`; none when it is over.
 pub(crate) fn left(limit: Duration, elapsed: Duration) -> Option<Duration> {
     limit.checked_sub(elapsed).filter(|left| !left.is_zero())
-}
-
-/// Another look after `delay`.
-pub(crate) fn after(delay: Duration, reason: &'static str) -> Requeue {
-    Requeue::After { delay, reason }
 }

@@ -152,18 +152,15 @@ pub(crate) fn decide(observed: &Observed, known: Known, now: Timestamp) -> (Plan
         let target = Target::cluster::<Operator>(&observed.name);
         plan.actions.push(Action::delete(target, operator.uid()));
     } else if let Some(delay) = left {
-        plan.requeue = Requeue::After {
-            delay,
-            reason: "deletion of an unused Operator is due",
-        };
+        plan.requeue = Requeue::after(delay, "deletion of an unused Operator is due");
     }
     // Its components come in the next moments; without this each install would write one status more.
     let is_new = operator.is_ours && !known.was_there;
     if is_new {
-        plan.requeue = plan.requeue.sooner(Requeue::After {
-            delay: triggers::GATHER,
-            reason: "first status of an Operator is due",
-        });
+        plan.requeue = plan.requeue.sooner(Requeue::after(
+            triggers::GATHER,
+            "first status of an Operator is due",
+        ));
     }
     let known = Known {
         was_there: true,

@@ -69,10 +69,7 @@ impl Stored {
     pub fn plan(&self, name: &str) -> Plan {
         match self {
             Self::Unread => Plan {
-                requeue: Requeue::After {
-                    delay: READ_INTERVAL,
-                    reason: "ClusterOperator not read yet",
-                },
+                requeue: Requeue::after(READ_INTERVAL, "ClusterOperator not read yet"),
                 ..Plan::default()
             },
             Self::Missing => {

@@ -442,14 +442,16 @@ pub enum Requeue {
 }
 
 impl Requeue {
+    /// Returns a requeue after `delay`; `reason` is for the log.
+    pub const fn after(delay: Duration, reason: &'static str) -> Self {
+        Self::After { delay, reason }
+    }
+
     /// Returns the requeue after some seconds; none without a number, or if it is not positive.
     pub fn after_seconds(seconds: Option<i64>, reason: &'static str) -> Self {
         let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
         match seconds.filter(|seconds| *seconds > 0) {
-            Some(seconds) => Self::After {
-                delay: Duration::from_secs(seconds),
-                reason,
-            },
+            Some(seconds) => Self::after(Duration::from_secs(seconds), reason),
             None => Self::AwaitChange,
         }
     }

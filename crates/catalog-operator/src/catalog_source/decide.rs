@@ -32,7 +32,7 @@ use super::triggers;
 use super::update::{self, Step};
 use crate::object;
 use crate::stores::config_maps::ConfigMapState;
-use crate::timing::{self, after, elapsed, left};
+use crate::timing::{elapsed, left};
 
 /// Time after which a pod that is not ready is mentioned in the status, even without a known problem.
 pub(crate) const SLOW_START: Duration = Duration::from_secs(30);
@@ -107,7 +107,7 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
             // The old content is still served; a watch reports a new ConfigMap.
             ConfigMapState::Missing | ConfigMapState::NotNamed => {}
             ConfigMapState::Asked | ConfigMapState::Unread(_) | ConfigMapState::TooMany => {
-                draft.requeue = after(CONFIG_MAP_PAUSE, "cannot read the catalog's ConfigMap");
+                draft.requeue = Requeue::after(CONFIG_MAP_PAUSE, "cannot read the catalog's ConfigMap");
             }
         },
         Source::Address(_) => draft.stop_serving(observed),
@@ -274,7 +274,7 @@ impl Draft {
             }
             match pod_state::end_of(pod, now) {
                 End::ByItself { within } => {
-                    ending = ending.sooner(after(within, "a pod is terminating"));
+                    ending = ending.sooner(Requeue::after(within, "a pod is terminating"));
                 }
                 End::Deleted { grace_seconds } => self.delete_pod(pod, grace_seconds),
             }
@@ -297,7 +297,7 @@ impl Draft {
         }
         match (kept, starting) {
             (None, Some(delay)) => {
-                self.requeue = after(delay, "an outdated registry pod is starting");
+                self.requeue = Requeue::after(delay, "an outdated registry pod is starting");
             }
             (None, None) => self.replace_dead(wanted, &next),
             (Some(pod), _) if !replaced => self.watch_start(pod, now),
@@ -320,7 +320,7 @@ impl Draft {
                 Step::Remove(pod) => self.delete_pod(&pod, 1),
                 Step::Trouble(trouble) => self.update_trouble = Some(trouble),
                 Step::Wait(delay) => {
-                    let wait = after(delay, "pod with newer content is starting");
+                    let wait = Requeue::after(delay, "pod with newer content is starting");
                     self.requeue = self.requeue.sooner(wait);
                 }
             }
@@ -352,7 +352,7 @@ impl Draft {
                     pod_state::last_words(after),
                     pause.as_secs()
                 ));
-                self.requeue = timing::after(*left, "backoff after pods that terminated early");
+                self.requeue = Requeue::after(*left, "backoff after pods that terminated early");
             }
         }
     }
@@ -366,7 +366,7 @@ impl Draft {
             return;
         };
         match left(SLOW_START, elapsed(since, now)) {
-            Some(left) => self.requeue = after(left, "registry pod becoming ready"),
+            Some(left) => self.requeue = Requeue::after(left, "registry pod becoming ready"),
             None => {
                 let name = pod_state::name(pod);
                 self.trouble = Some(format!("pod {name} has not been ready since {since:.0}"));

@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use crate::timing::after;
 use go_compat::semver::Version;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -121,7 +120,7 @@ impl ImageTemplate {
             } => VERSION_PAUSE,
             Self::Resolved(_) | Self::Unresolved { .. } => VERSION_LASTS,
         };
-        after(delay, "version of the cluster in an image template")
+        Requeue::after(delay, "version of the cluster in an image template")
     }
 
     /// Updates the conditions of the status.

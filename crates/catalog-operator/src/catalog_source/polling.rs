@@ -13,7 +13,7 @@ use olm_runtime::condition::whole_seconds;
 use olm_runtime::plan::Requeue;
 
 use super::source::Source;
-use crate::timing::{after, elapsed};
+use crate::timing::elapsed;
 
 /// Interval of a catalog with an invalid one.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(15 * 60);
@@ -120,7 +120,7 @@ impl Poll {
         } else {
             left.min(LONGEST_WAIT)
         };
-        after(delay, "poll of the catalog's image")
+        Requeue::after(delay, "poll of the catalog's image")
     }
 }
 

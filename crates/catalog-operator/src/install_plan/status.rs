@@ -21,7 +21,7 @@ use super::execution::{ErrorClass, StepError, StepWrites, Wait};
 use super::observe::{Observed, is_done};
 use super::operator_group;
 use crate::step_kind::StepKind;
-use crate::timing::{after, elapsed};
+use crate::timing::elapsed;
 
 /// Upstream's pause between two attempts of a plan that is being carried out.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
@@ -99,7 +99,7 @@ pub fn status(
             });
             if let Some(delay) = too_early_to_tell(&writes) {
                 return StatusUpdate {
-                    requeue: after(delay, "report the image being fetched"),
+                    requeue: Requeue::after(delay, "report the image being fetched"),
                     memory,
                     ..StatusUpdate::default()
                 };
@@ -203,7 +203,7 @@ fn restoring(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> S
         EventDraft::warning(regarding, reasons::RESTORATION_FAILED, message)
     };
     let requeue = match &writes.waiting {
-        Some(wait) if error.is_none() => after(
+        Some(wait) if error.is_none() => Requeue::after(
             wait.look_again.unwrap_or(RETRY_PAUSE),
             "an object is being deleted",
         ),
@@ -326,14 +326,14 @@ fn wait(new: &mut InstallPlanStatus, wait: Option<&Wait>) -> Requeue {
     let loud = wait.filter(|wait| !wait.is_debounced);
     set_message(new, loud.map(|wait| wait.text.as_str()).unwrap_or_default());
     match wait.and_then(|wait| wait.look_again) {
-        Some(delay) => after(delay, "poll unwatched objects"),
+        Some(delay) => Requeue::after(delay, "poll unwatched objects"),
         None => Requeue::AwaitChange,
     }
 }
 
 fn retry(new: &mut InstallPlanStatus, error: &ReconcileError, delay: Duration) -> Requeue {
     set_message(new, &format!("{RETRYING}{}", error.message));
-    after(delay, "retry of a failed step")
+    Requeue::after(delay, "retry of a failed step")
 }
 
 fn fail(new: &mut InstallPlanStatus, message: &str, now: Timestamp) -> Requeue {

@@ -11,7 +11,6 @@ use olm_runtime::plan::{EventDraft, Requeue};
 
 use super::observed::{Bundles, ComponentProgress, Observed, Progress};
 use crate::subscription::ResolutionOutcome;
-use crate::timing::after;
 
 /// What each Subscription is told of the resolution.
 pub(crate) fn outcomes_by_subscription(observed: &Observed) -> BTreeMap<String, ResolutionOutcome> {
@@ -87,7 +86,7 @@ pub(crate) fn debounce_requeue(observed: &Observed) -> Requeue {
     observed
         .progress
         .gathering()
-        .map_or(Requeue::AwaitChange, |delay| after(delay, reason))
+        .map_or(Requeue::AwaitChange, |delay| Requeue::after(delay, reason))
 }
 
 /// Subscriptions of which more will be known in a moment: writing them now would be a write too many.

@@ -10,7 +10,7 @@ use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::Subscription;
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{FailureClass, Outcome, Outcomes};
-use olm_runtime::plan::{Target, status_patch};
+use olm_runtime::plan::{Requeue, Target, status_patch};
 
 use super::decide::{Move, Verdict};
 use super::memory::Memory;
@@ -18,7 +18,6 @@ use super::observed::Observed;
 use super::outcome::{resolution_event, unpack_event};
 use crate::subscription::install_plan::cause_delay;
 use crate::subscription::{self, Assignment, Facts, ResolutionOutcome};
-use crate::timing::after;
 
 /// How long the making of a plan may fail for reasons that pass by themselves before Subscriptions are told.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -35,7 +34,7 @@ pub(crate) fn status(
     for moving in std::mem::take(&mut verdict.moving) {
         let made = moving.making.map(|index| outcomes.get(index));
         if moving.plan.is_none() && matches!(made, Some(Outcome::Done(_))) {
-            update.requeue = after(Duration::ZERO, "adoption of the new InstallPlan");
+            update.requeue = Requeue::after(Duration::ZERO, "adoption of the new InstallPlan");
         }
         let since = verdict.last.failing_since;
         let refusal = refusal(made, since, now);
@@ -64,7 +63,7 @@ pub(crate) fn status(
         };
         let next = subscription::compose(subscription, &state, &facts, now);
         if let Some(delay) = cause_delay(&next, &state, now) {
-            let due = after(delay, "report of what a ClusterServiceVersion waits for is due");
+            let due = Requeue::after(delay, "report of what a ClusterServiceVersion waits for is due");
             update.requeue = update.requeue.sooner(due);
         }
         if !subscription::is_worth_writing(subscription.status.as_ref(), &next) {

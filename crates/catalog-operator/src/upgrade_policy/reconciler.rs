@@ -36,7 +36,7 @@ use crate::resolution::group_settings;
 use crate::resolution::triggers::{csv_namespace, own_namespace};
 use crate::step_kind::StepKind;
 use crate::stores::{Stores, feed};
-use crate::timing::{after, elapsed};
+use crate::timing::elapsed;
 
 /// Longest time until the clock is read again while a plan waits for a window: timers notice neither that the clock was set nor
 /// that the machine slept. Also the time after which an approval that a webhook removed is repeated.
@@ -262,12 +262,12 @@ fn decide(observed: &Observed, now: Timestamp) -> Plan {
 /// Returns the time of the next look at the clock; `opens` is the start of the next window.
 fn requeue(opens: Option<Timestamp>, is_approved: bool, now: Timestamp) -> Requeue {
     if is_approved {
-        return after(CLOCK_CHECK, "check of the approval");
+        return Requeue::after(CLOCK_CHECK, "check of the approval");
     }
     opens.map_or(Requeue::AwaitChange, |opens| {
         // From now until then.
         let delay = elapsed(now, opens).min(CLOCK_CHECK);
-        after(delay, "the start of a maintenance window")
+        Requeue::after(delay, "the start of a maintenance window")
     })
 }
 

@@ -56,10 +56,7 @@ pub(crate) fn decide(observed: &Observed) -> Plan {
         (Deed::Nothing, ..) => {}
         (Deed::Delete, Some(copy), _) => plan.actions.push(delete(copy)),
         (_, _, Some(delay)) => {
-            plan.requeue = Requeue::After {
-                delay,
-                reason: "phase change of the original expected",
-            };
+            plan.requeue = Requeue::after(delay, "phase change of the original expected");
         }
         (deed, there, None) => {
             let write = observed.content.as_ref().and_then(|content| match (deed, there) {

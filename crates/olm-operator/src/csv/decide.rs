@@ -60,10 +60,9 @@ pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
         Gate::Open => {
             let (mut plan, verdict) = walk(position, now, |position| step(observed, position, now));
             if observed.proxy.are_awaited {
-                plan.requeue = plan.requeue.sooner(Requeue::After {
-                    delay: PROXY_INTERVAL,
-                    reason: "cluster Proxy not read yet",
-                });
+                plan.requeue = plan
+                    .requeue
+                    .sooner(Requeue::after(PROXY_INTERVAL, "cluster Proxy not read yet"));
             }
             (plan, verdict)
         }
@@ -85,10 +84,10 @@ pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
             match lost {
                 Withdrawal::None => {}
                 Withdrawal::In(delay) => {
-                    plan.requeue = plan.requeue.sooner(Requeue::After {
+                    plan.requeue = plan.requeue.sooner(Requeue::after(
                         delay,
-                        reason: "withdrawal of rights outside the namespace is due",
-                    });
+                        "withdrawal of rights outside the namespace is due",
+                    ));
                 }
                 Withdrawal::Now(actions) => return withdraw(observed, actions),
             }

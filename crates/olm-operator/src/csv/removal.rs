@@ -20,10 +20,10 @@ const KEPT_INTERVAL: Duration = Duration::from_secs(10);
 pub(crate) fn plan(observed: &Observed) -> Plan {
     let mut plan = Plan::of(actions(observed));
     if observed.leftovers.iter().any(grants_on) {
-        plan.requeue = Requeue::After {
-            delay: KEPT_INTERVAL,
-            reason: "foreign finalizers block deletion of cluster-wide rights",
-        };
+        plan.requeue = Requeue::after(
+            KEPT_INTERVAL,
+            "foreign finalizers block deletion of cluster-wide rights",
+        );
     }
     plan
 }

@@ -88,10 +88,7 @@ pub(crate) fn status(
                 held_up_by = Some(cause);
             }
             Telling::Later(delay) => {
-                requeue = Requeue::After {
-                    delay,
-                    reason: "report of refused writes is due",
-                };
+                requeue = Requeue::after(delay, "report of refused writes is due");
                 let wrote = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Done(_)));
                 if matches!(stage, Stage::Install | Stage::Grants) && !wrote {
                     // The driver repeats the reconcile, which comes to the same result, unless something was
@@ -108,10 +105,10 @@ pub(crate) fn status(
         }
     } else if let Some(undone) = undone(observed, stage, &applied, outcomes) {
         transitions.push(undone);
-        requeue = Requeue::After {
-            delay: POLICY_INTERVAL,
-            reason: "webhooks that change Deployments are not watched",
-        };
+        requeue = Requeue::after(
+            POLICY_INTERVAL,
+            "webhooks that change Deployments are not watched",
+        );
     } else {
         transitions.extend(then);
     }
@@ -131,10 +128,7 @@ pub(crate) fn status(
             ..StatusUpdate::default()
         },
         WriteTime::In(delay) => StatusUpdate {
-            requeue: requeue.sooner(Requeue::After {
-                delay,
-                reason: "debounce of requirements and messages",
-            }),
+            requeue: requeue.sooner(Requeue::after(delay, "debounce of requirements and messages")),
             memory,
             ..StatusUpdate::default()
         },

@@ -45,10 +45,7 @@ pub(crate) fn decide(observed: &Observed, before: Option<&Told>, now: Timestamp)
     let delay = first_api_due_in(group, now);
     if observed.apis.is_empty() && observed.found.is_empty() && !delay.is_zero() {
         let (mut plan, verdict) = none();
-        plan.requeue = Requeue::After {
-            delay,
-            reason: "first operator of the group",
-        };
+        plan.requeue = Requeue::after(delay, "first operator of the group");
         return (plan, verdict);
     }
     let wanted = Level::ALL.map(|level| cluster_role(observed, level));

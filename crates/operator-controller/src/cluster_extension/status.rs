@@ -100,10 +100,7 @@ fn of_bundle(chosen: &Chosen, text: &str) -> String {
 /// The delay doubles with each failure.
 fn requeue(Failures(count): &Failures) -> Requeue {
     let delay = FAILURE_LASTS.saturating_mul(1 << count.min(&16));
-    Requeue::After {
-        delay: delay.min(LONGEST_BACKOFF),
-        reason: "retry",
-    }
+    Requeue::after(delay.min(LONGEST_BACKOFF), "retry")
 }
 
 /// Returns the requeue at which certificates of the newest revision are due. If they are due already, what keeps them from being renewed

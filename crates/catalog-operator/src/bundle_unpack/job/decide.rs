@@ -15,7 +15,7 @@ use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::key::reference;
 use olm_runtime::outcome::{Outcome, Outcomes};
-use olm_runtime::plan::{Action, EventDraft, Plan, Target, to_value};
+use olm_runtime::plan::{Action, EventDraft, Plan, Requeue, Target, to_value};
 
 use super::JobRequest;
 use super::objects::{build_account, build_config_map, build_job, build_role, build_role_binding, pod_spec};
@@ -24,7 +24,7 @@ use super::progress::{current, is_over, uid};
 use crate::object;
 use crate::pruning::{binding_hash, content_hash, kept_hash};
 use crate::stores::unpacks::{Programs, UnpackJob, hashes_of_secrets};
-use crate::timing::{after, elapsed, left};
+use crate::timing::{elapsed, left};
 
 /// Field manager of the rights.
 const MANAGER: &str = "catalog-operator/bundleunpack";
@@ -78,7 +78,7 @@ fn wanted(
         let object = build_config_map(key, source);
         return without_memory(Plan {
             actions: vec![Action::create_or_keep(target, to_value(&object))],
-            requeue: after(SOON, "the uid of the ConfigMap"),
+            requeue: Requeue::after(SOON, "the uid of the ConfigMap"),
             ..Plan::default()
         });
     };
@@ -218,7 +218,7 @@ fn leftovers(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (P
     }
     if goes_on && let Some(delay) = left(UNWANTED, elapsed(since, now)) {
         let plan = Plan {
-            requeue: after(delay, "no subscriber needs the Job"),
+            requeue: Requeue::after(delay, "no subscriber needs the Job"),
             ..Plan::default()
         };
         let memory = Memory {

@@ -93,21 +93,15 @@ fn unmet(
         .any(|row| row.kind == "ServiceAccount" && row.status != requirement::PRESENT);
     let mut requeue = Requeue::AwaitChange;
     if asks_discovery(observed) {
-        requeue = Requeue::After {
-            delay: DISCOVERY_INTERVAL,
-            reason: "served kinds are not watched",
-        };
+        requeue = Requeue::after(DISCOVERY_INTERVAL, "served kinds are not watched");
     }
     if lacks_rights {
         requeue = requeue.sooner(match observed.plan_grace(now) {
-            Some(delay) => Requeue::After {
-                delay,
-                reason: "ServiceAccounts and Roles of the InstallPlan expected",
-            },
-            None => Requeue::After {
-                delay: rights_interval(position, now),
-                reason: "ServiceAccounts and RBAC not created by OLM are not watched",
-            },
+            Some(delay) => Requeue::after(delay, "ServiceAccounts and Roles of the InstallPlan expected"),
+            None => Requeue::after(
+                rights_interval(position, now),
+                "ServiceAccounts and RBAC not created by OLM are not watched",
+            ),
         });
     }
     PhaseStep {

@@ -175,7 +175,7 @@ impl PhaseStep {
 
     /// Adds a maximum delay of the next reconcile.
     pub(crate) fn again(mut self, delay: Duration, reason: &'static str) -> Self {
-        self.requeue = self.requeue.sooner(Requeue::After { delay, reason });
+        self.requeue = self.requeue.sooner(Requeue::after(delay, reason));
         self
     }
 

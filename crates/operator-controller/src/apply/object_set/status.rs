@@ -77,7 +77,7 @@ pub(super) fn unobserved(set: &ClusterObjectSet, error: &str, now: Timestamp) ->
 }
 
 fn after(delay: Duration, reason: &'static str) -> Requeue {
-    Requeue::After { delay, reason }
+    Requeue::after(delay, reason)
 }
 
 /// Returns the seconds until the progress deadline, not positive if it has passed. `None` if there is none.
