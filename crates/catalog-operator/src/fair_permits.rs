@@ -7,8 +7,9 @@
 //! Dropping a permit frees it, and dropping the future of [`FairPermits::acquire`] leaves the queue.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use olm_runtime::sync::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A number of permits; clones share them.
@@ -90,7 +91,7 @@ impl FairPermits {
     }
 
     fn of_namespace(&self, namespace: &str) -> Arc<Semaphore> {
-        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut namespaces = self.namespaces.lock();
         namespaces.retain(|_, permits| permits.strong_count() > 0);
         if let Some(known) = namespaces.get(namespace).and_then(Weak::upgrade) {
             return known;
@@ -121,12 +122,12 @@ mod tests {
             let name = (*name).to_owned();
             work.spawn(async move {
                 let _permit = pool.acquire(&name).await;
-                begun.lock().unwrap().push(name);
+                begun.lock().push(name);
                 sleep(Duration::from_secs(1)).await;
             });
         }
         work.join_all().await;
-        let begun = begun.lock().unwrap();
+        let begun = begun.lock();
         begun.clone()
     }
 
@@ -154,11 +155,7 @@ mod tests {
         drop((dripping, others));
         assert_eq!(pool.common.available_permits(), 4);
         drop(pool.acquire("last").await);
-        assert_eq!(
-            pool.namespaces.lock().unwrap().len(),
-            1,
-            "the others are forgotten"
-        );
+        assert_eq!(pool.namespaces.lock().len(), 1, "the others are forgotten");
     }
 
     #[tokio::test(start_paused = true)]

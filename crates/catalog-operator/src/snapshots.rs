@@ -22,7 +22,7 @@ mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -30,6 +30,7 @@ use olm_fbc::entry::CatalogSnapshot;
 use olm_registry::snapshot::manifest_digest;
 use olm_resolver::Snapshot;
 use olm_runtime::NamespacedName;
+use olm_runtime::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use tonic::transport::Channel;
 
@@ -344,11 +345,11 @@ impl Snapshots {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     fn lock_counts(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, u64>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock()
     }
 
     fn wake_users(&self, users: &BTreeSet<String>) {

@@ -7,13 +7,14 @@ mod catalog;
 pub mod node;
 mod outside;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
 use kube::Client;
 use olm_runtime::metrics::Metrics;
 use olm_runtime::process;
+use olm_runtime::sync::Mutex;
 use olm_testing::cluster::FakeCluster;
 use olm_testing::stage::Stage;
 use olm_testing::stage::normal::{self, Normal};
@@ -156,7 +157,7 @@ impl TestEnv {
 
     /// The series of the metrics whose names begin with `prefix`.
     pub fn metrics(&self, prefix: &str) -> Vec<String> {
-        let metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+        let metrics = self.metrics.lock();
         let text = metrics.text().unwrap();
         let lines = text.lines().filter(|line| line.starts_with(prefix));
         lines.map(str::to_owned).collect()
@@ -171,7 +172,7 @@ impl TestEnv {
 /// The operator, until it is dropped.
 async fn operate(client: Client, outside: Arc<Shared>, metrics: Arc<Mutex<Metrics>>, flags: &[&str]) {
     let registered = Metrics::registered().unwrap();
-    *metrics.lock().unwrap_or_else(PoisonError::into_inner) = registered.clone();
+    *metrics.lock() = registered.clone();
     let args = Args::parse_from(["catalog-operator"].iter().chain(flags));
     let outside = run::Outside {
         dial: Arc::<Shared>::clone(&outside),

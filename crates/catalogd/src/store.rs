@@ -19,11 +19,12 @@ use std::fs::{self, File};
 use std::io::{self, BufReader};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
 
 use jiff::Timestamp;
 use olm_api::names::is_dns1123_subdomain;
 use olm_oci::Digest;
+use olm_runtime::sync::RwLock;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
@@ -236,14 +237,11 @@ impl ContentStore {
     }
 
     fn current(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Content>>> {
-        // Every critical section leaves the map consistent, so a panic elsewhere cannot corrupt it.
-        let current = self.shared.current.read();
-        current.unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.shared.current.read()
     }
 
     fn current_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Arc<Content>>> {
-        let current = self.shared.current.write();
-        current.unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.shared.current.write()
     }
 }
 

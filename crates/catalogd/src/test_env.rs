@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use olm_oci::{Digest, Reference};
 use olm_runtime::process;
+use olm_runtime::sync::Mutex;
 use olm_testing::cluster::Kind;
 use olm_testing::stage::story::StoryEnv;
 use olm_testing::stage::{Operator, Stage};
@@ -44,7 +45,7 @@ struct Images {
 
 impl Registry {
     fn lock(&self) -> MutexGuard<'_, Images> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock()
     }
 
     /// Puts a catalog behind a tag, and returns its digest.
@@ -117,7 +118,7 @@ impl Volume {
     }
 
     fn text(&self, catalog: &str) -> Option<String> {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.lock();
         let content = open.as_ref()?.get(catalog)?;
         let mut bytes = vec![0; usize::try_from(content.size()).unwrap()];
         content.read(&mut bytes, 0).unwrap();
@@ -272,7 +273,7 @@ fn operator(volume: &Volume, registry: &Registry, leads: bool) -> Operator {
         let (volume, registry) = (volume.clone(), registry.clone());
         Box::pin(async move {
             let contents = ContentStore::open(&volume.root.path().join("contents")).unwrap();
-            *volume.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(contents.clone());
+            *volume.open.lock() = Some(contents.clone());
             let (set, start) = controllers(BASE_URL, &client, contents, Arc::new(registry));
             let mut watches = JoinSet::new();
             let stores = set.start(&mut watches);

@@ -17,12 +17,13 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use olm_oci::Reference;
+use olm_runtime::sync::Mutex;
 use olm_runtime::{clock, isolation};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
@@ -331,8 +332,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
-        // Every critical section leaves the map consistent, so a panic elsewhere cannot corrupt it.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 

@@ -11,12 +11,12 @@ mod rounds;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use jiff::Timestamp;
-use olm_runtime::{NamespacedName, metrics::Metrics, outcome::FailureClass, process};
+use olm_runtime::{NamespacedName, metrics::Metrics, outcome::FailureClass, process, sync::Mutex};
 use olm_testing::{
     cluster::{self, FakeCluster, Fault, Refusal, Seen, Verb},
     stage::{
@@ -254,10 +254,7 @@ impl TestEnv {
     }
 
     fn hand_in(&mut self) {
-        self.refusing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone_from(&self.refused);
+        self.refusing.lock().clone_from(&self.refused);
         self.cluster.set_server_version(&self.server_version);
         for kind in &self.served {
             self.cluster.serve(cluster::Kind {
@@ -277,7 +274,7 @@ impl TestEnv {
 
     /// Returns the metric series whose names begin with `prefix`.
     pub(crate) fn metrics(&self, prefix: &str) -> Vec<String> {
-        let metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+        let metrics = self.metrics.lock();
         let text = metrics.text().unwrap();
         let lines = text.lines().filter(|line| line.starts_with(prefix));
         lines.map(str::to_owned).collect()
@@ -303,7 +300,7 @@ impl TestEnv {
 /// Runs the operator until it is dropped.
 async fn operate(client: kube::Client, metrics: Arc<Mutex<Metrics>>) {
     let registered = Metrics::registered().unwrap();
-    *metrics.lock().unwrap_or_else(PoisonError::into_inner) = registered.clone();
+    *metrics.lock() = registered.clone();
     let settings = run::Settings {
         protected: BTreeSet::from([PROTECTED.to_owned()]),
         reports: ReportSettings {
@@ -329,7 +326,7 @@ fn refuse(
         if !request.verb.writes() || !request.subresource.is_empty() || request.verb == Verb::Delete {
             return None;
         }
-        let refusing = refusing.lock().unwrap_or_else(PoisonError::into_inner);
+        let refusing = refusing.lock();
         let kind = &request.kind.kind;
         let within = format!("{kind} {}", request.namespace);
         let refusal = match refusing.get(kind).or_else(|| refusing.get(&within))? {

@@ -1,10 +1,12 @@
 //! Captures the log for tests.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tracing::subscriber::{DefaultGuard, set_default};
 use tracing_subscriber::fmt::MakeWriter;
+
+use crate::sync::Mutex;
 
 /// Log output so far. Clones share the same output.
 #[derive(Clone, Default)]
@@ -23,7 +25,7 @@ impl Written {
 
     /// Returns the whole output.
     pub(crate) fn text(&self) -> String {
-        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = self.0.lock();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
@@ -35,7 +37,7 @@ impl Written {
 
 impl io::Write for Written {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.0.lock();
         written.extend_from_slice(bytes);
         Ok(bytes.len())
     }

@@ -5,9 +5,10 @@
 //! - All requesters of a result are woken once it is there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
+use olm_runtime::sync::Mutex;
 use olm_runtime::{NamespacedName, isolation};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -149,8 +150,7 @@ impl<K: Ord, V> Shared<K, V> {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<K, Entry<V>>> {
-        // Every critical section leaves the map consistent, so a panic elsewhere cannot corrupt it.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
             let woken: Arc<Mutex<Vec<String>>> = Arc::default();
             let seen = Arc::clone(&woken);
             Self {
-                reads: Reads::new(move |who| seen.lock().unwrap().push(who.name.clone())),
+                reads: Reads::new(move |who| seen.lock().push(who.name.clone())),
                 woken,
                 count: Arc::default(),
             }
@@ -192,7 +192,7 @@ mod tests {
 
         async fn pass(&self, seconds: u64) -> Vec<String> {
             tokio::time::sleep(Duration::from_secs(seconds)).await;
-            std::mem::take(&mut self.woken.lock().unwrap())
+            std::mem::take(&mut self.woken.lock())
         }
     }
 

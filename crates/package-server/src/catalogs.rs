@@ -23,13 +23,14 @@ mod source;
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
 use olm_api::v1alpha1::CatalogSource;
 use olm_registry::limits::ERROR_CHARACTERS;
 use olm_runtime::isolation::isolated;
 use olm_runtime::store::{Change, Store};
+use olm_runtime::sync::Mutex;
 use olm_runtime::{NamespacedName, Timestamp, clock};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -245,7 +246,7 @@ impl Catalogs {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     /// Publishes a changed index. Call it with the entries locked, so that changes are ordered.
@@ -255,7 +256,7 @@ impl Shared {
 
     /// Returns the slot of a namespace.
     fn turn(&self, namespace: &str) -> Arc<Semaphore> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turns = self.turns.lock();
         if let Some(turn) = turns.get(namespace).and_then(Weak::upgrade) {
             return turn;
         }

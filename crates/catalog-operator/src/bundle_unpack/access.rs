@@ -5,10 +5,10 @@
 //! short time ago.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use olm_oci::{Credentials, Digest};
+use olm_runtime::sync::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
@@ -63,20 +63,20 @@ impl PullGrants {
     /// Records that a registry has just shown the image with this digest.
     pub(crate) fn note(&self, digest: &Digest, namespace: &str, keys: &Keys) {
         let now = Instant::now();
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = self.given.lock();
         given.retain(|_, at| now.saturating_duration_since(*at) < KNOWN);
         given.insert(consent(digest, namespace, keys), now);
     }
 
     /// Records that a registry refuses the image.
     pub(crate) fn withdraw(&self, digest: &Digest, namespace: &str, keys: &Keys) {
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = self.given.lock();
         given.remove(&consent(digest, namespace, keys));
     }
 
     /// True when the image was shown for these secrets within `age`.
     pub(crate) fn was_given(&self, digest: &Digest, namespace: &str, keys: &Keys, age: Duration) -> bool {
-        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let given = self.given.lock();
         given
             .get(&consent(digest, namespace, keys))
             .is_some_and(|at| at.elapsed() < age)
@@ -90,7 +90,7 @@ mod tests {
     impl PullGrants {
         /// Makes every grant older, for tests in which the clock advances by itself.
         pub fn age(&self, by: Duration) {
-            let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut given = self.given.lock();
             given
                 .values_mut()
                 .for_each(|at| *at = at.checked_sub(by).unwrap());

@@ -18,10 +18,10 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use olm_oci::Digest;
+use olm_runtime::sync::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -134,7 +134,7 @@ impl BundleStore {
     }
 
     fn write(&self, path: &Path, hash: &Digest, text: &[u8]) -> io::Result<()> {
-        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.writing.lock();
         self.with_room(|| {
             std::fs::create_dir_all(&self.dir)?;
             // With the extension, an unfinished file of a killed process is removed like any other.

@@ -9,11 +9,12 @@
 mod unpack;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use olm_fbc::entry::ManifestDigest;
+use olm_runtime::sync::Mutex;
 use olm_runtime::{NamespacedName, Timestamp, clock};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -380,8 +381,7 @@ impl Entry {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Entry>> {
-        // Every critical section keeps the map consistent, so a panic elsewhere cannot corrupt it.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     fn wake_all(&self, subscribers: &BTreeSet<Subscriber>) {

@@ -20,12 +20,13 @@
 pub(crate) mod dial;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use olm_runtime::isolation::{Panicked, isolated};
+use olm_runtime::sync::Mutex;
 use olm_runtime::{NamespacedName, clock};
 use tokio::sync::watch;
 use tokio::sync::watch::error::RecvError;
@@ -132,7 +133,7 @@ impl Connections {
     ///
     /// Must be called within a tokio runtime. Does not wait.
     pub fn set_endpoint(&self, key: &NamespacedName, endpoint: Option<Endpoint>) -> ConnectionState {
-        let mut entries = lock(&self.entries);
+        let mut entries = self.entries.lock();
         let entry = entries
             .entry(key.clone())
             .or_insert_with(|| self.start(key, endpoint.clone()));
@@ -141,7 +142,7 @@ impl Connections {
             *target = endpoint;
             moved
         });
-        let mut state = lock(&entry.state);
+        let mut state = entry.state.lock();
         if moved {
             // The last published state was about another endpoint.
             *state = if entry.target.borrow().is_some() {
@@ -155,19 +156,19 @@ impl Connections {
 
     /// Returns the endpoint of `key` that was set last.
     pub fn endpoint(&self, key: &NamespacedName) -> Option<Endpoint> {
-        let entries = lock(&self.entries);
+        let entries = self.entries.lock();
         entries.get(key)?.target.borrow().clone()
     }
 
     /// Closes and forgets the connection of a deleted source.
     pub fn forget(&self, key: &NamespacedName) {
-        lock(&self.entries).remove(key);
+        self.entries.lock().remove(key);
     }
 
     /// Returns the established connection of a source, if there is one.
     pub fn link(&self, key: &NamespacedName) -> Option<LiveConnection> {
-        let entries = lock(&self.entries);
-        let state = lock(&entries.get(key)?.state);
+        let entries = self.entries.lock();
+        let state = entries.get(key)?.state.lock();
         match &*state {
             ConnectionState::Ready(link) => Some(link.clone()),
             _ => None,
@@ -193,10 +194,6 @@ impl Connections {
         let task = tokio::spawn(keeper.run()).abort_handle();
         Entry { target, state, task }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The task that keeps one source's connection.
@@ -310,7 +307,7 @@ impl ConnectionTask {
 
     /// Records the state. Returns true if it has changed; the same failure again is no change.
     fn note(&self, endpoint: &Endpoint, next: ConnectionState) -> bool {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         // `set_endpoint` changed the endpoint meanwhile, so this state is about the old one.
         if self.target.borrow().as_ref() != Some(endpoint) {
             return false;

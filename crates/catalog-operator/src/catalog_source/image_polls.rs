@@ -10,12 +10,13 @@
 //! - Only the catalog's own pull secrets are sent to its registry.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use olm_runtime::condition::whole_seconds;
+use olm_runtime::sync::Mutex;
 use olm_runtime::{NamespacedName, clock};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -129,7 +130,7 @@ impl ImagePolls {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 

@@ -16,12 +16,13 @@ mod pages;
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use kube::Client;
 use olm_runtime::NamespacedName;
 use olm_runtime::isolation::{self, isolated};
+use olm_runtime::sync::Mutex;
 use serde_json::Value;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -243,8 +244,7 @@ impl Entry {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Entry>> {
-        // Every critical section leaves the map consistent, so a panic elsewhere cannot spoil it.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     async fn run(

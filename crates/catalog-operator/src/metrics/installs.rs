@@ -1,7 +1,6 @@
 //! How long operators take from the request for them to Succeeded.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -9,6 +8,7 @@ use kube::ResourceExt;
 use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase, Subscription};
 use olm_runtime::metrics::Metrics;
 use olm_runtime::store::{Change, Store};
+use olm_runtime::sync::Mutex;
 use olm_runtime::{Timestamp, clock};
 
 use crate::stores::Stores;
@@ -26,7 +26,7 @@ pub(super) fn register(metrics: &Metrics, stores: &Stores) {
     let (csvs, subscriptions) = (stores.csvs.clone(), stores.subscriptions.clone());
     let known = Mutex::<BTreeSet<String>>::default();
     stores.csvs.on_change(move |change| {
-        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = known.lock();
         if let Some(csv) = first_success(change, &mut known)
             && let Some((kind, since)) = wished(csv, &csvs, &subscriptions)
         {

@@ -1,11 +1,12 @@
 //! How often each Subscription was looked at anew, as upstream counts it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use olm_api::v1alpha1::Subscription;
 use olm_runtime::NamespacedName;
 use olm_runtime::store::{Change, Store};
+use olm_runtime::sync::Mutex;
 
 /// Labels of `subscription_sync_total`, which name no namespace: that is how upstream has them.
 pub(super) const LABELS: [&str; 5] = ["name", "installed", "channel", "package", "approval"];
@@ -52,7 +53,7 @@ impl Syncs {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, (Labels, i64)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

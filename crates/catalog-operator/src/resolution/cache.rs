@@ -1,7 +1,9 @@
 //! Spares resolving the same input twice.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use olm_runtime::sync::Mutex;
 
 use super::input::ResolutionInput;
 use super::resolved::Resolved;
@@ -15,22 +17,19 @@ pub(crate) struct ResolutionCache {
 impl ResolutionCache {
     /// What the same input came to last time.
     pub(crate) fn get(&self, namespace: &str, input: &ResolutionInput) -> Option<Arc<Resolved>> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
         let (known, resolved) = entries.get(namespace)?;
         (known == input).then(|| Arc::clone(resolved))
     }
 
     /// Takes the place of what there was for the namespace.
     pub(crate) fn insert(&self, namespace: &str, input: ResolutionInput, resolved: Arc<Resolved>) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         entries.insert(namespace.to_owned(), (input, resolved));
     }
 
     /// Drops what there is for a namespace.
     pub(crate) fn remove(&self, namespace: &str) {
-        self.entries
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(namespace);
+        self.entries.lock().remove(namespace);
     }
 }

@@ -100,7 +100,7 @@ impl Rig {
         let told = Arc::clone(&woken);
         let reading: Arc<dyn CatalogReader> = Arc::<Fake>::clone(&reader);
         let snapshots = Snapshots::new(connections.clone(), reading, "olm", move |namespace: &str| {
-            told.lock().unwrap().push(namespace.to_owned());
+            told.lock().push(namespace.to_owned());
         });
         Self {
             connections,
@@ -120,7 +120,7 @@ impl Rig {
             reading,
             "olm",
             move |namespace: &str| {
-                told.lock().unwrap().push(namespace.to_owned());
+                told.lock().push(namespace.to_owned());
             },
         )
     }
@@ -184,7 +184,7 @@ async fn a_catalog_is_read_once_for_all_who_ask_and_they_are_woken() {
     let id = rig.known(None).await;
     assert_eq!(rig.here(id).unwrap().entries().len(), 1);
     assert_eq!(rig.reads(), 1);
-    let mut woken = rig.woken.lock().unwrap().clone();
+    let mut woken = rig.woken.lock().clone();
     woken.sort();
     assert_eq!(woken, ["ns", "other"]);
 }
@@ -230,7 +230,7 @@ async fn a_failed_read_is_told_and_tried_again_by_itself() {
     let rig = Rig::new(false, 1).await;
     rig.connect("1").await;
     rig.snapshots.get(&key(), "ns");
-    while rig.woken.lock().unwrap().is_empty() {
+    while rig.woken.lock().is_empty() {
         sleep(Duration::from_millis(5)).await;
     }
     let ContentState::Failed(text) = rig.snapshots.get(&key(), "ns") else {
@@ -239,7 +239,7 @@ async fn a_failed_read_is_told_and_tried_again_by_itself() {
     assert_eq!(text, "failed to list bundles: down");
     assert_eq!(rig.reads(), 1, "not asked again before its time");
     let started = Instant::now();
-    while rig.woken.lock().unwrap().len() < 2 {
+    while rig.woken.lock().len() < 2 {
         sleep(Duration::from_millis(5)).await;
     }
     assert!(started.elapsed() > FIRST_RETRY / 2);
@@ -317,7 +317,7 @@ async fn a_server_at_an_address_is_read_again_after_half_an_hour() {
             eventually(|| rig.reads() == 2).await;
             let next = rig.known(Some(first)).await;
             assert_eq!(rig.here(next).unwrap().entries().len(), 2);
-            assert_eq!(rig.woken.lock().unwrap().len(), 2);
+            assert_eq!(rig.woken.lock().len(), 2);
         } else {
             sleep(Duration::from_millis(50)).await;
             assert_eq!(rig.reads(), 1);
@@ -338,7 +338,7 @@ async fn an_unchanged_catalog_that_is_read_again_wakes_nobody() {
         sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(rig.known(None).await, first);
-    assert_eq!(rig.woken.lock().unwrap().len(), 1);
+    assert_eq!(rig.woken.lock().len(), 1);
 }
 
 /// Servers of four catalogs of one namespace never complete a response; another namespace's is read.
@@ -509,7 +509,7 @@ async fn that_the_last_good_content_is_not_the_present_one_is_known() {
     eventually(|| rig.snapshots.trouble(&key()).is_some()).await;
     assert_eq!(rig.snapshots.get(&key(), "ns").id(), Some(id));
     // One for the content, and one for the error.
-    eventually(|| rig.woken.lock().unwrap().len() >= 2).await;
+    eventually(|| rig.woken.lock().len() >= 2).await;
     sleep(FIRST_RETRY).await;
     rig.snapshots.get(&key(), "ns");
     eventually(|| rig.snapshots.trouble(&key()).is_none()).await;

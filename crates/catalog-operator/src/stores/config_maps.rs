@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, MutexGuard};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -13,6 +13,7 @@ use kube::core::{ApiResource, DynamicObject};
 use olm_api::config_map_catalog::{KEYS, content_hash};
 use olm_runtime::NamespacedName;
 use olm_runtime::store::{Change, OnDemand, Projected, Projection, Scope, StoreSet, WatchUser};
+use olm_runtime::sync::{Mutex, RwLock};
 use tokio::task::AbortHandle;
 use tokio::time::{Duration, Instant};
 
@@ -126,7 +127,7 @@ impl ConfigMaps {
     /// Calls `listener` with namespace and name of a watched ConfigMap that changed, or was looked for the first time.
     pub(crate) fn on_change(&self, listener: impl Fn(&NamespacedName) + Send + Sync + 'static) {
         let listener: Listener = Arc::new(listener);
-        let mut listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = self.listeners.write();
         listeners.push(Arc::clone(&listener));
         self.watches
             .on_change(move |_, change: &Change<Projected<CatalogContent>>| listener(&change.object().key()));
@@ -195,14 +196,14 @@ impl ConfigMaps {
         let (user, listeners) = (Arc::clone(user), Arc::clone(&self.listeners));
         let task = tokio::spawn(async move {
             user.ready().await;
-            let listeners = listeners.read().unwrap_or_else(PoisonError::into_inner).clone();
+            let listeners = listeners.read().clone();
             listeners.iter().for_each(|listener| listener(&config_map));
         });
         FirstLook(task.abort_handle())
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Watched>> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+        self.watched.lock()
     }
 }
 

@@ -4,7 +4,7 @@
 //! there: the API server alone says whether it is enough.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
@@ -12,6 +12,7 @@ use kube::Client;
 use kube::core::{ApiResource, DynamicObject};
 use olm_runtime::NamespacedName;
 use olm_runtime::store::{OnDemand, Projection, Scope, StoreSet, WatchUser};
+use olm_runtime::sync::Mutex;
 
 /// Namespaces that are watched at a time, three connections to the API server each; the plans of others look again by themselves.
 const MAX_NAMESPACES: usize = 32;
@@ -49,7 +50,7 @@ impl Rights {
     pub(crate) fn on_change(&self, listener: impl Fn(&NamespacedName) + Send + Sync + 'static) {
         let waiting = Arc::clone(&self.waiting);
         self.watches.on_change(move |scope, _| {
-            let plans: Vec<NamespacedName> = lock(&waiting).keys().cloned().collect();
+            let plans: Vec<NamespacedName> = waiting.lock().keys().cloned().collect();
             let namespace = scope.namespace.as_ref();
             let in_reach = plans
                 .iter()
@@ -60,7 +61,7 @@ impl Rights {
 
     /// Whether the plan waits for a permission. As long as it does, what gives rights in its namespace is watched.
     pub(crate) fn set_waiting(&self, plan: &NamespacedName, waits: bool) {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         if !waits {
             waiting.remove(plan);
             return;
@@ -73,10 +74,6 @@ impl Rights {
         let users = scopes(&plan.namespace).map(|scope| self.watches.user(&scope));
         waiting.insert(plan.clone(), users.into());
     }
-}
-
-fn lock<T>(waiting: &Mutex<T>) -> MutexGuard<'_, T> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn scopes(namespace: &str) -> [Scope; 5] {

@@ -27,12 +27,12 @@ impl CatalogImages for Held {
         folder: &Path,
     ) -> Result<(), UnpackError> {
         {
-            let mut running = self.running.lock().unwrap();
+            let mut running = self.running.lock();
             running.0 += 1;
             running.1 = running.1.max(running.0);
         }
         self.released.notified().await;
-        self.running.lock().unwrap().0 -= 1;
+        self.running.lock().0 -= 1;
         self.registry.fetch(image, as_requested, folder).await
     }
 }
@@ -64,7 +64,7 @@ async fn a_removed_catalog_gets_no_content_from_a_pull_that_was_under_way() {
     assert_eq!(unpacking.want("a", &request()), None);
     rest().await;
     assert!(!unpacking.has_content("a"));
-    assert_eq!(images.running.lock().unwrap().0, 1);
+    assert_eq!(images.running.lock().0, 1);
     unpacking.remove("a");
     images.released.notify_one();
     rest().await;
@@ -100,7 +100,7 @@ async fn few_images_are_pulled_at_a_time() {
         images.released.notify_one();
     }
     rest().await;
-    assert_eq!(images.running.lock().unwrap().1, PARALLEL);
+    assert_eq!(images.running.lock().1, PARALLEL);
     assert_eq!(store.names().len(), 5);
 }
 

@@ -3,7 +3,7 @@
 //! Only objects with the label of the extension are watched. An object that bears no such label yet is read live.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::{ApiResource, DynamicObject};
@@ -14,6 +14,7 @@ use olm_runtime::discovery::deadline;
 use olm_runtime::error::ObserveError;
 use olm_runtime::key::is_path_segment;
 use olm_runtime::store::{OnDemand, Projected, Projection, Scope, StoreSet, WatchUser};
+use olm_runtime::sync::Mutex;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -116,7 +117,7 @@ impl ManagedObjects {
             }
             // A Secret that is waited for has no owner yet.
             if scope.name.is_some() {
-                let users = lock(&users);
+                let users = users.lock();
                 let waiting = users.iter().filter(|(_, watched)| watched.contains_key(scope));
                 woken.extend(waiting.map(|(set, _)| set.clone()));
             }
@@ -134,7 +135,7 @@ impl ManagedObjects {
             label: None,
         });
         let scopes: Vec<Scope> = of_kind.chain(of_secret).collect();
-        let mut users = lock(&self.users);
+        let mut users = self.users.lock();
         let watched = users.entry(set.clone()).or_default();
         watched.retain(|scope, _| scopes.contains(scope));
         for scope in scopes {
@@ -145,7 +146,7 @@ impl ManagedObjects {
 
     /// Ends the watches of a set, unless other sets use them.
     pub(super) fn forget(&self, set: &NamespacedName) {
-        lock(&self.users).remove(set);
+        self.users.lock().remove(set);
     }
 
     /// Returns an object; `None` if it does not exist. An object that the watch of `set` does not have is read live, because it may exist
@@ -187,7 +188,7 @@ impl ManagedObjects {
         api: &ApiResource,
         key: &NamespacedName,
     ) -> Option<Arc<Projected<ManagedObject>>> {
-        let users = lock(&self.users);
+        let users = self.users.lock();
         let user = users.get(set)?.get(&scope_of_kind(api))?;
         user.store().get_key(key)
     }
@@ -205,12 +206,6 @@ fn scope_of_kind(api: &ApiResource) -> Scope {
         name: None,
         label: Some(labels::EXTENSION_OWNER_NAME.to_owned()),
     }
-}
-
-fn lock(
-    users: &Mutex<BTreeMap<NamespacedName, Watched>>,
-) -> MutexGuard<'_, BTreeMap<NamespacedName, Watched>> {
-    users.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -214,7 +214,7 @@ fn one_file_is_written_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path(), 1 << 20);
     std::thread::scope(|scope| {
-        let other = store.writing.lock().unwrap();
+        let other = store.writing.lock();
         let put = scope.spawn(|| store.put("a", &sized("1", 1_000), true).unwrap());
         std::thread::sleep(Duration::from_millis(50));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -12,7 +12,7 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
@@ -22,6 +22,7 @@ use olm_runtime::NamespacedName;
 use olm_runtime::discovery::deadline;
 use olm_runtime::error::ObserveError;
 use olm_runtime::store::Store;
+use olm_runtime::sync::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -257,10 +258,6 @@ impl UnpackJobs {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Registered>> {
-        // Every critical section keeps the map consistent, so a panic elsewhere cannot corrupt it.
-        self.shared
-            .requests
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.requests.lock()
     }
 }

@@ -37,12 +37,9 @@ struct Script {
 #[async_trait]
 impl BundleSource for Script {
     async fn fetch(&self, image: &str, catalog: &NamespacedName) -> Result<UnpackedBundle, UnpackError> {
-        self.fetched
-            .lock()
-            .unwrap()
-            .push(format!("{image} for {catalog}"));
+        self.fetched.lock().push(format!("{image} for {catalog}"));
         tokio::time::sleep(self.takes).await;
-        let mut answers = self.answers.lock().unwrap();
+        let mut answers = self.answers.lock();
         if answers.len() > 1 {
             answers.pop_front().unwrap()
         } else {
@@ -68,7 +65,7 @@ fn rig(answers: Vec<Result<UnpackedBundle, UnpackError>>) -> Rig {
     let woken = Arc::new(Mutex::new(Vec::new()));
     let wake = {
         let woken = Arc::clone(&woken);
-        move |subscriber: &Subscriber| woken.lock().unwrap().push(subscriber.clone())
+        move |subscriber: &Subscriber| woken.lock().push(subscriber.clone())
     };
     let folder = tempfile::tempdir().unwrap();
     let unpacker = Unpacker::new(
@@ -92,7 +89,7 @@ impl Rig {
     }
 
     fn fetches(&self) -> usize {
-        self.script.fetched.lock().unwrap().len()
+        self.script.fetched.lock().len()
     }
 
     /// Removes all bundles, as the store does above its limit.
@@ -103,7 +100,7 @@ impl Rig {
     }
 
     fn woken(&self) -> Vec<String> {
-        let woken = std::mem::take(&mut *self.woken.lock().unwrap());
+        let woken = std::mem::take(&mut *self.woken.lock());
         woken
             .into_iter()
             .map(|subscriber| match subscriber {
@@ -194,7 +191,7 @@ async fn catalogs_do_not_share_what_they_may_see() {
     ));
     wait(2).await;
     assert_eq!(
-        *rig.script.fetched.lock().unwrap(),
+        *rig.script.fetched.lock(),
         ["r/b:v1 for olm/cat", "r/b:v1 for team/cat"]
     );
 }
@@ -241,7 +238,7 @@ async fn a_bundle_that_is_no_longer_on_disk_is_fetched_again() {
     wait(2).await;
     assert_eq!(rig.woken(), ["two"]);
     assert_eq!(stored.read(), bundle().ok());
-    assert_eq!(rig.script.fetched.lock().unwrap()[1], "r/b@sha256:00 for olm/cat");
+    assert_eq!(rig.script.fetched.lock()[1], "r/b@sha256:00 for olm/cat");
 }
 
 /// A first request that returned at once used to block everything else meanwhile.

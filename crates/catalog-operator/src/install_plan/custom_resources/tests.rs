@@ -21,7 +21,7 @@ fn checks(page: Duration) -> (CustomResources, Arc<Mutex<Vec<String>>>) {
     });
     let woken = Arc::<Mutex<Vec<String>>>::default();
     let of_wake = Arc::clone(&woken);
-    let wake = move |plan: &NamespacedName| of_wake.lock().unwrap().push(plan.to_string());
+    let wake = move |plan: &NamespacedName| of_wake.lock().push(plan.to_string());
     (CustomResources::new(Client::new(service, "default"), wake), woken)
 }
 
@@ -50,7 +50,7 @@ async fn a_check_that_waits_long_for_its_turn_is_not_forgotten() {
     tokio::time::sleep(KEPT_FOR + Duration::from_secs(50)).await;
     assert!(is_checking(&checks.check(request("b", "other"))));
     tokio::time::sleep(CHECK_TIME - Duration::from_secs(40)).await;
-    assert!(woken.lock().unwrap().contains(&"a/third".to_owned()));
+    assert!(woken.lock().contains(&"a/third".to_owned()));
     let answer = checks.check(request("a", "third"));
     assert_eq!(answer, CheckState::Unread("timed out after 600 s".to_owned()));
 }
@@ -66,7 +66,7 @@ async fn a_check_that_is_given_up_wakes_who_waits() {
     };
     checks.check(changed);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(*woken.lock().unwrap(), ["a/plan"]);
+    assert_eq!(*woken.lock(), ["a/plan"]);
 }
 
 /// Two steps may have a definition each of one name.

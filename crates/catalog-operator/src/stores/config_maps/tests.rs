@@ -99,7 +99,7 @@ async fn the_first_look_is_not_waited_for() {
     let told = Arc::<Mutex<Vec<String>>>::default();
     let heard = Arc::clone(&told);
     rig.config_maps
-        .on_change(move |config_map| heard.lock().unwrap().push(config_map.name.clone()));
+        .on_change(move |config_map| heard.lock().push(config_map.name.clone()));
     rig.cluster
         .on_request(|_| Some(Fault::Refuse(Refusal::invalid("unable to parse requirement"))));
     let (source, before) = (source("ns", 0), Instant::now());
@@ -111,10 +111,10 @@ async fn the_first_look_is_not_waited_for() {
         rig.config_maps.of_source(&source, "map"),
         ConfigMapState::Unread(Some(cause))
     );
-    assert!(told.lock().unwrap().is_empty());
+    assert!(told.lock().is_empty());
     // It answers: who asked is woken, though there is no ConfigMap that could change.
     rig.cluster.clear_hooks();
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(*told.lock().unwrap(), ["map"]);
+    assert_eq!(*told.lock(), ["map"]);
     assert_eq!(rig.config_maps.of_source(&source, "map"), ConfigMapState::Missing);
 }

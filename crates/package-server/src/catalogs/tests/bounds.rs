@@ -104,7 +104,7 @@ impl Dial for HangingUp {
     async fn connect(&self, address: &str) -> Result<Dialled, String> {
         let dialled = Tcp.connect(address).await?;
         let (alive, lost) = oneshot::channel();
-        self.dialled.lock().unwrap().push((Instant::now(), alive));
+        self.dialled.lock().push((Instant::now(), alive));
         Ok(Dialled { lost, ..dialled })
     }
 }
@@ -120,9 +120,9 @@ async fn a_registry_that_hangs_up_when_it_was_read_is_not_read_without_a_pause()
     sources.put(source("tenant", "cat", &registry.address));
     let read_at = || catalogs.states().first().and_then(|(_, state)| state.read_at);
     wait_for("a read", read_at).await;
-    let (first, alive) = dial.dialled.lock().unwrap().pop().unwrap();
+    let (first, alive) = dial.dialled.lock().pop().unwrap();
     drop(alive);
-    let second = wait_for("another", || dial.dialled.lock().unwrap().pop()).await.0;
+    let second = wait_for("another", || dial.dialled.lock().pop()).await.0;
     assert!(second - first >= FIRST_RETRY, "{:?}", second - first);
 }
 

@@ -12,7 +12,7 @@ struct Registries {
 #[async_trait]
 impl BundleSource for Registries {
     async fn fetch(&self, image: &str, _catalog: &NamespacedName) -> Result<UnpackedBundle, UnpackError> {
-        self.begun.lock().unwrap().push(image.to_owned());
+        self.begun.lock().push(image.to_owned());
         let seconds = match image.split_once('/') {
             Some(("drip", _)) => 1_000_000,
             Some(("slow", _)) => 90,
@@ -57,7 +57,7 @@ async fn a_dripping_registry_of_one_namespace_does_not_hold_up_another() {
     unpacker.request(&quiet);
     wait(2).await;
     assert!(is_ready(&unpacker, &quiet));
-    let begun = registries.begun.lock().unwrap().clone();
+    let begun = registries.begun.lock().clone();
     assert_eq!(begun, ["drip/b:v0", "drip/b:v1", "r/b:v1"]);
 }
 
@@ -86,7 +86,7 @@ async fn a_bundle_that_waits_for_others_is_fetched_once() {
     }
     wait(100).await;
     assert!(needed.iter().all(|request| is_ready(&unpacker, request)));
-    assert_eq!(registries.begun.lock().unwrap().len(), 3);
+    assert_eq!(registries.begun.lock().len(), 3);
 }
 
 /// Two hundred bundles are requested first; those of the other namespace get every second slot.
@@ -101,7 +101,7 @@ async fn many_bundles_of_one_namespace_cost_another_one_fetch_each() {
         unpacker.request(&wants("quiet", &format!("r/quiet:v{number}")));
     }
     wait(3).await;
-    let begun = registries.begun.lock().unwrap().clone();
+    let begun = registries.begun.lock().clone();
     let last = begun.iter().rposition(|image| image.starts_with("r/quiet"));
     let noisy = begun[..last.unwrap()]
         .iter()
