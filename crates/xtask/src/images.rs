@@ -361,11 +361,13 @@ pub(crate) fn shipped() -> [Recipe; 2] {
 /// glibc is linked in, so that an image only contains the program. Build scripts and procedural macros must be dynamic, and
 /// naming the target exempts them. Without relocations at start, tables in a program remain pages of its file instead of memory
 /// of each process (1.6 MiB in the catalog operator).
-pub(crate) const STATIC_FLAGS: [&str; 4] = [
+pub(crate) const STATIC_FLAGS: [&str; 6] = [
     "-C",
     "target-feature=+crt-static",
     "-C",
     "relocation-model=static",
+    "-C",
+    "link-arg=-Wl,--icf=all",
 ];
 
 /// Returns the variable for the allocator's page size, if the architecture requires one. Kernels of arm64 have pages of 4, 16 or

@@ -13,7 +13,8 @@ use http::HeaderMap;
 use http::header::ACCEPT_ENCODING;
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
-use olm_runtime::isolation;
+use olm_runtime::isolation::{self, Panicked};
+use tokio::task::JoinHandle;
 
 use super::Body;
 use crate::store::Content;
@@ -49,13 +50,18 @@ pub(super) fn of(content: Arc<Content>, ranges: Vec<Range<u64>>, is_compressed: 
         encoder: is_compressed.then(|| GzEncoder::new(Vec::new(), Compression::fast())),
         is_over: false,
     };
-    let frames = stream::try_unfold(reader, |reader| async move {
-        // Reads of the disk and compression would delay everything else on this thread.
-        let read = isolation::blocking(move || reader.next()).await;
+    let frames = stream::try_unfold(start(reader), |reading| async move {
+        let read = reading.await.map_err(io::Error::other)?;
         let (chunk, reader) = read.map_err(io::Error::other)??;
-        Ok::<_, io::Error>(chunk.map(|chunk| (Frame::data(chunk), reader)))
+        // The next bytes are read while these are sent.
+        Ok::<_, io::Error>(chunk.map(|chunk| (Frame::data(chunk), start(reader))))
     });
     StreamBody::new(frames).boxed_unsync()
+}
+
+/// Starts to read the next bytes, on another thread: the disk and compression would delay everything else on this one.
+fn start(reader: Reader) -> JoinHandle<Result<io::Result<(Option<Bytes>, Reader)>, Panicked>> {
+    tokio::spawn(isolation::blocking(move || reader.next()))
 }
 
 struct Reader {
