@@ -5,6 +5,7 @@
 //! as written, decoded on demand. Optional lists are [`List`]s, which read like vectors.
 
 pub mod api_key;
+mod api_type;
 pub mod approval;
 pub mod cause;
 pub mod cluster_operator;

@@ -5,13 +5,11 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube_derive::CustomResource;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::rule;
-use crate::Extra;
-use crate::decode::or_default;
+use crate::api_type::api_type;
 use crate::open_enum::open_enum;
 use crate::sparse::List;
 
@@ -51,52 +49,43 @@ open_enum! {
     }
 }
 
-/// Package to install, where to install it, and how it is checked first.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[kube(
-    group = "olm.operatorframework.io",
-    version = "v1",
-    kind = "ClusterExtension",
-    plural = "clusterextensions",
-    singular = "clusterextension",
-    status = "ClusterExtensionStatus",
-    derive = "Default",
-    derive = "PartialEq",
-    schema = "disabled",
-    doc = "A package of a catalog, installed in the cluster and kept up to date.",
-    crates(kube_core = "kube_core"),
-    printcolumn = r#"{"name":"Installed Bundle","type":"string","jsonPath":".status.install.bundle.name"}"#,
-    printcolumn = r#"{"name":"Version","type":"string","jsonPath":".status.install.bundle.version"}"#,
-    printcolumn = r#"{"name":"Installed","type":"string","jsonPath":".status.conditions[?(@.type=='Installed')].status"}"#,
-    printcolumn = r#"{"name":"Progressing","type":"string","jsonPath":".status.conditions[?(@.type=='Progressing')].status"}"#,
-    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
-)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ClusterExtensionSpec {
-    /// Namespace that the bundle's namespaced objects are installed in. It must exist.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("maxLength" = 63, "x-kubernetes-validations" = namespace_rules()))]
-    pub namespace: String,
-    /// The bundle is applied with the rights of this account, and without it with those of the controller.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_account: Option<ServiceAccountReference>,
-    /// Source of the bundle.
-    #[serde(deserialize_with = "or_default")]
-    pub source: ClusterExtensionSource,
-    /// How the bundle is installed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub install: Option<ClusterExtensionInstall>,
-    /// Configuration of the bundle.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub config: Option<ClusterExtensionConfig>,
-    /// Minutes after which a rollout counts as failed. Without it there is no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("minimum" = 10, "maximum" = 720))]
-    pub progress_deadline_minutes: Option<i32>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Package to install, where to install it, and how it is checked first.
+    #[derive(CustomResource)]
+    #[kube(
+        group = "olm.operatorframework.io",
+        version = "v1",
+        kind = "ClusterExtension",
+        plural = "clusterextensions",
+        singular = "clusterextension",
+        status = "ClusterExtensionStatus",
+        derive = "Default",
+        derive = "PartialEq",
+        schema = "disabled",
+        doc = "A package of a catalog, installed in the cluster and kept up to date.",
+        crates(kube_core = "kube_core"),
+        printcolumn = r#"{"name":"Installed Bundle","type":"string","jsonPath":".status.install.bundle.name"}"#,
+        printcolumn = r#"{"name":"Version","type":"string","jsonPath":".status.install.bundle.version"}"#,
+        printcolumn = r#"{"name":"Installed","type":"string","jsonPath":".status.conditions[?(@.type=='Installed')].status"}"#,
+        printcolumn = r#"{"name":"Progressing","type":"string","jsonPath":".status.conditions[?(@.type=='Progressing')].status"}"#,
+        printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+    )]
+    pub struct ClusterExtensionSpec {
+        /// Namespace that the bundle's namespaced objects are installed in. It must exist.
+        #[schemars(extend("maxLength" = 63, "x-kubernetes-validations" = namespace_rules()))]
+        pub namespace: String,
+        /// The bundle is applied with the rights of this account, and without it with those of the controller.
+        pub service_account: Option<ServiceAccountReference>,
+        /// Source of the bundle.
+        pub source: ClusterExtensionSource,
+        /// How the bundle is installed.
+        pub install: Option<ClusterExtensionInstall>,
+        /// Configuration of the bundle.
+        pub config: Option<ClusterExtensionConfig>,
+        /// Minutes after which a rollout counts as failed. Without it there is no limit.
+        #[schemars(extend("minimum" = 10, "maximum" = 720))]
+        pub progress_deadline_minutes: Option<i32>,
+    }
 }
 
 impl ClusterExtensionSpec {
@@ -119,200 +108,135 @@ impl ClusterExtensionSpec {
     }
 }
 
-/// Configuration of a bundle.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = config_rules()))]
-pub struct ClusterExtensionConfig {
-    /// Form of the configuration.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("enum" = ["Inline"]))]
-    pub config_type: ExtensionConfigType,
-    /// The configuration, for the type Inline: `watchNamespace` and `deploymentConfig`, as far as the bundle takes them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "inline_config")]
-    pub inline: Option<Value>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Configuration of a bundle.
+    #[schemars(extend("x-kubernetes-validations" = config_rules()))]
+    pub struct ClusterExtensionConfig {
+        /// Form of the configuration.
+        #[schemars(extend("enum" = ["Inline"]))]
+        pub config_type: ExtensionConfigType,
+        /// The configuration, for the type Inline: `watchNamespace` and `deploymentConfig`, as far as the bundle takes them.
+        #[schemars(schema_with = "inline_config")]
+        pub inline: Option<Value>,
+    }
 }
 
-/// A ServiceAccount in the namespace of the extension.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("minProperties" = 1))]
-pub struct ServiceAccountReference {
-    /// Name of the ServiceAccount.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend(
-        "minLength" = 1,
-        "maxLength" = 253,
-        "x-kubernetes-validations" = account_name_rules()
-    ))]
-    pub name: Option<String>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// A ServiceAccount in the namespace of the extension.
+    #[schemars(extend("minProperties" = 1))]
+    pub struct ServiceAccountReference {
+        /// Name of the ServiceAccount.
+        #[schemars(extend(
+            "minLength" = 1,
+            "maxLength" = 253,
+            "x-kubernetes-validations" = account_name_rules()
+        ))]
+        pub name: Option<String>,
+    }
 }
 
-/// Source of an extension's bundle.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = source_rules()))]
-pub struct ClusterExtensionSource {
-    /// Type of the source.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("enum" = ["Catalog"]))]
-    pub source_type: ExtensionSourceType,
-    /// Package and the wanted versions of it, for the type Catalog.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub catalog: Option<CatalogFilter>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Source of an extension's bundle.
+    #[schemars(extend("x-kubernetes-validations" = source_rules()))]
+    pub struct ClusterExtensionSource {
+        /// Type of the source.
+        #[schemars(extend("enum" = ["Catalog"]))]
+        pub source_type: ExtensionSourceType,
+        /// Package and the wanted versions of it, for the type Catalog.
+        pub catalog: Option<CatalogFilter>,
+    }
 }
 
-/// A package of the ClusterCatalogs, and the wanted versions of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct CatalogFilter {
-    /// Name of the package.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("maxLength" = 253, "x-kubernetes-validations" = package_name_rules()))]
-    pub package_name: String,
-    /// Wanted version, or a range of versions such as `>=1.11, <1.13`. Without it every version is wanted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("maxLength" = 64, "x-kubernetes-validations" = version_rules()))]
-    pub version: Option<String>,
-    /// Channels whose versions are wanted. Without it versions of every channel are.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    #[schemars(schema_with = "channels")]
-    pub channels: List<String>,
-    /// Selects the ClusterCatalogs by their labels. Without it all are used.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub selector: Option<LabelSelector>,
-    /// CatalogProvided allows only the successors that the catalog names. SelfCertified allows every version, also older ones.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = ["CatalogProvided", "SelfCertified"], "x-default" = "CatalogProvided"))]
-    pub upgrade_constraint_policy: Option<UpgradeConstraintPolicy>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// A package of the ClusterCatalogs, and the wanted versions of it.
+    pub struct CatalogFilter {
+        /// Name of the package.
+        #[schemars(extend("maxLength" = 253, "x-kubernetes-validations" = package_name_rules()))]
+        pub package_name: String,
+        /// Wanted version, or a range of versions such as `>=1.11, <1.13`. Without it every version is wanted.
+        #[schemars(extend("maxLength" = 64, "x-kubernetes-validations" = version_rules()))]
+        pub version: Option<String>,
+        /// Channels whose versions are wanted. Without it versions of every channel are.
+        #[schemars(schema_with = "channels")]
+        pub channels: List<String>,
+        /// Selects the ClusterCatalogs by their labels. Without it all are used.
+        pub selector: Option<LabelSelector>,
+        /// CatalogProvided allows only the successors that the catalog names. SelfCertified allows every version, also older ones.
+        #[schemars(extend("enum" = ["CatalogProvided", "SelfCertified"], "x-default" = "CatalogProvided"))]
+        pub upgrade_constraint_policy: Option<UpgradeConstraintPolicy>,
+    }
 }
 
-/// How a bundle is installed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = install_rules()))]
-pub struct ClusterExtensionInstall {
+api_type! {
+    /// How a bundle is installed.
+    #[schemars(extend("x-kubernetes-validations" = install_rules()))]
+    pub struct ClusterExtensionInstall {
+        /// Checks before anything is applied.
+        pub preflight: Option<Preflight>,
+    }
+}
+
+api_type! {
     /// Checks before anything is applied.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub preflight: Option<Preflight>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+    #[schemars(extend("x-kubernetes-validations" = preflight_rules()))]
+    pub struct Preflight {
+        /// Check that a changed CustomResourceDefinition still fits stored objects and clients.
+        pub crd_upgrade_safety: CrdUpgradeSafety,
+    }
 }
 
-/// Checks before anything is applied.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = preflight_rules()))]
-pub struct Preflight {
-    /// Check that a changed CustomResourceDefinition still fits stored objects and clients.
-    #[serde(deserialize_with = "or_default")]
-    pub crd_upgrade_safety: CrdUpgradeSafety,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Check of changed CustomResourceDefinitions.
+    pub struct CrdUpgradeSafety {
+        /// Strict stops an upgrade that is not safe. None leaves out the check.
+        #[schemars(extend("enum" = ["None", "Strict"]))]
+        pub enforcement: CrdUpgradeSafetyEnforcement,
+    }
 }
 
-/// Check of changed CustomResourceDefinitions.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct CrdUpgradeSafety {
-    /// Strict stops an upgrade that is not safe. None leaves out the check.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("enum" = ["None", "Strict"]))]
-    pub enforcement: CrdUpgradeSafetyEnforcement,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// State of the extension.
+    pub struct ClusterExtensionStatus {
+        /// Conditions Installed, Progressing and Available, and four about deprecations.
+        #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+        pub conditions: List<Condition>,
+        /// The installed bundle.
+        pub install: Option<ClusterExtensionInstallStatus>,
+        /// The installed revision, and those that are being rolled out.
+        #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+        pub active_revisions: List<RevisionStatus>,
+    }
 }
 
-/// State of the extension.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ClusterExtensionStatus {
-    /// Conditions Installed, Progressing and Available, and four about deprecations.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: List<Condition>,
-    /// The installed bundle.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub install: Option<ClusterExtensionInstallStatus>,
-    /// The installed revision, and those that are being rolled out.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    pub active_revisions: List<RevisionStatus>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// A revision that is not archived.
+    pub struct RevisionStatus {
+        /// Name of the ClusterObjectSet.
+        pub name: String,
+        /// Its conditions Available and Progressing while it is being rolled out.
+        #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+        pub conditions: List<Condition>,
+    }
 }
 
-/// A revision that is not archived.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RevisionStatus {
-    /// Name of the ClusterObjectSet.
-    #[serde(deserialize_with = "or_default")]
-    pub name: String,
-    /// Its conditions Available and Progressing while it is being rolled out.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: List<Condition>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// State of the installation.
+    pub struct ClusterExtensionInstallStatus {
+        /// The installed bundle.
+        pub bundle: BundleMetadata,
+    }
 }
 
-/// State of the installation.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ClusterExtensionInstallStatus {
-    /// The installed bundle.
-    #[serde(deserialize_with = "or_default")]
-    pub bundle: BundleMetadata,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
-}
-
-/// Name and version of a bundle.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct BundleMetadata {
-    /// Name of the bundle, for example `shop.v1.2.0`.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("x-kubernetes-validations" = bundle_name_rules()))]
-    pub name: String,
-    /// Version of the bundle as its catalog writes it. Build metadata may be the bundle's release.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("x-kubernetes-validations" = bundle_version_rules()))]
-    pub version: String,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Name and version of a bundle.
+    pub struct BundleMetadata {
+        /// Name of the bundle, for example `shop.v1.2.0`.
+        #[schemars(extend("x-kubernetes-validations" = bundle_name_rules()))]
+        pub name: String,
+        /// Version of the bundle as its catalog writes it. Build metadata may be the bundle's release.
+        #[schemars(extend("x-kubernetes-validations" = bundle_version_rules()))]
+        pub version: String,
+    }
 }
 
 const IS_SUBDOMAIN: &str =
