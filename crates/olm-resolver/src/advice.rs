@@ -16,8 +16,8 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-pub(crate) use self::change::anew_text;
 use self::change::destroys_mark;
+pub(crate) use self::change::{anew_text, channel_text};
 pub use self::change::{Change, ChangeKind, Harm};
 use crate::explain::Explanation;
 use crate::installed::Readings;
