@@ -13,7 +13,7 @@
 //!                                          └────▶ minimal core of constraints when nothing fits
 //! ```
 //!
-//! The answer depends on the order of variables and candidates only, never on the SAT engine behind [`Sat`].
+//! The answer depends on the order of variables and candidates only, never on the SAT engine.
 
 mod cardinality;
 mod components;
@@ -26,7 +26,7 @@ mod tests;
 use std::fmt;
 
 pub use self::components::Component;
-pub use self::sat::{Answer, Literal, Sat, Varisat};
+use self::sat::Varisat;
 pub use self::search::{Selection, Step};
 use crate::work::{TooMuch, Work};
 
