@@ -60,3 +60,20 @@ macro_rules! api_type {
     };
 }
 pub(crate) use api_type;
+
+/// Defines the spec of a kind, as [`api_type`] does, and the kind itself by the attribute `kube`.
+macro_rules! api_kind {
+    ($($spec:tt)*) => {
+        api_type! {
+            #[derive(kube_derive::CustomResource)]
+            #[kube(
+                derive = "Default",
+                derive = "PartialEq",
+                schema = "disabled",
+                crates(kube_core = "kube_core")
+            )]
+            $($spec)*
+        }
+    };
+}
+pub(crate) use api_kind;

@@ -1,12 +1,11 @@
 //! ClusterCatalog: a catalog image whose content is served over HTTP in the cluster.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube_derive::CustomResource;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::rule;
-use crate::api_type::api_type;
+use crate::api_type::{api_kind, api_type};
 use crate::open_enum::open_enum;
 use crate::sparse::List;
 
@@ -28,9 +27,8 @@ open_enum! {
     }
 }
 
-api_type! {
+api_kind! {
     /// Source of the catalog and how it is used.
-    #[derive(CustomResource)]
     #[kube(
         group = "olm.operatorframework.io",
         version = "v1",
@@ -38,11 +36,7 @@ api_type! {
         plural = "clustercatalogs",
         singular = "clustercatalog",
         status = "ClusterCatalogStatus",
-        derive = "Default",
-        derive = "PartialEq",
-        schema = "disabled",
         doc = "A file-based catalog in an image, whose content is served in the cluster.",
-        crates(kube_core = "kube_core"),
         printcolumn = r#"{"name":"LastUnpacked","type":"date","jsonPath":".status.lastUnpacked"}"#,
         printcolumn = r#"{"name":"Serving","type":"string","jsonPath":".status.conditions[?(@.type==\"Serving\")].status"}"#,
         printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#

@@ -4,12 +4,11 @@
 //! experimental one. Other fields are kept in `extra`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
-use kube_derive::CustomResource;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::rule;
-use crate::api_type::api_type;
+use crate::api_type::{api_kind, api_type};
 use crate::open_enum::open_enum;
 use crate::sparse::List;
 
@@ -49,9 +48,8 @@ open_enum! {
     }
 }
 
-api_type! {
+api_kind! {
     /// Package to install, where to install it, and how it is checked first.
-    #[derive(CustomResource)]
     #[kube(
         group = "olm.operatorframework.io",
         version = "v1",
@@ -59,11 +57,7 @@ api_type! {
         plural = "clusterextensions",
         singular = "clusterextension",
         status = "ClusterExtensionStatus",
-        derive = "Default",
-        derive = "PartialEq",
-        schema = "disabled",
         doc = "A package of a catalog, installed in the cluster and kept up to date.",
-        crates(kube_core = "kube_core"),
         printcolumn = r#"{"name":"Installed Bundle","type":"string","jsonPath":".status.install.bundle.name"}"#,
         printcolumn = r#"{"name":"Version","type":"string","jsonPath":".status.install.bundle.version"}"#,
         printcolumn = r#"{"name":"Installed","type":"string","jsonPath":".status.conditions[?(@.type=='Installed')].status"}"#,

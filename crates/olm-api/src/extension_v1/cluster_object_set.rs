@@ -1,12 +1,11 @@
 //! ClusterObjectSet: the objects of one revision of a ClusterExtension. Called ClusterExtensionRevision in older versions of OLM v1.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
-use kube_derive::CustomResource;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::rule;
-use crate::api_type::api_type;
+use crate::api_type::{api_kind, api_type};
 use crate::open_enum::open_enum;
 use crate::sparse::List;
 
@@ -54,9 +53,8 @@ open_enum! {
     }
 }
 
-api_type! {
+api_kind! {
     /// Objects of a revision, in the order they are applied.
-    #[derive(CustomResource)]
     #[kube(
         group = "olm.operatorframework.io",
         version = "v1",
@@ -64,11 +62,7 @@ api_type! {
         plural = "clusterobjectsets",
         singular = "clusterobjectset",
         status = "ClusterObjectSetStatus",
-        derive = "Default",
-        derive = "PartialEq",
-        schema = "disabled",
         doc = "The objects of one revision of a ClusterExtension, applied phase by phase.",
-        crates(kube_core = "kube_core"),
         printcolumn = r#"{"name":"Available","type":"string","jsonPath":".status.conditions[?(@.type=='Available')].status"}"#,
         printcolumn = r#"{"name":"Progressing","type":"string","jsonPath":".status.conditions[?(@.type=='Progressing')].status"}"#,
         printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#

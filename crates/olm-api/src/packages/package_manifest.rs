@@ -1,8 +1,6 @@
 //! PackageManifest: a package of a catalog, as the package-server serves it.
 
-use kube_derive::CustomResource;
-
-use crate::api_type::api_type;
+use crate::api_type::{api_kind, api_type};
 use crate::decode::absent_means_default;
 use crate::sparse::{List, Map};
 use crate::v1alpha1::{
@@ -10,9 +8,8 @@ use crate::v1alpha1::{
     Maintainer,
 };
 
-api_type! {
+api_kind! {
     /// Nothing to be set.
-    #[derive(CustomResource)]
     #[kube(
         group = "packages.operators.coreos.com",
         version = "v1",
@@ -21,11 +18,7 @@ api_type! {
         singular = "packagemanifest",
         namespaced,
         status = "PackageManifestStatus",
-        derive = "Default",
-        derive = "PartialEq",
-        schema = "disabled",
-        doc = "A package of a catalog, with its channels and versions. Read only.",
-        crates(kube_core = "kube_core")
+        doc = "A package of a catalog, with its channels and versions. Read only."
     )]
     #[serde(remote = "Self")]
     #[schemars(rename = "PackageManifestSpec")]

@@ -1,18 +1,16 @@
 //! OLMConfig: settings of the lifecycle manager itself.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube_derive::CustomResource;
 
-use crate::api_type::api_type;
+use crate::api_type::{api_kind, api_type};
 use crate::decode::absent_means_default;
 use crate::sparse::List;
 
 /// Name of the only OLMConfig that is used.
 pub const OLM_CONFIG_NAME: &str = "cluster";
 
-api_type! {
+api_kind! {
     /// Settings of the lifecycle manager.
-    #[derive(CustomResource)]
     #[kube(
         group = "operators.coreos.com",
         version = "v1",
@@ -21,11 +19,7 @@ api_type! {
         singular = "olmconfig",
         category = "olm",
         status = "OLMConfigStatus",
-        derive = "Default",
-        derive = "PartialEq",
-        schema = "disabled",
-        doc = "Settings of the lifecycle manager. Only the object called cluster counts.",
-        crates(kube_core = "kube_core")
+        doc = "Settings of the lifecycle manager. Only the object called cluster counts."
     )]
     #[serde(remote = "Self")]
     #[schemars(rename = "OLMConfigSpec")]

@@ -1,15 +1,13 @@
 //! Operator: all components of one package in one namespace.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
-use kube_derive::CustomResource;
 
-use crate::api_type::api_type;
+use crate::api_type::{api_kind, api_type};
 use crate::decode::absent_means_default;
 use crate::sparse::List;
 
-api_type! {
+api_kind! {
     /// Nothing to be set.
-    #[derive(CustomResource)]
     #[kube(
         group = "operators.coreos.com",
         version = "v1",
@@ -18,11 +16,7 @@ api_type! {
         singular = "operator",
         category = "olm",
         status = "OperatorStatus",
-        derive = "Default",
-        derive = "PartialEq",
-        schema = "disabled",
-        doc = "All objects that belong to one package installed in one namespace. It is made and kept by the lifecycle manager.",
-        crates(kube_core = "kube_core")
+        doc = "All objects that belong to one package installed in one namespace. It is made and kept by the lifecycle manager."
     )]
     #[serde(remote = "Self")]
     #[schemars(rename = "OperatorSpec")]

@@ -1,15 +1,13 @@
 //! OperatorCondition as served to clients of the older version, and the types both versions share.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube_derive::CustomResource;
 
-use crate::api_type::api_type;
+use crate::api_type::{api_kind, api_type};
 use crate::decode::absent_means_default;
 use crate::sparse::List;
 
-api_type! {
+api_kind! {
     /// What a cluster admin overrides, and which workloads report.
-    #[derive(CustomResource)]
     #[kube(
         group = "operators.coreos.com",
         version = "v1",
@@ -21,11 +19,7 @@ api_type! {
         namespaced,
         storage = false,
         status = "OperatorConditionStatus",
-        derive = "Default",
-        derive = "PartialEq",
-        schema = "disabled",
-        doc = "What an operator tells about itself, for example that it must not be upgraded now.",
-        crates(kube_core = "kube_core")
+        doc = "What an operator tells about itself, for example that it must not be upgraded now."
     )]
     #[serde(remote = "Self")]
     #[schemars(rename = "OperatorConditionSpec")]

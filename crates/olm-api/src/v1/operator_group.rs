@@ -2,9 +2,8 @@
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
-use kube_derive::CustomResource;
 
-use crate::api_type::api_type;
+use crate::api_type::{api_kind, api_type};
 use crate::decode::absent_means_default;
 use crate::open_enum::open_enum;
 use crate::sparse::List;
@@ -19,9 +18,8 @@ open_enum! {
     }
 }
 
-api_type! {
+api_kind! {
     /// Which namespaces the operators installed in this namespace watch, and with whose permissions they are installed.
-    #[derive(CustomResource)]
     #[kube(
         group = "operators.coreos.com",
         version = "v1",
@@ -32,11 +30,7 @@ api_type! {
         category = "olm",
         namespaced,
         status = "OperatorGroupStatus",
-        derive = "Default",
-        derive = "PartialEq",
-        schema = "disabled",
-        doc = "The namespaces that the operators installed in this namespace watch. A namespace with operators needs exactly one.",
-        crates(kube_core = "kube_core")
+        doc = "The namespaces that the operators installed in this namespace watch. A namespace with operators needs exactly one."
     )]
     #[serde(remote = "Self")]
     #[schemars(rename = "OperatorGroupSpec", extend("x-default" = {"upgradeStrategy": "Default"}))]

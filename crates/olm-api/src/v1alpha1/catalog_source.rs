@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Affinity, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube_derive::CustomResource;
 
 use super::Icon;
-use crate::api_type::api_type;
+use crate::api_type::{api_kind, api_type};
 use crate::decode::text_or_number;
 use crate::embedded::Embedded;
 use crate::open_enum::open_enum;
@@ -36,9 +35,8 @@ open_enum! {
     }
 }
 
-api_type! {
+api_kind! {
     /// Where the catalog comes from and how its pod is set up.
-    #[derive(CustomResource)]
     #[kube(
         group = "operators.coreos.com",
         version = "v1alpha1",
@@ -49,11 +47,7 @@ api_type! {
         category = "olm",
         namespaced,
         status = "CatalogSourceStatus",
-        derive = "Default",
-        derive = "PartialEq",
-        schema = "disabled",
         doc = "A catalog of operators that Subscriptions of its namespace, or of every namespace for a global catalog, can use.",
-        crates(kube_core = "kube_core"),
         printcolumn = r#"{"name":"Display","type":"string","description":"The name of the catalog for people","jsonPath":".spec.displayName"}"#,
         printcolumn = r#"{"name":"Type","type":"string","description":"How the catalog is served","jsonPath":".spec.sourceType"}"#,
         printcolumn = r#"{"name":"Publisher","type":"string","description":"Who publishes the catalog","jsonPath":".spec.publisher"}"#,

@@ -2,14 +2,13 @@
 
 use go_compat::semver::{Version, VersionError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube_derive::CustomResource;
 use serde_json::{Value, json};
 
 use super::{
     ApiServiceDefinitions, ApiServiceDescription, ClusterServiceVersionPhase, ClusterServiceVersionStatus,
     CrdDescription, CustomResourceDefinitions, InstallStrategy, WebhookDescription,
 };
-use crate::api_type::api_type;
+use crate::api_type::{api_kind, api_type};
 use crate::embedded::Embedded;
 use crate::open_enum::open_enum;
 use crate::sparse::{List, Map};
@@ -29,10 +28,9 @@ open_enum! {
     }
 }
 
-api_type! {
+api_kind! {
     /// What the author of an operator says about one version of it: what it is, what it needs, which APIs it brings and
     /// how it is installed.
-    #[derive(CustomResource)]
     #[kube(
         group = "operators.coreos.com",
         version = "v1alpha1",
@@ -44,11 +42,7 @@ api_type! {
         category = "olm",
         namespaced,
         status = "ClusterServiceVersionStatus",
-        derive = "Default",
-        derive = "PartialEq",
-        schema = "disabled",
         doc = "One version of an operator: what it needs, what it provides, how it is installed, and how far that is.",
-        crates(kube_core = "kube_core"),
         printcolumn = r#"{"name":"Display","type":"string","description":"The name of the operator for people","jsonPath":".spec.displayName"}"#,
         printcolumn = r#"{"name":"Version","type":"string","description":"The version of the operator","jsonPath":".spec.version"}"#,
         printcolumn = r#"{"name":"Release","type":"string","description":"The packaging release of that version","jsonPath":".spec.release"}"#,

@@ -2,10 +2,9 @@
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube_derive::CustomResource;
 
 use super::Approval;
-use crate::api_type::api_type;
+use crate::api_type::{api_kind, api_type};
 use crate::condition;
 use crate::open_enum::open_enum;
 use crate::sparse::List;
@@ -48,9 +47,8 @@ open_enum! {
     }
 }
 
-api_type! {
+api_kind! {
     /// Which operators an InstallPlan installs, and whether it may.
-    #[derive(CustomResource)]
     #[kube(
         group = "operators.coreos.com",
         version = "v1alpha1",
@@ -61,11 +59,7 @@ api_type! {
         category = "olm",
         namespaced,
         status = "InstallPlanStatus",
-        derive = "Default",
-        derive = "PartialEq",
-        schema = "disabled",
         doc = "The objects to apply for a set of operators, whether that may begin, and how far it is.",
-        crates(kube_core = "kube_core"),
         printcolumn = r#"{"name":"CSV","type":"string","description":"The first of the ClusterServiceVersions in the plan","jsonPath":".spec.clusterServiceVersionNames[0]"}"#,
         printcolumn = r#"{"name":"Approval","type":"string","description":"Who approves the plan","jsonPath":".spec.approval"}"#,
         printcolumn = r#"{"name":"Approved","type":"boolean","jsonPath":".spec.approved"}"#

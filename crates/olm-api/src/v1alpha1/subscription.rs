@@ -6,9 +6,8 @@ use k8s_openapi::api::core::v1::{
     Affinity, EnvFromSource, EnvVar, ObjectReference, ResourceRequirements, Toleration, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
-use kube_derive::CustomResource;
 
-use crate::api_type::api_type;
+use crate::api_type::{api_kind, api_type};
 use crate::embedded::Embedded;
 use crate::open_enum::open_enum;
 use crate::sparse::List;
@@ -39,9 +38,8 @@ open_enum! {
     }
 }
 
-api_type! {
+api_kind! {
     /// Which package is wanted, from which catalog and channel, and how its operator is set up.
-    #[derive(CustomResource)]
     #[kube(
         group = "operators.coreos.com",
         version = "v1alpha1",
@@ -53,11 +51,7 @@ api_type! {
         category = "olm",
         namespaced,
         status = "SubscriptionStatus",
-        derive = "Default",
-        derive = "PartialEq",
-        schema = "disabled",
         doc = "Installs a package of a catalog and keeps its operator up to date along a channel.",
-        crates(kube_core = "kube_core"),
         printcolumn = r#"{"name":"Package","type":"string","description":"The package subscribed to","jsonPath":".spec.name"}"#,
         printcolumn = r#"{"name":"Source","type":"string","description":"The catalog the package comes from","jsonPath":".spec.source"}"#,
         printcolumn = r#"{"name":"Channel","type":"string","description":"The channel updates come from","jsonPath":".spec.channel"}"#

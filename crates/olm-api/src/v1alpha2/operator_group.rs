@@ -2,15 +2,13 @@
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
-use kube_derive::CustomResource;
 
-use crate::api_type::api_type;
+use crate::api_type::{api_kind, api_type};
 use crate::decode::absent_means_default;
 use crate::sparse::List;
 
-api_type! {
+api_kind! {
     /// Which namespaces the operators installed in this namespace watch, and with whose permissions they are installed.
-    #[derive(CustomResource)]
     #[kube(
         group = "operators.coreos.com",
         version = "v1alpha2",
@@ -22,11 +20,7 @@ api_type! {
         namespaced,
         storage = false,
         status = "OperatorGroupStatus",
-        derive = "Default",
-        derive = "PartialEq",
-        schema = "disabled",
-        doc = "The namespaces that the operators installed in this namespace watch. A namespace with operators needs exactly one.",
-        crates(kube_core = "kube_core")
+        doc = "The namespaces that the operators installed in this namespace watch. A namespace with operators needs exactly one."
     )]
     #[serde(remote = "Self")]
     #[schemars(rename = "OperatorGroupSpec")]

@@ -1,16 +1,14 @@
 //! OperatorCondition: conditions that an operator reports about itself. Stored version.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube_derive::CustomResource;
 
-use crate::api_type::api_type;
+use crate::api_type::{api_kind, api_type};
 use crate::decode::absent_means_default;
 use crate::sparse::List;
 use crate::v1::ConditionOverride;
 
-api_type! {
+api_kind! {
     /// What the operator reports, what a cluster admin overrides, and which workloads report.
-    #[derive(CustomResource)]
     #[kube(
         group = "operators.coreos.com",
         version = "v2",
@@ -21,11 +19,7 @@ api_type! {
         category = "olm",
         namespaced,
         status = "OperatorConditionStatus",
-        derive = "Default",
-        derive = "PartialEq",
-        schema = "disabled",
-        doc = "What an operator tells about itself, for example that it must not be upgraded now.",
-        crates(kube_core = "kube_core")
+        doc = "What an operator tells about itself, for example that it must not be upgraded now."
     )]
     #[serde(remote = "Self")]
     #[schemars(rename = "OperatorConditionSpec")]
