@@ -10,6 +10,7 @@ use varisat::{ExtendFormula as _, Lit, ProofFormat, Solver};
 use super::SolverError;
 
 /// Result of the engine.
+#[derive(Debug)]
 pub(super) enum Answer {
     /// Satisfiable: the variables that are true, as positive literals.
     Satisfiable(HashSet<Lit>),
@@ -81,5 +82,35 @@ impl io::Write for Effort {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::work::MAX_PROOF;
+
+    /// More pigeons than holes: the engine would need years, and reports that within its budget.
+    #[test]
+    fn a_question_that_takes_too_much_work_is_given_up() {
+        const PIGEONS: usize = 40;
+        let mut sat = Varisat::within(Rc::new(Cell::new(MAX_PROOF)));
+        let places: Vec<Vec<Lit>> = (0..PIGEONS)
+            .map(|_| (1..PIGEONS).map(|_| sat.variable()).collect())
+            .collect();
+        for pigeon in &places {
+            sat.clause(pigeon);
+        }
+        for (number, one) in places.iter().enumerate() {
+            for other in &places[..number] {
+                for (&a, &b) in one.iter().zip(other) {
+                    sat.clause(&[!a, !b]);
+                }
+            }
+        }
+        let began = std::time::Instant::now();
+        let error = sat.solve(&[]).unwrap_err();
+        assert!(error.to_string().contains("given up"), "{error}");
+        println!("given up after {:?}", began.elapsed());
     }
 }
