@@ -75,7 +75,10 @@ api_type! {
 
 api_type! {
     /// An image with a file-based catalog.
-    #[schemars(extend("x-kubernetes-validations" = image_rules()))]
+    #[schemars(extend("x-kubernetes-validations" = [rule(
+        "self.ref.find('(@.*:)') != \"\" ? !has(self.pollIntervalMinutes) : true",
+        "cannot specify pollIntervalMinutes while using digest-based image",
+    )]))]
     pub struct ImageSource {
         /// Reference of the image, with registry and with tag or digest.
         #[serde(rename = "ref")]
@@ -142,13 +145,6 @@ fn source_rules() -> Value {
     json!([rule(
         "has(self.type) && self.type == 'Image' ? has(self.image) : !has(self.image)",
         "image is required when source type is Image, and forbidden otherwise",
-    )])
-}
-
-fn image_rules() -> Value {
-    json!([rule(
-        "self.ref.find('(@.*:)') != \"\" ? !has(self.pollIntervalMinutes) : true",
-        "cannot specify pollIntervalMinutes while using digest-based image",
     )])
 }
 

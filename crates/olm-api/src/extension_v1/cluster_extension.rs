@@ -104,7 +104,10 @@ impl ClusterExtensionSpec {
 
 api_type! {
     /// Configuration of a bundle.
-    #[schemars(extend("x-kubernetes-validations" = config_rules()))]
+    #[schemars(extend("x-kubernetes-validations" = [rule(
+        "has(self.configType) && self.configType == 'Inline' ?has(self.inline) : !has(self.inline)",
+        "inline is required when configType is Inline, and forbidden otherwise",
+    )]))]
     pub struct ClusterExtensionConfig {
         /// Form of the configuration.
         #[schemars(extend("enum" = ["Inline"]))]
@@ -131,7 +134,10 @@ api_type! {
 
 api_type! {
     /// Source of an extension's bundle.
-    #[schemars(extend("x-kubernetes-validations" = source_rules()))]
+    #[schemars(extend("x-kubernetes-validations" = [rule(
+        "has(self.sourceType) && self.sourceType == 'Catalog' ? has(self.catalog) : !has(self.catalog)",
+        "catalog is required when sourceType is Catalog, and forbidden otherwise",
+    )]))]
     pub struct ClusterExtensionSource {
         /// Type of the source.
         #[schemars(extend("enum" = ["Catalog"]))]
@@ -148,7 +154,10 @@ api_type! {
         #[schemars(extend("maxLength" = 253, "x-kubernetes-validations" = package_name_rules()))]
         pub package_name: String,
         /// Wanted version, or a range of versions such as `>=1.11, <1.13`. Without it every version is wanted.
-        #[schemars(extend("maxLength" = 64, "x-kubernetes-validations" = version_rules()))]
+        #[schemars(extend("maxLength" = 64, "x-kubernetes-validations" = [rule(
+            IS_VERSION_RANGE,
+            "invalid version expression",
+        )]))]
         pub version: Option<String>,
         /// Channels whose versions are wanted. Without it versions of every channel are.
         #[schemars(schema_with = "channels")]
@@ -163,7 +172,10 @@ api_type! {
 
 api_type! {
     /// How a bundle is installed.
-    #[schemars(extend("x-kubernetes-validations" = install_rules()))]
+    #[schemars(extend("x-kubernetes-validations" = [rule(
+        "has(self.preflight)",
+        "at least one of [preflight] are required when install is specified",
+    )]))]
     pub struct ClusterExtensionInstall {
         /// Checks before anything is applied.
         pub preflight: Option<Preflight>,
@@ -172,7 +184,10 @@ api_type! {
 
 api_type! {
     /// Checks before anything is applied.
-    #[schemars(extend("x-kubernetes-validations" = preflight_rules()))]
+    #[schemars(extend("x-kubernetes-validations" = [rule(
+        "has(self.crdUpgradeSafety)",
+        "at least one of [crdUpgradeSafety] are required when preflight is specified",
+    )]))]
     pub struct Preflight {
         /// Check that a changed CustomResourceDefinition still fits stored objects and clients.
         pub crd_upgrade_safety: CrdUpgradeSafety,
@@ -225,10 +240,17 @@ api_type! {
     /// Name and version of a bundle.
     pub struct BundleMetadata {
         /// Name of the bundle, for example `shop.v1.2.0`.
-        #[schemars(extend("x-kubernetes-validations" = bundle_name_rules()))]
+        // The message names another field, as upstream's does.
+        #[schemars(extend("x-kubernetes-validations" = [rule(
+            IS_SUBDOMAIN,
+            &subdomain_message("packageName"),
+        )]))]
         pub name: String,
         /// Version of the bundle as its catalog writes it. Build metadata may be the bundle's release.
-        #[schemars(extend("x-kubernetes-validations" = bundle_version_rules()))]
+        #[schemars(extend("x-kubernetes-validations" = [rule(
+            IS_VERSION,
+            "version must be well-formed semver",
+        )]))]
         pub version: String,
     }
 }
@@ -262,22 +284,11 @@ fn account_name_rules() -> Value {
     ])
 }
 
-fn source_rules() -> Value {
-    json!([rule(
-        "has(self.sourceType) && self.sourceType == 'Catalog' ? has(self.catalog) : !has(self.catalog)",
-        "catalog is required when sourceType is Catalog, and forbidden otherwise",
-    )])
-}
-
 fn package_name_rules() -> Value {
     json!([
         rule("self == oldSelf", "packageName is immutable"),
         rule(IS_SUBDOMAIN, &subdomain_message("packageName")),
     ])
-}
-
-fn version_rules() -> Value {
-    json!([rule(IS_VERSION_RANGE, "invalid version expression")])
 }
 
 fn channels(_: &mut SchemaGenerator) -> Schema {
@@ -292,38 +303,8 @@ fn channels(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-fn config_rules() -> Value {
-    json!([rule(
-        "has(self.configType) && self.configType == 'Inline' ?has(self.inline) : !has(self.inline)",
-        "inline is required when configType is Inline, and forbidden otherwise",
-    )])
-}
-
 fn inline_config(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "minProperties": 1, "x-kubernetes-preserve-unknown-fields": true})
-}
-
-fn install_rules() -> Value {
-    json!([rule(
-        "has(self.preflight)",
-        "at least one of [preflight] are required when install is specified",
-    )])
-}
-
-fn preflight_rules() -> Value {
-    json!([rule(
-        "has(self.crdUpgradeSafety)",
-        "at least one of [crdUpgradeSafety] are required when preflight is specified",
-    )])
-}
-
-/// The message names another field, as upstream's does.
-fn bundle_name_rules() -> Value {
-    json!([rule(IS_SUBDOMAIN, &subdomain_message("packageName"))])
-}
-
-fn bundle_version_rules() -> Value {
-    json!([rule(IS_VERSION, "version must be well-formed semver")])
 }
 
 #[cfg(test)]

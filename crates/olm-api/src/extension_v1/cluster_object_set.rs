@@ -69,21 +69,33 @@ api_kind! {
     )]
     pub struct ClusterObjectSetSpec {
         /// Active applies the objects and keeps them. Archived deletes those that no other revision has.
-        #[schemars(extend("enum" = ["Active", "Archived"], "x-kubernetes-validations" = lifecycle_rules()))]
+        #[schemars(extend("enum" = ["Active", "Archived"], "x-kubernetes-validations" = [rule(
+            "oldSelf == 'Active' || oldSelf == 'Archived' && oldSelf == self",
+            "cannot un-archive",
+        )]))]
         pub lifecycle_state: LifecycleState,
         /// Number of the revision, from 1.
-        #[schemars(extend("minimum" = 1, "x-kubernetes-validations" = revision_rules()))]
+        #[schemars(extend("minimum" = 1, "x-kubernetes-validations" = [rule(
+            "self == oldSelf",
+            "revision is immutable",
+        )]))]
         pub revision: i64,
         /// Groups of objects. A phase is applied when all probes of the phase before pass.
         #[schemars(extend(
             "maxItems" = 20,
             "x-kubernetes-list-type" = "map",
             "x-kubernetes-list-map-keys" = ["name"],
-            "x-kubernetes-validations" = phases_rules()
+            "x-kubernetes-validations" = [rule(
+                "self == oldSelf || oldSelf.size() == 0",
+                "phases is immutable",
+            )]
         ))]
         pub phases: List<ObjectSetPhase>,
         /// What happens to objects that exist already; phases and objects may say otherwise.
-        #[schemars(extend("enum" = collision_words(), "x-kubernetes-validations" = collision_rules()))]
+        #[schemars(extend("enum" = collision_words(), "x-kubernetes-validations" = [rule(
+            "self == oldSelf",
+            "collisionProtection is immutable",
+        )]))]
         pub collision_protection: CollisionProtection,
         /// Minutes after which a rollout counts as failed. Without it there is no limit.
         #[schemars(extend("minimum" = 10, "maximum" = 720))]
@@ -111,7 +123,10 @@ api_type! {
 
 api_type! {
     /// An object, written here or in a Secret.
-    #[schemars(extend("x-kubernetes-validations" = object_rules()))]
+    #[schemars(extend("x-kubernetes-validations" = [rule(
+        "[has(self.object),has(self.ref)].filter(x,x==true).size() == 1",
+        "exactly one of the fields in [object ref] must be set",
+    )]))]
     pub struct ObjectSetObject {
         /// The object.
         #[schemars(schema_with = "embedded_object")]
@@ -162,7 +177,10 @@ api_type! {
         /// Group and kind, for the type GroupKind.
         pub group_kind: Option<ProbeGroupKind>,
         /// Labels, for the type Label.
-        #[schemars(extend("x-kubernetes-validations" = label_rules()))]
+        #[schemars(extend("x-kubernetes-validations" = [rule(
+            "(has(self.matchExpressions) && !has(self.matchLabels)) || (!has(self.matchExpressions) && has(self.matchLabels))",
+            "exactly one of matchLabels or matchExpressions must be set",
+        )]))]
         pub label: Option<LabelSelector>,
     }
 }
@@ -242,7 +260,10 @@ api_type! {
             "maxItems" = 20,
             "x-kubernetes-list-type" = "map",
             "x-kubernetes-list-map-keys" = ["name"],
-            "x-kubernetes-validations" = observed_phases_rules()
+            "x-kubernetes-validations" = [rule(
+                "self == oldSelf || oldSelf.size() == 0",
+                "observedPhases is immutable",
+            )]
         ))]
         pub observed_phases: List<ObservedPhase>,
     }
@@ -255,7 +276,10 @@ api_type! {
         #[schemars(extend("minLength" = 1, "maxLength" = 63, "x-kubernetes-validations" = phase_name_rules()))]
         pub name: String,
         /// Digest of the objects, for example `sha256:` and hex digits.
-        #[schemars(extend("minLength" = 1, "maxLength" = 256, "x-kubernetes-validations" = digest_rules()))]
+        #[schemars(extend("minLength" = 1, "maxLength" = 256, "x-kubernetes-validations" = [rule(
+            "self.matches('^[a-z0-9]+:[a-f0-9]+$')",
+            "digest must be in the format '<algorithm>:<hex>'",
+        )]))]
         pub digest: String,
     }
 }
@@ -272,40 +296,11 @@ fn collision_words() -> Value {
     json!(["Prevent", "IfNoController", "None"])
 }
 
-fn lifecycle_rules() -> Value {
-    json!([rule(
-        "oldSelf == 'Active' || oldSelf == 'Archived' && oldSelf == self",
-        "cannot un-archive",
-    )])
-}
-
-fn revision_rules() -> Value {
-    json!([rule("self == oldSelf", "revision is immutable")])
-}
-
-fn phases_rules() -> Value {
-    json!([rule(
-        "self == oldSelf || oldSelf.size() == 0",
-        "phases is immutable"
-    )])
-}
-
-fn collision_rules() -> Value {
-    json!([rule("self == oldSelf", "collisionProtection is immutable")])
-}
-
 fn phase_name_rules() -> Value {
     json!([rule(
         "!format.dns1123Label().validate(self).hasValue()",
         "the value must consist of only lowercase alphanumeric characters and hyphens, and must start and end with an \
          alphanumeric character.",
-    )])
-}
-
-fn object_rules() -> Value {
-    json!([rule(
-        "[has(self.object),has(self.ref)].filter(x,x==true).size() == 1",
-        "exactly one of the fields in [object ref] must be set",
     )])
 }
 
@@ -320,13 +315,6 @@ fn selector_rules() -> Value {
             "label is required when type is Label, and forbidden otherwise",
         ),
     ])
-}
-
-fn label_rules() -> Value {
-    json!([rule(
-        "(has(self.matchExpressions) && !has(self.matchLabels)) || (!has(self.matchExpressions) && has(self.matchLabels))",
-        "exactly one of matchLabels or matchExpressions must be set",
-    )])
 }
 
 fn assertion_rules() -> Value {
@@ -351,20 +339,6 @@ fn path_rules() -> Value {
         r"self.matches('^[a-zA-Z0-9]+(?:\\.[a-zA-Z0-9]+)*$')",
         "must contain a valid field path. valid fields contain upper or lower-case alphanumeric characters separated by the \".\" \
          character.",
-    )])
-}
-
-fn observed_phases_rules() -> Value {
-    json!([rule(
-        "self == oldSelf || oldSelf.size() == 0",
-        "observedPhases is immutable",
-    )])
-}
-
-fn digest_rules() -> Value {
-    json!([rule(
-        "self.matches('^[a-z0-9]+:[a-f0-9]+$')",
-        "digest must be in the format '<algorithm>:<hex>'",
     )])
 }
 
