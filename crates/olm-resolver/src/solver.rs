@@ -23,8 +23,6 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
 pub use self::components::Component;
 use self::sat::Varisat;
 pub use self::search::{Selection, Step};
@@ -84,13 +82,8 @@ impl Instance {
     }
 
     /// Appends a constraint to a variable of this instance.
-    pub fn constrain(&mut self, variable: VariableId, constraint: Constraint) -> ConstraintRef {
-        let list = &mut self.variables[variable.0];
-        list.push(constraint);
-        ConstraintRef {
-            variable,
-            constraint: list.len() - 1,
-        }
+    pub fn constrain(&mut self, variable: VariableId, constraint: Constraint) {
+        self.variables[variable.0].push(constraint);
     }
 
     /// Returns the number of variables.
@@ -194,11 +187,5 @@ pub fn select(
     match search::without_backtracking(instance, component) {
         Some(selection) => Ok(Some(selection)),
         None => search::with_oracle(instance, component, Varisat::within(work.proof())),
-    }
-}
-
-impl fmt::Display for VariableId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "v{}", self.0)
     }
 }
