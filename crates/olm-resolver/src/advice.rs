@@ -17,8 +17,8 @@ mod tests;
 use std::collections::BTreeSet;
 
 use self::change::destroys_mark;
-pub(crate) use self::change::{anew_text, channel_text};
 pub use self::change::{Change, ChangeKind, Harm};
+pub(crate) use self::change::{anew_text, channel_text};
 use crate::explain::Explanation;
 use crate::installed::Readings;
 use crate::problem::Problem;
