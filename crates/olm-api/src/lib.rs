@@ -1,10 +1,11 @@
 //! Types, labels, conditions and API keys of the Operator Lifecycle Manager APIs.
 //!
 //! One module for each API version; every field users can write is typed, and every struct keeps the fields it does not
-//! know in `extra`, so that a read-modify-write loses nothing. Core Kubernetes types inside ours are [`Embedded`]: kept
-//! as written, decoded on demand. Optional lists are [`List`]s, which read like vectors.
+//! know in `extra`, so that a read-modify-write loses nothing. The macro `api_type` has these rules. Core Kubernetes types
+//! inside ours are [`Embedded`]: kept as written, decoded on demand. Optional lists are [`List`]s, which read like vectors.
 
 pub mod api_key;
+mod api_type;
 pub mod approval;
 pub mod cause;
 pub mod cluster_operator;

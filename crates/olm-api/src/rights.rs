@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use self::coverage::Coverage;
 use crate::labels;
+use crate::object::kind;
 use crate::plan_preview::{PERMISSIONS, PermissionChange, Rule};
 use crate::user_role::{KUBERNETES_AGGREGATE_PREFIX, is_api_label};
 use crate::v1::{OperatorGroup, OperatorGroupSpec};
@@ -348,10 +349,6 @@ fn subject_text(subject: &Value, namespace: &str) -> String {
         elsewhere if !elsewhere.is_empty() && elsewhere != namespace => format!("{kind} {elsewhere}/{name}"),
         _ => format!("{kind} {name}"),
     }
-}
-
-fn kind(object: &Value) -> &str {
-    object.get("kind").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Returns the name of an object, or what the API server begins it with.

@@ -16,9 +16,9 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-pub(crate) use self::change::anew_text;
 use self::change::destroys_mark;
 pub use self::change::{Change, ChangeKind, Harm};
+pub(crate) use self::change::{anew_text, channel_text};
 use crate::explain::Explanation;
 use crate::installed::Readings;
 use crate::problem::Problem;

@@ -10,7 +10,7 @@ use olm_fbc::entry::{BundleEntry, EntryProperty};
 use olm_fbc::property::{Gvk, Typed, kinds};
 
 use crate::cel::Budget;
-use crate::predicate::{Predicate, VersionRange};
+use crate::predicate::Predicate;
 use crate::requirement::{self, MAX_REQUIREMENTS, MalformedProperty, is_requirement};
 
 /// An `olm.package` property.
@@ -217,7 +217,7 @@ impl Entry {
             Predicate::Package(package) => {
                 *self.package == **package || self.packages().iter().any(|p| *p.name == **package)
             }
-            Predicate::VersionInRange(VersionRange(range)) => {
+            Predicate::VersionInRange(range) => {
                 let stated = self.packages().iter().filter_map(|p| p.version.as_ref());
                 stated.chain(&self.version).any(|version| range.contains(version))
             }

@@ -24,7 +24,7 @@ use crate::problem::Subscription;
 use crate::solver::{Constraint, ConstraintRef, VariableId};
 use crate::universe::{EntryRef, UNAVAILABLE_HINT, Universe};
 pub use crate::variables::Lack;
-use crate::variables::{Cause, Subject, Variables};
+use crate::variables::{Cause, Invalid, Subject, Variables};
 
 /// Explanation of a failure of connected Subscriptions and installed operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -268,11 +268,9 @@ pub(crate) fn explain(
     let prevented = core
         .iter()
         .find_map(|&reference| match variables.cause(reference) {
-            Cause::SubscriptionInvalid {
-                reason,
-                terminal: false,
-                lack,
-            } => Some((reason.clone(), hints::of_cause(*lack))),
+            Cause::SubscriptionInvalid(Invalid { reason, lack }) if lack.is_outside() => {
+                Some((reason.clone(), hints::of_cause(*lack)))
+            }
             _ => None,
         });
     // A missing catalog's bundles can end a contradiction only if it includes a requirement.
@@ -375,7 +373,7 @@ fn of_subscription(subscription: &Subscription, cause: &Cause, candidates: Vec<B
             subscription: name,
             candidates,
         }),
-        Cause::SubscriptionInvalid { reason, lack, .. } => Some(Reason::SubscriptionInvalid {
+        Cause::SubscriptionInvalid(Invalid { reason, lack }) => Some(Reason::SubscriptionInvalid {
             subscription: name,
             text: reason.clone(),
             lack: *lack,

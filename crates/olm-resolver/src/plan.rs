@@ -11,6 +11,9 @@ mod way;
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
 pub use self::document::{Document, ExplainedDocument};
 pub use self::explained::{Explained, Standing, explain};
 pub use self::held::{HeldBack, held};
@@ -27,10 +30,6 @@ use crate::solution::Operator;
 
 /// Maximum steps looked ahead. Only a faulty channel is longer.
 pub const MAX_STEPS: usize = 1_000;
-
-/// The fields of a Subscription that change on the way to a target.
-const CHANNEL: &str = "spec.channel";
-const STARTING_CSV: &str = "spec.startingCSV";
 
 /// The plan for a namespace. As JSON it is a [`Document`].
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,10 +52,13 @@ pub struct Plan {
 }
 
 /// One resolution and its prerequisites.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Step {
+    /// Its number, from 1.
+    pub step: usize,
     /// Changes of Subscriptions that the way to a target needs first.
-    pub changes: Vec<Edit>,
+    pub change: Vec<Edit>,
     /// Installed bundles, in order.
     pub install: Vec<Install>,
     /// Subscriptions that require approval of the step's InstallPlan: all with manual approval, because the
@@ -65,43 +67,26 @@ pub struct Step {
 }
 
 /// A change of a Subscription that a user makes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Edit {
     /// The Subscription.
     pub subscription: String,
-    /// The fields with their present and new values; empty for unset.
-    pub fields: Vec<(&'static str, String, String)>,
     /// True if it must be recreated, because the fields matter for a first installation only.
     pub recreate: bool,
-}
-
-impl Edit {
-    /// Returns the instruction in one line.
-    pub fn text(&self) -> String {
-        let Edit {
-            subscription,
-            fields,
-            recreate,
-        } = self;
-        let texts: Vec<String> = fields
-            .iter()
-            .map(|(field, from, to)| match (recreate, from.as_str()) {
-                (true, _) => format!("{field} {to}"),
-                (false, "") => format!("{field} of subscription {subscription} to {to}"),
-                (false, from) => format!("{field} of subscription {subscription} to {to} (now {from})"),
-            })
-            .collect();
-        let fields = texts.join(" and ");
-        if *recreate {
-            format!("create subscription {subscription} with {fields}")
-        } else {
-            format!("set {fields}")
-        }
-    }
+    /// The new channel, if it changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
+    /// The first version to install, if it changes.
+    #[serde(rename = "startingCSV", default, skip_serializing_if = "Option::is_none")]
+    pub starting_csv: Option<String>,
+    /// The instruction in one line.
+    pub text: String,
 }
 
 /// One bundle that will be installed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Install {
     /// Name of the ClusterServiceVersion.
     pub name: String,
@@ -109,7 +94,9 @@ pub struct Install {
     pub package: String,
     /// Channel it is taken from.
     pub channel: String,
-    /// Catalog it is taken from.
+    /// Catalog it is taken from, in JSON as `namespace/name`.
+    #[serde(serialize_with = "as_text")]
+    #[schemars(with = "String")]
     pub catalog: CatalogKey,
     /// Its version; empty if it states none.
     pub version: String,
@@ -118,7 +105,12 @@ pub struct Install {
     /// Subscriptions it is for, separated by commas; the generated one for a dependency.
     pub for_subscription: String,
     /// Operators whose requirements brought it in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_by: Vec<String>,
+}
+
+fn as_text<S: Serializer>(key: &CatalogKey, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(key)
 }
 
 /// A part of the namespace that cannot be resolved.
@@ -327,7 +319,8 @@ impl Plan {
         let there: BTreeSet<&str> = problem.installed.iter().map(|csv| csv.name.as_str()).collect();
         let operators = resolution.solution.operators.iter();
         self.steps.push(Step {
-            changes,
+            step: self.steps.len() + 1,
+            change: changes,
             install: operators.map(|operator| install(&there, operator)).collect(),
             approvals: manual.iter().cloned().collect(),
         });

@@ -1,7 +1,6 @@
 //! Tests on a single bundle that print as upstream does in its messages (`docs/reference/resolution.md`).
 //! [`Entry::meets`](crate::entry::Entry::meets) evaluates them.
 
-use std::cmp::Ordering;
 use std::fmt;
 
 use go_compat::quote;
@@ -9,42 +8,6 @@ use go_compat::semver::Range;
 use olm_fbc::property::Gvk;
 
 use crate::cel::Rule;
-
-/// A version range with its text, which identifies it.
-#[derive(Clone, Debug)]
-pub struct VersionRange(pub(crate) Range);
-
-impl VersionRange {
-    /// Parses a range in the syntax of upstream's operators, such as `>=1.0.0 <2.0.0`.
-    ///
-    /// # Errors
-    /// The reason why the text is not a range.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        Range::parse(text)
-            .map(VersionRange)
-            .map_err(|error| error.to_string())
-    }
-}
-
-impl PartialEq for VersionRange {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.as_str() == other.0.as_str()
-    }
-}
-
-impl Eq for VersionRange {}
-
-impl PartialOrd for VersionRange {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for VersionRange {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.as_str().cmp(other.0.as_str())
-    }
-}
 
 /// A test on one bundle.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +17,7 @@ pub enum Predicate {
     /// Belongs to this package, by an `olm.package` property or by its catalog.
     Package(String),
     /// Has a version within the range, by an `olm.package` property or its own.
-    VersionInRange(VersionRange),
+    VersionInRange(Range),
     /// Has this `olm.label`.
     Label(String),
     /// All parts hold for the same bundle; without parts, true.
@@ -100,13 +63,6 @@ impl Predicate {
     }
 }
 
-impl VersionRange {
-    /// Returns the range as written.
-    pub fn as_str(&self) -> &str {
-        self.0.as_str()
-    }
-}
-
 impl fmt::Display for Predicate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -117,7 +73,7 @@ impl fmt::Display for Predicate {
                 )
             }
             Predicate::Package(package) => write!(f, "with package: {package}"),
-            Predicate::VersionInRange(range) => write!(f, "with version in range: {}", range.0.as_str()),
+            Predicate::VersionInRange(range) => write!(f, "with version in range: {}", range.as_str()),
             Predicate::Label(label) => write!(f, "with label: {label}"),
             Predicate::All(parts) => join(f, parts, " and "),
             Predicate::Any(parts) => join(f, parts, " or "),

@@ -1,11 +1,12 @@
 //! Requirement properties as predicates (`docs/reference/resolution.md`).
 
+use go_compat::semver::{Range, RangeError};
 use olm_fbc::entry::EntryProperty;
 use olm_fbc::property::{Gvk, PackageRequired, PropertyError, Typed, kinds};
 use serde_json::{Map, Value};
 
 use crate::cel::{Rule, RuleError};
-use crate::predicate::{Predicate, VersionRange};
+use crate::predicate::Predicate;
 
 /// Largest `olm.constraint` value in bytes.
 pub const MAX_CONSTRAINT_SIZE: usize = 2 << 16;
@@ -31,7 +32,7 @@ pub enum MalformedProperty {
         /// The range as written.
         range: String,
         /// The fault.
-        cause: String,
+        cause: RangeError,
     },
     /// An `olm.constraint` is too large to be parsed.
     #[error("olm.constraint value is greater than max constraint size {MAX_CONSTRAINT_SIZE} bytes")]
@@ -184,7 +185,7 @@ fn compound(fields: &Map<String, Value>) -> Result<Vec<Predicate>, MalformedProp
 
 fn package(kind: &str, required: PackageRequired) -> Result<Predicate, MalformedProperty> {
     let range = required.version_range;
-    let range = VersionRange::parse(&range).map_err(|cause| MalformedProperty::Range {
+    let range = Range::parse(&range).map_err(|cause| MalformedProperty::Range {
         kind: kind.to_owned(),
         range: range.clone(),
         cause,

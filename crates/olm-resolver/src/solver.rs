@@ -13,7 +13,7 @@
 //!                                          └────▶ minimal core of constraints when nothing fits
 //! ```
 //!
-//! The answer depends on the order of variables and candidates only, never on the SAT engine behind [`Sat`].
+//! The answer depends on the order of variables and candidates only, never on the SAT engine.
 
 mod cardinality;
 mod components;
@@ -23,10 +23,8 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
 pub use self::components::Component;
-pub use self::sat::{Answer, Literal, Sat, Varisat};
+use self::sat::Varisat;
 pub use self::search::{Selection, Step};
 use crate::work::{TooMuch, Work};
 
@@ -84,13 +82,8 @@ impl Instance {
     }
 
     /// Appends a constraint to a variable of this instance.
-    pub fn constrain(&mut self, variable: VariableId, constraint: Constraint) -> ConstraintRef {
-        let list = &mut self.variables[variable.0];
-        list.push(constraint);
-        ConstraintRef {
-            variable,
-            constraint: list.len() - 1,
-        }
+    pub fn constrain(&mut self, variable: VariableId, constraint: Constraint) {
+        self.variables[variable.0].push(constraint);
     }
 
     /// Returns the number of variables.
@@ -194,11 +187,5 @@ pub fn select(
     match search::without_backtracking(instance, component) {
         Some(selection) => Ok(Some(selection)),
         None => search::with_oracle(instance, component, Varisat::within(work.proof())),
-    }
-}
-
-impl fmt::Display for VariableId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "v{}", self.0)
     }
 }

@@ -47,17 +47,27 @@ pub enum Lack {
     StartingCsv,
 }
 
+impl Lack {
+    /// Returns whether it lies outside the Subscription and its catalog's offer, so that a retry may help.
+    pub(crate) fn is_outside(self) -> bool {
+        matches!(self, Lack::ReadableCatalog | Lack::ChannelOrder)
+    }
+}
+
+/// A Subscription has no candidates at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Invalid {
+    /// The whole text.
+    pub(crate) reason: String,
+    pub(crate) lack: Lack,
+}
+
 /// Origin of a constraint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     SubscriptionExists,
     SubscriptionRequires,
-    /// The Subscription cannot be served, for this reason; `terminal` if only a change of its own can help.
-    SubscriptionInvalid {
-        reason: String,
-        terminal: bool,
-        lack: Lack,
-    },
+    SubscriptionInvalid(Invalid),
     NotReferenced,
     Deprecated,
     RuntimeConstraint(String),
@@ -130,7 +140,7 @@ impl<'a> Variables<'a> {
             (
                 Cause::SubscriptionExists
                 | Cause::SubscriptionRequires
-                | Cause::SubscriptionInvalid { .. }
+                | Cause::SubscriptionInvalid(_)
                 | Cause::NotReferenced,
                 _,
             ) => 5,

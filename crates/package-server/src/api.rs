@@ -237,28 +237,20 @@ impl Api {
 
     fn groups(&self, accept: Option<&str>, headers: &HeaderMap) -> Result<Response<Body>, ApiStatus> {
         let (syntax, form) = media_type::of_discovery(accept).map_err(not_acceptable)?;
-        let (text, media_type) = match form {
-            Discovery::Legacy => (&self.documents.groups, syntax.media_type().to_owned()),
+        let media_type = syntax.media_type();
+        let mut answer = match form {
+            Discovery::Legacy => response(StatusCode::OK, media_type, self.documents.groups.clone()),
             Discovery::Aggregated(version) => {
                 let tagged = match version {
                     "v2" => &self.documents.aggregated,
                     _ => &self.documents.aggregated_beta,
                 };
-                let media_type = format!(
-                    "{};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList",
-                    syntax.media_type()
-                );
-                let mut answer = with_tag(headers, tagged, &media_type);
-                answer
-                    .headers_mut()
-                    .insert(VARY, HeaderValue::from_static("Accept"));
-                return Ok(answer);
+                let media_type =
+                    format!("{media_type};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
+                with_tag(headers, tagged, &media_type)
             }
         };
-        let mut answer = response(StatusCode::OK, &media_type, text.clone());
-        answer
-            .headers_mut()
-            .insert(VARY, HeaderValue::from_static("Accept"));
+        set(answer.headers_mut(), VARY, "Accept");
         Ok(answer)
     }
 
@@ -300,19 +292,15 @@ impl Api {
         name: &str,
     ) -> Result<Response<Body>, ApiStatus> {
         let (rendering, media_type) = rendering(asked, accept)?;
-        let index = self.index.borrow().clone();
-        let item = index
-            .get(namespace, name)
-            .ok_or_else(|| ApiStatus::no_package(name))?;
+        let item = self.index.borrow().get(namespace, name);
+        let item = item.ok_or_else(|| ApiStatus::no_package(name))?;
         Ok(streamed(media_type, rendering.single(item)))
     }
 
     fn icon(&self, headers: &HeaderMap, namespace: &str, name: &str) -> Response<Body> {
         let index = self.index.borrow().clone();
         let Some(item) = index.get(namespace, name) else {
-            let mut answer = Response::new(empty());
-            *answer.status_mut() = StatusCode::NOT_FOUND;
-            return answer;
+            return without_body(StatusCode::NOT_FOUND);
         };
         let picture = item.package.icon.as_ref();
         let (tag, media_type, data) = match picture {
@@ -324,9 +312,7 @@ impl Api {
             None => (String::new(), SVG, Bytes::from_static(PLACEHOLDER.as_bytes())),
         };
         let mut answer = if !tag.is_empty() && knows(headers, &tag) {
-            let mut answer = Response::new(empty());
-            *answer.status_mut() = StatusCode::NOT_MODIFIED;
-            answer
+            without_body(StatusCode::NOT_MODIFIED)
         } else {
             response(StatusCode::OK, media_type, data)
         };
@@ -423,9 +409,7 @@ fn tagged(accept: Option<&str>, headers: &HeaderMap, document: &Tagged) -> Resul
 fn with_tag(headers: &HeaderMap, document: &Tagged, media_type: &str) -> Response<Body> {
     let tag = format!("{:?}", document.tag);
     let mut answer = if knows(headers, &tag) {
-        let mut answer = Response::new(empty());
-        *answer.status_mut() = StatusCode::NOT_MODIFIED;
-        answer
+        without_body(StatusCode::NOT_MODIFIED)
     } else {
         response(StatusCode::OK, media_type, document.text.clone())
     };
@@ -473,6 +457,12 @@ fn response(code: StatusCode, media_type: &str, body: Bytes) -> Response<Body> {
     let mut answer = Response::new(full(body));
     *answer.status_mut() = code;
     set(answer.headers_mut(), CONTENT_TYPE, media_type);
+    answer
+}
+
+fn without_body(code: StatusCode) -> Response<Body> {
+    let mut answer = Response::new(empty());
+    *answer.status_mut() = code;
     answer
 }
 

@@ -145,13 +145,15 @@ impl Args {
     /// Returns the source of the certificate.
     pub(crate) fn certificate(&self) -> Source {
         match (&self.tls_cert_file, &self.tls_private_key_file) {
-            (Some(certificate), Some(key)) => Source::Files {
+            (Some(certificate), Some(key)) => Source {
                 certificate: certificate.clone(),
                 key: key.clone(),
+                or_self_signed: false,
             },
-            _ => Source::FilesOrSelfSigned {
+            _ => Source {
                 certificate: self.cert_dir.join(format!("{PAIR}.crt")),
                 key: self.cert_dir.join(format!("{PAIR}.key")),
+                or_self_signed: true,
             },
         }
     }
@@ -289,12 +291,11 @@ mod tests {
 
     #[test]
     fn the_certificate_is_that_of_the_folder_unless_files_are_named() {
-        let Source::FilesOrSelfSigned { certificate, .. } = parse(&["--cert-dir=/c"]).certificate() else {
-            unreachable!("no files were named");
-        };
-        assert_eq!(certificate, PathBuf::from("/c/apiserver.crt"));
+        let source = parse(&["--cert-dir=/c"]).certificate();
+        assert_eq!(source.certificate, PathBuf::from("/c/apiserver.crt"));
+        assert!(source.or_self_signed);
         let named = parse(&["--tls-cert-file=/a", "--tls-private-key-file=/b"]);
-        assert!(matches!(named.certificate(), Source::Files { .. }));
+        assert!(!named.certificate().or_self_signed);
         assert!(parse(&["--tls-cert-file=/a"]).usage_error().is_some());
         assert_eq!(named.usage_error(), None);
     }

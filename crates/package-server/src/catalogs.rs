@@ -23,7 +23,7 @@ mod source;
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use olm_api::v1alpha1::CatalogSource;
@@ -168,7 +168,7 @@ impl Catalogs {
 
     /// Returns the state of each catalog.
     pub fn states(&self) -> Vec<(NamespacedName, CatalogState)> {
-        let entries = self.shared.lock();
+        let entries = self.shared.entries.lock();
         entries
             .iter()
             .map(|(key, entry)| (key.clone(), entry.state.clone()))
@@ -177,7 +177,7 @@ impl Catalogs {
 
     /// Returns whether a read of each catalog with a known registry was attempted.
     pub fn were_all_tried(&self) -> bool {
-        let entries = self.shared.lock();
+        let entries = self.shared.entries.lock();
         entries
             .values()
             .all(|entry| entry.state.was_tried || entry.target.borrow().address.is_none())
@@ -187,7 +187,7 @@ impl Catalogs {
         let key = source::key(source);
         let target = Target::of(source);
         let facts = source::facts(source);
-        let mut entries = self.shared.lock();
+        let mut entries = self.shared.entries.lock();
         // Content of another object with the same name is not kept.
         let is_same = entries
             .get(&key)
@@ -219,7 +219,7 @@ impl Catalogs {
     }
 
     fn deleted(&self, key: &NamespacedName) {
-        let mut entries = self.shared.lock();
+        let mut entries = self.shared.entries.lock();
         entries.remove(key);
         self.shared.change(|index| {
             index.catalogs.remove(key);
@@ -245,10 +245,6 @@ impl Catalogs {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Entry>> {
-        self.entries.lock()
-    }
-
     /// Publishes a changed index. Call it with the entries locked, so that changes are ordered.
     fn change(&self, change: impl FnOnce(&mut Index)) {
         self.index.send_modify(|index| change(Arc::make_mut(index)));
@@ -290,7 +286,7 @@ impl Shared {
     /// # Errors
     /// Other reads have taken its room meanwhile.
     fn keep(&self, key: &NamespacedName, uid: Option<&str>, read: reader::Read) -> Result<(), ReadError> {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         let room = self.room(&entries, key);
         if read.bytes > room {
             return Err(reader::too_large(room));
@@ -323,7 +319,7 @@ impl Shared {
 
     /// Records a failure. The previous content stays.
     fn note_failure(&self, key: &NamespacedName, uid: Option<&str>, failure: ReadFailure) {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         if let Some(entry) = entries.get_mut(key).filter(|entry| entry.uid.as_deref() == uid) {
             entry.state.was_tried = true;
             entry.state.failure = Some(failure.text);
@@ -438,7 +434,7 @@ impl CatalogTask {
             (Some(turn), shared.reads.acquire().await.ok()?)
         };
         let began = Instant::now();
-        let room = shared.room(&shared.lock(), &self.key);
+        let room = shared.room(&shared.entries.lock(), &self.key);
         let dial = Arc::clone(&shared.dial);
         let read = async {
             let mut dialled = dial.connect(address).await.map_err(ReadFailure::from)?;

@@ -1,6 +1,6 @@
 //! The serving certificate: files that may be replaced at any time, or a self-signed one if there are none.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use olm_runtime::tls::{KeyPair, LOOK_EVERY, TlsError};
@@ -23,23 +23,25 @@ pub enum CertificateError {
     Made(#[from] rcgen::Error),
 }
 
-/// Source of the certificate.
+/// Files of the certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
-    /// Files that must exist.
-    Files {
-        /// The certificate and its intermediates.
-        certificate: PathBuf,
-        /// Its key.
-        key: PathBuf,
-    },
-    /// Files, or a self-signed certificate for `localhost` if they do not exist.
-    FilesOrSelfSigned {
-        /// The certificate.
-        certificate: PathBuf,
-        /// Its key.
-        key: PathBuf,
-    },
+pub struct Source {
+    /// The certificate and its intermediates.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// True if a self-signed certificate for `localhost` is used while there are no files.
+    pub or_self_signed: bool,
+}
+
+impl Source {
+    /// Reads the files; `None` if they are missing and may be.
+    fn read(&self) -> Result<Option<KeyPair>, TlsError> {
+        if self.or_self_signed && !(self.certificate.exists() && self.key.exists()) {
+            return Ok(None);
+        }
+        KeyPair::read(&self.certificate, &self.key).map(Some)
+    }
 }
 
 /// The last valid certificate and key of a source, and the settings for serving with them.
@@ -59,14 +61,11 @@ impl Certificates {
         source: Source,
         versions: &'static [&'static SupportedProtocolVersion],
     ) -> Result<Self, CertificateError> {
-        let pair = match &source {
-            Source::Files { certificate, key } => KeyPair::read(certificate, key)?,
-            Source::FilesOrSelfSigned { certificate, key } if certificate.exists() && key.exists() => {
-                KeyPair::read(certificate, key)?
-            }
-            Source::FilesOrSelfSigned { certificate, key } => {
+        let pair = match source.read()? {
+            Some(pair) => pair,
+            None => {
                 tracing::warn!("no certificate files found; using a self-signed certificate for localhost");
-                self_signed(certificate, key)?
+                self_signed(&source)?
             }
         };
         let certificates = Self {
@@ -106,53 +105,36 @@ impl Certificates {
         ),
         CertificateError,
     > {
-        let config = self.configured(&self.pair, known.borrow_and_update().as_deref())?;
+        let mut applied = known.borrow_and_update().clone();
+        let config = self.configured(&self.pair, applied.as_deref())?;
         let (sender, receiver) = watch::channel(Arc::new(config));
         let keep = async move {
-            let mut is_watched = true;
             let mut told = String::new();
             loop {
-                let was_told = tokio::select! {
-                    changed = known.changed(), if is_watched => {
-                        is_watched = changed.is_ok();
-                        is_watched
-                    }
-                    () = tokio::time::sleep(LOOK_EVERY) => false,
-                };
-                // Both may have changed at once.
-                let are_others_known = was_told || known.has_changed().unwrap_or(false);
-                let known = known.borrow_and_update().clone();
-                let found = match self.look() {
-                    Ok(None) => Ok(None),
-                    Ok(Some(pair)) => self
-                        .configured(&pair, known.as_deref())
-                        .map(|config| Some((pair, config))),
-                    Err(error) => Err(error),
-                };
-                let config = match found {
-                    Ok(Some((pair, config))) => {
-                        self.pair = pair;
+                tokio::select! {
+                    Ok(()) = known.changed() => {}
+                    () = tokio::time::sleep(LOOK_EVERY) => {}
+                }
+                let settings = known.borrow_and_update().clone();
+                let pair = match self.look() {
+                    Ok(pair) => {
                         told.clear();
-                        Ok(config)
-                    }
-                    Ok(None) if are_others_known => self.configured(&self.pair, known.as_deref()),
-                    Ok(None) => {
-                        told.clear();
-                        continue;
+                        pair
                     }
                     Err(error) => {
                         if error.to_string() != told {
                             tracing::error!(%error, "cannot reload certificate files, keeping the previous certificate");
                             told = error.to_string();
                         }
-                        if !are_others_known {
-                            continue;
-                        }
-                        self.configured(&self.pair, known.as_deref())
+                        self.pair.clone()
                     }
                 };
-                match config {
+                if pair == self.pair && settings == applied {
+                    continue;
+                }
+                match self.configured(&pair, settings.as_deref()) {
                     Ok(config) => {
+                        self.pair = pair;
                         sender.send_replace(Arc::new(config));
                         tracing::info!("certificate or front proxy CA reloaded");
                     }
@@ -160,30 +142,29 @@ impl Certificates {
                         tracing::error!(%error, "cannot apply changed certificates, keeping the previous ones");
                     }
                 }
+                applied = settings;
             }
         };
         Ok((receiver, keep))
     }
 
-    /// Reads the files again; `None` if they are unchanged, or never existed.
-    fn look(&self) -> Result<Option<KeyPair>, CertificateError> {
-        let (Source::Files { certificate, key } | Source::FilesOrSelfSigned { certificate, key }) =
-            &self.source;
-        if matches!(self.source, Source::FilesOrSelfSigned { .. }) && !(certificate.exists() && key.exists())
-        {
-            return Ok(None);
+    /// Reads the files again; returns the present pair if they are missing and may be.
+    fn look(&self) -> Result<KeyPair, CertificateError> {
+        let pair = self.source.read()?.unwrap_or_else(|| self.pair.clone());
+        if pair != self.pair {
+            // An unusable pair must not keep new authorities out.
+            self.configured(&pair, None)?;
         }
-        let pair = KeyPair::read(certificate, key)?;
-        Ok((pair != self.pair).then_some(pair))
+        Ok(pair)
     }
 }
 
-fn self_signed(certificate: &Path, key: &Path) -> Result<KeyPair, CertificateError> {
+fn self_signed(source: &Source) -> Result<KeyPair, rcgen::Error> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     Ok(KeyPair {
         certificate: made.cert.pem().into_bytes(),
         key: made.signing_key.serialize_pem().into_bytes(),
-        certificate_path: certificate.to_owned(),
-        key_path: key.to_owned(),
+        certificate_path: source.certificate.clone(),
+        key_path: source.key.clone(),
     })
 }

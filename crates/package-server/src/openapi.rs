@@ -110,42 +110,43 @@ struct Parameter {
     about: &'static str,
 }
 
-const NAMESPACE: Parameter = Parameter {
-    name: "namespace",
-    place: "path",
-    type_: "string",
-    about: "Namespace that looks at the catalogs.",
-};
-const OBJECT: Parameter = Parameter {
-    name: "name",
-    place: "path",
-    type_: "string",
-    about: "Name of the package.",
-};
-const LABELS: Parameter = Parameter {
-    name: "labelSelector",
-    place: "query",
-    type_: "string",
-    about: "What the labels have to be.",
-};
-const FIELDS: Parameter = Parameter {
-    name: "fieldSelector",
-    place: "query",
-    type_: "string",
-    about: "What metadata.name and metadata.namespace have to be.",
-};
-const LIMIT: Parameter = Parameter {
-    name: "limit",
-    place: "query",
-    type_: "integer",
-    about: "How many to return at most.",
-};
-const CONTINUE: Parameter = Parameter {
-    name: "continue",
-    place: "query",
-    type_: "string",
-    about: "What the page before returned, to have the next.",
-};
+impl Parameter {
+    const fn in_path(name: &'static str, about: &'static str) -> Self {
+        Self {
+            name,
+            place: "path",
+            type_: "string",
+            about,
+        }
+    }
+
+    const fn in_query(name: &'static str, type_: &'static str, about: &'static str) -> Self {
+        Self {
+            name,
+            place: "query",
+            type_,
+            about,
+        }
+    }
+}
+
+const NAMESPACE: Parameter = Parameter::in_path("namespace", "Namespace that looks at the catalogs.");
+const OBJECT: Parameter = Parameter::in_path("name", "Name of the package.");
+/// Parameters of lists.
+const LIST: [Parameter; 4] = [
+    Parameter::in_query("labelSelector", "string", "What the labels have to be."),
+    Parameter::in_query(
+        "fieldSelector",
+        "string",
+        "What metadata.name and metadata.namespace have to be.",
+    ),
+    Parameter::in_query("limit", "integer", "How many to return at most."),
+    Parameter::in_query(
+        "continue",
+        "string",
+        "What the page before returned, to have the next.",
+    ),
+];
 
 struct Operation {
     /// Name of the response's schema; `None` for icons.
@@ -159,10 +160,7 @@ fn paths(document: impl Fn(&Operation) -> Value) -> Value {
     let one = format!("{of_namespace}/{{name}}");
     let list = |path: Vec<Parameter>| Operation {
         answer: Some(LIST_NAME),
-        parameters: path
-            .into_iter()
-            .chain([LABELS, FIELDS, LIMIT, CONTINUE])
-            .collect(),
+        parameters: path.into_iter().chain(LIST).collect(),
     };
     let get = |answer| Operation {
         answer,

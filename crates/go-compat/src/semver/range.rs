@@ -1,5 +1,6 @@
 //! Version ranges, with blang/semver's grammar including its peculiarities.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use super::{Version, VersionError};
@@ -134,6 +135,19 @@ impl PartialEq for Range {
 }
 
 impl Eq for Range {}
+
+impl PartialOrd for Range {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Ranges are ordered by their texts.
+impl Ord for Range {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.text.cmp(&other.text)
+    }
+}
 
 impl fmt::Display for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

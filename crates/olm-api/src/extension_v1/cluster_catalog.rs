@@ -1,14 +1,11 @@
 //! ClusterCatalog: a catalog image whose content is served over HTTP in the cluster.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube_derive::CustomResource;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::rule;
-use crate::Extra;
-use crate::decode::or_default;
+use crate::api_type::{api_kind, api_type};
 use crate::open_enum::open_enum;
 use crate::sparse::List;
 
@@ -30,41 +27,30 @@ open_enum! {
     }
 }
 
-/// Source of the catalog and how it is used.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[kube(
-    group = "olm.operatorframework.io",
-    version = "v1",
-    kind = "ClusterCatalog",
-    plural = "clustercatalogs",
-    singular = "clustercatalog",
-    status = "ClusterCatalogStatus",
-    derive = "Default",
-    derive = "PartialEq",
-    schema = "disabled",
-    doc = "A file-based catalog in an image, whose content is served in the cluster.",
-    crates(kube_core = "kube_core"),
-    printcolumn = r#"{"name":"LastUnpacked","type":"date","jsonPath":".status.lastUnpacked"}"#,
-    printcolumn = r#"{"name":"Serving","type":"string","jsonPath":".status.conditions[?(@.type==\"Serving\")].status"}"#,
-    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
-)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ClusterCatalogSpec {
-    /// Source of the catalog's content.
-    #[serde(deserialize_with = "or_default")]
-    pub source: ClusterCatalogSource,
-    /// Rank among catalogs that offer the same package; the higher number is preferred.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("minimum" = i32::MIN, "maximum" = i32::MAX, "x-default" = 0))]
-    pub priority: Option<i32>,
-    /// Available serves the content. Unavailable deletes it from the cluster and keeps the object.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = ["Unavailable", "Available"], "x-default" = "Available"))]
-    pub availability_mode: Option<AvailabilityMode>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_kind! {
+    /// Source of the catalog and how it is used.
+    #[kube(
+        group = "olm.operatorframework.io",
+        version = "v1",
+        kind = "ClusterCatalog",
+        plural = "clustercatalogs",
+        singular = "clustercatalog",
+        status = "ClusterCatalogStatus",
+        doc = "A file-based catalog in an image, whose content is served in the cluster.",
+        printcolumn = r#"{"name":"LastUnpacked","type":"date","jsonPath":".status.lastUnpacked"}"#,
+        printcolumn = r#"{"name":"Serving","type":"string","jsonPath":".status.conditions[?(@.type==\"Serving\")].status"}"#,
+        printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+    )]
+    pub struct ClusterCatalogSpec {
+        /// Source of the catalog's content.
+        pub source: ClusterCatalogSource,
+        /// Rank among catalogs that offer the same package; the higher number is preferred.
+        #[schemars(extend("minimum" = i32::MIN, "maximum" = i32::MAX, "x-default" = 0))]
+        pub priority: Option<i32>,
+        /// Available serves the content. Unavailable deletes it from the cluster and keeps the object.
+        #[schemars(extend("enum" = ["Unavailable", "Available"], "x-default" = "Available"))]
+        pub availability_mode: Option<AvailabilityMode>,
+    }
 }
 
 impl ClusterCatalogSpec {
@@ -74,110 +60,81 @@ impl ClusterCatalogSpec {
     }
 }
 
-/// Source of a catalog's content.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = source_rules()))]
-pub struct ClusterCatalogSource {
-    /// Type of the source.
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    #[schemars(extend("enum" = ["Image"]))]
-    pub type_: CatalogSourceType,
-    /// Image with the catalog, for the type Image.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image: Option<ImageSource>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Source of a catalog's content.
+    #[schemars(extend("x-kubernetes-validations" = source_rules()))]
+    pub struct ClusterCatalogSource {
+        /// Type of the source.
+        #[serde(rename = "type")]
+        #[schemars(extend("enum" = ["Image"]))]
+        pub type_: CatalogSourceType,
+        /// Image with the catalog, for the type Image.
+        pub image: Option<ImageSource>,
+    }
 }
 
-/// An image with a file-based catalog.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = image_rules()))]
-pub struct ImageSource {
-    /// Reference of the image, with registry and with tag or digest.
-    #[serde(rename = "ref", deserialize_with = "or_default")]
-    #[schemars(extend("maxLength" = 1000, "x-kubernetes-validations" = reference_rules()))]
-    pub reference: String,
-    /// Minutes between two looks for other content behind the tag. Without it the registry is not polled.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "positive_integer")]
-    pub poll_interval_minutes: Option<i64>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// An image with a file-based catalog.
+    #[schemars(extend("x-kubernetes-validations" = [rule(
+        "self.ref.find('(@.*:)') != \"\" ? !has(self.pollIntervalMinutes) : true",
+        "cannot specify pollIntervalMinutes while using digest-based image",
+    )]))]
+    pub struct ImageSource {
+        /// Reference of the image, with registry and with tag or digest.
+        #[serde(rename = "ref")]
+        #[schemars(extend("maxLength" = 1000, "x-kubernetes-validations" = reference_rules()))]
+        pub reference: String,
+        /// Minutes between two looks for other content behind the tag. Without it the registry is not polled.
+        #[schemars(schema_with = "positive_integer")]
+        pub poll_interval_minutes: Option<i64>,
+    }
 }
 
-/// State of the catalog.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ClusterCatalogStatus {
-    /// Conditions Progressing and Serving.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: List<Condition>,
-    /// Source of the served content.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resolved_source: Option<ResolvedCatalogSource>,
-    /// Addresses at which the content is served.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub urls: Option<ClusterCatalogUrls>,
-    /// When the served content was unpacked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_unpacked: Option<Time>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// State of the catalog.
+    pub struct ClusterCatalogStatus {
+        /// Conditions Progressing and Serving.
+        #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+        pub conditions: List<Condition>,
+        /// Source of the served content.
+        pub resolved_source: Option<ResolvedCatalogSource>,
+        /// Addresses at which the content is served.
+        pub urls: Option<ClusterCatalogUrls>,
+        /// When the served content was unpacked.
+        pub last_unpacked: Option<Time>,
+    }
 }
 
-/// Source of the content that is served.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = source_rules()))]
-pub struct ResolvedCatalogSource {
-    /// Type of the source.
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    #[schemars(extend("enum" = ["Image"]))]
-    pub type_: CatalogSourceType,
-    /// Image with the content.
-    #[serde(deserialize_with = "or_default")]
-    pub image: ResolvedImageSource,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Source of the content that is served.
+    #[schemars(extend("x-kubernetes-validations" = source_rules()))]
+    pub struct ResolvedCatalogSource {
+        /// Type of the source.
+        #[serde(rename = "type")]
+        #[schemars(extend("enum" = ["Image"]))]
+        pub type_: CatalogSourceType,
+        /// Image with the content.
+        pub image: ResolvedImageSource,
+    }
 }
 
-/// An image by digest.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ResolvedImageSource {
-    /// Reference of the image by digest.
-    #[serde(rename = "ref", deserialize_with = "or_default")]
-    #[schemars(extend("maxLength" = 1000, "x-kubernetes-validations" = resolved_reference_rules()))]
-    pub reference: String,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// An image by digest.
+    pub struct ResolvedImageSource {
+        /// Reference of the image by digest.
+        #[serde(rename = "ref")]
+        #[schemars(extend("maxLength" = 1000, "x-kubernetes-validations" = resolved_reference_rules()))]
+        pub reference: String,
+    }
 }
 
-/// Addresses at which a catalog is served.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ClusterCatalogUrls {
-    /// URL below which the API is served: `api/v1/all` and `api/v1/metas`.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("maxLength" = 525, "x-kubernetes-validations" = url_rules()))]
-    pub base: String,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Addresses at which a catalog is served.
+    pub struct ClusterCatalogUrls {
+        /// URL below which the API is served: `api/v1/all` and `api/v1/metas`.
+        #[schemars(extend("maxLength" = 525, "x-kubernetes-validations" = url_rules()))]
+        pub base: String,
+    }
 }
 
 fn positive_integer(_: &mut SchemaGenerator) -> Schema {
@@ -188,13 +145,6 @@ fn source_rules() -> Value {
     json!([rule(
         "has(self.type) && self.type == 'Image' ? has(self.image) : !has(self.image)",
         "image is required when source type is Image, and forbidden otherwise",
-    )])
-}
-
-fn image_rules() -> Value {
-    json!([rule(
-        "self.ref.find('(@.*:)') != \"\" ? !has(self.pollIntervalMinutes) : true",
-        "cannot specify pollIntervalMinutes while using digest-based image",
     )])
 }
 

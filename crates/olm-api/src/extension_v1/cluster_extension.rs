@@ -4,14 +4,11 @@
 //! experimental one. Other fields are kept in `extra`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
-use kube_derive::CustomResource;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::rule;
-use crate::Extra;
-use crate::decode::or_default;
+use crate::api_type::{api_kind, api_type};
 use crate::open_enum::open_enum;
 use crate::sparse::List;
 
@@ -51,52 +48,38 @@ open_enum! {
     }
 }
 
-/// Package to install, where to install it, and how it is checked first.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[kube(
-    group = "olm.operatorframework.io",
-    version = "v1",
-    kind = "ClusterExtension",
-    plural = "clusterextensions",
-    singular = "clusterextension",
-    status = "ClusterExtensionStatus",
-    derive = "Default",
-    derive = "PartialEq",
-    schema = "disabled",
-    doc = "A package of a catalog, installed in the cluster and kept up to date.",
-    crates(kube_core = "kube_core"),
-    printcolumn = r#"{"name":"Installed Bundle","type":"string","jsonPath":".status.install.bundle.name"}"#,
-    printcolumn = r#"{"name":"Version","type":"string","jsonPath":".status.install.bundle.version"}"#,
-    printcolumn = r#"{"name":"Installed","type":"string","jsonPath":".status.conditions[?(@.type=='Installed')].status"}"#,
-    printcolumn = r#"{"name":"Progressing","type":"string","jsonPath":".status.conditions[?(@.type=='Progressing')].status"}"#,
-    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
-)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ClusterExtensionSpec {
-    /// Namespace that the bundle's namespaced objects are installed in. It must exist.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("maxLength" = 63, "x-kubernetes-validations" = namespace_rules()))]
-    pub namespace: String,
-    /// The bundle is applied with the rights of this account, and without it with those of the controller.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_account: Option<ServiceAccountReference>,
-    /// Source of the bundle.
-    #[serde(deserialize_with = "or_default")]
-    pub source: ClusterExtensionSource,
-    /// How the bundle is installed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub install: Option<ClusterExtensionInstall>,
-    /// Configuration of the bundle.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub config: Option<ClusterExtensionConfig>,
-    /// Minutes after which a rollout counts as failed. Without it there is no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("minimum" = 10, "maximum" = 720))]
-    pub progress_deadline_minutes: Option<i32>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_kind! {
+    /// Package to install, where to install it, and how it is checked first.
+    #[kube(
+        group = "olm.operatorframework.io",
+        version = "v1",
+        kind = "ClusterExtension",
+        plural = "clusterextensions",
+        singular = "clusterextension",
+        status = "ClusterExtensionStatus",
+        doc = "A package of a catalog, installed in the cluster and kept up to date.",
+        printcolumn = r#"{"name":"Installed Bundle","type":"string","jsonPath":".status.install.bundle.name"}"#,
+        printcolumn = r#"{"name":"Version","type":"string","jsonPath":".status.install.bundle.version"}"#,
+        printcolumn = r#"{"name":"Installed","type":"string","jsonPath":".status.conditions[?(@.type=='Installed')].status"}"#,
+        printcolumn = r#"{"name":"Progressing","type":"string","jsonPath":".status.conditions[?(@.type=='Progressing')].status"}"#,
+        printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+    )]
+    pub struct ClusterExtensionSpec {
+        /// Namespace that the bundle's namespaced objects are installed in. It must exist.
+        #[schemars(extend("maxLength" = 63, "x-kubernetes-validations" = namespace_rules()))]
+        pub namespace: String,
+        /// The bundle is applied with the rights of this account, and without it with those of the controller.
+        pub service_account: Option<ServiceAccountReference>,
+        /// Source of the bundle.
+        pub source: ClusterExtensionSource,
+        /// How the bundle is installed.
+        pub install: Option<ClusterExtensionInstall>,
+        /// Configuration of the bundle.
+        pub config: Option<ClusterExtensionConfig>,
+        /// Minutes after which a rollout counts as failed. Without it there is no limit.
+        #[schemars(extend("minimum" = 10, "maximum" = 720))]
+        pub progress_deadline_minutes: Option<i32>,
+    }
 }
 
 impl ClusterExtensionSpec {
@@ -119,200 +102,157 @@ impl ClusterExtensionSpec {
     }
 }
 
-/// Configuration of a bundle.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = config_rules()))]
-pub struct ClusterExtensionConfig {
-    /// Form of the configuration.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("enum" = ["Inline"]))]
-    pub config_type: ExtensionConfigType,
-    /// The configuration, for the type Inline: `watchNamespace` and `deploymentConfig`, as far as the bundle takes them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "inline_config")]
-    pub inline: Option<Value>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Configuration of a bundle.
+    #[schemars(extend("x-kubernetes-validations" = [rule(
+        "has(self.configType) && self.configType == 'Inline' ?has(self.inline) : !has(self.inline)",
+        "inline is required when configType is Inline, and forbidden otherwise",
+    )]))]
+    pub struct ClusterExtensionConfig {
+        /// Form of the configuration.
+        #[schemars(extend("enum" = ["Inline"]))]
+        pub config_type: ExtensionConfigType,
+        /// The configuration, for the type Inline: `watchNamespace` and `deploymentConfig`, as far as the bundle takes them.
+        #[schemars(schema_with = "inline_config")]
+        pub inline: Option<Value>,
+    }
 }
 
-/// A ServiceAccount in the namespace of the extension.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("minProperties" = 1))]
-pub struct ServiceAccountReference {
-    /// Name of the ServiceAccount.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend(
-        "minLength" = 1,
-        "maxLength" = 253,
-        "x-kubernetes-validations" = account_name_rules()
-    ))]
-    pub name: Option<String>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// A ServiceAccount in the namespace of the extension.
+    #[schemars(extend("minProperties" = 1))]
+    pub struct ServiceAccountReference {
+        /// Name of the ServiceAccount.
+        #[schemars(extend(
+            "minLength" = 1,
+            "maxLength" = 253,
+            "x-kubernetes-validations" = account_name_rules()
+        ))]
+        pub name: Option<String>,
+    }
 }
 
-/// Source of an extension's bundle.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = source_rules()))]
-pub struct ClusterExtensionSource {
-    /// Type of the source.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("enum" = ["Catalog"]))]
-    pub source_type: ExtensionSourceType,
-    /// Package and the wanted versions of it, for the type Catalog.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub catalog: Option<CatalogFilter>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Source of an extension's bundle.
+    #[schemars(extend("x-kubernetes-validations" = [rule(
+        "has(self.sourceType) && self.sourceType == 'Catalog' ? has(self.catalog) : !has(self.catalog)",
+        "catalog is required when sourceType is Catalog, and forbidden otherwise",
+    )]))]
+    pub struct ClusterExtensionSource {
+        /// Type of the source.
+        #[schemars(extend("enum" = ["Catalog"]))]
+        pub source_type: ExtensionSourceType,
+        /// Package and the wanted versions of it, for the type Catalog.
+        pub catalog: Option<CatalogFilter>,
+    }
 }
 
-/// A package of the ClusterCatalogs, and the wanted versions of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct CatalogFilter {
-    /// Name of the package.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("maxLength" = 253, "x-kubernetes-validations" = package_name_rules()))]
-    pub package_name: String,
-    /// Wanted version, or a range of versions such as `>=1.11, <1.13`. Without it every version is wanted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("maxLength" = 64, "x-kubernetes-validations" = version_rules()))]
-    pub version: Option<String>,
-    /// Channels whose versions are wanted. Without it versions of every channel are.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    #[schemars(schema_with = "channels")]
-    pub channels: List<String>,
-    /// Selects the ClusterCatalogs by their labels. Without it all are used.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub selector: Option<LabelSelector>,
-    /// CatalogProvided allows only the successors that the catalog names. SelfCertified allows every version, also older ones.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = ["CatalogProvided", "SelfCertified"], "x-default" = "CatalogProvided"))]
-    pub upgrade_constraint_policy: Option<UpgradeConstraintPolicy>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// A package of the ClusterCatalogs, and the wanted versions of it.
+    pub struct CatalogFilter {
+        /// Name of the package.
+        #[schemars(extend("maxLength" = 253, "x-kubernetes-validations" = package_name_rules()))]
+        pub package_name: String,
+        /// Wanted version, or a range of versions such as `>=1.11, <1.13`. Without it every version is wanted.
+        #[schemars(extend("maxLength" = 64, "x-kubernetes-validations" = [rule(
+            IS_VERSION_RANGE,
+            "invalid version expression",
+        )]))]
+        pub version: Option<String>,
+        /// Channels whose versions are wanted. Without it versions of every channel are.
+        #[schemars(schema_with = "channels")]
+        pub channels: List<String>,
+        /// Selects the ClusterCatalogs by their labels. Without it all are used.
+        pub selector: Option<LabelSelector>,
+        /// CatalogProvided allows only the successors that the catalog names. SelfCertified allows every version, also older ones.
+        #[schemars(extend("enum" = ["CatalogProvided", "SelfCertified"], "x-default" = "CatalogProvided"))]
+        pub upgrade_constraint_policy: Option<UpgradeConstraintPolicy>,
+    }
 }
 
-/// How a bundle is installed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = install_rules()))]
-pub struct ClusterExtensionInstall {
+api_type! {
+    /// How a bundle is installed.
+    #[schemars(extend("x-kubernetes-validations" = [rule(
+        "has(self.preflight)",
+        "at least one of [preflight] are required when install is specified",
+    )]))]
+    pub struct ClusterExtensionInstall {
+        /// Checks before anything is applied.
+        pub preflight: Option<Preflight>,
+    }
+}
+
+api_type! {
     /// Checks before anything is applied.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub preflight: Option<Preflight>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+    #[schemars(extend("x-kubernetes-validations" = [rule(
+        "has(self.crdUpgradeSafety)",
+        "at least one of [crdUpgradeSafety] are required when preflight is specified",
+    )]))]
+    pub struct Preflight {
+        /// Check that a changed CustomResourceDefinition still fits stored objects and clients.
+        pub crd_upgrade_safety: CrdUpgradeSafety,
+    }
 }
 
-/// Checks before anything is applied.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = preflight_rules()))]
-pub struct Preflight {
-    /// Check that a changed CustomResourceDefinition still fits stored objects and clients.
-    #[serde(deserialize_with = "or_default")]
-    pub crd_upgrade_safety: CrdUpgradeSafety,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Check of changed CustomResourceDefinitions.
+    pub struct CrdUpgradeSafety {
+        /// Strict stops an upgrade that is not safe. None leaves out the check.
+        #[schemars(extend("enum" = ["None", "Strict"]))]
+        pub enforcement: CrdUpgradeSafetyEnforcement,
+    }
 }
 
-/// Check of changed CustomResourceDefinitions.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct CrdUpgradeSafety {
-    /// Strict stops an upgrade that is not safe. None leaves out the check.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("enum" = ["None", "Strict"]))]
-    pub enforcement: CrdUpgradeSafetyEnforcement,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// State of the extension.
+    pub struct ClusterExtensionStatus {
+        /// Conditions Installed, Progressing and Available, and four about deprecations.
+        #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+        pub conditions: List<Condition>,
+        /// The installed bundle.
+        pub install: Option<ClusterExtensionInstallStatus>,
+        /// The installed revision, and those that are being rolled out.
+        #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+        pub active_revisions: List<RevisionStatus>,
+    }
 }
 
-/// State of the extension.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ClusterExtensionStatus {
-    /// Conditions Installed, Progressing and Available, and four about deprecations.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: List<Condition>,
-    /// The installed bundle.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub install: Option<ClusterExtensionInstallStatus>,
-    /// The installed revision, and those that are being rolled out.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    pub active_revisions: List<RevisionStatus>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// A revision that is not archived.
+    pub struct RevisionStatus {
+        /// Name of the ClusterObjectSet.
+        pub name: String,
+        /// Its conditions Available and Progressing while it is being rolled out.
+        #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+        pub conditions: List<Condition>,
+    }
 }
 
-/// A revision that is not archived.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RevisionStatus {
-    /// Name of the ClusterObjectSet.
-    #[serde(deserialize_with = "or_default")]
-    pub name: String,
-    /// Its conditions Available and Progressing while it is being rolled out.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: List<Condition>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// State of the installation.
+    pub struct ClusterExtensionInstallStatus {
+        /// The installed bundle.
+        pub bundle: BundleMetadata,
+    }
 }
 
-/// State of the installation.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ClusterExtensionInstallStatus {
-    /// The installed bundle.
-    #[serde(deserialize_with = "or_default")]
-    pub bundle: BundleMetadata,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
-}
-
-/// Name and version of a bundle.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct BundleMetadata {
-    /// Name of the bundle, for example `shop.v1.2.0`.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("x-kubernetes-validations" = bundle_name_rules()))]
-    pub name: String,
-    /// Version of the bundle as its catalog writes it. Build metadata may be the bundle's release.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("x-kubernetes-validations" = bundle_version_rules()))]
-    pub version: String,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Name and version of a bundle.
+    pub struct BundleMetadata {
+        /// Name of the bundle, for example `shop.v1.2.0`.
+        // The message names another field, as upstream's does.
+        #[schemars(extend("x-kubernetes-validations" = [rule(
+            IS_SUBDOMAIN,
+            &subdomain_message("packageName"),
+        )]))]
+        pub name: String,
+        /// Version of the bundle as its catalog writes it. Build metadata may be the bundle's release.
+        #[schemars(extend("x-kubernetes-validations" = [rule(
+            IS_VERSION,
+            "version must be well-formed semver",
+        )]))]
+        pub version: String,
+    }
 }
 
 const IS_SUBDOMAIN: &str =
@@ -344,22 +284,11 @@ fn account_name_rules() -> Value {
     ])
 }
 
-fn source_rules() -> Value {
-    json!([rule(
-        "has(self.sourceType) && self.sourceType == 'Catalog' ? has(self.catalog) : !has(self.catalog)",
-        "catalog is required when sourceType is Catalog, and forbidden otherwise",
-    )])
-}
-
 fn package_name_rules() -> Value {
     json!([
         rule("self == oldSelf", "packageName is immutable"),
         rule(IS_SUBDOMAIN, &subdomain_message("packageName")),
     ])
-}
-
-fn version_rules() -> Value {
-    json!([rule(IS_VERSION_RANGE, "invalid version expression")])
 }
 
 fn channels(_: &mut SchemaGenerator) -> Schema {
@@ -374,38 +303,8 @@ fn channels(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-fn config_rules() -> Value {
-    json!([rule(
-        "has(self.configType) && self.configType == 'Inline' ?has(self.inline) : !has(self.inline)",
-        "inline is required when configType is Inline, and forbidden otherwise",
-    )])
-}
-
 fn inline_config(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "minProperties": 1, "x-kubernetes-preserve-unknown-fields": true})
-}
-
-fn install_rules() -> Value {
-    json!([rule(
-        "has(self.preflight)",
-        "at least one of [preflight] are required when install is specified",
-    )])
-}
-
-fn preflight_rules() -> Value {
-    json!([rule(
-        "has(self.crdUpgradeSafety)",
-        "at least one of [crdUpgradeSafety] are required when preflight is specified",
-    )])
-}
-
-/// The message names another field, as upstream's does.
-fn bundle_name_rules() -> Value {
-    json!([rule(IS_SUBDOMAIN, &subdomain_message("packageName"))])
-}
-
-fn bundle_version_rules() -> Value {
-    json!([rule(IS_VERSION, "version must be well-formed semver")])
 }
 
 #[cfg(test)]

@@ -1,14 +1,11 @@
 //! ClusterObjectSet: the objects of one revision of a ClusterExtension. Called ClusterExtensionRevision in older versions of OLM v1.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
-use kube_derive::CustomResource;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::rule;
-use crate::Extra;
-use crate::decode::or_default;
+use crate::api_type::{api_kind, api_type};
 use crate::open_enum::open_enum;
 use crate::sparse::List;
 
@@ -56,299 +53,235 @@ open_enum! {
     }
 }
 
-/// Objects of a revision, in the order they are applied.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[kube(
-    group = "olm.operatorframework.io",
-    version = "v1",
-    kind = "ClusterObjectSet",
-    plural = "clusterobjectsets",
-    singular = "clusterobjectset",
-    status = "ClusterObjectSetStatus",
-    derive = "Default",
-    derive = "PartialEq",
-    schema = "disabled",
-    doc = "The objects of one revision of a ClusterExtension, applied phase by phase.",
-    crates(kube_core = "kube_core"),
-    printcolumn = r#"{"name":"Available","type":"string","jsonPath":".status.conditions[?(@.type=='Available')].status"}"#,
-    printcolumn = r#"{"name":"Progressing","type":"string","jsonPath":".status.conditions[?(@.type=='Progressing')].status"}"#,
-    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
-)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ClusterObjectSetSpec {
-    /// Active applies the objects and keeps them. Archived deletes those that no other revision has.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("enum" = ["Active", "Archived"], "x-kubernetes-validations" = lifecycle_rules()))]
-    pub lifecycle_state: LifecycleState,
-    /// Number of the revision, from 1.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("minimum" = 1, "x-kubernetes-validations" = revision_rules()))]
-    pub revision: i64,
-    /// Groups of objects. A phase is applied when all probes of the phase before pass.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    #[schemars(extend(
-        "maxItems" = 20,
-        "x-kubernetes-list-type" = "map",
-        "x-kubernetes-list-map-keys" = ["name"],
-        "x-kubernetes-validations" = phases_rules()
-    ))]
-    pub phases: List<ObjectSetPhase>,
-    /// What happens to objects that exist already; phases and objects may say otherwise.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("enum" = collision_words(), "x-kubernetes-validations" = collision_rules()))]
-    pub collision_protection: CollisionProtection,
-    /// Minutes after which a rollout counts as failed. Without it there is no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("minimum" = 10, "maximum" = 720))]
-    pub progress_deadline_minutes: Option<i32>,
-    /// Checks that objects of a phase must pass before the next phase is applied.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    #[schemars(extend("minItems" = 1, "maxItems" = 20, "x-kubernetes-list-type" = "atomic"))]
-    pub progression_probes: List<ProgressionProbe>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_kind! {
+    /// Objects of a revision, in the order they are applied.
+    #[kube(
+        group = "olm.operatorframework.io",
+        version = "v1",
+        kind = "ClusterObjectSet",
+        plural = "clusterobjectsets",
+        singular = "clusterobjectset",
+        status = "ClusterObjectSetStatus",
+        doc = "The objects of one revision of a ClusterExtension, applied phase by phase.",
+        printcolumn = r#"{"name":"Available","type":"string","jsonPath":".status.conditions[?(@.type=='Available')].status"}"#,
+        printcolumn = r#"{"name":"Progressing","type":"string","jsonPath":".status.conditions[?(@.type=='Progressing')].status"}"#,
+        printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+    )]
+    pub struct ClusterObjectSetSpec {
+        /// Active applies the objects and keeps them. Archived deletes those that no other revision has.
+        #[schemars(extend("enum" = ["Active", "Archived"], "x-kubernetes-validations" = [rule(
+            "oldSelf == 'Active' || oldSelf == 'Archived' && oldSelf == self",
+            "cannot un-archive",
+        )]))]
+        pub lifecycle_state: LifecycleState,
+        /// Number of the revision, from 1.
+        #[schemars(extend("minimum" = 1, "x-kubernetes-validations" = [rule(
+            "self == oldSelf",
+            "revision is immutable",
+        )]))]
+        pub revision: i64,
+        /// Groups of objects. A phase is applied when all probes of the phase before pass.
+        #[schemars(extend(
+            "maxItems" = 20,
+            "x-kubernetes-list-type" = "map",
+            "x-kubernetes-list-map-keys" = ["name"],
+            "x-kubernetes-validations" = [rule(
+                "self == oldSelf || oldSelf.size() == 0",
+                "phases is immutable",
+            )]
+        ))]
+        pub phases: List<ObjectSetPhase>,
+        /// What happens to objects that exist already; phases and objects may say otherwise.
+        #[schemars(extend("enum" = collision_words(), "x-kubernetes-validations" = [rule(
+            "self == oldSelf",
+            "collisionProtection is immutable",
+        )]))]
+        pub collision_protection: CollisionProtection,
+        /// Minutes after which a rollout counts as failed. Without it there is no limit.
+        #[schemars(extend("minimum" = 10, "maximum" = 720))]
+        pub progress_deadline_minutes: Option<i32>,
+        /// Checks that objects of a phase must pass before the next phase is applied.
+        #[schemars(extend("minItems" = 1, "maxItems" = 20, "x-kubernetes-list-type" = "atomic"))]
+        pub progression_probes: List<ProgressionProbe>,
+    }
 }
 
-/// Objects that are applied together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ObjectSetPhase {
-    /// Name of the phase, unique in the revision.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("minLength" = 1, "maxLength" = 63, "x-kubernetes-validations" = phase_name_rules()))]
-    pub name: String,
-    /// Objects of the phase.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("maxItems" = 50))]
-    pub objects: Vec<ObjectSetObject>,
-    /// What happens to objects that exist already.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = collision_words()))]
-    pub collision_protection: Option<CollisionProtection>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Objects that are applied together.
+    pub struct ObjectSetPhase {
+        /// Name of the phase, unique in the revision.
+        #[schemars(extend("minLength" = 1, "maxLength" = 63, "x-kubernetes-validations" = phase_name_rules()))]
+        pub name: String,
+        /// Objects of the phase.
+        #[schemars(extend("maxItems" = 50))]
+        pub objects: Vec<ObjectSetObject>,
+        /// What happens to objects that exist already.
+        #[schemars(extend("enum" = collision_words()))]
+        pub collision_protection: Option<CollisionProtection>,
+    }
 }
 
-/// An object, written here or in a Secret.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = object_rules()))]
-pub struct ObjectSetObject {
-    /// The object.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "embedded_object")]
-    pub object: Option<Value>,
-    /// Place of the object in a Secret.
-    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
-    pub reference: Option<ObjectSourceReference>,
-    /// What happens if the object exists already.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = collision_words()))]
-    pub collision_protection: Option<CollisionProtection>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// An object, written here or in a Secret.
+    #[schemars(extend("x-kubernetes-validations" = [rule(
+        "[has(self.object),has(self.ref)].filter(x,x==true).size() == 1",
+        "exactly one of the fields in [object ref] must be set",
+    )]))]
+    pub struct ObjectSetObject {
+        /// The object.
+        #[schemars(schema_with = "embedded_object")]
+        pub object: Option<Value>,
+        /// Place of the object in a Secret.
+        #[serde(rename = "ref")]
+        pub reference: Option<ObjectSourceReference>,
+        /// What happens if the object exists already.
+        #[schemars(extend("enum" = collision_words()))]
+        pub collision_protection: Option<CollisionProtection>,
+    }
 }
 
-/// A key of a Secret whose value is an object as JSON.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ObjectSourceReference {
-    /// Name of the Secret.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("minLength" = 1, "maxLength" = 253))]
-    pub name: String,
-    /// Namespace of the Secret; without it that of the controller.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("maxLength" = 63))]
-    pub namespace: Option<String>,
-    /// Key of the object.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("minLength" = 1, "maxLength" = 253))]
-    pub key: String,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// A key of a Secret whose value is an object as JSON.
+    pub struct ObjectSourceReference {
+        /// Name of the Secret.
+        #[schemars(extend("minLength" = 1, "maxLength" = 253))]
+        pub name: String,
+        /// Namespace of the Secret; without it that of the controller.
+        #[schemars(extend("maxLength" = 63))]
+        pub namespace: Option<String>,
+        /// Key of the object.
+        #[schemars(extend("minLength" = 1, "maxLength" = 253))]
+        pub key: String,
+    }
 }
 
-/// A check of some objects.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ProgressionProbe {
-    /// Objects that are checked.
-    #[serde(deserialize_with = "or_default")]
-    pub selector: ProbeSelector,
-    /// What must hold for each of them.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("minItems" = 1, "maxItems" = 20, "x-kubernetes-list-type" = "atomic"))]
-    pub assertions: Vec<Assertion>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// A check of some objects.
+    pub struct ProgressionProbe {
+        /// Objects that are checked.
+        pub selector: ProbeSelector,
+        /// What must hold for each of them.
+        #[schemars(extend("minItems" = 1, "maxItems" = 20, "x-kubernetes-list-type" = "atomic"))]
+        pub assertions: Vec<Assertion>,
+    }
 }
 
-/// Selects the objects of a probe.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = selector_rules()))]
-pub struct ProbeSelector {
-    /// Type of the selector.
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    #[schemars(extend("enum" = ["GroupKind", "Label"]))]
-    pub type_: ProbeSelectorType,
-    /// Group and kind, for the type GroupKind.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub group_kind: Option<ProbeGroupKind>,
-    /// Labels, for the type Label.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-validations" = label_rules()))]
-    pub label: Option<LabelSelector>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Selects the objects of a probe.
+    #[schemars(extend("x-kubernetes-validations" = selector_rules()))]
+    pub struct ProbeSelector {
+        /// Type of the selector.
+        #[serde(rename = "type")]
+        #[schemars(extend("enum" = ["GroupKind", "Label"]))]
+        pub type_: ProbeSelectorType,
+        /// Group and kind, for the type GroupKind.
+        pub group_kind: Option<ProbeGroupKind>,
+        /// Labels, for the type Label.
+        #[schemars(extend("x-kubernetes-validations" = [rule(
+            "(has(self.matchExpressions) && !has(self.matchLabels)) || (!has(self.matchExpressions) && has(self.matchLabels))",
+            "exactly one of matchLabels or matchExpressions must be set",
+        )]))]
+        pub label: Option<LabelSelector>,
+    }
 }
 
-/// A kind in any version.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ProbeGroupKind {
-    /// Group; empty for the core group.
-    #[serde(deserialize_with = "or_default")]
-    pub group: String,
-    /// Kind.
-    #[serde(deserialize_with = "or_default")]
-    pub kind: String,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// A kind in any version.
+    pub struct ProbeGroupKind {
+        /// Group; empty for the core group.
+        pub group: String,
+        /// Kind.
+        pub kind: String,
+    }
 }
 
-/// One comparison of a probe.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-validations" = assertion_rules()))]
-pub struct Assertion {
-    /// Type of the comparison.
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    #[schemars(extend("enum" = ["ConditionEqual", "FieldsEqual", "FieldValue"]))]
-    pub type_: AssertionType,
-    /// For the type ConditionEqual.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub condition_equal: Option<ConditionEqual>,
-    /// For the type FieldsEqual.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fields_equal: Option<FieldsEqual>,
-    /// For the type FieldValue.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub field_value: Option<FieldValue>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// One comparison of a probe.
+    #[schemars(extend("x-kubernetes-validations" = assertion_rules()))]
+    pub struct Assertion {
+        /// Type of the comparison.
+        #[serde(rename = "type")]
+        #[schemars(extend("enum" = ["ConditionEqual", "FieldsEqual", "FieldValue"]))]
+        pub type_: AssertionType,
+        /// For the type ConditionEqual.
+        pub condition_equal: Option<ConditionEqual>,
+        /// For the type FieldsEqual.
+        pub fields_equal: Option<FieldsEqual>,
+        /// For the type FieldValue.
+        pub field_value: Option<FieldValue>,
+    }
 }
 
-/// A condition of the object has this status.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ConditionEqual {
-    /// Type of the condition.
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    #[schemars(extend("minLength" = 1, "maxLength" = 200))]
-    pub type_: String,
-    /// Expected status.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("enum" = ["True", "False"]))]
-    pub status: String,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// A condition of the object has this status.
+    pub struct ConditionEqual {
+        /// Type of the condition.
+        #[serde(rename = "type")]
+        #[schemars(extend("minLength" = 1, "maxLength" = 200))]
+        pub type_: String,
+        /// Expected status.
+        #[schemars(extend("enum" = ["True", "False"]))]
+        pub status: String,
+    }
 }
 
-/// Two fields of the object have the same value.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct FieldsEqual {
-    /// Path of one field, for example `spec.replicas`.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("minLength" = 1, "maxLength" = 200, "x-kubernetes-validations" = path_rules()))]
-    pub field_a: String,
-    /// Path of the other field.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("minLength" = 1, "maxLength" = 200, "x-kubernetes-validations" = path_rules()))]
-    pub field_b: String,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Two fields of the object have the same value.
+    pub struct FieldsEqual {
+        /// Path of one field, for example `spec.replicas`.
+        #[schemars(extend("minLength" = 1, "maxLength" = 200, "x-kubernetes-validations" = path_rules()))]
+        pub field_a: String,
+        /// Path of the other field.
+        #[schemars(extend("minLength" = 1, "maxLength" = 200, "x-kubernetes-validations" = path_rules()))]
+        pub field_b: String,
+    }
 }
 
-/// A field of the object has this value.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct FieldValue {
-    /// Path of the field, for example `status.phase`.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("minLength" = 1, "maxLength" = 200, "x-kubernetes-validations" = path_rules()))]
-    pub field_path: String,
-    /// Expected value.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("minLength" = 1, "maxLength" = 200))]
-    pub value: String,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// A field of the object has this value.
+    pub struct FieldValue {
+        /// Path of the field, for example `status.phase`.
+        #[schemars(extend("minLength" = 1, "maxLength" = 200, "x-kubernetes-validations" = path_rules()))]
+        pub field_path: String,
+        /// Expected value.
+        #[schemars(extend("minLength" = 1, "maxLength" = 200))]
+        pub value: String,
+    }
 }
 
-/// State of the revision.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ClusterObjectSetStatus {
-    /// Conditions Progressing, Available and Succeeded.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: List<Condition>,
-    /// Digests of the phases as they were first applied, by which a changed Secret is noticed.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    #[schemars(extend(
-        "maxItems" = 20,
-        "x-kubernetes-list-type" = "map",
-        "x-kubernetes-list-map-keys" = ["name"],
-        "x-kubernetes-validations" = observed_phases_rules()
-    ))]
-    pub observed_phases: List<ObservedPhase>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// State of the revision.
+    pub struct ClusterObjectSetStatus {
+        /// Conditions Progressing, Available and Succeeded.
+        #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+        pub conditions: List<Condition>,
+        /// Digests of the phases as they were first applied, by which a changed Secret is noticed.
+        #[schemars(extend(
+            "maxItems" = 20,
+            "x-kubernetes-list-type" = "map",
+            "x-kubernetes-list-map-keys" = ["name"],
+            "x-kubernetes-validations" = [rule(
+                "self == oldSelf || oldSelf.size() == 0",
+                "observedPhases is immutable",
+            )]
+        ))]
+        pub observed_phases: List<ObservedPhase>,
+    }
 }
 
-/// Digest of a phase as it was first applied.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ObservedPhase {
-    /// Name of the phase.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("minLength" = 1, "maxLength" = 63, "x-kubernetes-validations" = phase_name_rules()))]
-    pub name: String,
-    /// Digest of the objects, for example `sha256:` and hex digits.
-    #[serde(deserialize_with = "or_default")]
-    #[schemars(extend("minLength" = 1, "maxLength" = 256, "x-kubernetes-validations" = digest_rules()))]
-    pub digest: String,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Digest of a phase as it was first applied.
+    pub struct ObservedPhase {
+        /// Name of the phase.
+        #[schemars(extend("minLength" = 1, "maxLength" = 63, "x-kubernetes-validations" = phase_name_rules()))]
+        pub name: String,
+        /// Digest of the objects, for example `sha256:` and hex digits.
+        #[schemars(extend("minLength" = 1, "maxLength" = 256, "x-kubernetes-validations" = [rule(
+            "self.matches('^[a-z0-9]+:[a-f0-9]+$')",
+            "digest must be in the format '<algorithm>:<hex>'",
+        )]))]
+        pub digest: String,
+    }
 }
 
 fn embedded_object(_: &mut SchemaGenerator) -> Schema {
@@ -363,40 +296,11 @@ fn collision_words() -> Value {
     json!(["Prevent", "IfNoController", "None"])
 }
 
-fn lifecycle_rules() -> Value {
-    json!([rule(
-        "oldSelf == 'Active' || oldSelf == 'Archived' && oldSelf == self",
-        "cannot un-archive",
-    )])
-}
-
-fn revision_rules() -> Value {
-    json!([rule("self == oldSelf", "revision is immutable")])
-}
-
-fn phases_rules() -> Value {
-    json!([rule(
-        "self == oldSelf || oldSelf.size() == 0",
-        "phases is immutable"
-    )])
-}
-
-fn collision_rules() -> Value {
-    json!([rule("self == oldSelf", "collisionProtection is immutable")])
-}
-
 fn phase_name_rules() -> Value {
     json!([rule(
         "!format.dns1123Label().validate(self).hasValue()",
         "the value must consist of only lowercase alphanumeric characters and hyphens, and must start and end with an \
          alphanumeric character.",
-    )])
-}
-
-fn object_rules() -> Value {
-    json!([rule(
-        "[has(self.object),has(self.ref)].filter(x,x==true).size() == 1",
-        "exactly one of the fields in [object ref] must be set",
     )])
 }
 
@@ -411,13 +315,6 @@ fn selector_rules() -> Value {
             "label is required when type is Label, and forbidden otherwise",
         ),
     ])
-}
-
-fn label_rules() -> Value {
-    json!([rule(
-        "(has(self.matchExpressions) && !has(self.matchLabels)) || (!has(self.matchExpressions) && has(self.matchLabels))",
-        "exactly one of matchLabels or matchExpressions must be set",
-    )])
 }
 
 fn assertion_rules() -> Value {
@@ -442,20 +339,6 @@ fn path_rules() -> Value {
         r"self.matches('^[a-zA-Z0-9]+(?:\\.[a-zA-Z0-9]+)*$')",
         "must contain a valid field path. valid fields contain upper or lower-case alphanumeric characters separated by the \".\" \
          character.",
-    )])
-}
-
-fn observed_phases_rules() -> Value {
-    json!([rule(
-        "self == oldSelf || oldSelf.size() == 0",
-        "observedPhases is immutable",
-    )])
-}
-
-fn digest_rules() -> Value {
-    json!([rule(
-        "self.matches('^[a-z0-9]+:[a-f0-9]+$')",
-        "digest must be in the format '<algorithm>:<hex>'",
     )])
 }
 

@@ -1,43 +1,32 @@
 //! OLMConfig: settings of the lifecycle manager itself.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube_derive::CustomResource;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use crate::Extra;
+use crate::api_type::{api_kind, api_type};
 use crate::decode::absent_means_default;
 use crate::sparse::List;
 
 /// Name of the only OLMConfig that is used.
 pub const OLM_CONFIG_NAME: &str = "cluster";
 
-/// Settings of the lifecycle manager.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[kube(
-    group = "operators.coreos.com",
-    version = "v1",
-    kind = "OLMConfig",
-    plural = "olmconfigs",
-    singular = "olmconfig",
-    category = "olm",
-    status = "OLMConfigStatus",
-    derive = "Default",
-    derive = "PartialEq",
-    schema = "disabled",
-    doc = "Settings of the lifecycle manager. Only the object called cluster counts.",
-    crates(kube_core = "kube_core")
-)]
-#[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(rename = "OLMConfigSpec")]
-pub struct OLMConfigSpec {
-    /// Features that can be switched.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub features: Option<Features>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_kind! {
+    /// Settings of the lifecycle manager.
+    #[kube(
+        group = "operators.coreos.com",
+        version = "v1",
+        kind = "OLMConfig",
+        plural = "olmconfigs",
+        singular = "olmconfig",
+        category = "olm",
+        status = "OLMConfigStatus",
+        doc = "Settings of the lifecycle manager. Only the object called cluster counts."
+    )]
+    #[serde(remote = "Self")]
+    #[schemars(rename = "OLMConfigSpec")]
+    pub struct OLMConfigSpec {
+        /// Features that can be switched.
+        pub features: Option<Features>,
+    }
 }
 
 absent_means_default!(OLMConfigSpec);
@@ -52,32 +41,22 @@ impl OLMConfigSpec {
     }
 }
 
-/// Features of the lifecycle manager.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Features {
-    /// Stops copying ClusterServiceVersions of operators that watch all namespaces into every namespace.
-    #[serde(rename = "disableCopiedCSVs", skip_serializing_if = "Option::is_none")]
-    pub disable_copied_csvs: Option<bool>,
-    /// How often the package-server looks at all catalogs anew, for example 30m or 12h.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("pattern" = r"^([0-9]+(\.[0-9]+)?(s|m|h))+$"))]
-    pub package_server_sync_interval: Option<String>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Features of the lifecycle manager.
+    pub struct Features {
+        /// Stops copying ClusterServiceVersions of operators that watch all namespaces into every namespace.
+        #[serde(rename = "disableCopiedCSVs")]
+        pub disable_copied_csvs: Option<bool>,
+        /// How often the package-server looks at all catalogs anew, for example 30m or 12h.
+        #[schemars(extend("pattern" = r"^([0-9]+(\.[0-9]+)?(s|m|h))+$"))]
+        pub package_server_sync_interval: Option<String>,
+    }
 }
 
-/// Which settings are in force.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct OLMConfigStatus {
-    /// Whether the wanted settings are in force.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub conditions: List<Condition>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Which settings are in force.
+    pub struct OLMConfigStatus {
+        /// Whether the wanted settings are in force.
+        pub conditions: List<Condition>,
+    }
 }

@@ -2,11 +2,8 @@
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
-use kube_derive::CustomResource;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use crate::Extra;
+use crate::api_type::{api_kind, api_type};
 use crate::decode::absent_means_default;
 use crate::open_enum::open_enum;
 use crate::sparse::List;
@@ -21,48 +18,37 @@ open_enum! {
     }
 }
 
-/// Which namespaces the operators installed in this namespace watch, and with whose permissions they are installed.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[kube(
-    group = "operators.coreos.com",
-    version = "v1",
-    kind = "OperatorGroup",
-    plural = "operatorgroups",
-    singular = "operatorgroup",
-    shortname = "og",
-    category = "olm",
-    namespaced,
-    status = "OperatorGroupStatus",
-    derive = "Default",
-    derive = "PartialEq",
-    schema = "disabled",
-    doc = "The namespaces that the operators installed in this namespace watch. A namespace with operators needs exactly one.",
-    crates(kube_core = "kube_core")
-)]
-#[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(rename = "OperatorGroupSpec", extend("x-default" = {"upgradeStrategy": "Default"}))]
-pub struct OperatorGroupSpec {
-    /// Names of the namespaces. The selector is ignored when this is set.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    #[schemars(extend("x-kubernetes-list-type" = "set"))]
-    pub target_namespaces: List<String>,
-    /// Selects the namespaces by their labels. All namespaces are targets when neither this nor a list is set.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub selector: Option<LabelSelector>,
-    /// ServiceAccount of this namespace whose permissions limit what operators can be given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_account_name: Option<String>,
-    /// Leaves the annotation with the provided APIs to the user.
-    #[serde(rename = "staticProvidedAPIs", skip_serializing_if = "Option::is_none")]
-    pub static_provided_apis: Option<bool>,
-    /// Whether an operator that failed may be upgraded: Default (no) or TechPreviewUnsafeFailForward (yes).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = ["Default", "TechPreviewUnsafeFailForward"], "x-default" = "Default"))]
-    pub upgrade_strategy: Option<UpgradeStrategy>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_kind! {
+    /// Which namespaces the operators installed in this namespace watch, and with whose permissions they are installed.
+    #[kube(
+        group = "operators.coreos.com",
+        version = "v1",
+        kind = "OperatorGroup",
+        plural = "operatorgroups",
+        singular = "operatorgroup",
+        shortname = "og",
+        category = "olm",
+        namespaced,
+        status = "OperatorGroupStatus",
+        doc = "The namespaces that the operators installed in this namespace watch. A namespace with operators needs exactly one."
+    )]
+    #[serde(remote = "Self")]
+    #[schemars(rename = "OperatorGroupSpec", extend("x-default" = {"upgradeStrategy": "Default"}))]
+    pub struct OperatorGroupSpec {
+        /// Names of the namespaces. The selector is ignored when this is set.
+        #[schemars(extend("x-kubernetes-list-type" = "set"))]
+        pub target_namespaces: List<String>,
+        /// Selects the namespaces by their labels. All namespaces are targets when neither this nor a list is set.
+        pub selector: Option<LabelSelector>,
+        /// ServiceAccount of this namespace whose permissions limit what operators can be given.
+        pub service_account_name: Option<String>,
+        /// Leaves the annotation with the provided APIs to the user.
+        #[serde(rename = "staticProvidedAPIs")]
+        pub static_provided_apis: Option<bool>,
+        /// Whether an operator that failed may be upgraded: Default (no) or TechPreviewUnsafeFailForward (yes).
+        #[schemars(extend("enum" = ["Default", "TechPreviewUnsafeFailForward"], "x-default" = "Default"))]
+        pub upgrade_strategy: Option<UpgradeStrategy>,
+    }
 }
 
 absent_means_default!(OperatorGroupSpec);
@@ -81,24 +67,18 @@ impl OperatorGroupSpec {
     }
 }
 
-/// The namespaces a group has found.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct OperatorGroupStatus {
-    /// Target namespaces; one empty name means all.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    #[schemars(extend("x-kubernetes-list-type" = "set"))]
-    pub namespaces: List<String>,
-    /// The ServiceAccount named in the spec, once it exists.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_account_ref: Option<ObjectReference>,
-    /// When this status was last written.
-    pub last_updated: Option<Time>,
-    /// What is wrong with the group.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub conditions: List<Condition>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// The namespaces a group has found.
+    pub struct OperatorGroupStatus {
+        /// Target namespaces; one empty name means all.
+        #[schemars(extend("x-kubernetes-list-type" = "set"))]
+        pub namespaces: List<String>,
+        /// The ServiceAccount named in the spec, once it exists.
+        pub service_account_ref: Option<ObjectReference>,
+        #[null_when_absent]
+        /// When this status was last written.
+        pub last_updated: Option<Time>,
+        /// What is wrong with the group.
+        pub conditions: List<Condition>,
+    }
 }

@@ -2,20 +2,17 @@
 
 use go_compat::semver::{Version, VersionError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube_derive::CustomResource;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
     ApiServiceDefinitions, ApiServiceDescription, ClusterServiceVersionPhase, ClusterServiceVersionStatus,
     CrdDescription, CustomResourceDefinitions, InstallStrategy, WebhookDescription,
 };
-use crate::decode::or_default;
+use crate::api_type::{api_kind, api_type};
 use crate::embedded::Embedded;
 use crate::open_enum::open_enum;
 use crate::sparse::{List, Map};
-use crate::{Extra, condition, labels};
+use crate::{condition, labels};
 
 open_enum! {
     /// Shape of an OperatorGroup that an operator can be installed with.
@@ -31,111 +28,83 @@ open_enum! {
     }
 }
 
-/// What the author of an operator says about one version of it: what it is, what it needs, which APIs it brings and
-/// how it is installed.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[kube(
-    group = "operators.coreos.com",
-    version = "v1alpha1",
-    kind = "ClusterServiceVersion",
-    plural = "clusterserviceversions",
-    singular = "clusterserviceversion",
-    shortname = "csv",
-    shortname = "csvs",
-    category = "olm",
-    namespaced,
-    status = "ClusterServiceVersionStatus",
-    derive = "Default",
-    derive = "PartialEq",
-    schema = "disabled",
-    doc = "One version of an operator: what it needs, what it provides, how it is installed, and how far that is.",
-    crates(kube_core = "kube_core"),
-    printcolumn = r#"{"name":"Display","type":"string","description":"The name of the operator for people","jsonPath":".spec.displayName"}"#,
-    printcolumn = r#"{"name":"Version","type":"string","description":"The version of the operator","jsonPath":".spec.version"}"#,
-    printcolumn = r#"{"name":"Release","type":"string","description":"The packaging release of that version","jsonPath":".spec.release"}"#,
-    printcolumn = r#"{"name":"Replaces","type":"string","description":"The ClusterServiceVersion this one succeeds","jsonPath":".spec.replaces"}"#,
-    printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#
-)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ClusterServiceVersionSpec {
-    /// How the operator is installed.
-    #[serde(deserialize_with = "or_default")]
-    pub install: InstallStrategy,
-    /// Semantic version of the operator.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// Packaging release of this version: dot-separated identifiers of letters, digits and hyphens, compared after the
-    /// version, identifier by identifier, as semantic versioning compares pre-releases.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("maxLength" = 20, "x-kubernetes-validations" = release_rules()))]
-    pub release: Option<String>,
-    /// How mature the operator is, for example alpha, beta or stable; free text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub maturity: Option<String>,
-    /// Name of the operator for people.
-    #[serde(deserialize_with = "or_default")]
-    pub display_name: String,
-    /// What the operator does, in Markdown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// Words by which people search for the operator.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub keywords: List<String>,
-    /// Who maintains the operator.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub maintainers: List<Maintainer>,
-    /// Who publishes the operator.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub provider: Option<AppLink>,
-    /// Documentation, source code and other pages about the operator.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub links: List<AppLink>,
-    /// Pictures of the operator.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub icon: List<Icon>,
-    /// Oldest Kubernetes version the operator works on, as a semantic version of three parts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_kube_version: Option<String>,
-    /// APIs of Kubernetes itself, or of aggregated servers, that have to be there.
-    #[serde(rename = "nativeAPIs", skip_serializing_if = "List::is_absent")]
-    pub native_apis: List<GroupVersionKind>,
-    /// Custom resources the operator brings or needs.
-    #[serde(rename = "customresourcedefinitions", skip_serializing_if = "Option::is_none")]
-    pub custom_resource_definitions: Option<CustomResourceDefinitions>,
-    /// Aggregated APIs the operator brings or needs.
-    #[serde(rename = "apiservicedefinitions", skip_serializing_if = "Option::is_none")]
-    pub api_service_definitions: Option<ApiServiceDefinitions>,
-    /// Webhooks the operator serves.
-    #[serde(rename = "webhookdefinitions", skip_serializing_if = "List::is_absent")]
-    pub webhook_definitions: List<WebhookDescription>,
-    /// Which shapes of OperatorGroup the operator can be installed with. A mode that is not listed is not supported.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub install_modes: List<InstallMode>,
-    /// Name of the ClusterServiceVersion this one succeeds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub replaces: Option<String>,
-    /// Names of further ClusterServiceVersions that may be upgraded to this one directly.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub skips: List<String>,
-    /// Labels for the operator's objects, as information.
-    #[serde(skip_serializing_if = "Map::is_absent")]
-    pub labels: Map,
-    /// Annotations for the operator's objects, as information.
-    #[serde(skip_serializing_if = "Map::is_absent")]
-    pub annotations: Map,
-    /// Labels by which objects that belong to the operator are found, as information.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub selector: Option<Embedded<LabelSelector>>,
-    /// What happens to the operator's custom resources when this object is deleted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cleanup: Option<CleanupSpec>,
-    /// Images the operator uses, for mirroring.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub related_images: List<RelatedImage>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_kind! {
+    /// What the author of an operator says about one version of it: what it is, what it needs, which APIs it brings and
+    /// how it is installed.
+    #[kube(
+        group = "operators.coreos.com",
+        version = "v1alpha1",
+        kind = "ClusterServiceVersion",
+        plural = "clusterserviceversions",
+        singular = "clusterserviceversion",
+        shortname = "csv",
+        shortname = "csvs",
+        category = "olm",
+        namespaced,
+        status = "ClusterServiceVersionStatus",
+        doc = "One version of an operator: what it needs, what it provides, how it is installed, and how far that is.",
+        printcolumn = r#"{"name":"Display","type":"string","description":"The name of the operator for people","jsonPath":".spec.displayName"}"#,
+        printcolumn = r#"{"name":"Version","type":"string","description":"The version of the operator","jsonPath":".spec.version"}"#,
+        printcolumn = r#"{"name":"Release","type":"string","description":"The packaging release of that version","jsonPath":".spec.release"}"#,
+        printcolumn = r#"{"name":"Replaces","type":"string","description":"The ClusterServiceVersion this one succeeds","jsonPath":".spec.replaces"}"#,
+        printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#
+    )]
+    pub struct ClusterServiceVersionSpec {
+        /// How the operator is installed.
+        pub install: InstallStrategy,
+        /// Semantic version of the operator.
+        pub version: Option<String>,
+        /// Packaging release of this version: dot-separated identifiers of letters, digits and hyphens, compared after the
+        /// version, identifier by identifier, as semantic versioning compares pre-releases.
+        #[schemars(extend("maxLength" = 20, "x-kubernetes-validations" = release_rules()))]
+        pub release: Option<String>,
+        /// How mature the operator is, for example alpha, beta or stable; free text.
+        pub maturity: Option<String>,
+        /// Name of the operator for people.
+        pub display_name: String,
+        /// What the operator does, in Markdown.
+        pub description: Option<String>,
+        /// Words by which people search for the operator.
+        pub keywords: List<String>,
+        /// Who maintains the operator.
+        pub maintainers: List<Maintainer>,
+        /// Who publishes the operator.
+        pub provider: Option<AppLink>,
+        /// Documentation, source code and other pages about the operator.
+        pub links: List<AppLink>,
+        /// Pictures of the operator.
+        pub icon: List<Icon>,
+        /// Oldest Kubernetes version the operator works on, as a semantic version of three parts.
+        pub min_kube_version: Option<String>,
+        /// APIs of Kubernetes itself, or of aggregated servers, that have to be there.
+        #[serde(rename = "nativeAPIs")]
+        pub native_apis: List<GroupVersionKind>,
+        /// Custom resources the operator brings or needs.
+        #[serde(rename = "customresourcedefinitions")]
+        pub custom_resource_definitions: Option<CustomResourceDefinitions>,
+        /// Aggregated APIs the operator brings or needs.
+        #[serde(rename = "apiservicedefinitions")]
+        pub api_service_definitions: Option<ApiServiceDefinitions>,
+        /// Webhooks the operator serves.
+        #[serde(rename = "webhookdefinitions")]
+        pub webhook_definitions: List<WebhookDescription>,
+        /// Which shapes of OperatorGroup the operator can be installed with. A mode that is not listed is not supported.
+        pub install_modes: List<InstallMode>,
+        /// Name of the ClusterServiceVersion this one succeeds.
+        pub replaces: Option<String>,
+        /// Names of further ClusterServiceVersions that may be upgraded to this one directly.
+        pub skips: List<String>,
+        /// Labels for the operator's objects, as information.
+        pub labels: Map,
+        /// Annotations for the operator's objects, as information.
+        pub annotations: Map,
+        /// Labels by which objects that belong to the operator are found, as information.
+        pub selector: Option<Embedded<LabelSelector>>,
+        /// What happens to the operator's custom resources when this object is deleted.
+        pub cleanup: Option<CleanupSpec>,
+        /// Images the operator uses, for mirroring.
+        pub related_images: List<RelatedImage>,
+    }
 }
 
 impl ClusterServiceVersionSpec {
@@ -196,116 +165,75 @@ fn release_rules() -> Value {
     ])
 }
 
-/// A person or team.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Maintainer {
-    /// Name of the person or team.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Mail address.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub email: Option<String>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// A person or team.
+    pub struct Maintainer {
+        /// Name of the person or team.
+        pub name: Option<String>,
+        /// Mail address.
+        pub email: Option<String>,
+    }
 }
 
-/// A named page on the web.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct AppLink {
-    /// What is found there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Address of the page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// A named page on the web.
+    pub struct AppLink {
+        /// What is found there.
+        pub name: Option<String>,
+        /// Address of the page.
+        pub url: Option<String>,
+    }
 }
 
-/// A picture.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct Icon {
-    /// The picture, in base64.
-    #[serde(deserialize_with = "or_default")]
-    pub base64data: String,
-    /// Media type of the picture, for example image/svg+xml.
-    #[serde(deserialize_with = "or_default")]
-    pub mediatype: String,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// A picture.
+    pub struct Icon {
+        /// The picture, in base64.
+        pub base64data: String,
+        /// Media type of the picture, for example image/svg+xml.
+        pub mediatype: String,
+    }
 }
 
-/// One API.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct GroupVersionKind {
-    /// Group of the API, empty for the core group.
-    #[serde(deserialize_with = "or_default")]
-    pub group: String,
-    /// Version of the API.
-    #[serde(deserialize_with = "or_default")]
-    pub version: String,
-    /// Kind of the API.
-    #[serde(deserialize_with = "or_default")]
-    pub kind: String,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// One API.
+    pub struct GroupVersionKind {
+        /// Group of the API, empty for the core group.
+        pub group: String,
+        /// Version of the API.
+        pub version: String,
+        /// Kind of the API.
+        pub kind: String,
+    }
 }
 
-/// Whether one shape of OperatorGroup is supported.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct InstallMode {
-    /// The shape: OwnNamespace, SingleNamespace, MultiNamespace or AllNamespaces.
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    pub type_: InstallModeType,
-    /// Whether it is supported.
-    #[serde(deserialize_with = "or_default")]
-    pub supported: bool,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Whether one shape of OperatorGroup is supported.
+    pub struct InstallMode {
+        /// The shape: OwnNamespace, SingleNamespace, MultiNamespace or AllNamespaces.
+        #[serde(rename = "type")]
+        pub type_: InstallModeType,
+        /// Whether it is supported.
+        pub supported: bool,
+    }
 }
 
-/// What happens to custom resources on deletion.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct CleanupSpec {
-    /// Whether objects of the owned APIs are removed before the operator is.
-    #[serde(deserialize_with = "or_default")]
-    pub enabled: bool,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// What happens to custom resources on deletion.
+    pub struct CleanupSpec {
+        /// Whether objects of the owned APIs are removed before the operator is.
+        pub enabled: bool,
+    }
 }
 
-/// An image the operator uses.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RelatedImage {
-    /// What the image is for.
-    #[serde(deserialize_with = "or_default")]
-    pub name: String,
-    /// Reference of the image.
-    #[serde(deserialize_with = "or_default")]
-    pub image: String,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// An image the operator uses.
+    pub struct RelatedImage {
+        /// What the image is for.
+        pub name: String,
+        /// Reference of the image.
+        pub image: String,
+    }
 }
 
 /// Reasons that prevent copies of a ClusterServiceVersion in target namespaces, besides being a copy.

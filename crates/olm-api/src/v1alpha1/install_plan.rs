@@ -2,14 +2,10 @@
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube_derive::CustomResource;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::Approval;
-use crate::Extra;
+use crate::api_type::{api_kind, api_type};
 use crate::condition;
-use crate::decode::or_default;
 use crate::open_enum::open_enum;
 use crate::sparse::List;
 
@@ -51,86 +47,60 @@ open_enum! {
     }
 }
 
-/// Which operators an InstallPlan installs, and whether it may.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[kube(
-    group = "operators.coreos.com",
-    version = "v1alpha1",
-    kind = "InstallPlan",
-    plural = "installplans",
-    singular = "installplan",
-    shortname = "ip",
-    category = "olm",
-    namespaced,
-    status = "InstallPlanStatus",
-    derive = "Default",
-    derive = "PartialEq",
-    schema = "disabled",
-    doc = "The objects to apply for a set of operators, whether that may begin, and how far it is.",
-    crates(kube_core = "kube_core"),
-    printcolumn = r#"{"name":"CSV","type":"string","description":"The first of the ClusterServiceVersions in the plan","jsonPath":".spec.clusterServiceVersionNames[0]"}"#,
-    printcolumn = r#"{"name":"Approval","type":"string","description":"Who approves the plan","jsonPath":".spec.approval"}"#,
-    printcolumn = r#"{"name":"Approved","type":"boolean","jsonPath":".spec.approved"}"#
-)]
-#[serde(rename_all = "camelCase", default)]
-pub struct InstallPlanSpec {
-    /// Names of the ClusterServiceVersions the plan installs.
-    #[serde(deserialize_with = "or_default")]
-    pub cluster_service_version_names: Vec<String>,
-    /// Automatic when the plan starts by itself, Manual when a user has to approve it.
-    #[serde(deserialize_with = "or_default")]
-    pub approval: Approval,
-    /// Whether the plan may start. Set this to true to approve a plan.
-    #[serde(deserialize_with = "or_default")]
-    pub approved: bool,
-    /// Number of the plan in its namespace; a higher one supersedes a lower one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::schema::integer")]
-    pub generation: Option<i64>,
-    /// Not used.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<String>,
-    /// Not used.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub source_namespace: Option<String>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_kind! {
+    /// Which operators an InstallPlan installs, and whether it may.
+    #[kube(
+        group = "operators.coreos.com",
+        version = "v1alpha1",
+        kind = "InstallPlan",
+        plural = "installplans",
+        singular = "installplan",
+        shortname = "ip",
+        category = "olm",
+        namespaced,
+        status = "InstallPlanStatus",
+        doc = "The objects to apply for a set of operators, whether that may begin, and how far it is.",
+        printcolumn = r#"{"name":"CSV","type":"string","description":"The first of the ClusterServiceVersions in the plan","jsonPath":".spec.clusterServiceVersionNames[0]"}"#,
+        printcolumn = r#"{"name":"Approval","type":"string","description":"Who approves the plan","jsonPath":".spec.approval"}"#,
+        printcolumn = r#"{"name":"Approved","type":"boolean","jsonPath":".spec.approved"}"#
+    )]
+    pub struct InstallPlanSpec {
+        /// Names of the ClusterServiceVersions the plan installs.
+        pub cluster_service_version_names: Vec<String>,
+        /// Automatic when the plan starts by itself, Manual when a user has to approve it.
+        pub approval: Approval,
+        /// Whether the plan may start. Set this to true to approve a plan.
+        pub approved: bool,
+        /// Number of the plan in its namespace; a higher one supersedes a lower one.
+        #[schemars(schema_with = "crate::schema::integer")]
+        pub generation: Option<i64>,
+        /// Not used.
+        pub source: Option<String>,
+        /// Not used.
+        pub source_namespace: Option<String>,
+    }
 }
 
-/// How far an InstallPlan is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct InstallPlanStatus {
-    /// Where the plan stands: RequiresApproval, Installing, Complete or Failed.
-    #[serde(deserialize_with = "or_default")]
-    pub phase: InstallPlanPhase,
-    /// Names of the CatalogSources the operators come from.
-    #[serde(deserialize_with = "or_default")]
-    pub catalog_sources: Vec<String>,
-    /// Whether the plan has been carried out.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub conditions: List<InstallPlanCondition>,
-    /// Objects to apply, in this order.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub plan: List<Step>,
-    /// Bundles whose content has to be fetched.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub bundle_lookups: List<BundleLookup>,
-    /// ServiceAccount whose permissions the plan is carried out with, if the OperatorGroup names one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub attenuated_service_account_ref: Option<ObjectReference>,
-    /// When the plan was first tried.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub start_time: Option<Time>,
-    /// Why the plan failed or is being retried.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// How far an InstallPlan is.
+    pub struct InstallPlanStatus {
+        /// Where the plan stands: RequiresApproval, Installing, Complete or Failed.
+        pub phase: InstallPlanPhase,
+        /// Names of the CatalogSources the operators come from.
+        pub catalog_sources: Vec<String>,
+        /// Whether the plan has been carried out.
+        pub conditions: List<InstallPlanCondition>,
+        /// Objects to apply, in this order.
+        pub plan: List<Step>,
+        /// Bundles whose content has to be fetched.
+        pub bundle_lookups: List<BundleLookup>,
+        /// ServiceAccount whose permissions the plan is carried out with, if the OperatorGroup names one.
+        pub attenuated_service_account_ref: Option<ObjectReference>,
+        /// When the plan was first tried.
+        pub start_time: Option<Time>,
+        /// Why the plan failed or is being retried.
+        pub message: Option<String>,
+    }
 }
 
 /// Tolerance for the creation time of a ClusterServiceVersion that seems to be later than the end of its plan: clocks differ.
@@ -176,139 +146,92 @@ impl InstallPlan {
     }
 }
 
-/// One statement about an InstallPlan.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct InstallPlanCondition {
-    /// What it is about: Installed.
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
-    pub type_: Option<String>,
-    /// True, False or Unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<String>,
-    /// When the condition was last written.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_update_time: Option<Time>,
-    /// When its status last changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_transition_time: Option<Time>,
-    /// Why, in one word.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Why, for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// One statement about an InstallPlan.
+    pub struct InstallPlanCondition {
+        /// What it is about: Installed.
+        #[serde(rename = "type")]
+        pub type_: Option<String>,
+        /// True, False or Unknown.
+        pub status: Option<String>,
+        /// When the condition was last written.
+        pub last_update_time: Option<Time>,
+        /// When its status last changed.
+        pub last_transition_time: Option<Time>,
+        /// Why, in one word.
+        pub reason: Option<String>,
+        /// Why, for people.
+        pub message: Option<String>,
+    }
 }
 
-/// One object to apply.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Step {
-    /// Name of the ClusterServiceVersion that brings the object.
-    #[serde(deserialize_with = "or_default")]
-    pub resolving: String,
-    /// The object.
-    #[serde(deserialize_with = "or_default")]
-    pub resource: StepResource,
-    /// Whether the plan may go on without the object.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub optional: Option<bool>,
-    /// What became of the object: Unknown, NotPresent, Present, Created, WaitingForApi or UnsupportedResource.
-    #[serde(deserialize_with = "or_default")]
-    pub status: StepStatus,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// One object to apply.
+    pub struct Step {
+        /// Name of the ClusterServiceVersion that brings the object.
+        pub resolving: String,
+        /// The object.
+        pub resource: StepResource,
+        /// Whether the plan may go on without the object.
+        pub optional: Option<bool>,
+        /// What became of the object: Unknown, NotPresent, Present, Created, WaitingForApi or UnsupportedResource.
+        pub status: StepStatus,
+    }
 }
 
-/// An object of an InstallPlan and where it comes from.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct StepResource {
-    /// Name of the CatalogSource the object comes from.
-    #[serde(deserialize_with = "or_default")]
-    pub source_name: String,
-    /// Namespace of that CatalogSource.
-    #[serde(deserialize_with = "or_default")]
-    pub source_namespace: String,
-    /// Group of the object, empty for the core group.
-    #[serde(deserialize_with = "or_default")]
-    pub group: String,
-    /// Version of the object's API.
-    #[serde(deserialize_with = "or_default")]
-    pub version: String,
-    /// Kind of the object.
-    #[serde(deserialize_with = "or_default")]
-    pub kind: String,
-    /// Name of the object.
-    #[serde(deserialize_with = "or_default")]
-    pub name: String,
-    /// The object as JSON, or a JSON reference to where the content of its bundle is kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub manifest: Option<String>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// An object of an InstallPlan and where it comes from.
+    pub struct StepResource {
+        /// Name of the CatalogSource the object comes from.
+        pub source_name: String,
+        /// Namespace of that CatalogSource.
+        pub source_namespace: String,
+        /// Group of the object, empty for the core group.
+        pub group: String,
+        /// Version of the object's API.
+        pub version: String,
+        /// Kind of the object.
+        pub kind: String,
+        /// Name of the object.
+        pub name: String,
+        /// The object as JSON, or a JSON reference to where the content of its bundle is kept.
+        pub manifest: Option<String>,
+    }
 }
 
-/// A bundle whose content has to be fetched.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct BundleLookup {
-    /// Image of the bundle.
-    #[serde(deserialize_with = "or_default")]
-    pub path: String,
-    /// Name of the ClusterServiceVersion in the bundle.
-    #[serde(deserialize_with = "or_default")]
-    pub identifier: String,
-    /// Name of the ClusterServiceVersion it replaces, may be empty.
-    #[serde(deserialize_with = "or_default")]
-    pub replaces: String,
-    /// The CatalogSource the bundle comes from.
-    #[serde(deserialize_with = "or_default")]
-    pub catalog_source_ref: ObjectReference,
-    /// Properties of the bundle in the catalog, as JSON.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub properties: Option<String>,
-    /// Whether the content is on its way or cannot be had.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub conditions: List<BundleLookupCondition>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// A bundle whose content has to be fetched.
+    pub struct BundleLookup {
+        /// Image of the bundle.
+        pub path: String,
+        /// Name of the ClusterServiceVersion in the bundle.
+        pub identifier: String,
+        /// Name of the ClusterServiceVersion it replaces, may be empty.
+        pub replaces: String,
+        /// The CatalogSource the bundle comes from.
+        pub catalog_source_ref: ObjectReference,
+        /// Properties of the bundle in the catalog, as JSON.
+        pub properties: Option<String>,
+        /// Whether the content is on its way or cannot be had.
+        pub conditions: List<BundleLookupCondition>,
+    }
 }
 
-/// One statement about a bundle's content.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct BundleLookupCondition {
-    /// What it is about: BundleLookupPending or BundleLookupFailed.
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    pub type_: String,
-    /// True, False or Unknown.
-    #[serde(deserialize_with = "or_default")]
-    pub status: String,
-    /// Why, in one word.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Why, for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// When the condition was last written.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_update_time: Option<Time>,
-    /// When its status last changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_transition_time: Option<Time>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// One statement about a bundle's content.
+    pub struct BundleLookupCondition {
+        /// What it is about: BundleLookupPending or BundleLookupFailed.
+        #[serde(rename = "type")]
+        pub type_: String,
+        /// True, False or Unknown.
+        pub status: String,
+        /// Why, in one word.
+        pub reason: Option<String>,
+        /// Why, for people.
+        pub message: Option<String>,
+        /// When the condition was last written.
+        pub last_update_time: Option<Time>,
+        /// When its status last changed.
+        pub last_transition_time: Option<Time>,
+    }
 }

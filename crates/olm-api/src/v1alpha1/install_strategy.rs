@@ -2,31 +2,23 @@
 
 use k8s_openapi::api::apps::v1::DeploymentSpec;
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use crate::Extra;
-use crate::decode::{DecodeError, or_default};
+use crate::api_type::api_type;
+use crate::decode::DecodeError;
 use crate::embedded::{Embedded, decode_all};
 use crate::sparse::{List, Map};
 
 /// The only install strategy.
 pub const STRATEGY_DEPLOYMENT: &str = "deployment";
 
-/// How the operator is installed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct InstallStrategy {
-    /// Name of the strategy; only deployment is understood.
-    #[serde(deserialize_with = "or_default")]
-    pub strategy: String,
-    /// What the strategy installs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub spec: Option<StrategyDetailsDeployment>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// How the operator is installed.
+    pub struct InstallStrategy {
+        /// Name of the strategy; only deployment is understood.
+        pub strategy: String,
+        /// What the strategy installs.
+        pub spec: Option<StrategyDetailsDeployment>,
+    }
 }
 
 impl InstallStrategy {
@@ -46,42 +38,28 @@ impl InstallStrategy {
     }
 }
 
-/// Deployments of an operator and the permissions they need.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct StrategyDetailsDeployment {
-    /// Deployments to create.
-    #[serde(deserialize_with = "or_default")]
-    pub deployments: Vec<StrategyDeploymentSpec>,
-    /// Permissions in each target namespace, one Role for each entry.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub permissions: List<StrategyDeploymentPermissions>,
-    /// Permissions in the whole cluster, one ClusterRole for each entry.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub cluster_permissions: List<StrategyDeploymentPermissions>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Deployments of an operator and the permissions they need.
+    pub struct StrategyDetailsDeployment {
+        /// Deployments to create.
+        pub deployments: Vec<StrategyDeploymentSpec>,
+        /// Permissions in each target namespace, one Role for each entry.
+        pub permissions: List<StrategyDeploymentPermissions>,
+        /// Permissions in the whole cluster, one ClusterRole for each entry.
+        pub cluster_permissions: List<StrategyDeploymentPermissions>,
+    }
 }
 
-/// One Deployment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct StrategyDeploymentSpec {
-    /// Name of the Deployment.
-    #[serde(deserialize_with = "or_default")]
-    pub name: String,
-    /// Spec of the Deployment.
-    #[serde(deserialize_with = "or_default")]
-    pub spec: Embedded<DeploymentSpec>,
-    /// Labels of the Deployment.
-    #[serde(skip_serializing_if = "Map::is_absent")]
-    pub label: Map,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// One Deployment.
+    pub struct StrategyDeploymentSpec {
+        /// Name of the Deployment.
+        pub name: String,
+        /// Spec of the Deployment.
+        pub spec: Embedded<DeploymentSpec>,
+        /// Labels of the Deployment.
+        pub label: Map,
+    }
 }
 
 impl StrategyDeploymentSpec {
@@ -94,20 +72,14 @@ impl StrategyDeploymentSpec {
     }
 }
 
-/// Permissions of one ServiceAccount.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct StrategyDeploymentPermissions {
-    /// Name of the ServiceAccount; it is created unless it is called default.
-    #[serde(deserialize_with = "or_default")]
-    pub service_account_name: String,
-    /// What the ServiceAccount may do.
-    #[serde(deserialize_with = "or_default")]
-    pub rules: Vec<Embedded<PolicyRule>>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Permissions of one ServiceAccount.
+    pub struct StrategyDeploymentPermissions {
+        /// Name of the ServiceAccount; it is created unless it is called default.
+        pub service_account_name: String,
+        /// What the ServiceAccount may do.
+        pub rules: Vec<Embedded<PolicyRule>>,
+    }
 }
 
 impl StrategyDeploymentPermissions {

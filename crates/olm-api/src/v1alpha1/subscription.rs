@@ -6,12 +6,8 @@ use k8s_openapi::api::core::v1::{
     Affinity, EnvFromSource, EnvVar, ObjectReference, ResourceRequirements, Toleration, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
-use kube_derive::CustomResource;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use crate::Extra;
-use crate::decode::or_default;
+use crate::api_type::{api_kind, api_type};
 use crate::embedded::Embedded;
 use crate::open_enum::open_enum;
 use crate::sparse::List;
@@ -42,55 +38,41 @@ open_enum! {
     }
 }
 
-/// Which package is wanted, from which catalog and channel, and how its operator is set up.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[kube(
-    group = "operators.coreos.com",
-    version = "v1alpha1",
-    kind = "Subscription",
-    plural = "subscriptions",
-    singular = "subscription",
-    shortname = "sub",
-    shortname = "subs",
-    category = "olm",
-    namespaced,
-    status = "SubscriptionStatus",
-    derive = "Default",
-    derive = "PartialEq",
-    schema = "disabled",
-    doc = "Installs a package of a catalog and keeps its operator up to date along a channel.",
-    crates(kube_core = "kube_core"),
-    printcolumn = r#"{"name":"Package","type":"string","description":"The package subscribed to","jsonPath":".spec.name"}"#,
-    printcolumn = r#"{"name":"Source","type":"string","description":"The catalog the package comes from","jsonPath":".spec.source"}"#,
-    printcolumn = r#"{"name":"Channel","type":"string","description":"The channel updates come from","jsonPath":".spec.channel"}"#
-)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SubscriptionSpec {
-    /// Name of the CatalogSource the package comes from.
-    #[serde(deserialize_with = "or_default")]
-    pub source: String,
-    /// Namespace of the CatalogSource.
-    #[serde(deserialize_with = "or_default")]
-    pub source_namespace: String,
-    /// Name of the package.
-    #[serde(deserialize_with = "or_default")]
-    pub name: String,
-    /// Channel of the package; the package's default channel when not set.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub channel: Option<String>,
-    /// Name of the ClusterServiceVersion to install first; the head of the channel when not set.
-    #[serde(rename = "startingCSV", skip_serializing_if = "Option::is_none")]
-    pub starting_csv: Option<String>,
-    /// Whether InstallPlans start by themselves (Automatic, also when not set) or are approved by a user (Manual).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub install_plan_approval: Option<Approval>,
-    /// Changes to the operator's Deployments.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub config: Option<SubscriptionConfig>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_kind! {
+    /// Which package is wanted, from which catalog and channel, and how its operator is set up.
+    #[kube(
+        group = "operators.coreos.com",
+        version = "v1alpha1",
+        kind = "Subscription",
+        plural = "subscriptions",
+        singular = "subscription",
+        shortname = "sub",
+        shortname = "subs",
+        category = "olm",
+        namespaced,
+        status = "SubscriptionStatus",
+        doc = "Installs a package of a catalog and keeps its operator up to date along a channel.",
+        printcolumn = r#"{"name":"Package","type":"string","description":"The package subscribed to","jsonPath":".spec.name"}"#,
+        printcolumn = r#"{"name":"Source","type":"string","description":"The catalog the package comes from","jsonPath":".spec.source"}"#,
+        printcolumn = r#"{"name":"Channel","type":"string","description":"The channel updates come from","jsonPath":".spec.channel"}"#
+    )]
+    pub struct SubscriptionSpec {
+        /// Name of the CatalogSource the package comes from.
+        pub source: String,
+        /// Namespace of the CatalogSource.
+        pub source_namespace: String,
+        /// Name of the package.
+        pub name: String,
+        /// Channel of the package; the package's default channel when not set.
+        pub channel: Option<String>,
+        /// Name of the ClusterServiceVersion to install first; the head of the channel when not set.
+        #[serde(rename = "startingCSV")]
+        pub starting_csv: Option<String>,
+        /// Whether InstallPlans start by themselves (Automatic, also when not set) or are approved by a user (Manual).
+        pub install_plan_approval: Option<Approval>,
+        /// Changes to the operator's Deployments.
+        pub config: Option<SubscriptionConfig>,
+    }
 }
 
 impl SubscriptionSpec {
@@ -110,155 +92,108 @@ impl SubscriptionSpec {
     }
 }
 
-/// Changes to every Deployment of an operator.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SubscriptionConfig {
-    /// Without effect; kept for old objects.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub selector: Option<Embedded<LabelSelector>>,
-    /// Replaces the node selector of the pods. An empty map clears it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_selector: Option<BTreeMap<String, String>>,
-    /// Tolerations added to the pods.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub tolerations: List<Embedded<Toleration>>,
-    /// Replaces the resources of every container. An empty object clears them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resources: Option<Embedded<ResourceRequirements>>,
-    /// Sources of environment variables added to every container.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub env_from: List<Embedded<EnvFromSource>>,
-    /// Environment variables of every container; one with a name that is there already replaces it.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub env: List<Embedded<EnvVar>>,
-    /// Volumes of the pods; one with a name that is there already replaces it.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub volumes: List<Embedded<Volume>>,
-    /// Volume mounts of every container; one with a volume name that is there already replaces it.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub volume_mounts: List<Embedded<VolumeMount>>,
-    /// Replaces the affinity of the pods part by part; an empty part clears it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub affinity: Option<Embedded<Affinity>>,
-    /// Annotations added to Deployments and pods where the key is not there yet.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<BTreeMap<String, String>>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Changes to every Deployment of an operator.
+    pub struct SubscriptionConfig {
+        /// Without effect; kept for old objects.
+        pub selector: Option<Embedded<LabelSelector>>,
+        /// Replaces the node selector of the pods. An empty map clears it.
+        pub node_selector: Option<BTreeMap<String, String>>,
+        /// Tolerations added to the pods.
+        pub tolerations: List<Embedded<Toleration>>,
+        /// Replaces the resources of every container. An empty object clears them.
+        pub resources: Option<Embedded<ResourceRequirements>>,
+        /// Sources of environment variables added to every container.
+        pub env_from: List<Embedded<EnvFromSource>>,
+        /// Environment variables of every container; one with a name that is there already replaces it.
+        pub env: List<Embedded<EnvVar>>,
+        /// Volumes of the pods; one with a name that is there already replaces it.
+        pub volumes: List<Embedded<Volume>>,
+        /// Volume mounts of every container; one with a volume name that is there already replaces it.
+        pub volume_mounts: List<Embedded<VolumeMount>>,
+        /// Replaces the affinity of the pods part by part; an empty part clears it.
+        pub affinity: Option<Embedded<Affinity>>,
+        /// Annotations added to Deployments and pods where the key is not there yet.
+        pub annotations: Option<BTreeMap<String, String>>,
+    }
 }
 
-/// What is installed for a Subscription and what comes next.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SubscriptionStatus {
-    /// Name of the ClusterServiceVersion being installed, or installed.
-    #[serde(rename = "currentCSV", skip_serializing_if = "Option::is_none")]
-    pub current_csv: Option<String>,
-    /// Name of the ClusterServiceVersion that is installed.
-    #[serde(rename = "installedCSV", skip_serializing_if = "Option::is_none")]
-    pub installed_csv: Option<String>,
-    /// UpgradePending, AtLatestKnown or UpgradeFailed.
-    #[serde(
-        skip_serializing_if = "SubscriptionState::is_unset",
-        deserialize_with = "or_default"
-    )]
-    pub state: SubscriptionState,
-    /// Why the Subscription is in this state.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Generation of the newest InstallPlan for this Subscription.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::schema::integer")]
-    pub install_plan_generation: Option<i64>,
-    /// The newest InstallPlan for this Subscription.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub install_plan_ref: Option<ObjectReference>,
-    /// The same InstallPlan, in an older form.
-    #[serde(rename = "installplan", skip_serializing_if = "Option::is_none")]
-    pub install_plan: Option<InstallPlanReference>,
-    /// Health of every catalog the Subscription can use.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub catalog_health: List<SubscriptionCatalogHealth>,
-    /// What is unusual about the Subscription; all types mean trouble when true.
-    #[serde(skip_serializing_if = "List::is_absent")]
-    pub conditions: List<SubscriptionCondition>,
-    /// When this status was last written.
-    pub last_updated: Option<Time>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// What is installed for a Subscription and what comes next.
+    pub struct SubscriptionStatus {
+        /// Name of the ClusterServiceVersion being installed, or installed.
+        #[serde(rename = "currentCSV")]
+        pub current_csv: Option<String>,
+        /// Name of the ClusterServiceVersion that is installed.
+        #[serde(rename = "installedCSV")]
+        pub installed_csv: Option<String>,
+        /// UpgradePending, AtLatestKnown or UpgradeFailed.
+        #[serde(skip_serializing_if = "SubscriptionState::is_unset")]
+        pub state: SubscriptionState,
+        /// Why the Subscription is in this state.
+        pub reason: Option<String>,
+        /// Generation of the newest InstallPlan for this Subscription.
+        #[schemars(schema_with = "crate::schema::integer")]
+        pub install_plan_generation: Option<i64>,
+        /// The newest InstallPlan for this Subscription.
+        pub install_plan_ref: Option<ObjectReference>,
+        /// The same InstallPlan, in an older form.
+        #[serde(rename = "installplan")]
+        pub install_plan: Option<InstallPlanReference>,
+        /// Health of every catalog the Subscription can use.
+        pub catalog_health: List<SubscriptionCatalogHealth>,
+        /// What is unusual about the Subscription; all types mean trouble when true.
+        pub conditions: List<SubscriptionCondition>,
+        #[null_when_absent]
+        /// When this status was last written.
+        pub last_updated: Option<Time>,
+    }
 }
 
-/// An InstallPlan, in the older form of reference.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct InstallPlanReference {
-    /// Group and version of the InstallPlan.
-    #[serde(deserialize_with = "or_default")]
-    pub api_version: String,
-    /// Always InstallPlan.
-    #[serde(deserialize_with = "or_default")]
-    pub kind: String,
-    /// Name of the InstallPlan.
-    #[serde(deserialize_with = "or_default")]
-    pub name: String,
-    /// Uid of the InstallPlan.
-    #[serde(deserialize_with = "or_default")]
-    pub uuid: String,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// An InstallPlan, in the older form of reference.
+    pub struct InstallPlanReference {
+        /// Group and version of the InstallPlan.
+        pub api_version: String,
+        /// Always InstallPlan.
+        pub kind: String,
+        /// Name of the InstallPlan.
+        pub name: String,
+        /// Uid of the InstallPlan.
+        pub uuid: String,
+    }
 }
 
-/// Health of one catalog.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SubscriptionCatalogHealth {
-    /// The CatalogSource.
-    #[serde(deserialize_with = "or_default")]
-    pub catalog_source_ref: ObjectReference,
-    /// When the health was last looked at.
-    pub last_updated: Option<Time>,
-    /// Whether the catalog can be used.
-    #[serde(deserialize_with = "or_default")]
-    pub healthy: bool,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// Health of one catalog.
+    pub struct SubscriptionCatalogHealth {
+        /// The CatalogSource.
+        pub catalog_source_ref: ObjectReference,
+        #[null_when_absent]
+        /// When the health was last looked at.
+        pub last_updated: Option<Time>,
+        /// Whether the catalog can be used.
+        pub healthy: bool,
+    }
 }
 
-/// One unusual thing about a Subscription.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SubscriptionCondition {
-    /// What it is about, for example ResolutionFailed.
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    pub type_: String,
-    /// True, False or Unknown.
-    #[serde(deserialize_with = "or_default")]
-    pub status: String,
-    /// Why, in one word.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Why, for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// When the condition was last looked at.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_heartbeat_time: Option<Time>,
-    /// When the condition last changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_transition_time: Option<Time>,
-    /// Fields this version of the API does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
+api_type! {
+    /// One unusual thing about a Subscription.
+    pub struct SubscriptionCondition {
+        /// What it is about, for example ResolutionFailed.
+        #[serde(rename = "type")]
+        pub type_: String,
+        /// True, False or Unknown.
+        pub status: String,
+        /// Why, in one word.
+        pub reason: Option<String>,
+        /// Why, for people.
+        pub message: Option<String>,
+        /// When the condition was last looked at.
+        pub last_heartbeat_time: Option<Time>,
+        /// When the condition last changed.
+        pub last_transition_time: Option<Time>,
+    }
 }
 
 impl SubscriptionCondition {

@@ -201,14 +201,7 @@ impl Change {
                 subscription,
                 from,
                 to,
-            } => {
-                let from = if from.is_empty() {
-                    String::new()
-                } else {
-                    format!(" (now {from})")
-                };
-                format!("set spec.channel of subscription {subscription} to {to}{from}")
-            }
+            } => channel_text(subscription, from, to),
             Change::Catalog {
                 subscription,
                 from,
@@ -324,6 +317,16 @@ impl<'p> Running<'p> {
             Harm::None
         }
     }
+}
+
+/// Returns the instruction to follow another channel; `from` is empty for none.
+pub(crate) fn channel_text(subscription: &str, from: &str, to: &str) -> String {
+    let now = if from.is_empty() {
+        String::new()
+    } else {
+        format!(" (now {from})")
+    };
+    format!("set spec.channel of subscription {subscription} to {to}{now}")
 }
 
 /// Returns the mark for a change that removes a ClusterServiceVersion with its workloads.

@@ -63,7 +63,7 @@ fn invalid(variables: &Variables<'_>, subscription: VariableId) -> Option<Constr
         variable: subscription,
         constraint,
     });
-    references.find(|&reference| matches!(variables.cause(reference), Cause::SubscriptionInvalid { .. }))
+    references.find(|&reference| matches!(variables.cause(reference), Cause::SubscriptionInvalid(_)))
 }
 
 /// Maps each variable to the next one on a shortest path to the core.

@@ -4,10 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::{
-    CHANNEL, Edit, Explained, HeldBack, Install, NotSucceeded, Plan, STARTING_CSV, Standing, Step,
-    Unsatisfiable,
-};
+use super::{Explained, HeldBack, Install, NotSucceeded, Plan, Standing, Step, Unsatisfiable};
 use crate::advice::{Change, ChangeKind, Fix, Harm};
 use crate::explain::Tree;
 
@@ -19,11 +16,11 @@ pub struct Document {
     /// The namespace.
     namespace: String,
     /// Everything that is installed, in order over all steps.
-    install: Vec<InstallRow>,
+    install: Vec<Install>,
     /// What cannot be resolved, one entry for each part of the namespace.
     unsatisfiable: Vec<UnsatisfiableRow>,
     /// What is done round by round.
-    steps: Vec<StepRow>,
+    steps: Vec<Step>,
     /// Whether more steps follow than were asked for.
     more_steps: bool,
     /// Subscriptions that keep what they have although their channel goes on. That is no failure.
@@ -49,83 +46,13 @@ pub struct ExplainedDocument {
     /// Ways to resolve what cannot be resolved, those of one part together, the gentlest first.
     fixes: Vec<FixRow>,
     /// The Subscriptions that can be resolved.
-    subscriptions: Vec<StandingRow>,
+    subscriptions: Vec<Standing>,
     /// Those that keep what they have although their channel goes on. That is no failure.
     held_back: Vec<HeldBack>,
     /// What does not run of what is installed, and what its status says of that.
     not_succeeded: Vec<NotSucceeded>,
     /// Malformed bundles and channels that were left out of the choice, with the reason.
     excluded: Vec<String>,
-}
-
-/// How a Subscription stands that can be resolved.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct StandingRow {
-    /// The Subscription.
-    subscription: String,
-    /// What it has; empty if nothing is installed.
-    installed: String,
-    /// What the next resolution gives it, if that is anything new.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
-    /// Both in words.
-    state: String,
-}
-
-/// One bundle that will be installed.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct InstallRow {
-    /// Name of the ClusterServiceVersion.
-    name: String,
-    /// Its package.
-    package: String,
-    /// Channel it is taken from.
-    channel: String,
-    /// Catalog it is taken from, as `namespace/name`.
-    catalog: String,
-    /// Its version; empty if it states none.
-    version: String,
-    /// The ClusterServiceVersion it takes the place of; empty if nothing like it is installed.
-    replaces: String,
-    /// Subscriptions it is for, separated by commas; the generated one for a dependency.
-    for_subscription: String,
-    /// Operators whose requirements brought it in.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    required_by: Vec<String>,
-}
-
-/// One round of resolution.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct StepRow {
-    /// Its number, from 1.
-    step: usize,
-    /// Changes of Subscriptions that a person has to make before it.
-    change: Vec<EditRow>,
-    /// What is installed in it.
-    install: Vec<InstallRow>,
-    /// Subscriptions because of which its InstallPlan has to be approved; empty if nobody has to.
-    approvals: Vec<String>,
-}
-
-/// A change of a Subscription.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct EditRow {
-    /// The Subscription.
-    subscription: String,
-    /// Whether it has to be created anew.
-    recreate: bool,
-    /// The new channel, if that changes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    channel: Option<String>,
-    /// The first version to install, if that changes.
-    #[serde(rename = "startingCSV", default, skip_serializing_if = "Option::is_none")]
-    starting_csv: Option<String>,
-    /// What to do, in words.
-    text: String,
 }
 
 /// A part of the namespace that cannot be resolved.
@@ -191,63 +118,38 @@ struct ChangeRow {
 
 impl Serialize for Plan {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Document::from(self).serialize(serializer)
-    }
-}
-
-impl From<&Plan> for Document {
-    fn from(plan: &Plan) -> Self {
-        let steps = plan.steps.iter().enumerate();
-        Document {
-            namespace: plan.namespace.clone(),
-            install: plan
-                .install()
-                .map(|install| InstallRow::new(install, false))
-                .collect(),
-            unsatisfiable: plan.unsatisfiable.iter().map(UnsatisfiableRow::from).collect(),
-            steps: steps.map(|(place, step)| StepRow::new(place + 1, step)).collect(),
-            more_steps: plan.more_steps,
-            held_back: plan.held_back.clone(),
-            fixes: fixes(&plan.namespace, &plan.unsatisfiable),
-            excluded: plan.excluded.clone(),
-            notes: plan.notes.clone(),
-        }
+        let install = self.install().map(|install| Install {
+            required_by: Vec::new(),
+            ..install.clone()
+        });
+        let document = Document {
+            namespace: self.namespace.clone(),
+            install: install.collect(),
+            unsatisfiable: self.unsatisfiable.iter().map(UnsatisfiableRow::from).collect(),
+            steps: self.steps.clone(),
+            more_steps: self.more_steps,
+            held_back: self.held_back.clone(),
+            fixes: fixes(&self.namespace, &self.unsatisfiable),
+            excluded: self.excluded.clone(),
+            notes: self.notes.clone(),
+        };
+        document.serialize(serializer)
     }
 }
 
 impl Serialize for Explained {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        ExplainedDocument::from(self).serialize(serializer)
-    }
-}
-
-impl From<&Explained> for ExplainedDocument {
-    fn from(explained: &Explained) -> Self {
-        let held = explained.standings.iter().filter_map(|s| s.held_back.as_ref());
-        ExplainedDocument {
-            namespace: explained.namespace.clone(),
-            unsatisfiable: explained
-                .unsatisfiable
-                .iter()
-                .map(UnsatisfiableRow::from)
-                .collect(),
-            fixes: fixes(&explained.namespace, &explained.unsatisfiable),
-            subscriptions: explained.standings.iter().map(StandingRow::from).collect(),
+        let held = self.standings.iter().filter_map(|s| s.held_back.as_ref());
+        let document = ExplainedDocument {
+            namespace: self.namespace.clone(),
+            unsatisfiable: self.unsatisfiable.iter().map(UnsatisfiableRow::from).collect(),
+            fixes: fixes(&self.namespace, &self.unsatisfiable),
+            subscriptions: self.standings.clone(),
             held_back: held.cloned().collect(),
-            not_succeeded: explained.not_succeeded.clone(),
-            excluded: explained.excluded.clone(),
-        }
-    }
-}
-
-impl From<&Standing> for StandingRow {
-    fn from(standing: &Standing) -> Self {
-        StandingRow {
-            subscription: standing.subscription.clone(),
-            installed: standing.installed.clone(),
-            next: standing.next.clone(),
-            state: standing.state.clone(),
-        }
+            not_succeeded: self.not_succeeded.clone(),
+            excluded: self.excluded.clone(),
+        };
+        document.serialize(serializer)
     }
 }
 
@@ -257,58 +159,6 @@ fn fixes(namespace: &str, parts: &[Unsatisfiable]) -> Vec<FixRow> {
         fixes.map(|fix| FixRow::new(namespace, part, fix)).collect()
     };
     parts.iter().flat_map(of_part).collect()
-}
-
-impl InstallRow {
-    fn new(install: &Install, with_reasons: bool) -> Self {
-        let install = install.clone();
-        InstallRow {
-            name: install.name,
-            package: install.package,
-            channel: install.channel,
-            catalog: install.catalog.to_string(),
-            version: install.version,
-            replaces: install.replaces,
-            for_subscription: install.for_subscription,
-            required_by: if with_reasons {
-                install.required_by
-            } else {
-                Vec::new()
-            },
-        }
-    }
-}
-
-impl StepRow {
-    fn new(number: usize, step: &Step) -> Self {
-        StepRow {
-            step: number,
-            change: step.changes.iter().map(EditRow::from).collect(),
-            install: step
-                .install
-                .iter()
-                .map(|install| InstallRow::new(install, true))
-                .collect(),
-            approvals: step.approvals.clone(),
-        }
-    }
-}
-
-impl From<&Edit> for EditRow {
-    fn from(edit: &Edit) -> Self {
-        let becomes = |wanted: &str| {
-            let mut fields = edit.fields.iter();
-            let field = fields.find(|(field, ..)| *field == wanted);
-            field.map(|(_, _, to)| to.clone())
-        };
-        EditRow {
-            subscription: edit.subscription.clone(),
-            recreate: edit.recreate,
-            channel: becomes(CHANNEL),
-            starting_csv: becomes(STARTING_CSV),
-            text: edit.text(),
-        }
-    }
 }
 
 impl From<&Unsatisfiable> for UnsatisfiableRow {

@@ -4,6 +4,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::{HeldBack, NotSucceeded, Question, Unsatisfiable, held};
 use crate::advice::Advisor;
 use crate::enumeration::list;
@@ -28,19 +31,23 @@ pub struct Explained {
 }
 
 /// State of a Subscription that can be resolved.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Standing {
     /// The Subscription.
     pub subscription: String,
     /// Its installed operator; empty if there is none.
     pub installed: String,
-    /// The operator that the next resolution gives it; `None` if nothing is new.
+    /// The operator that the next resolution gives it; absent if nothing is new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
     /// Description of both.
     pub state: String,
     /// What a user can do about the state; `None` if nothing is known. Needs the cluster: this crate sets none.
+    #[serde(skip)]
     pub way_out: Option<String>,
     /// The reason why it gets less than its channel offers, if so.
+    #[serde(skip)]
     pub held_back: Option<HeldBack>,
 }
 

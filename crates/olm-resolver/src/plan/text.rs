@@ -9,8 +9,8 @@ use crate::one_line::OneLine;
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "namespace {}", OneLine(&self.namespace))?;
-        for (place, step) in self.steps.iter().enumerate() {
-            writeln!(f, "\nstep {}", place + 1)?;
+        for step in &self.steps {
+            writeln!(f, "\nstep {}", step.step)?;
             write!(f, "{step}")?;
         }
         if self.more_steps {
@@ -50,8 +50,8 @@ impl fmt::Display for Plan {
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for change in &self.changes {
-            writeln!(f, "  change   {}", OneLine(change.text()))?;
+        for change in &self.change {
+            writeln!(f, "  change   {}", OneLine(&change.text))?;
         }
         for install in &self.install {
             writeln!(f, "  {}", OneLine(install_text(install)))?;
@@ -131,10 +131,10 @@ mod tests {
         let plan = Plan {
             namespace: evil(),
             steps: vec![Step {
-                changes: vec![Edit {
-                    subscription: evil(),
-                    fields: vec![("spec.channel", evil(), evil())],
-                    recreate: false,
+                step: 1,
+                change: vec![Edit {
+                    text: evil(),
+                    ..Edit::default()
                 }],
                 install: vec![install, first],
                 approvals: vec![evil()],

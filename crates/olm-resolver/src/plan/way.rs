@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use go_compat::semver::Version;
 
-use super::{CHANNEL, Edit, MAX_STEPS, Plan, Question, STARTING_CSV, notes};
+use super::{Edit, MAX_STEPS, Plan, Question, notes};
+use crate::advice::channel_text;
 use crate::problem::{Problem, Subscription};
 use crate::resolve::{Resolution, ResolveError, resolve};
 use crate::simulate;
@@ -96,18 +97,19 @@ pub(super) fn search(
             gave_up = true;
             continue;
         }
-        for Move { edit, changed } in moves(&problem, &subscription, target) {
+        for step in moves(&problem, &subscription, target) {
             trials += 1;
             if trials > max_trials {
                 gave_up = true;
                 break 'search;
             }
+            let price = step.price();
+            let Move { edit, changed } = step;
             let resolution = resolve(&changed)?;
             let mut updates = resolution.solution.updates.iter();
             if !updates.any(|update| update.subscription == name) {
                 continue;
             }
-            let price = edit.iter().map(|edit| edit.fields.len()).sum::<usize>();
             let mut way = way.clone();
             let mut after = changed.clone();
             simulate::carry_out(&mut after, &resolution.solution);
@@ -134,25 +136,44 @@ struct Move {
     changed: Problem,
 }
 
+impl Move {
+    fn of(problem: &Problem, edit: Edit) -> Self {
+        let mut changed = problem.clone();
+        for subscription in changed
+            .subscriptions
+            .iter_mut()
+            .filter(|s| s.name == edit.subscription)
+        {
+            if let Some(channel) = &edit.channel {
+                subscription.channel.clone_from(channel);
+            }
+            if let Some(csv) = &edit.starting_csv {
+                subscription.starting_csv.clone_from(csv);
+            }
+        }
+        Move {
+            edit: Some(edit),
+            changed,
+        }
+    }
+
+    /// Returns the number of changed fields.
+    fn price(&self) -> usize {
+        let fields =
+            |edit: &Edit| usize::from(edit.channel.is_some()) + usize::from(edit.starting_csv.is_some());
+        self.edit.as_ref().map_or(0, fields)
+    }
+}
+
 /// Returns the possible next moves: no change, another channel, and for a first installation the version
 /// itself.
 fn moves(problem: &Problem, subscription: &Subscription, target: &Target) -> Vec<Move> {
-    let with =
-        |fields: Vec<(&'static str, String, String)>, recreate: bool, edit: &dyn Fn(&mut Subscription)| {
-            let mut changed = problem.clone();
-            let subscriptions = changed.subscriptions.iter_mut();
-            subscriptions
-                .filter(|s| s.name == subscription.name)
-                .for_each(edit);
-            Move {
-                edit: Some(Edit {
-                    subscription: subscription.name.clone(),
-                    fields,
-                    recreate,
-                }),
-                changed,
-            }
-        };
+    let Subscription {
+        name,
+        package,
+        channel: now,
+        ..
+    } = subscription;
     let mut moves = vec![Move {
         edit: None,
         changed: problem.clone(),
@@ -160,38 +181,36 @@ fn moves(problem: &Problem, subscription: &Subscription, target: &Target) -> Vec
     let Some(snapshot) = problem.snapshot(&subscription.catalog) else {
         return moves;
     };
-    let Subscription {
-        package,
-        channel: now,
-        ..
-    } = subscription;
-    let to_channel = |channel: &str| (CHANNEL, now.clone(), channel.to_owned());
-    for channel in snapshot.channel_names(package).filter(|channel| channel != now) {
-        moves.push(with(vec![to_channel(channel)], false, &|s| {
-            channel.clone_into(&mut s.channel);
-        }));
-    }
+    let others = snapshot.channel_names(package).filter(|channel| channel != now);
+    moves.extend(others.map(|channel| {
+        let edit = Edit {
+            subscription: name.clone(),
+            channel: Some(channel.to_owned()),
+            text: channel_text(name, now, channel),
+            ..Edit::default()
+        };
+        Move::of(problem, edit)
+    }));
     if subscription.installed_csv.is_empty() {
         let starts = snapshot
             .entries()
             .iter()
             .filter(|entry| *entry.package == **package && target.is(&entry.name, entry.version.as_ref()));
-        for entry in starts {
-            let own = now.is_empty() || *entry.channel == **now;
-            let start = (
-                STARTING_CSV,
-                subscription.starting_csv.clone(),
-                entry.name.to_string(),
-            );
-            let channel = (!own).then(|| to_channel(&entry.channel));
-            let fields = std::iter::once(start).chain(channel).collect();
-            moves.push(with(fields, true, &|s| {
-                s.starting_csv = entry.name.to_string();
-                if !own {
-                    s.channel = entry.channel.to_string();
-                }
-            }));
-        }
+        moves.extend(starts.map(|entry| {
+            let mut text = format!("create subscription {name} with spec.startingCSV {}", entry.name);
+            let is_other = !now.is_empty() && *entry.channel != **now;
+            if is_other {
+                text.push_str(&format!(" and spec.channel {}", entry.channel));
+            }
+            let edit = Edit {
+                subscription: name.clone(),
+                recreate: true,
+                channel: is_other.then(|| entry.channel.to_string()),
+                starting_csv: Some(entry.name.to_string()),
+                text,
+            };
+            Move::of(problem, edit)
+        }));
     }
     moves
 }

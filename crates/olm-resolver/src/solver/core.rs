@@ -2,19 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use varisat::Lit;
+
 use super::cardinality::at_most;
-use super::sat::{Answer, Literal, Sat};
+use super::sat::{Answer, Varisat};
 use super::{Component, Constraint, ConstraintRef, Instance, SolverError, VariableId};
 use crate::work::Work;
 
 /// A SAT engine with one literal per variable of a component.
-pub(super) struct Encoding<S> {
-    pub(super) sat: S,
-    literals: BTreeMap<VariableId, Literal>,
+pub(super) struct Encoding {
+    pub(super) sat: Varisat,
+    literals: BTreeMap<VariableId, Lit>,
 }
 
-impl<S: Sat> Encoding<S> {
-    pub(super) fn new(mut sat: S, component: &Component) -> Self {
+impl Encoding {
+    pub(super) fn new(mut sat: Varisat, component: &Component) -> Self {
         let literals = component
             .variables()
             .iter()
@@ -24,31 +26,31 @@ impl<S: Sat> Encoding<S> {
     }
 
     /// Returns the literal of a variable of this component.
-    pub(super) fn literal(&self, variable: VariableId) -> Literal {
+    pub(super) fn literal(&self, variable: VariableId) -> Lit {
         self.literals[&variable]
     }
 
     /// Adds one constraint. It does not apply if a literal of `unless` holds.
-    pub(super) fn add(&mut self, holder: VariableId, constraint: &Constraint, unless: &[Literal]) {
+    pub(super) fn add(&mut self, holder: VariableId, constraint: &Constraint, unless: &[Lit]) {
         let subject = self.literal(holder);
-        let clause: Vec<Literal> = match constraint {
+        let clause: Vec<Lit> = match constraint {
             Constraint::Mandatory => vec![subject],
-            Constraint::Prohibited => vec![subject.negated()],
+            Constraint::Prohibited => vec![!subject],
             // A variable that meets its own dependency makes the clause a tautology.
             Constraint::Dependency(candidates) if candidates.contains(&holder) => return,
             Constraint::Dependency(candidates) => {
-                let distinct: BTreeSet<Literal> = candidates.iter().map(|c| self.literal(*c)).collect();
-                std::iter::once(subject.negated()).chain(distinct).collect()
+                let distinct: BTreeSet<Lit> = candidates.iter().map(|c| self.literal(*c)).collect();
+                std::iter::once(!subject).chain(distinct).collect()
             }
-            Constraint::Conflict(other) if *other == holder => vec![subject.negated()],
-            Constraint::Conflict(other) => vec![subject.negated(), self.literal(*other).negated()],
+            Constraint::Conflict(other) if *other == holder => vec![!subject],
+            Constraint::Conflict(other) => vec![!subject, !self.literal(*other)],
             Constraint::AtMost(limit, members) => {
-                let members: Vec<Literal> = members.iter().map(|m| self.literal(*m)).collect();
+                let members: Vec<Lit> = members.iter().map(|m| self.literal(*m)).collect();
                 at_most(&mut self.sat, *limit, &members, unless);
                 return;
             }
         };
-        let clause: Vec<Literal> = clause.iter().chain(unless).copied().collect();
+        let clause: Vec<Lit> = clause.iter().chain(unless).copied().collect();
         self.sat.clause(&clause);
     }
 }
@@ -59,16 +61,16 @@ impl<S: Sat> Encoding<S> {
 pub(super) fn minimal(
     instance: &Instance,
     component: &Component,
-    sat: impl Sat,
+    sat: Varisat,
     work: &Work,
     rank: impl Fn(ConstraintRef) -> u8,
 ) -> Result<Vec<ConstraintRef>, SolverError> {
     let mut encoding = Encoding::new(sat, component);
-    let mut switches: BTreeMap<Literal, ConstraintRef> = BTreeMap::new();
-    let mut core: Vec<(u8, Literal)> = Vec::new();
+    let mut switches: BTreeMap<Lit, ConstraintRef> = BTreeMap::new();
+    let mut core: Vec<(u8, Lit)> = Vec::new();
     for (reference, constraint) in instance.refs(component) {
         let switch = encoding.sat.variable();
-        encoding.add(reference.variable, constraint, &[switch.negated()]);
+        encoding.add(reference.variable, constraint, &[!switch]);
         switches.insert(switch, reference);
         core.push((rank(reference), switch));
     }
@@ -79,7 +81,7 @@ pub(super) fn minimal(
     ranks.dedup();
     // Whole ranks are dropped first, then single constraints.
     for dropped in ranks {
-        let rest: Vec<(u8, Literal)> = core
+        let rest: Vec<(u8, Lit)> = core
             .iter()
             .copied()
             .filter(|&(rank, _)| rank != dropped)
@@ -111,14 +113,14 @@ pub(super) fn minimal(
 /// Returns the part of `constraints` that the engine needed for a contradiction, in their order. `None` if
 /// all can hold.
 fn unsatisfiable_part(
-    sat: &mut impl Sat,
-    constraints: &[(u8, Literal)],
-) -> Result<Option<Vec<(u8, Literal)>>, SolverError> {
-    let assumptions: Vec<Literal> = constraints.iter().map(|&(_, switch)| switch).collect();
+    sat: &mut Varisat,
+    constraints: &[(u8, Lit)],
+) -> Result<Option<Vec<(u8, Lit)>>, SolverError> {
+    let assumptions: Vec<Lit> = constraints.iter().map(|&(_, switch)| switch).collect();
     match sat.solve(&assumptions)? {
         Answer::Satisfiable(_) => Ok(None),
         Answer::Unsatisfiable(failed) => {
-            let failed: BTreeSet<Literal> = failed.into_iter().collect();
+            let failed: BTreeSet<Lit> = failed.into_iter().collect();
             Ok(Some(
                 constraints
                     .iter()

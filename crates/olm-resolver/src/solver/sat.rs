@@ -1,80 +1,68 @@
-//! The interface to a SAT engine, and `varisat` as that engine.
+//! The SAT engine.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::io;
 use std::rc::Rc;
 
-use varisat::{ExtendFormula, Lit, ProofFormat, Solver, Var};
+use varisat::{ExtendFormula as _, Lit, ProofFormat, Solver};
 
 use super::SolverError;
 
-/// A boolean variable of the formula, or its negation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Literal {
-    variable: usize,
-    positive: bool,
-}
-
-impl Literal {
-    /// Returns the opposite literal.
-    pub fn negated(self) -> Self {
-        Literal {
-            positive: !self.positive,
-            ..self
-        }
-    }
-}
-
-/// Result of a SAT engine.
-#[derive(Clone, Debug)]
-pub enum Answer {
-    /// Satisfiable: the value of every variable, by index.
-    Satisfiable(Model),
+/// Result of the engine.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// Satisfiable: the variables that are true, as positive literals.
+    Satisfiable(HashSet<Lit>),
     /// Unsatisfiable: assumptions that cannot hold together (none: the clauses alone are contradictory).
-    Unsatisfiable(Vec<Literal>),
+    Unsatisfiable(Vec<Lit>),
 }
 
-/// A satisfying assignment.
-#[derive(Clone, Debug)]
-pub struct Model(Vec<bool>);
-
-impl Model {
-    /// Returns whether the literal holds in this assignment.
-    pub fn holds(&self, literal: Literal) -> bool {
-        self.0
-            .get(literal.variable)
-            .is_some_and(|&value| value == literal.positive)
-    }
-}
-
-/// An incremental SAT engine: clauses only grow, assumptions last for one call.
-pub trait Sat {
-    /// Returns a new variable, as its positive literal.
-    fn variable(&mut self) -> Literal;
-    /// Adds a clause: at least one of these literals holds.
-    fn clause(&mut self, literals: &[Literal]);
-    /// Decides the clauses together with the assumptions.
-    ///
-    /// # Errors
-    /// The engine fails to decide.
-    fn solve(&mut self, assumptions: &[Literal]) -> Result<Answer, SolverError>;
-}
-
-/// [`Sat`] by the `varisat` crate, a CDCL engine without randomness. It has no limit of its own, and stops
-/// early in one case only: when its proof cannot be written. So the proof is discarded, and writing fails
-/// after [too much](crate::work::MAX_PROOF) of it. The limit counts work instead of time, so that the same
-/// question has the same answer everywhere.
-pub struct Varisat {
+/// An incremental SAT engine: clauses only grow, assumptions last for one call. It is the `varisat` crate, a
+/// CDCL engine without randomness. That has no limit of its own, and stops early in one case only: when its
+/// proof cannot be written. So the proof is discarded, and writing fails after
+/// [too much](crate::work::MAX_PROOF) of it. The limit counts work instead of time, so that the same question
+/// has the same answer everywhere.
+pub(super) struct Varisat {
     solver: Solver<'static>,
-    variables: usize,
 }
 
 impl Varisat {
     /// Returns an engine that may produce `left` bytes of proof.
-    pub fn within(left: Rc<Cell<u64>>) -> Self {
+    pub(super) fn within(left: Rc<Cell<u64>>) -> Self {
         let mut solver = Solver::new();
         solver.write_proof(Effort { left }, ProofFormat::Varisat);
-        Varisat { solver, variables: 0 }
+        Varisat { solver }
+    }
+
+    /// Returns a new variable, as its positive literal.
+    pub(super) fn variable(&mut self) -> Lit {
+        self.solver.new_lit()
+    }
+
+    /// Adds a clause: at least one of these literals holds.
+    pub(super) fn clause(&mut self, literals: &[Lit]) {
+        self.solver.add_clause(literals);
+    }
+
+    /// Decides the clauses together with the assumptions.
+    ///
+    /// # Errors
+    /// The engine fails to decide.
+    pub(super) fn solve(&mut self, assumptions: &[Lit]) -> Result<Answer, SolverError> {
+        self.solver.assume(assumptions);
+        let decided = self.solver.solve().map_err(|error| match error {
+            varisat::solver::SolverError::ProofIoError { .. } => SolverError(
+                "too many combinations of bundles contradict each other, the search was given up".to_owned(),
+            ),
+            other => SolverError(other.to_string()),
+        });
+        Ok(if decided? {
+            let model = self.solver.model().unwrap_or_default();
+            Answer::Satisfiable(model.into_iter().filter(|lit| lit.is_positive()).collect())
+        } else {
+            Answer::Unsatisfiable(self.solver.failed_core().unwrap_or_default().to_vec())
+        })
     }
 }
 
@@ -97,57 +85,6 @@ impl io::Write for Effort {
     }
 }
 
-impl Sat for Varisat {
-    fn variable(&mut self) -> Literal {
-        let variable = self.solver.new_var().index();
-        self.variables = self.variables.max(variable + 1);
-        Literal {
-            variable,
-            positive: true,
-        }
-    }
-
-    fn clause(&mut self, literals: &[Literal]) {
-        let literals: Vec<Lit> = literals.iter().copied().map(to_varisat).collect();
-        self.solver.add_clause(&literals);
-    }
-
-    fn solve(&mut self, assumptions: &[Literal]) -> Result<Answer, SolverError> {
-        let assumptions: Vec<Lit> = assumptions.iter().copied().map(to_varisat).collect();
-        self.solver.assume(&assumptions);
-        let decided = self.solver.solve().map_err(|error| match error {
-            varisat::solver::SolverError::ProofIoError { .. } => SolverError(
-                "too many combinations of bundles contradict each other, the search was given up".to_owned(),
-            ),
-            other => SolverError(other.to_string()),
-        });
-        if decided? {
-            let mut values = vec![false; self.variables];
-            for lit in self.solver.model().unwrap_or_default() {
-                if let Some(value) = values.get_mut(lit.index()) {
-                    *value = lit.is_positive();
-                }
-            }
-            return Ok(Answer::Satisfiable(Model(values)));
-        }
-        let core = self.solver.failed_core().unwrap_or_default();
-        Ok(Answer::Unsatisfiable(
-            core.iter().copied().map(from_varisat).collect(),
-        ))
-    }
-}
-
-fn to_varisat(literal: Literal) -> Lit {
-    Lit::from_var(Var::from_index(literal.variable), literal.positive)
-}
-
-fn from_varisat(lit: Lit) -> Literal {
-    Literal {
-        variable: lit.index(),
-        positive: lit.is_positive(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,7 +95,7 @@ mod tests {
     fn a_question_that_takes_too_much_work_is_given_up() {
         const PIGEONS: usize = 40;
         let mut sat = Varisat::within(Rc::new(Cell::new(MAX_PROOF)));
-        let places: Vec<Vec<Literal>> = (0..PIGEONS)
+        let places: Vec<Vec<Lit>> = (0..PIGEONS)
             .map(|_| (1..PIGEONS).map(|_| sat.variable()).collect())
             .collect();
         for pigeon in &places {
@@ -166,8 +103,8 @@ mod tests {
         }
         for (number, one) in places.iter().enumerate() {
             for other in &places[..number] {
-                for (a, b) in one.iter().zip(other) {
-                    sat.clause(&[a.negated(), b.negated()]);
+                for (&a, &b) in one.iter().zip(other) {
+                    sat.clause(&[!a, !b]);
                 }
             }
         }

@@ -11,10 +11,12 @@
 //!   call;
 //! * oracle: *some* model holds everything taken and the candidate. A complete oracle needs no backtracking.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
+
+use varisat::Lit;
 
 use super::core::Encoding;
-use super::sat::{Answer, Literal, Model, Sat};
+use super::sat::{Answer, Varisat};
 use super::{Component, Constraint, Instance, SolverError, VariableId};
 
 /// The selection of a component, in the order it was taken, and the walk that led there.
@@ -59,7 +61,7 @@ pub(super) fn without_backtracking(instance: &Instance, component: &Component) -
 pub(super) fn with_oracle(
     instance: &Instance,
     component: &Component,
-    sat: impl Sat,
+    sat: Varisat,
 ) -> Result<Option<Selection>, SolverError> {
     let mut encoding = Encoding::new(sat, component);
     for (reference, constraint) in instance.refs(component) {
@@ -242,15 +244,16 @@ fn dead_variables(instance: &Instance, component: &Component) -> Vec<bool> {
 }
 
 /// State of the oracle pass: the model always holds everything taken.
-struct Oracle<S> {
-    encoding: Encoding<S>,
-    model: Model,
+struct Oracle {
+    encoding: Encoding,
+    /// The variables that are true in the model.
+    model: HashSet<Lit>,
 }
 
-impl<S: Sat> Oracle<S> {
+impl Oracle {
     fn take(&mut self, candidate: VariableId) -> Result<bool, SolverError> {
-        let literal: Literal = self.encoding.literal(candidate);
-        if !self.model.holds(literal) {
+        let literal = self.encoding.literal(candidate);
+        if !self.model.contains(&literal) {
             match self.encoding.sat.solve(&[literal])? {
                 Answer::Satisfiable(model) => self.model = model,
                 Answer::Unsatisfiable(_) => return Ok(false),

@@ -6,21 +6,13 @@ use std::sync::Arc;
 
 use go_compat::semver::Version;
 
-use super::{Builder, Cause, Lack};
+use super::{Builder, Cause, Invalid, Lack};
 use crate::catalog::Snapshot;
 use crate::chain::ChainError;
 use crate::entry::Entry;
 use crate::problem::Subscription;
 use crate::solver::{Constraint, VariableId};
 use crate::universe::EntryRef;
-
-/// A Subscription has no candidates at all.
-struct Invalid {
-    reason: String,
-    /// False if the reason lies outside the Subscription and its catalog's offer.
-    terminal: bool,
-    lack: Lack,
-}
 
 impl<'a> Builder<'a, '_> {
     pub(super) fn add_subscription(&mut self, holder: VariableId, subscription: &'a Subscription) {
@@ -47,19 +39,11 @@ impl<'a> Builder<'a, '_> {
                     Cause::SubscriptionRequires,
                 );
             }
-            Err(Invalid {
-                reason,
-                terminal,
-                lack,
-            }) => {
+            Err(invalid) => {
                 self.constrain(
                     holder,
                     Constraint::Prohibited,
-                    Cause::SubscriptionInvalid {
-                        reason,
-                        terminal,
-                        lack,
-                    },
+                    Cause::SubscriptionInvalid(invalid),
                 );
                 // The installed operator stays. Operators that depend on it, or exclude it, share this
                 // Subscription's failure instead of being resolved without it.
@@ -89,17 +73,9 @@ impl<'a> Builder<'a, '_> {
             catalog: key,
             ..
         } = subscription;
-        let missing = |reason: String, lack: Lack| Invalid {
-            reason,
-            terminal: true,
-            lack,
-        };
+        let missing = |reason: String, lack: Lack| Invalid { reason, lack };
         if let Some(cause) = self.universe.unavailable(key) {
-            return Err(Invalid {
-                reason: cause,
-                terminal: false,
-                lack: Lack::ReadableCatalog,
-            });
+            return Err(missing(cause, Lack::ReadableCatalog));
         }
         let Some((catalog, snapshot)) = self
             .universe
@@ -129,11 +105,7 @@ impl<'a> Builder<'a, '_> {
         let refer = |entry: usize| EntryRef::Catalog { catalog, entry };
         let chain = |chain: Result<Vec<usize>, ChainError>| match chain {
             Ok(chain) => Ok(gather_names(snapshot, chain)),
-            Err(error) => Err(Invalid {
-                reason: error.to_string(),
-                terminal: false,
-                lack: Lack::ChannelOrder,
-            }),
+            Err(error) => Err(missing(error.to_string(), Lack::ChannelOrder)),
         };
         match installed {
             None if !starting_csv.is_empty() => {

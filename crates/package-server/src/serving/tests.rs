@@ -156,9 +156,10 @@ impl Server {
 }
 
 fn source(folder: &Path) -> Source {
-    Source::Files {
+    Source {
         certificate: folder.join("apiserver.crt"),
         key: folder.join("apiserver.key"),
+        or_self_signed: false,
     }
 }
 
@@ -294,11 +295,11 @@ async fn a_replaced_certificate_is_served_and_a_broken_one_is_not() {
 #[tokio::test]
 async fn without_files_localhost_is_served() {
     let folder = TempDir::new().unwrap();
-    let Source::Files { certificate, key } = source(folder.path()) else {
-        unreachable!("these are files");
-    };
     let versions = clap::Parser::parse_from(["package-server"]);
-    let source = Source::FilesOrSelfSigned { certificate, key };
+    let source = Source {
+        or_self_signed: true,
+        ..source(folder.path())
+    };
     let certificates = Certificates::load(source, Args::tls_versions(&versions)).unwrap();
     let known: FrontProxyConfig = Some(Arc::new(FrontProxy::default()));
     assert!(certificates.serve(watch::channel(known).1).is_ok());
