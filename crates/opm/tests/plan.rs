@@ -142,7 +142,7 @@ fn catalogs_that_cannot_serve_the_plan_are_told() {
         (&["empty"][..], "warning: catalog empty has no bundles\n"),
         (
             &["olm/other=catalog"][..],
-            "warning: no directory for catalog olm/cat, which subscription db names: the plan is made as if there were no such \
+            "warning: no directory for catalog olm/cat, which subscription db names, so the plan ignores that \
              catalog; add olm/cat=DIRECTORY\n",
         ),
         (

@@ -83,7 +83,7 @@ fn root_cause(reason: &Reason) -> String {
         }
         Reason::OnePackage { package, members } => {
             format!(
-                "only one of {} may be there, being of package {package}",
+                "only one of {} may be installed, because all are of package {package}",
                 names(members)
             )
         }

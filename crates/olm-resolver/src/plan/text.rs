@@ -36,7 +36,7 @@ impl fmt::Display for Plan {
             }
         }
         if !self.excluded.is_empty() {
-            writeln!(f, "\nset aside as malformed")?;
+            writeln!(f, "\nexcluded as malformed")?;
         }
         for text in &self.excluded {
             writeln!(f, "  {}", OneLine(text))?;

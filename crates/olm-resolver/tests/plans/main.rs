@@ -159,12 +159,12 @@ fn what_holds_an_upgrade_back_is_told() {
       - mine.v1.0.0 is installed without a subscription, so OLM may not replace it
         - requires an operator with package: etcd and with version in range: <1.2.0
           - etcd.v1.1.0 (installed) and 4 more
-            - is of package etcd, as is etcd.v1.2.0 (channel stable of catalog ns/cat); only one may be there
-              - wanted by subscription s: etcd.v1.2.0 (channel stable of catalog ns/cat)
+            - is of package etcd, as is etcd.v1.2.0 (channel stable of catalog ns/cat); only one may be installed
+              - required by subscription s: etcd.v1.2.0 (channel stable of catalog ns/cat)
       - subscription s asks for package etcd, channel stable of catalog ns/cat, with etcd.v1.1.0 installed
         - etcd.v1.2.0 (channel stable of catalog ns/cat)
-          - is of package etcd, as is etcd.v1.1.0 (installed) and 4 more; only one may be there
-            - wanted by mine.v1.0.0: etcd.v1.1.0 (installed) and 4 more
+          - is of package etcd, as is etcd.v1.1.0 (installed) and 4 more; only one may be installed
+            - required by mine.v1.0.0: etcd.v1.1.0 (installed) and 4 more
     ");
 }
 
@@ -275,8 +275,8 @@ fn a_version_without_a_way_to_the_head_is_held_back() {
     held back: subscription s stays at etcd.v0.9.0: no entry leads from etcd.v0.9.0 to etcd.v1.2.0
       - no entry of channel stable in catalog ns/cat names etcd.v0.9.0 in replaces or skips, or has its version in a
         skipRange
-      - another channel may lead on: see --target of `kubectl operator plan` and `opm plan`; else the publisher of the
-        catalog has to add the way, or delete subscription s and clusterserviceversion etcd.v0.9.0, and subscribe again
+      - another channel may have an upgrade path: see --target of `kubectl operator plan` and `opm plan`; else the publisher
+        of the catalog has to add one, or delete subscription s and clusterserviceversion etcd.v0.9.0, and subscribe again
         [destroys what runs: etcd.v0.9.0]
     ");
 }
