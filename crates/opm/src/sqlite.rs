@@ -110,7 +110,10 @@ impl Database {
         });
         let rows = self.rows(&format!("SELECT {} FROM {table}", columns.join(", ")))?;
         rows.into_iter()
-            .map(|row| row.try_into().map_err(|_| anyhow::anyhow!("odd row in {table}")))
+            .map(|row| {
+                row.try_into()
+                    .map_err(|_| anyhow::anyhow!("invalid row in {table}"))
+            })
             .collect()
     }
 

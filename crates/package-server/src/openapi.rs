@@ -87,13 +87,13 @@ fn schemas(references: &str) -> Value {
     schemas.insert(
         LIST_NAME.to_owned(),
         json!({
-            "description": "PackageManifests of a namespace, or of all of them.",
+            "description": "List of PackageManifests.",
             "type": "object",
             "required": ["items"],
             "properties": {
-                "apiVersion": {"type": "string", "description": "Group and version of this form of the list."},
+                "apiVersion": {"type": "string", "description": "API group and version of the list."},
                 "kind": {"type": "string", "description": "Kind of the list."},
-                "metadata": {"type": "object", "description": "Where the next page begins, if there is one."},
+                "metadata": {"type": "object", "description": "List metadata, with the continue token of the next page."},
                 "items": {"type": "array", "description": "The PackageManifests.",
                     "items": {"$ref": format!("{references}{NAME}")}},
             },
@@ -114,7 +114,7 @@ const NAMESPACE: Parameter = Parameter {
     name: "namespace",
     place: "path",
     type_: "string",
-    about: "Namespace that looks at the catalogs.",
+    about: "Namespace whose PackageManifests are returned: those of its own and of global catalogs.",
 };
 const OBJECT: Parameter = Parameter {
     name: "name",
@@ -126,25 +126,25 @@ const LABELS: Parameter = Parameter {
     name: "labelSelector",
     place: "query",
     type_: "string",
-    about: "What the labels have to be.",
+    about: "Label selector.",
 };
 const FIELDS: Parameter = Parameter {
     name: "fieldSelector",
     place: "query",
     type_: "string",
-    about: "What metadata.name and metadata.namespace have to be.",
+    about: "Field selector on metadata.name and metadata.namespace.",
 };
 const LIMIT: Parameter = Parameter {
     name: "limit",
     place: "query",
     type_: "integer",
-    about: "How many to return at most.",
+    about: "Maximum number of items to return.",
 };
 const CONTINUE: Parameter = Parameter {
     name: "continue",
     place: "query",
     type_: "string",
-    about: "What the page before returned, to have the next.",
+    about: "Continue token of the previous page.",
 };
 
 struct Operation {

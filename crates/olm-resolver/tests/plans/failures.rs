@@ -170,7 +170,7 @@ fn a_misspelt_name_is_recognised_and_its_correction_tried() {
         (
             "package: etcd, channel: stable, startingCSV: etcd.v1.1.1",
             "the channel has etcd.v1.2.0, etcd.v1.1.0, etcd.v1.0.0; did you mean etcd.v1.1.0?",
-            "to resolve: create subscription s anew without spec.startingCSV (now etcd.v1.1.1)",
+            "to resolve: recreate subscription s without spec.startingCSV (now etcd.v1.1.1)",
         ),
     ] {
         let (_, text) = told(&question(&objects(spec), &[]));

@@ -240,7 +240,7 @@ async fn documents(
             continue;
         }
         let document: Value =
-            serde_json::from_str(&line).context("it has a line that is no JSON document")?;
+            serde_json::from_str(&line).context("it has a line that is not a JSON document")?;
         if package.is_none_or(|package| package_of(&document) == package) {
             take(document)?;
         }
