@@ -218,7 +218,7 @@ pub fn permission_hint(path: &str) -> String {
         |process| format!("user {}", process.uid()),
     );
     format!(
-        "{user} may not read it; make it readable for all users at its source, in an image with \"chmod -R a+rX {path}\""
+        "{user} cannot read it; make it readable for all users at its source, in an image with \"chmod -R a+rX {path}\""
     )
 }
 

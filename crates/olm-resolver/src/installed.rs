@@ -58,7 +58,7 @@ impl InstalledError {
                  in phase {REPLACING}, or set spec.upgradeStrategy of the OperatorGroup to Default"
             ),
             InstalledError::ReplacedInCircle { csv, .. } => format!(
-                "clusterserviceversion {csv} in namespace {namespace} replaces itself by way of others: correct spec.replaces of \
+                "clusterserviceversion {csv} in namespace {namespace} is in a cycle of spec.replaces: correct the field of \
                  one of them"
             ),
         }

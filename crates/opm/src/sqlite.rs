@@ -59,7 +59,7 @@ impl Database {
         let database = Self { connection };
         for table in ["package", "channel", "channel_entry", "operatorbundle"] {
             if database.columns(table)?.is_empty() {
-                bail!("is no catalog: it has no table {table}");
+                bail!("is not a catalog: it has no table {table}");
             }
         }
         Ok(database)

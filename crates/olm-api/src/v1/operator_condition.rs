@@ -25,7 +25,7 @@ use crate::sparse::List;
     derive = "Default",
     derive = "PartialEq",
     schema = "disabled",
-    doc = "What an operator tells about itself, for example that it must not be upgraded now.",
+    doc = "Conditions that an operator reports, for example that it must not be upgraded now.",
     crates(kube_core = "kube_core")
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]

@@ -48,7 +48,7 @@ open_enum! {
     derive = "Default",
     derive = "PartialEq",
     schema = "disabled",
-    doc = "One version of an operator: what it needs, what it provides, how it is installed, and how far that is.",
+    doc = "One version of an operator: what it needs, what it provides, how it is installed, and its status.",
     crates(kube_core = "kube_core"),
     printcolumn = r#"{"name":"Display","type":"string","description":"The name of the operator for people","jsonPath":".spec.displayName"}"#,
     printcolumn = r#"{"name":"Version","type":"string","description":"The version of the operator","jsonPath":".spec.version"}"#,

@@ -66,7 +66,7 @@ open_enum! {
     derive = "Default",
     derive = "PartialEq",
     schema = "disabled",
-    doc = "The objects to apply for a set of operators, whether that may begin, and how far it is.",
+    doc = "The objects to apply for a set of operators, whether that may begin, and their status.",
     crates(kube_core = "kube_core"),
     printcolumn = r#"{"name":"CSV","type":"string","description":"The first of the ClusterServiceVersions in the plan","jsonPath":".spec.clusterServiceVersionNames[0]"}"#,
     printcolumn = r#"{"name":"Approval","type":"string","description":"Who approves the plan","jsonPath":".spec.approval"}"#,

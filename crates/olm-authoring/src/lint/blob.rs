@@ -155,7 +155,7 @@ impl Linter<'_> {
                 Rule::SchemaName,
                 &other.package,
                 format!("schema {:?}", other.schema),
-                format!("{error}: it is not served, as no client can ask for it"),
+                format!("{error}: it is not served, because no client can request it"),
             );
         }
     }

@@ -203,7 +203,7 @@ impl<'a> TreeBuilder<'a> {
             .collect();
         if more > 0 {
             trees.push(Draft::leaf(format!(
-                "{more} more, each ruled out for reasons of its own"
+                "{more} more, each excluded for its own reasons"
             )));
         }
         trees

@@ -69,7 +69,7 @@ pub(super) fn of_subscription(subscription: &Subscription) -> Vec<String> {
     let odd_approval = approval
         .filter(|word| !["Automatic", "Manual", ""].contains(&word.as_str()))
         .map(|word| {
-            format!("{name}: field spec.installPlanApproval: `{word}` counts as Automatic, only Manual asks for approval")
+            format!("{name}: field spec.installPlanApproval: `{word}` counts as Automatic, only Manual requires approval")
         });
     let hold = subscription.annotations().get(UPGRADE_HOLD);
     let odd_hold = hold.and_then(|text| parse_range(text).err());

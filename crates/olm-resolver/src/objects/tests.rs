@@ -93,7 +93,7 @@ fn what_has_no_effect_is_remarked() {
         [
             "ignored, because resolution does not use them: Pod, Subscription of messaging.knative.dev/v1",
             "Subscription shop/db: unknown field spec.chanel, it has no effect: did you mean spec.channel?",
-            "Subscription shop/db: field spec.installPlanApproval: `manual` counts as Automatic, only Manual asks for approval",
+            "Subscription shop/db: field spec.installPlanApproval: `manual` counts as Automatic, only Manual requires approval",
         ]
     );
     assert_eq!(Objects::read(SUBSCRIPTION).unwrap().remarks().count(), 0);

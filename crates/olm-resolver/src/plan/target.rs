@@ -83,7 +83,7 @@ fn no_way(
         installed => installed,
     };
     let mut message = format!(
-        "no way from {from} to {} for subscription {}",
+        "no path from {from} to {} for subscription {}",
         target.version, subscription.name
     );
     let mut tree = vec![
@@ -237,7 +237,7 @@ mod tests {
         namespace ns
 
         cannot be resolved: s
-          no way from p.v1 to 9.0.0 for subscription s was found before the search stopped
+          no path from p.v1 to 9.0.0 for subscription s was found before the search stopped
           - the search stopped after 3 resolutions or 1000 steps, so an upgrade path may exist: use --target with a version
             between, and continue from there
           - package p of subscription s has 9.0.0, 8.0.0, 7.0.0, 6.0.0, 5.0.0, 4.0.0, 3.0.0, 2.0.0, 1.0.0
@@ -245,7 +245,7 @@ mod tests {
         ");
         let told_whole = told(&unreachable, MAX_TRIALS);
         assert!(
-            told_whole.contains("no way from p.v1 to 9.0.0 for subscription s"),
+            told_whole.contains("no path from p.v1 to 9.0.0 for subscription s"),
             "{told_whole}"
         );
         assert!(!told_whole.contains("given up"), "{told_whole}");

@@ -84,12 +84,12 @@ fn upgrades_go_step_by_step_to_the_head_with_what_they_bring_in() {
 
     step 1
       upgrade  etcd.v1.0.0 to etcd.v1.1.0 (package etcd, channel stable, catalog ns/cat) for subscription s
-      approve  the InstallPlan of subscription s, which asks for manual approval
+      approve  the InstallPlan of subscription s, which requires approval
 
     step 2
       install  disk.v1.0.0 (package disk, channel stable, catalog ns/cat) for subscription disk-stable-cat-ns, required by etcd.v1.2.0
       upgrade  etcd.v1.1.0 to etcd.v1.2.0 (package etcd, channel stable, catalog ns/cat) for subscription s
-      approve  the InstallPlan of subscription s, which asks for manual approval
+      approve  the InstallPlan of subscription s, which requires approval
     ");
 }
 
@@ -176,7 +176,7 @@ fn the_way_to_a_version_on_the_channel_ends_there() {
     step 1
       upgrade  etcd.v1.0.0 to etcd.v1.1.0 (package etcd, channel stable, catalog ns/cat) for subscription s
 
-    note: the channel goes on after 1.1.0: to stay there, set spec.installPlanApproval of subscription s to Manual
+    note: the channel continues after 1.1.0: to stay there, set spec.installPlanApproval of subscription s to Manual
     ");
 }
 
@@ -203,7 +203,7 @@ fn the_way_to_an_older_version_starts_there_if_nothing_is_installed() {
       change   create subscription s with spec.startingCSV etcd.v1.1.0
       install  etcd.v1.1.0 (package etcd, channel stable, catalog ns/cat) for subscription s
 
-    note: the channel goes on after 1.1.0: to stay there, set spec.installPlanApproval of subscription s to Manual
+    note: the channel continues after 1.1.0: to stay there, set spec.installPlanApproval of subscription s to Manual
     ");
 }
 
@@ -230,7 +230,7 @@ fn there_is_no_way_back() {
     namespace ns
 
     cannot be resolved: s
-      no way from etcd.v1.1.0 to 0.9.0 for subscription s
+      no path from etcd.v1.1.0 to 0.9.0 for subscription s
       - package etcd of subscription s has 2.0.0, 1.2.0, 1.1.0, 1.0.0, 0.9.0
       - without --target the plan shows where the channel leads
     ");

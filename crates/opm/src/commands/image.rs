@@ -223,7 +223,7 @@ fn own_image() -> anyhow::Result<ImageArchive> {
     let program = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     if !is_static(&program) {
         bail!(
-            "{} is linked dynamically and would not run in an image of its own; give an opm image with --opm-image",
+            "{} is linked dynamically, so it cannot run in an image without libraries; use --opm-image",
             path.display()
         );
     }

@@ -197,7 +197,7 @@ fn content_path(catalog: &ClusterCatalog, namespace: Option<&str>) -> anyhow::Re
     let base = urls.map(|urls| urls.base.as_str()).unwrap_or_default();
     service_path(base, namespace).ok_or_else(|| {
         anyhow!(
-            "ClusterCatalog {}: status.urls.base {:?} is no address of a Service, such as \
+            "ClusterCatalog {}: status.urls.base {:?} is not an address of a Service, such as \
              https://catalogd-service.olmv1-system.svc/catalogs/NAME; check --external-address of catalogd",
             catalog.name_any(),
             plain(base)
