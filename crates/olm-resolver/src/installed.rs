@@ -51,7 +51,7 @@ impl InstalledError {
         match self {
             InstalledError::Properties { csv, .. } => format!(
                 "the annotation {PROPERTIES} of clusterserviceversion {csv} in namespace {namespace} cannot be read: correct it \
-                 or remove it; nothing of the namespace is resolved until then"
+                 or remove it; until then OLM resolves nothing in this namespace"
             ),
             InstalledError::NotReplacing { csv, phase, .. } => format!(
                 "clusterserviceversion {csv} in namespace {namespace} has a successor and is in phase {phase}: wait until it is \

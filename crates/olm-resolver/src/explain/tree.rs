@@ -168,7 +168,7 @@ impl<'a> TreeBuilder<'a> {
         if roots.is_empty() {
             let no_candidates = self.wanted.iter().filter(|(_, (asks, _))| !asks.is_empty());
             roots.extend(no_candidates.map(|(name, (asks, _))| {
-                let because = vec![Draft::leaf("nothing in the channel can be chosen")];
+                let because = vec![Draft::leaf("no bundle of the channel can be chosen")];
                 Draft::new(format!("subscription {name} asks for {asks}"), because)
             }));
         }

@@ -361,7 +361,7 @@ fn what_cannot_be_read_of_the_installed_is_told_in_words_after_upstreams() {
     assert_eq!(
         second,
         "the annotation operatorframework.io/properties of clusterserviceversion etcd.v1 in namespace shop cannot be read: \
-         correct it or remove it; nothing of the namespace is resolved until then"
+         correct it or remove it; until then OLM resolves nothing in this namespace"
     );
 }
 

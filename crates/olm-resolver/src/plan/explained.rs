@@ -156,7 +156,7 @@ fn state_text(problem: &Problem, subscription: &Subscription, next: Option<&str>
     match next {
         Some(next) if installed_csv.is_empty() => format!("resolves to {next}"),
         Some(next) => format!("will be upgraded from {installed_csv} to {next}"),
-        None if installed_csv.is_empty() => "resolves, with nothing to install".to_owned(),
+        None if installed_csv.is_empty() => "is resolved; nothing to install".to_owned(),
         None => match headed(problem, subscription) {
             Some(channels) => {
                 format!("has {installed_csv}, the head of {channels}; there is no newer version")

@@ -89,7 +89,7 @@ fn catalog(args: &CatalogImageArgs) -> anyhow::Result<ImageArchive> {
         None => own_image()?,
     };
     // The cache's digest covers files and their modes, so both are created from the files as they are in the image.
-    let staging = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let staging = tempfile::tempdir().context("cannot create a temporary directory")?;
     let staged = staging.path().join("configs");
     // Staging follows links to files. A catalog with links to folders is rejected, as by all commands.
     let files =

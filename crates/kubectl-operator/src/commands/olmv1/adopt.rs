@@ -257,7 +257,7 @@ fn save(found: &Found, file: &Path) -> anyhow::Result<()> {
     let text = way_back(&found.subscription, &found.adoption, &file.display().to_string())?;
     save_new(file, &text).with_context(|| {
         format!(
-            "cannot save the way back in {}, so nothing was changed; if the file exists, it is of an earlier adoption: move it away",
+            "cannot save the way back in {}, so nothing was changed; if the file exists, it belongs to an earlier adoption; move it",
             file.display()
         )
     })
