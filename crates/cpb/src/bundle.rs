@@ -124,7 +124,7 @@ fn copy_file(from: &Path, to: &Path, left: &mut u64) -> Result<(), String> {
 }
 
 fn made(folder: &Path) -> Result<PathBuf, String> {
-    fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    fs::create_dir_all(folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     Ok(folder.to_owned())
 }
 

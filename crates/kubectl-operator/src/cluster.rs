@@ -101,7 +101,7 @@ fn kubeconfig(named: Option<&Path>, variable: Option<&OsStr>) -> anyhow::Result<
     merged.ok_or_else(|| {
         let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
         anyhow!(
-            "cannot find the cluster: all files in {KUBECONFIG} do not exist: {}; see --kubeconfig and --context",
+            "cannot find the cluster: no file in {KUBECONFIG} exists: {}; see --kubeconfig and --context",
             names.join(", ")
         )
     })

@@ -61,7 +61,7 @@ pub fn definitions() -> Result<Vec<Definition>, serde_json::Error> {
     use Root::{Free, Metadata, MetadataAndSpec};
     use v1alpha1::{CatalogSource, ClusterServiceVersion, InstallPlan, Subscription};
     let group = "The namespaces that the operators installed in this namespace watch. A namespace with operators needs exactly one.";
-    let condition = "What an operator tells about itself, for example that it must not be upgraded now.";
+    let condition = "Conditions that an operator reports, for example that it must not be upgraded now.";
     let mut definitions = vec![
         definition(vec![version::<CatalogSource>(
             MetadataAndSpec,
@@ -69,11 +69,11 @@ pub fn definitions() -> Result<Vec<Definition>, serde_json::Error> {
         )?]),
         definition(vec![version::<ClusterServiceVersion>(
             MetadataAndSpec,
-            "One version of an operator: what it needs, what it provides, how it is installed, and how far that is.",
+            "One version of an operator: what it needs, what it provides, how it is installed, and its status.",
         )?]),
         definition(vec![version::<InstallPlan>(
             MetadataAndSpec,
-            "The objects to apply for a set of operators, whether that may begin, and how far it is.",
+            "The objects to apply for a set of operators, whether that may begin, and their status.",
         )?]),
         definition(vec![version::<v1::OLMConfig>(
             Metadata,
@@ -89,7 +89,7 @@ pub fn definitions() -> Result<Vec<Definition>, serde_json::Error> {
         ]),
         definition(vec![version::<v1::Operator>(
             Free,
-            "All objects that belong to one package installed in one namespace. The lifecycle manager makes and keeps it.",
+            "All objects that belong to one package installed in one namespace. The lifecycle manager creates and updates it.",
         )?]),
         definition(vec![version::<Subscription>(
             MetadataAndSpec,

@@ -304,7 +304,7 @@ fn skip_range_warning(csv: &Manifest) -> Option<String> {
         Err(_) => "a range is written as in \">=1.0.0 <1.2.0\"".to_owned(),
     };
     Some(format!(
-        "{}: annotation {SKIP_RANGE} {range:?} is ignored, as it is no range of versions ({error}): {form}",
+        "{}: annotation {SKIP_RANGE} {range:?} is ignored, because it is not a version range ({error}): {form}",
         csv.path
     ))
 }
@@ -391,7 +391,9 @@ fn read_annotations(
                 });
             }
             Value::Array(_) | Value::Object(_) => {
-                warnings.push(format!("{path}: annotation {key:?} is ignored, as it is no text"));
+                warnings.push(format!(
+                    "{path}: annotation {key:?} is ignored, because it is not a string"
+                ));
                 continue;
             }
         };

@@ -288,7 +288,7 @@ impl<'a> Builder<'a> {
         let unused: Vec<&str> = names.filter(|name| !self.used.contains(name)).collect();
         if !unused.is_empty() {
             self.warnings.push(format!(
-                "left out, as no channel leads to them: {}",
+                "skipped, because no channel leads to them: {}",
                 unused.join(", ")
             ));
         }

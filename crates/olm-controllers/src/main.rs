@@ -24,7 +24,7 @@ Programs:
   catalogd             ClusterCatalog, and the server of their contents
   operator-controller  ClusterExtension and ClusterObjectSet
 
-`olm-controllers <PROGRAM> --help` tells the flags of each.";
+`olm-controllers <PROGRAM> --help` lists the flags of each.";
 
 /// The programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,8 +100,8 @@ fn main() -> ExitCode {
         }
         Call::Unknown(said) => {
             match said {
-                Some(said) => eprintln!("error: {said:?} is no program of OLM's controllers\n\n{USAGE}"),
-                None => eprintln!("error: which program is to run?\n\n{USAGE}"),
+                Some(said) => eprintln!("error: {said:?} is not a program of OLM's controllers\n\n{USAGE}"),
+                None => eprintln!("error: no program given\n\n{USAGE}"),
             }
             ExitCode::from(2)
         }

@@ -45,10 +45,10 @@ pub enum Skipped {
     #[error(transparent)]
     Broken(yaml::Error),
     /// The file contains no object with a kind.
-    #[error("it holds no object with a kind")]
+    #[error("it contains no object with a kind")]
     NoObject,
     /// The file contains an object that belongs in `metadata/`.
-    #[error("it belongs into metadata/")]
+    #[error("it belongs in metadata/")]
     Metadata,
 }
 
@@ -253,22 +253,22 @@ mod tests {
             (
                 "README.md",
                 "# Demo\n\nHow to: build, then push.\n",
-                "it holds no object with a kind",
+                "it contains no object with a kind",
             ),
             ("README.md", "a: b: c", "invalid YAML: "),
-            ("empty.yaml", "", "it holds no object with a kind"),
-            ("list.yaml", "- kind: Service", "it holds no object with a kind"),
-            ("kind.yaml", "kind: 5", "it holds no object with a kind"),
+            ("empty.yaml", "", "it contains no object with a kind"),
             (
-                "dependencies.yaml",
-                "dependencies: []",
-                "it belongs into metadata/",
+                "list.yaml",
+                "- kind: Service",
+                "it contains no object with a kind",
             ),
-            ("deps.yaml", "dependencies: []", "it belongs into metadata/"),
+            ("kind.yaml", "kind: 5", "it contains no object with a kind"),
+            ("dependencies.yaml", "dependencies: []", "it belongs in metadata/"),
+            ("deps.yaml", "dependencies: []", "it belongs in metadata/"),
             (
                 "annotations.yaml",
                 "annotations: {a: b}",
-                "it belongs into metadata/",
+                "it belongs in metadata/",
             ),
             ("binary.png", "\u{fffd}\u{0}", "invalid YAML: "),
         ] {

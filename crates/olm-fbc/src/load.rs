@@ -115,7 +115,7 @@ impl LoadError {
                 return Some(text.to_owned());
             }
             if let Some(key) = misspelt {
-                return Some(format!("did you mean \"schema\" by {key:?}?"));
+                return Some(format!("did you mean \"schema\" instead of {key:?}?"));
             }
         }
         let (Self::Document { origin, .. } | Self::Blob { origin, .. }) = self else {
@@ -125,7 +125,7 @@ impl LoadError {
             .iter()
             .any(|ending| origin.file.ends_with(ending));
         (!is_catalog).then(|| {
-            format!("every file is read: a line in {IGNORE_FILE} leaves out what is not of the catalog")
+            format!("all files of the directory are read; exclude others by a line in {IGNORE_FILE}")
         })
     }
 }
@@ -218,7 +218,7 @@ pub fn permission_hint(path: &str) -> String {
         |process| format!("user {}", process.uid()),
     );
     format!(
-        "{user} may not read it; make it readable for every user where it comes from, in an image with \"chmod -R a+rX {path}\""
+        "{user} cannot read it; make it readable for all users at its source, in an image with \"chmod -R a+rX {path}\""
     )
 }
 

@@ -79,7 +79,7 @@ impl Misspelling {
             format!("{}: ", self.path)
         };
         format!(
-            "{at}nobody reads the {what} {:?}: did you mean {:?}?",
+            "{at}unknown {what} {:?}: did you mean {:?}?",
             self.found, self.meant
         )
     }
@@ -335,52 +335,52 @@ mod tests {
         for (document, expected) in [
             (
                 json!({"schema": "olm.chanel", "package": "p", "name": "c"}),
-                r#"package "p", olm.chanel "c": nobody reads the schema "olm.chanel": did you mean "olm.channel"?"#,
+                r#"package "p", olm.chanel "c": unknown schema "olm.chanel": did you mean "olm.channel"?"#,
             ),
             (
                 json!({"schema": "bundle", "name": "b"}),
-                r#"bundle "b": nobody reads the schema "bundle": did you mean "olm.bundle"?"#,
+                r#"bundle "b": unknown schema "bundle": did you mean "olm.bundle"?"#,
             ),
             (
                 json!({"schema": "olm.package", "name": "p", "default_channel": "c"}),
-                r#"package "p", olm.package "p": nobody reads the key "default_channel": did you mean "defaultChannel"?"#,
+                r#"package "p", olm.package "p": unknown key "default_channel": did you mean "defaultChannel"?"#,
             ),
             (
                 json!({"schema": "olm.package", "name": "p", "icon": {"base64": "", "mediaTypes": "x"}}),
-                r#"package "p", olm.package "p": icon: nobody reads the key "mediaTypes": did you mean "mediatype"?"#,
+                r#"package "p", olm.package "p": icon: unknown key "mediaTypes": did you mean "mediatype"?"#,
             ),
             (
                 json!({"schema": "olm.channel", "packge": "p", "name": "c"}),
-                r#"olm.channel "c": nobody reads the key "packge": did you mean "package"?"#,
+                r#"olm.channel "c": unknown key "packge": did you mean "package"?"#,
             ),
             (
                 json!({"schema": "olm.channel", "package": "p", "name": "c", "entries": [{"name": "a"}, {"name": "b", "replace": "a"}]}),
-                r#"package "p", olm.channel "c": entries[1]: nobody reads the key "replace": did you mean "replaces"?"#,
+                r#"package "p", olm.channel "c": entries[1]: unknown key "replace": did you mean "replaces"?"#,
             ),
             (
                 json!({"schema": "olm.bundle", "package": "p", "name": "b", "relatedImage": []}),
-                r#"package "p", olm.bundle "b": nobody reads the key "relatedImage": did you mean "relatedImages"?"#,
+                r#"package "p", olm.bundle "b": unknown key "relatedImage": did you mean "relatedImages"?"#,
             ),
             (
                 json!({"schema": "olm.bundle", "package": "p", "name": "b", "properties": [{"type": "olm.gvk.require", "value": 1}]}),
-                r#"package "p", olm.bundle "b": properties[0]: nobody reads the property type "olm.gvk.require": did you mean "olm.gvk.required"?"#,
+                r#"package "p", olm.bundle "b": properties[0]: unknown property type "olm.gvk.require": did you mean "olm.gvk.required"?"#,
             ),
             (
                 json!({"schema": "olm.bundle", "package": "p", "name": "b",
                        "properties": [{"type": "olm.package", "value": {"packageName": "p", "verison": "1.0.0"}}]}),
-                r#"package "p", olm.bundle "b": properties[0].value: nobody reads the key "verison": did you mean "version"?"#,
+                r#"package "p", olm.bundle "b": properties[0].value: unknown key "verison": did you mean "version"?"#,
             ),
             (
                 json!({"schema": "olm.bundle", "package": "p", "name": "b", "property": []}),
-                r#"package "p", olm.bundle "b": nobody reads the key "property": did you mean "properties"?"#,
+                r#"package "p", olm.bundle "b": unknown key "property": did you mean "properties"?"#,
             ),
             (
                 json!({"schema": "olm.channel", "package": "p", "name": "c", "entry": []}),
-                r#"package "p", olm.channel "c": nobody reads the key "entry": did you mean "entries"?"#,
+                r#"package "p", olm.channel "c": unknown key "entry": did you mean "entries"?"#,
             ),
             (
                 json!({"schema": "olm.deprecations", "package": "p", "entries": [{"mesage": "m"}]}),
-                r#"package "p", olm.deprecations: entries[0]: nobody reads the key "mesage": did you mean "message"?"#,
+                r#"package "p", olm.deprecations: entries[0]: unknown key "mesage": did you mean "message"?"#,
             ),
         ] {
             assert_eq!(told(document), [expected]);

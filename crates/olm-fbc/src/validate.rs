@@ -144,7 +144,7 @@ impl Checker {
             Blob::Deprecations(deprecations) => self.deprecations.push((deprecations, origin.clone())),
             Blob::Other(other) => {
                 if let Err(error) = schema_name::check(&other.schema, &other.package) {
-                    let text = format!("{error}: it is not served, as no client can ask for it");
+                    let text = format!("{error}: it is not served, because no client can request it");
                     self.keep_warnings(vec![text], origin);
                 }
             }

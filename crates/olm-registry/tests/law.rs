@@ -221,11 +221,11 @@ fn what_is_of_no_use_is_served_with_a_warning() {
              nothing can match it (c.json, document 3)",
             "package \"p\" bundle \"p.v1\": property[2]: value of property type \"olm.label.required\": field label: expected a string, \
              found number, so nothing can match it (c.json, document 3)",
-            "package \"p\" bundle \"p.v1\": property[4] of type \"olm.bundle.object\" holds no object but array, so the bundle \
+            "package \"p\" bundle \"p.v1\": property[4] of type \"olm.bundle.object\" is not an object but array, so the bundle \
              cannot be installed (c.json, document 3)",
             "package \"p\" bundle \"p.v1\": it has 2 properties of type \"olm.csv.metadata\", of which only the first is used \
              (c.json, document 3)",
-            "invalid schema \"a/b\": must match ^[a-zA-Z0-9][a-zA-Z0-9._-]*$: it is not served, as no client can ask for it \
+            "invalid schema \"a/b\": must match ^[a-zA-Z0-9][a-zA-Z0-9._-]*$: it is not served, because no client can request it \
              (c.json, document 4)",
         ]
     );

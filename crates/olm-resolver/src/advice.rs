@@ -212,14 +212,14 @@ impl Advice {
             (true, untried) => {
                 let (tried, all) = (self.tried, self.tried + untried);
                 lines.push(format!(
-                    "no change was found that helps: {tried} of {all} possible ones were tried, as more would be too much work"
+                    "found no change that helps; tried {tried} of {all} possible changes before the work limit"
                 ));
             }
             (false, 0) => {}
             (false, untried) => {
                 let (tried, all) = (self.tried, self.tried + untried);
                 lines.push(format!(
-                    "{tried} of {all} possible changes were tried, as more would be too much work"
+                    "tried {tried} of {all} possible changes before the work limit"
                 ));
             }
         }

@@ -286,10 +286,7 @@ mod tests {
         assert_eq!(requirements, Ok(1));
         rows.push(("olm.gvk.required", r#"{"group":"g","kind":"K","version":"v1"}"#));
         let error = entry(&rows).requirements().unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "1001 requirements are more than the 1000 that are read of one bundle"
-        );
+        assert_eq!(error, "the bundle has 1001 requirements, the limit is 1000");
     }
 
     #[test]

@@ -240,7 +240,7 @@ impl fmt::Display for Reason {
             Reason::RuntimeConstraint { bundle, message } => {
                 write!(f, "bundle {bundle} does not meet a runtime constraint: {message}")
             }
-            Reason::Excluded { bundle, cause } => write!(f, "bundle {bundle} is left out: {cause}"),
+            Reason::Excluded { bundle, cause } => write!(f, "bundle {bundle} is excluded: {cause}"),
             Reason::Held { bundle, message, .. } => write!(f, "bundle {bundle} is {message}"),
             Reason::Requires {
                 bundle, requirement, ..

@@ -51,14 +51,14 @@ impl InstalledError {
         match self {
             InstalledError::Properties { csv, .. } => format!(
                 "the annotation {PROPERTIES} of clusterserviceversion {csv} in namespace {namespace} cannot be read: correct it \
-                 or remove it; nothing of the namespace is resolved until then"
+                 or remove it; until then OLM resolves nothing in this namespace"
             ),
             InstalledError::NotReplacing { csv, phase, .. } => format!(
                 "clusterserviceversion {csv} in namespace {namespace} has a successor and is in phase {phase}: wait until it is \
                  in phase {REPLACING}, or set spec.upgradeStrategy of the OperatorGroup to Default"
             ),
             InstalledError::ReplacedInCircle { csv, .. } => format!(
-                "clusterserviceversion {csv} in namespace {namespace} replaces itself by way of others: correct spec.replaces of \
+                "clusterserviceversion {csv} in namespace {namespace} is in a cycle of spec.replaces: correct the field of \
                  one of them"
             ),
         }

@@ -157,7 +157,7 @@ impl Objects {
         };
         if replaced && may_replace == MayReplace::Told {
             self.remarks.push(format!(
-                "{described} is given more than once: what {origin} says counts"
+                "{described} is given more than once; {origin} takes precedence"
             ));
         }
         Ok(())
@@ -167,7 +167,7 @@ impl Objects {
     pub fn remarks(&self) -> impl Iterator<Item = String> {
         let ignored = self.ignored.iter().cloned().collect::<Vec<_>>().join(", ");
         let ignored = (!ignored.is_empty())
-            .then(|| format!("not looked at, as they have no part in resolution: {ignored}"));
+            .then(|| format!("ignored, because resolution does not use them: {ignored}"));
         ignored.into_iter().chain(self.remarks.iter().cloned())
     }
 
@@ -226,8 +226,8 @@ impl Objects {
             let names = list(names.iter().map(String::as_str));
             if self.sources.is_empty() {
                 return format!(
-                    "no directory for catalog {key}, which subscription {names} names: the plan is made as if there were no \
-                     such catalog; add {key}=DIRECTORY"
+                    "no directory for catalog {key}, which subscription {names} names, so the plan ignores that \
+                     catalog; add {key}=DIRECTORY"
                 );
             }
             let texts: Vec<String> = known.iter().map(ToString::to_string).collect();

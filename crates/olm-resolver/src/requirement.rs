@@ -38,10 +38,10 @@ pub enum MalformedProperty {
     #[error("olm.constraint value is greater than max constraint size {MAX_CONSTRAINT_SIZE} bytes")]
     TooLarge,
     /// There are more requirements than allowed.
-    #[error("{0} requirements are more than the {MAX_REQUIREMENTS} that are read of one bundle")]
+    #[error("the bundle has {0} requirements, the limit is {MAX_REQUIREMENTS}")]
     TooMany(usize),
     /// An `olm.constraint` is nested too deeply.
-    #[error("olm.constraint nests more than {MAX_NESTING} objects and lists within each other")]
+    #[error("olm.constraint is nested deeper than {MAX_NESTING} objects and lists")]
     TooDeep,
     /// An `olm.constraint` has nothing to test.
     #[error("constraint is empty")]

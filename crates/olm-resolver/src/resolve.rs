@@ -291,7 +291,7 @@ fn excluded(universe: &Universe<'_>, variables: &Variables<'_>) -> Vec<String> {
     for (subject, cause) in variables.causes() {
         if let (Subject::Bundle(reference), Cause::Excluded(cause)) = (subject, cause) {
             found.push(format!(
-                "bundle {} is left out: {cause}",
+                "bundle {} is excluded: {cause}",
                 universe.identifier(*reference)
             ));
         }

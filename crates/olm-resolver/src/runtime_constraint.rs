@@ -44,7 +44,7 @@ pub enum RuntimeConstraintsError {
     TooMany(usize),
     /// A property requires nothing.
     #[error(
-        "runtime constraints: property {number} has type {kind}, which demands nothing: use olm.constraint"
+        "runtime constraints: property {number} has type {kind}, which is not a constraint; use olm.constraint"
     )]
     NoDemand {
         /// Number of the property, from 1.
@@ -177,7 +177,7 @@ mod tests {
         assert!(read("{}").contains("properties"), "{}", read("{}"));
         assert_eq!(
             read(r#"{"properties":[{"type":"color","value":"red"}]}"#),
-            "runtime constraints: property 1 has type color, which demands nothing: use olm.constraint"
+            "runtime constraints: property 1 has type color, which is not a constraint; use olm.constraint"
         );
         assert_eq!(
             read(r#"{"properties":[{"type":"olm.constraint","value":{}}]}"#),

@@ -349,7 +349,7 @@ impl<'a> Builder<'a, '_> {
         };
         self.left = self.left.checked_sub(found.len()).ok_or_else(|| {
             SolverError(format!(
-                "the bundles in reach have more than {MAX_CANDIDATES} candidates for what they require, the search was not begun"
+                "the reachable bundles have more than {MAX_CANDIDATES} candidates for their requirements, so the search did not start"
             ))
         })?;
         let candidates = found

@@ -20,7 +20,7 @@ const TEXT_BYTES: usize = 32;
 
 /// The limit on work is exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("more than {0} entries, bundles and constraints are in reach, the search was given up")]
+#[error("more than {0} entries, bundles and constraints are reachable, so the search stopped")]
 pub(crate) struct TooMuch(usize);
 
 /// Counter of work with a limit. A visited entry of a channel, a bundle, a constraint, and a bundle that it

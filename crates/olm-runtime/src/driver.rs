@@ -313,7 +313,7 @@ impl<R: Reconciler> Worker<R> {
         match *next {
             Next::Settled(Requeue::AwaitChange) => self.forget_failures(&key),
             Next::Settled(Requeue::After { delay, reason }) => {
-                tracing::trace!(controller = R::NAME, %key, ?delay, reason, "again later");
+                tracing::trace!(controller = R::NAME, %key, ?delay, reason, "requeued");
                 self.forget_failures(&key);
                 self.queue.add_after(key, delay);
             }

@@ -126,7 +126,7 @@ pub enum RunError {
         loss: Loss,
     },
     /// A task ended that has to live as long as the process.
-    #[error("{what} ended by itself")]
+    #[error("{what} ended unexpectedly")]
     TaskEnded {
         /// Kind of the task.
         what: &'static str,

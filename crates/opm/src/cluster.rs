@@ -112,7 +112,7 @@ impl Settings {
             variable("KUBERNETES_SERVICE_HOST"),
             variable("KUBERNETES_SERVICE_PORT"),
         ) else {
-            bail!("cluster config failed: not in a cluster; name a kubeconfig with --kubeconfig");
+            bail!("cluster config failed: not in a cluster; use --kubeconfig");
         };
         let read = |name: &str| {
             let path = Path::new(SERVICE_ACCOUNT).join(name);

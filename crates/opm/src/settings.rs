@@ -114,7 +114,7 @@ impl Settings {
         if let Some(policy) = self.registries.unverified_by(image)? {
             TOLD.call_once(|| {
                 printer::warning(&format!(
-                    "{} asks for signatures of {image}; opm does not verify signatures",
+                    "{} requires signatures of {image}; opm does not verify signatures",
                     policy.display()
                 ));
             });

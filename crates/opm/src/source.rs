@@ -269,7 +269,7 @@ async fn load_image(reference: &Reference, settings: &Settings) -> anyhow::Resul
     let mut image = settings.puller().open(reference, &credentials).await?;
     let labels = image.labels().clone();
     if let Some(configs) = labels.get(INDEX_CONFIGS) {
-        let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+        let directory = tempfile::tempdir().context("cannot create a temporary directory")?;
         // A misspelt label would otherwise render as an empty catalog without an error.
         if image.write_below(configs, directory.path()).await? == 0 {
             bail!("image {reference} has no files below {configs:?}, which its label {INDEX_CONFIGS} names");
@@ -338,7 +338,7 @@ async fn load_database(image: &mut olm_oci::Image, database: &str) -> anyhow::Re
     let bytes = files
         .get(name)
         .with_context(|| format!("the image has no {database}, which its label names"))?;
-    let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let directory = tempfile::tempdir().context("cannot create a temporary directory")?;
     let path = directory.path().join("index.db");
     std::fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
     crate::sqlite::read(&path)

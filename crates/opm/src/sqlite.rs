@@ -59,7 +59,7 @@ impl Database {
         let database = Self { connection };
         for table in ["package", "channel", "channel_entry", "operatorbundle"] {
             if database.columns(table)?.is_empty() {
-                bail!("is no catalog: it has no table {table}");
+                bail!("is not a catalog: it has no table {table}");
             }
         }
         Ok(database)
@@ -110,7 +110,10 @@ impl Database {
         });
         let rows = self.rows(&format!("SELECT {} FROM {table}", columns.join(", ")))?;
         rows.into_iter()
-            .map(|row| row.try_into().map_err(|_| anyhow::anyhow!("odd row in {table}")))
+            .map(|row| {
+                row.try_into()
+                    .map_err(|_| anyhow::anyhow!("invalid row in {table}"))
+            })
             .collect()
     }
 

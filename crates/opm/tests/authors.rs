@@ -270,7 +270,7 @@ fn templates_and_packages_name_what_was_meant() {
         (
             0,
             "",
-            "warning: nobody reads the key \"entires\": did you mean \"entries\"?\n"
+            "warning: unknown key \"entires\": did you mean \"entries\"?\n"
         )
     );
 
@@ -340,7 +340,7 @@ fn d15_d20_validate_and_lint_name_what_was_meant() {
     let file = catalog.join("catalog.json");
     let blobs = std::fs::read_to_string(&file).expect("catalog");
     let write = |text: &str| std::fs::write(&file, text).expect("catalog");
-    let meant = "entries[1]: nobody reads the key \"replace\": did you mean \"replaces\"?";
+    let meant = "entries[1]: unknown key \"replace\": did you mean \"replaces\"?";
 
     write(&blobs.replace("\"replaces\":", "\"replace\":"));
     let error = opm(&["validate", text(&catalog)]).fails();
@@ -366,7 +366,7 @@ fn d15_d20_validate_and_lint_name_what_was_meant() {
 
     write(&blobs.replace("olm.channel", "olm.chanel"));
     let error = opm(&["validate", text(&catalog)]).fails();
-    let meant = "nobody reads the schema \"olm.chanel\": did you mean \"olm.channel\"?";
+    let meant = "unknown schema \"olm.chanel\": did you mean \"olm.channel\"?";
     assert!(error.contains(meant), "{error}");
 
     // A valid catalog remains valid.

@@ -495,7 +495,7 @@ fn what_is_dropped_of_a_bundle_is_named() {
         assert_eq!(ran.code, 0, "{}", ran.stderr);
         for warning in [
             "warning: manifests/two.yaml: only the first document of the file is used",
-            "warning: manifests/demo.clusterserviceversion.yaml: annotation olm.skipRange \"<v1.0.0\" is ignored, as it is no range",
+            "warning: manifests/demo.clusterserviceversion.yaml: annotation olm.skipRange \"<v1.0.0\" is ignored, because it is not a version range",
             "write \"<1.0.0\"",
         ] {
             assert!(ran.stderr.contains(warning), "{warning} in {}", ran.stderr);

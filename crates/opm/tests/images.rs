@@ -110,7 +110,7 @@ fn images_that_hold_neither_bundle_nor_catalog_are_told() {
         ),
         (
             Some("operators.operatorframework.io.index.database.v1"),
-            "is no catalog: it has no table package",
+            "is not a catalog: it has no table package",
         ),
         (
             Some("operators.operatorframework.io.index.configs.v1"),

@@ -184,7 +184,7 @@ fn catalog_images_need_opm_and_files() {
     };
     let error = image(&catalog, &base("bin/other")).fails();
     assert!(
-        error.contains("base.tar has no /bin/opm, which would have to serve the catalog"),
+        error.contains("base.tar has no /bin/opm, which serves the catalog"),
         "{error}"
     );
     assert!(!dir.path().join("made.tar").exists());
@@ -208,7 +208,7 @@ fn catalog_images_need_opm_and_files() {
         made.stderr.starts_with("warning: ")
             && made
                 .stderr
-                .contains("empty has no files of a catalog: the image will serve nothing"),
+                .contains("empty has no catalog files, so the image will serve nothing"),
         "{}",
         made.stderr
     );
@@ -226,7 +226,7 @@ fn lint_says_when_there_is_nothing_and_sums_up_what_is_much() {
     assert!(
         found
             .stderr
-            .ends_with("empty has no files of a catalog: there is nothing to look at\n"),
+            .ends_with("empty has no catalog files, so there is nothing to check\n"),
         "{}",
         found.stderr
     );
@@ -244,13 +244,13 @@ fn lint_says_when_there_is_nothing_and_sums_up_what_is_much() {
     assert_eq!(found.stdout.lines().count(), 20, "{}", found.stdout);
     assert_eq!(
         found.stderr,
-        "Error: 20 findings (--allow <rule> leaves a rule out)\n"
+        "Error: 20 findings (--allow <rule> turns a rule off)\n"
     );
     let found = write(21);
     assert_eq!(found.stdout.lines().count(), 21, "{}", found.stdout);
     assert_eq!(
         found.stderr,
-        "    21 empty-property: properties without type or value\nError: 21 findings (--allow <rule> leaves a rule out)\n"
+        "    21 empty-property: properties without type or value\nError: 21 findings (--allow <rule> turns a rule off)\n"
     );
 }
 

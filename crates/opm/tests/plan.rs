@@ -142,7 +142,7 @@ fn catalogs_that_cannot_serve_the_plan_are_told() {
         (&["empty"][..], "warning: catalog empty has no bundles\n"),
         (
             &["olm/other=catalog"][..],
-            "warning: no directory for catalog olm/cat, which subscription db names: the plan is made as if there were no such \
+            "warning: no directory for catalog olm/cat, which subscription db names, so the plan ignores that \
              catalog; add olm/cat=DIRECTORY\n",
         ),
         (
@@ -152,7 +152,7 @@ fn catalogs_that_cannot_serve_the_plan_are_told() {
         ),
         (
             &["cat/olm=catalog"][..],
-            "warning: catalog cat/olm is taken for olm/cat, as the objects know that one: the namespace is written first\n",
+            "warning: catalog cat/olm is used as olm/cat, to which the objects refer; the form is NAMESPACE/NAME\n",
         ),
     ] {
         let output = opm(folder.path(), &[&["plan", "objects.yaml"], catalogs].concat());
@@ -231,8 +231,8 @@ fn a_bundle_that_olm_refuses_is_noted() {
         std::fs::write(folder.path().join("catalog/etcd.yaml"), catalog).unwrap();
         opm(folder.path(), &["plan", "catalog", "objects.yaml", "-o", format])
     };
-    let note = "bundle etcd.v1.1.0 brings CustomResourceDefinitions of apiextensions.k8s.io/v1beta1, which Kubernetes 1.22 and \
-                later refuse: OLM will not install it (etcds.example.com)";
+    let note = "bundle etcd.v1.1.0 contains CustomResourceDefinitions of apiextensions.k8s.io/v1beta1, which Kubernetes 1.22 and \
+                later do not serve, so OLM does not install it (etcds.example.com)";
     let output = plan("v1beta1", "text");
     let told = text(&output.stdout);
     assert!(told.ends_with(&format!("\nnote: {note}\n")), "{told}");

@@ -87,13 +87,13 @@ fn schemas(references: &str) -> Value {
     schemas.insert(
         LIST_NAME.to_owned(),
         json!({
-            "description": "PackageManifests of a namespace, or of all of them.",
+            "description": "List of PackageManifests.",
             "type": "object",
             "required": ["items"],
             "properties": {
-                "apiVersion": {"type": "string", "description": "Group and version of this form of the list."},
+                "apiVersion": {"type": "string", "description": "API group and version of the list."},
                 "kind": {"type": "string", "description": "Kind of the list."},
-                "metadata": {"type": "object", "description": "Where the next page begins, if there is one."},
+                "metadata": {"type": "object", "description": "List metadata, with the continue token of the next page."},
                 "items": {"type": "array", "description": "The PackageManifests.",
                     "items": {"$ref": format!("{references}{NAME}")}},
             },
@@ -130,21 +130,21 @@ impl Parameter {
     }
 }
 
-const NAMESPACE: Parameter = Parameter::in_path("namespace", "Namespace that looks at the catalogs.");
+const NAMESPACE: Parameter = Parameter::in_path("namespace", "Namespace whose PackageManifests are returned: those of its own and of global catalogs.");
 const OBJECT: Parameter = Parameter::in_path("name", "Name of the package.");
 /// Parameters of lists.
 const LIST: [Parameter; 4] = [
-    Parameter::in_query("labelSelector", "string", "What the labels have to be."),
+    Parameter::in_query("labelSelector", "string", "Label selector."),
     Parameter::in_query(
         "fieldSelector",
         "string",
-        "What metadata.name and metadata.namespace have to be.",
+        "Field selector on metadata.name and metadata.namespace.",
     ),
-    Parameter::in_query("limit", "integer", "How many to return at most."),
+    Parameter::in_query("limit", "integer", "Maximum number of items to return."),
     Parameter::in_query(
         "continue",
         "string",
-        "What the page before returned, to have the next.",
+        "Continue token of the previous page.",
     ),
 ];
 

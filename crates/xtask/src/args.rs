@@ -51,8 +51,8 @@ pub enum Command {
     ///
     /// The table of who may depend on whom is crates/structure.yaml. `cargo xtask test` makes these checks too.
     Check,
-    /// Write generated files anew: the CustomResourceDefinitions in `manifests/crds`, from the API types, and what is rendered from
-    /// the chart: `manifests/olm` and `manifests/install.yaml`
+    /// Write generated files anew: the CustomResourceDefinitions in `manifests/crds`, from the API types; `manifests/olm` and
+    /// `manifests/install.yaml`, from the chart; `docs/reference/messages.md`, from the texts in the sources
     ///
     /// The chart is rendered by helm, which is built with Go.
     Gen {

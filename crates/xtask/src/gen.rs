@@ -1,5 +1,5 @@
-//! Generated files: the CustomResourceDefinitions under `manifests/crds`, the field names of a ClusterServiceVersion, and the
-//! rendered chart.
+//! Generated files: the CustomResourceDefinitions under `manifests/crds`, the field names of a ClusterServiceVersion, the page of
+//! messages, and the rendered chart.
 //!
 //! A test of the API types generates the first two. This command runs that test, either to write the files or to compare them. So
 //! xtask does not depend on the Kubernetes crates and compiles fast. Helm renders the chart.
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 
 use crate::progress::Progress;
-use crate::{chart, workspace};
+use crate::{chart, messages, workspace};
 
 /// Variable that makes the test write the files instead of comparing them.
 const UPDATE: &str = "OLM_UPDATE_GENERATED";
@@ -48,6 +48,7 @@ pub(crate) fn run(check: bool) -> anyhow::Result<ExitCode> {
             "has been generated"
         }
     );
+    messages::generate(check)?;
     chart::generate(check, &Progress::start())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(
             left_out(&files).unwrap(),
             [
-                "file `README.md` skipped: it holds no object with a kind",
+                "file `README.md` skipped: it contains no object with a kind",
                 "file `s.yaml`: only the first document is used"
             ]
         );
@@ -423,7 +423,7 @@ mod tests {
             ),
             (
                 vec![("manifests/a.yaml", "- 1")],
-                "InvalidManifest: image `r/b@sha256:00`: no file contains a ClusterServiceVersion; file `a.yaml` skipped: it holds no object with a kind",
+                "InvalidManifest: image `r/b@sha256:00`: no file contains a ClusterServiceVersion; file `a.yaml` skipped: it contains no object with a kind",
             ),
             (
                 vec![("manifests/a.yaml", "kind: X")],

@@ -157,7 +157,7 @@ fn save(subscription: &Subscription, file: &Path) -> anyhow::Result<()> {
     let text = olm_fbc::yaml::to_string(subscription)?;
     save_new(file, &text).with_context(|| {
         format!(
-            "cannot save the Subscription in {}, so nothing was changed; if the file exists, it is of an earlier rollback: create its Subscription if that is still missing, and remove the file",
+            "cannot save the Subscription in {}, so nothing was changed; if the file exists, it belongs to an earlier rollback: create its Subscription if that is still missing, and remove the file",
             file.display()
         )
     })

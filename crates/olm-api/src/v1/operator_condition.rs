@@ -19,7 +19,7 @@ api_kind! {
         namespaced,
         storage = false,
         status = "OperatorConditionStatus",
-        doc = "What an operator tells about itself, for example that it must not be upgraded now."
+        doc = "Conditions that an operator reports, for example that it must not be upgraded now."
     )]
     #[serde(remote = "Self")]
     #[schemars(rename = "OperatorConditionSpec")]

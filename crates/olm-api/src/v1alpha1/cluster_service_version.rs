@@ -42,7 +42,7 @@ api_kind! {
         category = "olm",
         namespaced,
         status = "ClusterServiceVersionStatus",
-        doc = "One version of an operator: what it needs, what it provides, how it is installed, and how far that is.",
+        doc = "One version of an operator: what it needs, what it provides, how it is installed, and its status.",
         printcolumn = r#"{"name":"Display","type":"string","description":"The name of the operator for people","jsonPath":".spec.displayName"}"#,
         printcolumn = r#"{"name":"Version","type":"string","description":"The version of the operator","jsonPath":".spec.version"}"#,
         printcolumn = r#"{"name":"Release","type":"string","description":"The packaging release of that version","jsonPath":".spec.release"}"#,

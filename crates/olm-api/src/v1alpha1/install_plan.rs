@@ -59,7 +59,7 @@ api_kind! {
         category = "olm",
         namespaced,
         status = "InstallPlanStatus",
-        doc = "The objects to apply for a set of operators, whether that may begin, and how far it is.",
+        doc = "The objects to apply for a set of operators, whether that may begin, and their status.",
         printcolumn = r#"{"name":"CSV","type":"string","description":"The first of the ClusterServiceVersions in the plan","jsonPath":".spec.clusterServiceVersionNames[0]"}"#,
         printcolumn = r#"{"name":"Approval","type":"string","description":"Who approves the plan","jsonPath":".spec.approval"}"#,
         printcolumn = r#"{"name":"Approved","type":"boolean","jsonPath":".spec.approved"}"#

@@ -277,9 +277,9 @@ fn what_is_ignored_is_said() {
         bundle.warnings,
         [
             "manifests/a.yaml: only the first document of the file is used",
-            "manifests/b.yaml: ignored: it holds no object with a kind",
+            "manifests/b.yaml: ignored: it contains no object with a kind",
             "manifests/broken.yaml: ignored: invalid YAML: line 1: unclosed bracket '['",
-            "manifests/dependencies.yaml: ignored: it belongs into metadata/",
+            "manifests/dependencies.yaml: ignored: it belongs in metadata/",
         ]
     );
     let paths: Vec<&str> = bundle
@@ -482,7 +482,7 @@ fn unreadable_ranges_and_second_documents_are_warnings() {
             panic!("one warning: {found:?}")
         };
         let start = format!(
-            "manifests/demo.csv.yaml: annotation olm.skipRange {range:?} is ignored, as it is no range of versions ("
+            "manifests/demo.csv.yaml: annotation olm.skipRange {range:?} is ignored, because it is not a version range ("
         );
         assert!(
             warning.starts_with(&start) && warning.ends_with(form),

@@ -135,7 +135,10 @@ fn packages(text: &[u8], warnings: &mut Vec<String>) -> Result<Vec<PackageList>,
             reason,
         })?;
         match package.name.is_empty() {
-            true => warnings.push(format!("{}: left out, as it has no packageName", place(index))),
+            true => warnings.push(format!(
+                "{}: skipped, because it has no packageName",
+                place(index)
+            )),
             false => packages.push(package),
         }
     }
@@ -143,7 +146,7 @@ fn packages(text: &[u8], warnings: &mut Vec<String>) -> Result<Vec<PackageList>,
     Ok(last_of_each(packages, name, |before, last| {
         let (before, place) = (place(before.index), place(last.index));
         warnings.push(format!(
-            "{before}: left out, as {place} has the same packageName {:?}",
+            "{before}: skipped, because {place} has the same packageName {:?}",
             last.name
         ));
     }))
@@ -294,7 +297,9 @@ fn typed(
             other => kind_of(other).to_owned(),
         };
         if !object.is_object() || !(found.is_empty() || found == kind) {
-            warnings.push(format!("{place}: left out, as it is no {kind} but {found}"));
+            warnings.push(format!(
+                "{place}: skipped, because it is not a {kind} but {found}"
+            ));
             continue;
         }
         object["apiVersion"] = api_version(&object).into();

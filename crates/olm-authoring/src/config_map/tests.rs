@@ -159,9 +159,9 @@ fn cat_009_the_last_package_of_a_name_and_the_only_channel_count() {
         converted.warnings,
         [
             "package q, channel stable: it is listed again, so its currentCSV is b and not a",
-            "packages[3]: left out, as it has no packageName",
-            "packages[0]: left out, as packages[2] has the same packageName \"PackageDependent\"",
-            "left out, as no channel leads to them: a",
+            "packages[3]: skipped, because it has no packageName",
+            "packages[0]: skipped, because packages[2] has the same packageName \"PackageDependent\"",
+            "skipped, because no channel leads to them: a",
         ]
     );
 }
@@ -238,10 +238,10 @@ fn what_is_left_out_is_told() {
     assert_eq!(
         converted.warnings,
         [
-            "customResourceDefinitions[0]: left out, as it is no CustomResourceDefinition but ClusterRole",
-            "clusterServiceVersions[3]: left out, as it is no ClusterServiceVersion but null",
-            "clusterServiceVersions[4]: left out, as it is no ClusterServiceVersion but string",
-            "left out, as no channel leads to them: old"
+            "customResourceDefinitions[0]: skipped, because it is not a CustomResourceDefinition but ClusterRole",
+            "clusterServiceVersions[3]: skipped, because it is not a ClusterServiceVersion but null",
+            "clusterServiceVersions[4]: skipped, because it is not a ClusterServiceVersion but string",
+            "skipped, because no channel leads to them: old"
         ]
     );
 }

@@ -54,7 +54,7 @@ impl Linter<'_> {
                 let missing = if property.kind.is_empty() { "type" } else { "value" };
                 tell(
                     Rule::EmptyProperty,
-                    format!("property[{index}] has no {missing}: no constraint can ask for it"),
+                    format!("property[{index}] has no {missing}: no constraint can match it"),
                 );
             }
             match property.parse() {
@@ -93,7 +93,7 @@ impl Linter<'_> {
                     tell(
                         Rule::OldCrd,
                         format!(
-                            "CustomResourceDefinition {} is of {version}, which Kubernetes 1.22 and later refuse: write it as {}",
+                            "CustomResourceDefinition {} has apiVersion {version}, which Kubernetes 1.22 and later do not serve; use {}",
                             manifest["metadata"]["name"],
                             crd::API_VERSION
                         ),
@@ -115,7 +115,7 @@ impl Linter<'_> {
             tell(
                 Rule::LargeBundle,
                 format!(
-                    "its manifests have {bytes} bytes, and clients take messages of 4 MiB; migrate to {}",
+                    "its manifests have {bytes} bytes, and clients accept messages of at most 4 MiB; migrate to {}",
                     kinds::CSV_METADATA
                 ),
             );
@@ -135,8 +135,8 @@ impl Linter<'_> {
         if bundle.image.is_empty() && has_objects {
             tell(
                 Rule::NoImage,
-                "it has no image: what is installed are the manifests in the catalog, which OLM v1 does not take and \
-                 migrations cannot make smaller; opm render and opm generate catalog name images by a template"
+                "it has no image, so OLM installs the manifests in the catalog, which OLM v1 does not support and \
+                 migrations cannot shrink; opm render and opm generate catalog set images from a template"
                     .to_owned(),
             );
         }
@@ -155,7 +155,7 @@ impl Linter<'_> {
                 Rule::SchemaName,
                 &other.package,
                 format!("schema {:?}", other.schema),
-                format!("{error}: it is not served, as no client can ask for it"),
+                format!("{error}: it is not served, because no client can request it"),
             );
         }
     }

@@ -31,7 +31,7 @@ impl Linter<'_> {
                 Rule::DeprecatedHead,
                 name,
                 object.clone(),
-                format!("its head {head:?} is deprecated, and it is what new users get"),
+                format!("its head {head:?} is deprecated, and new installations get it"),
             );
         }
         let newest = |names: &mut dyn Iterator<Item = &String>| -> Option<(Version, String)> {
@@ -78,7 +78,7 @@ impl Linter<'_> {
                     name,
                     object.clone(),
                     format!(
-                        "skipRange {:?} of {:?} holds its own version",
+                        "skipRange {:?} of {:?} includes its own version",
                         entry.skip_range, entry.name
                     ),
                 );
@@ -93,7 +93,7 @@ impl Linter<'_> {
                     name,
                     object.clone(),
                     format!(
-                        "{:?} replaces {:?}, which the package does not have: nobody can install it to upgrade from it{meant}",
+                        "{:?} replaces {:?}, which is not in the package, so nobody can upgrade from it{meant}",
                         entry.name, entry.replaces
                     ),
                 );

@@ -44,12 +44,12 @@ fn look(constraint: &Value, around: Around, place: &str, found: &mut Vec<String>
 fn comes_to(around: Around) -> &'static str {
     match around {
         Around::All => {
-            "it says what the one operator that meets the other parts of `all` must not be; another one that is installed may be just that"
+            "`not` in `all` restricts only the operator that meets the other parts; another installed operator may be what `not` excludes"
         }
         Around::Nothing | Around::Any => {
-            "before anything is chosen there is nothing to take away from: any operator of any catalog that is something else meets it"
+            "`not` outside of `all` excludes nothing: any operator of any catalog that is something else meets the constraint"
         }
-        Around::Not => "a `not` of a `not` asks for what stands in it: leave both away",
+        Around::Not => "a `not` in a `not` has no effect; remove both",
     }
 }
 

@@ -104,7 +104,7 @@ fn graphs() {
     });
     finds(
         Rule::SkipRangeOfItself,
-        "\"p.v2\" holds its own version",
+        "\"p.v2\" includes its own version",
         |blobs| {
             blobs[1]["entries"][0]["skipRange"] = json!("<=2.0.0");
         },
@@ -210,7 +210,7 @@ fn bundles() {
     let large = olm_fbc::base64::encode(json!({"a": "x".repeat(5 << 20)}).to_string());
     finds(
         Rule::LargeBundle,
-        "clients take messages of 4 MiB",
+        "clients accept messages of at most 4 MiB",
         with_property(json!({"type": "olm.bundle.object", "value": {"data": large}})),
     );
     finds(Rule::SchemaName, "is not served", |blobs| {
@@ -291,7 +291,7 @@ fn what_does_not_validate_is_linted_all_the_same() {
 fn misspelt_names_are_found_whether_the_catalog_is_valid_or_not() {
     finds(
         Rule::Misspelling,
-        "entries[1]: nobody reads the key \"skipRnage\": did you mean \"skipRange\"?",
+        "entries[1]: unknown key \"skipRnage\": did you mean \"skipRange\"?",
         |blobs| {
             blobs[1]["entries"][1]["skipRnage"] = json!("<1.0.0");
         },
@@ -303,8 +303,8 @@ fn misspelt_names_are_found_whether_the_catalog_is_valid_or_not() {
     assert!(faults.to_string().contains("multiple channel heads"), "{faults}");
     let found: Vec<String> = findings.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(found.join("\n"), @r#"
-    package "p", olm.chanel "d", misspelling: nobody reads the schema "olm.chanel": did you mean "olm.channel"? (c.json, document 5)
-    package "p", olm.channel "c", misspelling: entries[0]: nobody reads the key "replace": did you mean "replaces"? (c.json, document 2)
+    package "p", olm.chanel "d", misspelling: unknown schema "olm.chanel": did you mean "olm.channel"? (c.json, document 5)
+    package "p", olm.channel "c", misspelling: entries[0]: unknown key "replace": did you mean "replaces"? (c.json, document 2)
     "#);
 }
 
@@ -394,7 +394,7 @@ fn a_dangling_replaces_names_the_nearest_bundle() {
     };
     finds(
         Rule::DanglingReplaces,
-        "\"p.v3.0.0\" replaces \"p.2\", which the package does not have: nobody can install it to upgrade from it; did you mean \"p.v2\"?",
+        "\"p.v3.0.0\" replaces \"p.2\", which is not in the package, so nobody can upgrade from it; did you mean \"p.v2\"?",
         blobs("p.2"),
     );
     let found = findings(blobs("something.else"));

@@ -32,7 +32,7 @@ pub(super) fn of_entry(error: &BlobError) -> String {
 }
 
 fn by_key(key: &str) -> String {
-    format!(" (did you mean \"schema\" by {key:?}?)")
+    format!(" (did you mean \"schema\" instead of {key:?}?)")
 }
 
 /// Returns unknown names that resemble known ones. Upstream ignores them, so they are not errors. In a semver template they are
@@ -65,6 +65,6 @@ fn unread(object: &Value, known: &[&'static str], place: &str) -> Vec<String> {
     };
     misspelt_keys(object, known)
         .into_iter()
-        .map(|(key, meant)| format!("{place}nobody reads the key {key:?}: did you mean {meant:?}?"))
+        .map(|(key, meant)| format!("{place}unknown key {key:?}: did you mean {meant:?}?"))
         .collect()
 }

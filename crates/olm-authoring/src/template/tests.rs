@@ -211,12 +211,12 @@ fn names_that_make_no_template_say_what_was_meant() {
         ),
         (
             json!({"shcema": "olm.semver"}),
-            "template input missing required 'schema' field (did you mean \"schema\" by \"shcema\"?)",
+            "template input missing required 'schema' field (did you mean \"schema\" instead of \"shcema\"?)",
         ),
         (json!({}), "template input missing required 'schema' field"),
         (
             json!({"schema": "olm.template.basic", "entries": [{"schema": "x"}, {"schemas": "olm.package", "name": "p"}]}),
-            "entry 1 of the template (did you mean \"schema\" by \"schemas\"?)",
+            "entry 1 of the template (did you mean \"schema\" instead of \"schemas\"?)",
         ),
     ] {
         assert_eq!(error(document), expected);
@@ -236,15 +236,15 @@ fn names_in_templates_that_nobody_reads_are_warnings() {
     };
     assert_eq!(
         warnings(json!({"schema": "olm.template.basic", "entires": []})),
-        ["nobody reads the key \"entires\": did you mean \"entries\"?"]
+        ["unknown key \"entires\": did you mean \"entries\"?"]
     );
     let channel = json!({"schema": "olm.channel", "package": "p", "name": "c", "entries": [{"name": "a", "replace": "b"}]});
     assert_eq!(
         warnings(json!({"schema": "olm.template.substitutes", "entries": [channel],
             "substitutions": [{"name": "x", "bas": "a"}]})),
         [
-            "entries[0]: package \"p\", olm.channel \"c\": entries[0]: nobody reads the key \"replace\": did you mean \"replaces\"?",
-            "substitutions[0]: nobody reads the key \"bas\": did you mean \"base\"?",
+            "entries[0]: package \"p\", olm.channel \"c\": entries[0]: unknown key \"replace\": did you mean \"replaces\"?",
+            "substitutions[0]: unknown key \"bas\": did you mean \"base\"?",
         ]
     );
     assert_eq!(

@@ -148,7 +148,7 @@ fn an_unreadable_folder_is_told_with_the_user_and_the_way_out() {
     assert_eq!(error.to_string(), "read /configs");
     let hint = error.hint().expect("hint");
     assert!(
-        hint.starts_with("user ") && hint.contains(" may not read it; "),
+        hint.starts_with("user ") && hint.contains(" cannot read it; "),
         "{hint}"
     );
     assert!(

@@ -77,7 +77,7 @@ impl Facts {
                         Ok(object) => {
                             if let Some(found) = object.no_object {
                                 self.warn(&format!(
-                                    "property[{index}] of type {:?} holds no object but {found}, so the bundle cannot be \
+                                    "property[{index}] of type {:?} is not an object but {found}, so the bundle cannot be \
                                      installed",
                                     kinds::BUNDLE_OBJECT
                                 ));

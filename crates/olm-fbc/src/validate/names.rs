@@ -332,7 +332,7 @@ fn apply_deprecations(
                 let known = DEPRECATED.join(", ");
                 let meant = near_name(schema, &DEPRECATED)
                     .map_or_else(String::new, |meant| format!(", did you mean {meant:?}?"));
-                let hint = format!("reference.schema {schema:?} is none of {known}{meant}");
+                let hint = format!("reference.schema {schema:?} is not one of {known}{meant}");
                 faults.add(hinted(text, Some(hint)), origin);
             }
         }

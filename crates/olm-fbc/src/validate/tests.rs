@@ -225,7 +225,7 @@ fn rules() {
                     json!([{"reference": {"schema": "x", "name": "y"}, "message": "m"}]),
                 ));
             }),
-            "cannot deprecate object declcfg.PackageScopedReference{Schema:\"x\", Name:\"y\"} referenced by entry 0 for package \"p\": object schema unknown (f, document 5): reference.schema \"x\" is none of olm.package, olm.channel, olm.bundle",
+            "cannot deprecate object declcfg.PackageScopedReference{Schema:\"x\", Name:\"y\"} referenced by entry 0 for package \"p\": object schema unknown (f, document 5): reference.schema \"x\" is not one of olm.package, olm.channel, olm.bundle",
         ),
         // Faults of the model.
         (

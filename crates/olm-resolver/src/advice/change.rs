@@ -186,7 +186,7 @@ impl Change {
     pub fn text(&self, namespace: &str) -> String {
         match self {
             Change::Approve { subscription, csv } => {
-                format!("approve the InstallPlan of subscription {subscription} that brings {csv}")
+                format!("approve the InstallPlan of subscription {subscription} that installs {csv}")
             }
             Change::FailForward => format!(
                 "set spec.upgradeStrategy of the OperatorGroup in namespace {namespace} to {}",
@@ -218,9 +218,7 @@ impl Change {
                 subscription,
                 starting_csv,
             } => {
-                format!(
-                    "create subscription {subscription} anew without spec.startingCSV (now {starting_csv})"
-                )
+                format!("recreate subscription {subscription} without spec.startingCSV (now {starting_csv})")
             }
             Change::Unhold { subscription, range } => format!(
                 "remove annotation {UPGRADE_HOLD} of subscription {subscription}, or widen its range (now {:?})",

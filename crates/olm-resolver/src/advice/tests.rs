@@ -41,12 +41,12 @@ fn what_is_cut_and_what_was_not_tried_is_told() {
     (advice.tried, advice.untried) = (3, 7);
     assert_eq!(
         advice.lines("ns"),
-        ["no change was found that helps: 3 of 10 possible ones were tried, as more would be too much work"]
+        ["found no change that helps; tried 3 of 10 possible changes before the work limit"]
     );
     advice.is_stuck = false;
     assert_eq!(
         advice.lines("ns"),
-        ["3 of 10 possible changes were tried, as more would be too much work"]
+        ["tried 3 of 10 possible changes before the work limit"]
     );
 }
 
@@ -135,7 +135,7 @@ fn a_trial_costs_what_it_looks_at_and_not_what_asks_for_it() {
         large.tried
     );
     let told = format!(
-        "{} of 11 possible changes were tried, as more would be too much work",
+        "tried {} of 11 possible changes before the work limit",
         large.tried
     );
     assert_eq!(large.lines("ns").last(), Some(&told));
@@ -169,6 +169,6 @@ fn a_namespace_that_takes_too_much_work_is_told_so() {
     let error = go_compat::error_chain(&resolved(50).unwrap_err());
     assert_eq!(
         error,
-        "resolve namespace ns: solve constraints: more than 50 entries, bundles and constraints are in reach, the search was given up"
+        "resolve namespace ns: solve constraints: more than 50 entries, bundles and constraints are reachable, so the search stopped"
     );
 }

@@ -18,7 +18,7 @@ use crate::variables::Lack;
 const MAX_HINTS: usize = 8;
 
 const UNORDERED_HINT: &str =
-    "the publisher of the catalog has to repair the channel; another channel may serve";
+    "the publisher of the catalog has to repair the channel; until then use another channel";
 
 /// Content of a namespace's catalogs, for hints. Hints are computed only for the displayed parts of
 /// explanations: the search for alternatives takes longer than the resolution.

@@ -167,7 +167,7 @@ impl View<'_> {
             } else if self.leading.contains(&index) {
                 let (ends, passed) = self.skip(index);
                 lines.push(format!(
-                    "{}… {passed} statements in between are left out",
+                    "{}… {passed} statements in between are omitted",
                     INDENT.repeat(depth)
                 ));
                 self.siblings(&ends, depth + 1, lines);
@@ -183,7 +183,7 @@ impl View<'_> {
             };
             let kind = if depth == 0 { "" } else { "more " };
             lines.push(format!(
-                "{}… {cut} {kind}{noun} of this kind {verb} left out",
+                "{}… {cut} {kind}{noun} of this kind {verb} omitted",
                 INDENT.repeat(depth)
             ));
         }
@@ -306,7 +306,7 @@ mod tests {
             - statement 2
               - statement 3
                 - statement 4
-                  … 11 statements in between are left out
+                  … 11 statements in between are omitted
                     - statement 16
                       - statement 17
                         - statement 18
@@ -325,7 +325,7 @@ mod tests {
                 "- tree 0",
                 "- tree 1",
                 "- tree 2",
-                "… 97 statements of this kind are left out"
+                "… 97 statements of this kind are omitted"
             ]
         );
     }

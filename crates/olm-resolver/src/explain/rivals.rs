@@ -66,7 +66,7 @@ impl<'a> Rivals<'a> {
         let (verb, as_well) = group.verbs();
         let compared = self.compared.get() + weight;
         if compared > MAX_COMPARED {
-            let text = format!("{verb} {group}, of which only one may be there and {size} take part");
+            let text = format!("{verb} {group}, of which only one may be installed; {size} are candidates");
             return Some(Draft::leaf(text));
         }
         self.compared.set(compared);
@@ -94,18 +94,18 @@ impl<'a> Rivals<'a> {
             .filter(|(wanters, _)| !wanters.is_empty())
             .map(|(wanters, camp)| {
                 let wanters = list(wanters.iter().copied());
-                Draft::leaf(format!("wanted by {wanters}: {}", camp.together()))
+                Draft::leaf(format!("required by {wanters}: {}", camp.together()))
             })
             .collect();
         let more = because.len().saturating_sub(SHOWN_CAMPS);
         if more > 0 {
             because.truncate(SHOWN_CAMPS);
-            because.push(Draft::leaf(format!("{more} more are wanted by others")));
+            because.push(Draft::leaf(format!("{more} more are required by others")));
         }
         (rivals.count > 0).then(|| {
             let rivals = rivals.together();
             Draft::new(
-                format!("{verb} {group}, as {as_well} {rivals}; only one may be there"),
+                format!("{verb} {group}, as {as_well} {rivals}; only one may be installed"),
                 because,
             )
         })

@@ -46,7 +46,7 @@ impl Explanation {
                 let cause = cause.map(root_cause).unwrap_or_default();
                 let count = reasons.len();
                 format!(
-                    "constraints not satisfiable: {cause} ({count} constraints take part, all in -o json)"
+                    "constraints not satisfiable: {cause} ({count} constraints are involved; -o json has all)"
                 )
             }
         };
@@ -83,7 +83,7 @@ fn root_cause(reason: &Reason) -> String {
         }
         Reason::OnePackage { package, members } => {
             format!(
-                "only one of {} may be there, being of package {package}",
+                "only one of {} may be installed, because all are of package {package}",
                 names(members)
             )
         }

@@ -48,7 +48,7 @@ impl Explanation {
                     };
                     let verb = if names.len() == 1 { "waits" } else { "wait" };
                     Tree::leaf(format!(
-                        "{noun} {} {verb} with them: {} has to be settled first",
+                        "{noun} {} {verb} with them: {} must be resolved first",
                         list(names.iter().map(String::as_str)),
                         bystanders.link
                     ))
@@ -168,7 +168,7 @@ impl<'a> TreeBuilder<'a> {
         if roots.is_empty() {
             let no_candidates = self.wanted.iter().filter(|(_, (asks, _))| !asks.is_empty());
             roots.extend(no_candidates.map(|(name, (asks, _))| {
-                let because = vec![Draft::leaf("nothing in the channel can be chosen")];
+                let because = vec![Draft::leaf("no bundle of the channel can be chosen")];
                 Draft::new(format!("subscription {name} asks for {asks}"), because)
             }));
         }
@@ -203,7 +203,7 @@ impl<'a> TreeBuilder<'a> {
             .collect();
         if more > 0 {
             trees.push(Draft::leaf(format!(
-                "{more} more, each ruled out for reasons of its own"
+                "{more} more, each excluded for its own reasons"
             )));
         }
         trees
@@ -235,7 +235,7 @@ impl<'a> TreeBuilder<'a> {
         }
         if self.visited.get() >= MAX_VISITED {
             return vec![Draft::leaf(
-                "… is not followed further, as there is too much of it",
+                "… omitted: there are too many requirements to follow",
             )];
         }
         let causes = self.find_root_causes(start);
@@ -277,7 +277,7 @@ impl<'a> TreeBuilder<'a> {
         }
         let passed = seen.len().saturating_sub(1);
         if passed > 1 && !causes.is_empty() {
-            let text = format!("… {} more bundles on the way are left out", passed - 1);
+            let text = format!("… {} more bundles in between are omitted", passed - 1);
             return vec![Draft::new(text, causes)];
         }
         causes
@@ -316,7 +316,7 @@ impl<'a> TreeBuilder<'a> {
                     .map(|message| format!(" ({message})"))
                     .collect::<String>();
                 let because = if candidates.is_empty() {
-                    let text = "nothing installed and no catalog in reach offers that";
+                    let text = "not installed, and no usable catalog offers it";
                     vec![Draft::hinted(text, Hint::Requirement(requirement))]
                 } else {
                     self.candidates(candidates, path)

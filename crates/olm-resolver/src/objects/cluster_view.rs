@@ -31,7 +31,7 @@ impl<'o> ClusterView<'o> {
         let mut stays = |kind: &str, name: String, is_deleted: bool| {
             if is_deleted {
                 left_out.push(format!(
-                    "{kind} {name} is being deleted: the plan is made as if it were gone"
+                    "{kind} {name} is being deleted; the plan treats it as deleted"
                 ));
             }
             !is_deleted
@@ -133,13 +133,13 @@ fn unmatched(
         let csv = named(status).filter(|csv| !there.contains(csv))?;
         if was_deleted(status, &there) {
             return Some(format!(
-                "subscription {}: {csv}, which it has, was deleted, and OLM does not bring it back: delete the subscription and make \
-                 it anew; the plan is made as if that were done",
+                "subscription {}: {csv}, which it has, was deleted, and OLM does not restore it; delete and recreate the \
+                 subscription, as the plan assumes",
                 object.name_any()
             ));
         }
         Some(format!(
-            "subscription {} says that {csv} is installed, which is not there: the plan is made as if it had nothing",
+            "subscription {} says that {csv} is installed, which does not exist; the plan treats the subscription as new",
             object.name_any()
         ))
     });
@@ -164,8 +164,8 @@ fn unmatched(
         .filter(|csv| !csv.is_copied() && !owned.contains(&csv.name_any()));
     let unowned = unowned.map(|csv| {
         format!(
-            "clusterserviceversion {} is there and the status of no subscription names it: it stays as it is, beside what the \
-             plan installs",
+            "clusterserviceversion {} exists and no subscription's status names it: it stays, beside what the plan \
+             installs",
             csv.name_any()
         )
     });

@@ -36,7 +36,7 @@ pub enum ObjectsError {
         cause: String,
     },
     /// A document is not an object.
-    #[error("{0} is no Kubernetes object: it has no kind")]
+    #[error("{0} is not a Kubernetes object: it has no kind")]
     NoKind(String),
     /// A document is part of a catalog.
     #[error(
@@ -52,7 +52,7 @@ pub enum ObjectsError {
         origin: String,
     },
     /// There is nothing to plan for.
-    #[error("no Subscription among the objects: a plan is made for the Subscriptions of a namespace")]
+    #[error("the objects contain no Subscription; a plan needs the Subscriptions of a namespace")]
     NoSubscription,
     /// There is nothing to plan for in the requested namespace, nor in another.
     #[error(

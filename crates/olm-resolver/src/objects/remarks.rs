@@ -22,7 +22,9 @@ pub(super) fn of_version(described: &str, kind: &str, version: &str) -> Option<S
     let is_served = version == right || (is_group && version == v1alpha2::OperatorGroup::api_version(&()));
     let is_known = super::KINDS.contains(&kind);
     (is_known && !version.is_empty() && !is_served).then(|| {
-        format!("{described}: field apiVersion: there is no {kind} in {version}, a cluster refuses it: write {right}")
+        format!(
+            "{described}: field apiVersion: {version} has no kind {kind}, so clusters reject it; use {right}"
+        )
     })
 }
 
@@ -32,12 +34,12 @@ pub(super) fn of_misspelt(described: &str, kind: &str, version: &str) -> Option<
     if version.is_empty() || group == GROUP {
         let meant = did_you_mean(kind, super::KINDS)?;
         return Some(format!(
-            "{described}: there is no kind {kind}, so it is not looked at: did you mean {meant}?"
+            "{described}: unknown kind {kind}, so it is ignored: did you mean {meant}?"
         ));
     }
     let meant = did_you_mean(group, [GROUP]).filter(|_| super::KINDS.contains(&kind))?;
     Some(format!(
-        "{described}: field apiVersion: {kind} of {version} is not looked at: did you mean group {meant}?"
+        "{described}: field apiVersion: {kind} of {version} is ignored: did you mean group {meant}?"
     ))
 }
 
@@ -48,7 +50,7 @@ pub(super) fn of_fields(described: &str, object: &Value) -> Vec<String> {
         let meant = did_you_mean(&field.name, field.known.iter().map(String::as_str));
         let meant = meant.map_or_else(String::new, |meant| format!(": did you mean {inside}{meant}?"));
         format!(
-            "{described}: there is no field {inside}{}, it has no effect{meant}",
+            "{described}: unknown field {inside}{}, it has no effect{meant}",
             field.name
         )
     });
@@ -67,12 +69,12 @@ pub(super) fn of_subscription(subscription: &Subscription) -> Vec<String> {
     let odd_approval = approval
         .filter(|word| !["Automatic", "Manual", ""].contains(&word.as_str()))
         .map(|word| {
-            format!("{name}: field spec.installPlanApproval: `{word}` counts as Automatic, only Manual asks for approval")
+            format!("{name}: field spec.installPlanApproval: `{word}` counts as Automatic, only Manual requires approval")
         });
     let hold = subscription.annotations().get(UPGRADE_HOLD);
     let odd_hold = hold.and_then(|text| parse_range(text).err());
     let odd_hold = odd_hold.map(|error| {
-        format!("{name}: annotation {UPGRADE_HOLD} cannot be read, no version is upgraded to: {error}")
+        format!("{name}: annotation {UPGRADE_HOLD} is invalid, so OLM upgrades nothing: {error}")
     });
     odd_approval.into_iter().chain(odd_hold).collect()
 }

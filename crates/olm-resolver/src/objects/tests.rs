@@ -49,7 +49,7 @@ fn errors_name_object_field_and_way_out() {
         (
             "kind: Subscription",
             "",
-            "document 1 of text is no Kubernetes object: it has no kind",
+            "document 1 of text is not a Kubernetes object: it has no kind",
         ),
         ("kind: Subscription", "kind: [", "text: invalid YAML: line 5: "),
     ] {
@@ -76,7 +76,7 @@ fn documents_in_lists_are_found_by_their_place() {
     let list = "kind: List\nitems:\n- kind: OperatorGroup\n  metadata: {name: og}\n- {a: b}\n";
     assert_eq!(
         error(&format!("{SUBSCRIPTION}---\n{list}")),
-        "item 2 of document 2 of text is no Kubernetes object: it has no kind"
+        "item 2 of document 2 of text is not a Kubernetes object: it has no kind"
     );
 }
 
@@ -91,9 +91,9 @@ fn what_has_no_effect_is_remarked() {
     assert_eq!(
         objects.remarks().collect::<Vec<_>>(),
         [
-            "not looked at, as they have no part in resolution: Pod, Subscription of messaging.knative.dev/v1",
-            "Subscription shop/db: there is no field spec.chanel, it has no effect: did you mean spec.channel?",
-            "Subscription shop/db: field spec.installPlanApproval: `manual` counts as Automatic, only Manual asks for approval",
+            "ignored, because resolution does not use them: Pod, Subscription of messaging.knative.dev/v1",
+            "Subscription shop/db: unknown field spec.chanel, it has no effect: did you mean spec.channel?",
+            "Subscription shop/db: field spec.installPlanApproval: `manual` counts as Automatic, only Manual requires approval",
         ]
     );
     assert_eq!(Objects::read(SUBSCRIPTION).unwrap().remarks().count(), 0);
@@ -123,38 +123,38 @@ spec: {sourceType: grpc, image: registry.example.com/cat}
         (
             "kind: Subscription",
             "kind: Subscripton",
-            "Subscripton shop/db: there is no kind Subscripton, so it is not looked at: did you mean Subscription?",
+            "Subscripton shop/db: unknown kind Subscripton, so it is ignored: did you mean Subscription?",
         ),
         (
             "operators.coreos.com/v1alpha1",
             "operator.coreos.com/v1alpha1",
-            "Subscription shop/db: field apiVersion: Subscription of operator.coreos.com/v1alpha1 is not looked at: did you mean \
+            "Subscription shop/db: field apiVersion: Subscription of operator.coreos.com/v1alpha1 is ignored: did you mean \
              group operators.coreos.com?",
         ),
         (
             "targetNamespaces",
             "targetNamespace",
-            "OperatorGroup shop/og: there is no field spec.targetNamespace, it has no effect: did you mean spec.targetNamespaces?",
+            "OperatorGroup shop/og: unknown field spec.targetNamespace, it has no effect: did you mean spec.targetNamespaces?",
         ),
         (
             "image:",
             "imag:",
-            "CatalogSource olm/cat: there is no field spec.imag, it has no effect: did you mean spec.image?",
+            "CatalogSource olm/cat: unknown field spec.imag, it has no effect: did you mean spec.image?",
         ),
         (
             "version: 1.0.0",
             "verson: 1.0.0",
-            "ClusterServiceVersion shop/etcd.v1: there is no field spec.verson, it has no effect: did you mean spec.version?",
+            "ClusterServiceVersion shop/etcd.v1: unknown field spec.verson, it has no effect: did you mean spec.version?",
         ),
         (
             "{name: db,",
             "{name: db, namspace: b,",
-            "Subscription shop/db: there is no field metadata.namspace, it has no effect: did you mean metadata.namespace?",
+            "Subscription shop/db: unknown field metadata.namspace, it has no effect: did you mean metadata.namespace?",
         ),
         (
             "channel:",
             "whatever: 1, channel:",
-            "Subscription shop/db: there is no field spec.whatever, it has no effect",
+            "Subscription shop/db: unknown field spec.whatever, it has no effect",
         ),
     ] {
         assert_eq!(told(from, to), expected, "{to}");
@@ -175,7 +175,7 @@ fn an_object_given_again_takes_the_place_of_the_first() {
     assert_eq!(channels, ["beta"]);
     assert_eq!(
         objects.remarks().collect::<Vec<_>>(),
-        ["Subscription shop/db is given more than once: what document 2 of text says counts"]
+        ["Subscription shop/db is given more than once; document 2 of text takes precedence"]
     );
 }
 
@@ -210,8 +210,8 @@ fn a_version_that_no_cluster_serves_is_told() {
     assert_eq!(
         told("operators.coreos.com/v1", "Subscription"),
         [
-            "Subscription shop/db: field apiVersion: there is no Subscription in operators.coreos.com/v1, a cluster refuses it: \
-          write operators.coreos.com/v1alpha1"
+            "Subscription shop/db: field apiVersion: operators.coreos.com/v1 has no kind Subscription, so clusters reject it; \
+          use operators.coreos.com/v1alpha1"
         ]
     );
     assert_eq!(told("operators.coreos.com/v1alpha1", "OperatorGroup").len(), 1);
@@ -260,8 +260,8 @@ fn objects_in_motion_are_taken_as_the_cluster_takes_them() {
     assert_eq!(
         question.left_out,
         [
-            "clusterserviceversion gone.v1 is being deleted: the plan is made as if it were gone",
-            "subscription old is being deleted: the plan is made as if it were gone",
+            "clusterserviceversion gone.v1 is being deleted; the plan treats it as deleted",
+            "subscription old is being deleted; the plan treats it as deleted",
         ]
     );
     assert_eq!(question.waiting, []);
@@ -278,13 +278,13 @@ fn what_is_there_and_no_status_names_is_told() {
             .question("shop", "olm", BTreeMap::new());
         question.left_out.join("\n")
     };
-    let unowned = "clusterserviceversion etcd.v1 is there and the status of no subscription names it: it stays as it is, beside \
-                   what the plan installs";
+    let unowned = "clusterserviceversion etcd.v1 exists and no subscription's status names it: it stays, beside what the plan \
+                   installs";
     assert_eq!(left_out(""), unowned);
     assert_eq!(
         left_out("status: {installedCSV: etcd.v2}\n"),
         format!(
-            "subscription db says that etcd.v2 is installed, which is not there: the plan is made as if it had nothing\n{unowned}"
+            "subscription db says that etcd.v2 is installed, which does not exist; the plan treats the subscription as new\n{unowned}"
         )
     );
     assert_eq!(left_out("status: {installedCSV: etcd.v1}\n"), "");
@@ -322,8 +322,8 @@ fn no_plan_waits_for_what_it_has_brought_and_what_was_deleted_since() {
     assert_eq!(
         question.left_out,
         [
-            "subscription db: etcd.v1, which it has, was deleted, and OLM does not bring it back: delete the subscription and make it \
-             anew; the plan is made as if that were done"
+            "subscription db: etcd.v1, which it has, was deleted, and OLM does not restore it; delete and recreate the \
+             subscription, as the plan assumes"
         ]
     );
 }
@@ -361,7 +361,7 @@ fn what_cannot_be_read_of_the_installed_is_told_in_words_after_upstreams() {
     assert_eq!(
         second,
         "the annotation operatorframework.io/properties of clusterserviceversion etcd.v1 in namespace shop cannot be read: \
-         correct it or remove it; nothing of the namespace is resolved until then"
+         correct it or remove it; until then OLM resolves nothing in this namespace"
     );
 }
 
@@ -430,7 +430,7 @@ fn the_namespace_asked_for_is_that_of_objects_without_one() {
 fn a_hold_is_read_and_one_that_makes_no_sense_is_told() {
     for (range, told) in [
         ("<2.0.0", ""),
-        ("about two", "cannot be read, no version is upgraded to"),
+        ("about two", "is invalid, so OLM upgrades nothing"),
     ] {
         let annotation = format!(
             "namespace: shop, annotations: {{{}: '{range}'}}}}",

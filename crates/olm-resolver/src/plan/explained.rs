@@ -148,14 +148,14 @@ fn state_text(problem: &Problem, subscription: &Subscription, next: Option<&str>
     } = subscription;
     if problem.awaits_plan(subscription) {
         return format!(
-            "waits for {current_csv}: its InstallPlan is being carried out, or has to be approved (kubectl get installplan -n \
+            "waits for {current_csv}: its InstallPlan is in progress or requires approval (kubectl get installplan -n \
              {})",
             problem.namespace
         );
     }
     if was_deleted(problem, subscription) {
         return format!(
-            "{installed_csv}, which it has, was deleted, and OLM does not bring it back: delete the subscription and make it anew \
+            "{installed_csv}, which it has, was deleted, and OLM does not restore it; delete and recreate the subscription \
              (kubectl delete subscription {} -n {})",
             subscription.name, problem.namespace
         );
@@ -163,12 +163,12 @@ fn state_text(problem: &Problem, subscription: &Subscription, next: Option<&str>
     match next {
         Some(next) if installed_csv.is_empty() => format!("resolves to {next}"),
         Some(next) => format!("will be upgraded from {installed_csv} to {next}"),
-        None if installed_csv.is_empty() => "resolves, with nothing to install".to_owned(),
+        None if installed_csv.is_empty() => "is resolved; nothing to install".to_owned(),
         None => match headed(problem, subscription) {
             Some(channels) => {
-                format!("has {installed_csv}, the head of {channels}: there is nothing newer in it")
+                format!("has {installed_csv}, the head of {channels}; there is no newer version")
             }
-            None => format!("has {installed_csv}, and gets nothing newer now"),
+            None => format!("has {installed_csv}, and is not upgraded now"),
         },
     }
 }
@@ -224,7 +224,7 @@ impl fmt::Display for Explained {
             writeln!(f, "{found}")?;
         }
         for excluded in &self.excluded {
-            writeln!(f, "set aside: {}", OneLine(excluded))?;
+            writeln!(f, "excluded: {}", OneLine(excluded))?;
         }
         Ok(())
     }

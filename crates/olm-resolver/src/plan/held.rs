@@ -128,8 +128,8 @@ fn without_a_way(
                 catalog
             )),
             Tree::leaf(format!(
-                "another channel may lead on: see --target of `kubectl operator plan` and `opm plan`; else the publisher of the \
-                 catalog has to add the way, or {}",
+                "another channel may have an upgrade path: see --target of `kubectl operator plan` and `opm plan`; else the publisher \
+                 of the catalog has to add one, or {}",
                 anew_text(name, installed)
             )),
         ],

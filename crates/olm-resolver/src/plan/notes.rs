@@ -101,8 +101,8 @@ impl Plan {
                 .collect();
             if !names.is_empty() {
                 notes.push(format!(
-                    "bundle {} brings CustomResourceDefinitions of {}, which Kubernetes 1.22 and later refuse: OLM will not \
-                     install it ({})",
+                    "bundle {} contains CustomResourceDefinitions of {}, which Kubernetes 1.22 and later do not serve, so OLM does \
+                     not install it ({})",
                     install.name,
                     crd::OLD_API_VERSION,
                     list(names.into_iter())

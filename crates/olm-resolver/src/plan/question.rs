@@ -71,7 +71,7 @@ impl fmt::Display for NotSucceeded {
             message,
         } = self;
         let phase = if phase.is_empty() {
-            "not looked at yet"
+            "not processed yet"
         } else {
             phase
         };
@@ -157,10 +157,10 @@ impl Question {
             |name| format!("InstallPlan {name}"),
         );
         if self.manual.is_empty() {
-            return format!("{plan} that brings {csv} for subscription {subscription} is being carried out");
+            return format!("{plan} that installs {csv} for subscription {subscription} is in progress");
         }
         format!(
-            "{plan} that brings {csv} for subscription {subscription} waits for approval: kubectl operator approve {} -n {namespace}",
+            "{plan} that installs {csv} for subscription {subscription} requires approval: kubectl operator approve {} -n {namespace}",
             waiting.name()
         )
     }
@@ -173,10 +173,10 @@ impl Question {
             |name| format!("InstallPlan {name}"),
         );
         match self.manual.is_empty() {
-            true => format!("waits for {csv}: {plan} is being carried out"),
+            true => format!("waits for {csv}: {plan} is in progress"),
             false => format!(
-                "waits for {csv}: {plan} has to be approved (kubectl operator approve {name} -n {namespace}), if it is not being carried \
-                 out already"
+                "waits for {csv}: {plan} requires approval (kubectl operator approve {name} -n {namespace}), unless it is in progress \
+                 already"
             ),
         }
     }
@@ -195,7 +195,7 @@ mod tests {
         };
         let mut question = Question::default();
         question.problem.namespace = "shop".to_owned();
-        let running = "waits for etcd.v1: InstallPlan install-1 is being carried out";
+        let running = "waits for etcd.v1: InstallPlan install-1 is in progress";
         assert_eq!(question.awaited_text(&waiting), running);
         question.manual.insert("db".to_owned());
         for (plan, name) in [(Some("install-1".to_owned()), "install-1"), (None, "db")] {

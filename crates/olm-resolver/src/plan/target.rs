@@ -83,7 +83,7 @@ fn no_way(
         installed => installed,
     };
     let mut message = format!(
-        "no way from {from} to {} for subscription {}",
+        "no path from {from} to {} for subscription {}",
         target.version, subscription.name
     );
     let mut tree = vec![
@@ -91,12 +91,12 @@ fn no_way(
         Tree::leaf("without --target the plan shows where the channel leads".to_owned()),
     ];
     if let Some(trials) = given_up {
-        message.push_str(" was found before the search was given up");
+        message.push_str(" was found before the search stopped");
         tree.insert(
             0,
             Tree::leaf(format!(
-                "the search was given up after {trials} resolutions or {MAX_STEPS} steps, so there may be a way all the same: name \
-                 a version on the way with --target, and go on from there"
+                "the search stopped after {trials} resolutions or {MAX_STEPS} steps, so an upgrade path may exist: use --target with \
+                 a version between, and continue from there"
             )),
         );
     }
@@ -237,15 +237,15 @@ mod tests {
         namespace ns
 
         cannot be resolved: s
-          no way from p.v1 to 9.0.0 for subscription s was found before the search was given up
-          - the search was given up after 3 resolutions or 1000 steps, so there may be a way all the same: name a version on the
-            way with --target, and go on from there
+          no path from p.v1 to 9.0.0 for subscription s was found before the search stopped
+          - the search stopped after 3 resolutions or 1000 steps, so an upgrade path may exist: use --target with a version
+            between, and continue from there
           - package p of subscription s has 9.0.0, 8.0.0, 7.0.0, 6.0.0, 5.0.0, 4.0.0, 3.0.0, 2.0.0, 1.0.0
           - without --target the plan shows where the channel leads
         ");
         let told_whole = told(&unreachable, MAX_TRIALS);
         assert!(
-            told_whole.contains("no way from p.v1 to 9.0.0 for subscription s"),
+            told_whole.contains("no path from p.v1 to 9.0.0 for subscription s"),
             "{told_whole}"
         );
         assert!(!told_whole.contains("given up"), "{told_whole}");

@@ -16,7 +16,7 @@ impl fmt::Display for Plan {
         if self.more_steps {
             writeln!(
                 f,
-                "\nmore steps follow: they are shown without --steps, or with a higher number"
+                "\nmore steps follow; to show them omit --steps, or use a higher number"
             )?;
         }
         if self.steps.is_empty() && self.unsatisfiable.is_empty() {
@@ -36,7 +36,7 @@ impl fmt::Display for Plan {
             }
         }
         if !self.excluded.is_empty() {
-            writeln!(f, "\nset aside as malformed")?;
+            writeln!(f, "\nexcluded as malformed")?;
         }
         for text in &self.excluded {
             writeln!(f, "  {}", OneLine(text))?;
@@ -59,7 +59,7 @@ impl fmt::Display for Step {
         for subscription in &self.approvals {
             writeln!(
                 f,
-                "  approve  the InstallPlan of subscription {}, which asks for manual approval",
+                "  approve  the InstallPlan of subscription {}, which requires approval",
                 OneLine(subscription)
             )?;
         }

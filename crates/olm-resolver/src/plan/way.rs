@@ -236,7 +236,7 @@ impl Way {
             });
             if goes_on && !question.manual.contains(&subscription.name) {
                 plan.notes.push(format!(
-                    "the channel goes on after {}: to stay there, set spec.installPlanApproval of subscription {} to \
+                    "the channel continues after {}: to stay there, set spec.installPlanApproval of subscription {} to \
                      Manual",
                     target.version, subscription.name
                 ));

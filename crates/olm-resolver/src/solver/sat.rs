@@ -53,7 +53,7 @@ impl Varisat {
         self.solver.assume(assumptions);
         let decided = self.solver.solve().map_err(|error| match error {
             varisat::solver::SolverError::ProofIoError { .. } => SolverError(
-                "too many combinations of bundles contradict each other, the search was given up".to_owned(),
+                "too many combinations of bundles contradict each other, so the search stopped".to_owned(),
             ),
             other => SolverError(other.to_string()),
         });

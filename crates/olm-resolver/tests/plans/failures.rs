@@ -101,10 +101,10 @@ fn of_a_long_chain_the_root_cause_is_kept_and_the_cut_is_marked() {
             .collect();
         assert!(tree.len() < 40, "{}", tree.len());
         assert!(tree.iter().all(|line| line.chars().count() <= 118), "{text}");
-        assert!(text.contains("statements in between are left out"), "{text}");
+        assert!(text.contains("statements in between are omitted"), "{text}");
         assert!(text.contains(&format!("kind: K{length}")), "{text}");
         assert!(
-            text.contains("nothing installed and no catalog in reach offers that"),
+            text.contains("not installed, and no usable catalog offers it"),
             "{text}"
         );
         let json = serde_json::to_string(&part.tree).unwrap();
@@ -170,7 +170,7 @@ fn a_misspelt_name_is_recognised_and_its_correction_tried() {
         (
             "package: etcd, channel: stable, startingCSV: etcd.v1.1.1",
             "the channel has etcd.v1.2.0, etcd.v1.1.0, etcd.v1.0.0; did you mean etcd.v1.1.0?",
-            "to resolve: create subscription s anew without spec.startingCSV (now etcd.v1.1.1)",
+            "to resolve: recreate subscription s without spec.startingCSV (now etcd.v1.1.1)",
         ),
     ] {
         let (_, text) = told(&question(&objects(spec), &[]));
@@ -207,7 +207,7 @@ subscriptions:
     assert_eq!(part.subscriptions, ["d", "s"]);
     assert!(text.contains("- subscription s asks for package etcd"), "{text}");
     assert!(
-        text.contains("- subscription d waits with them: etcd.v1.0.0 (channel stable of catalog ns/cat) has to be settled first"),
+        text.contains("- subscription d waits with them: etcd.v1.0.0 (channel stable of catalog ns/cat) must be resolved first"),
         "{text}"
     );
     assert!(text.contains("to resolve: delete subscription s"), "{text}");

@@ -84,12 +84,12 @@ fn upgrades_go_step_by_step_to_the_head_with_what_they_bring_in() {
 
     step 1
       upgrade  etcd.v1.0.0 to etcd.v1.1.0 (package etcd, channel stable, catalog ns/cat) for subscription s
-      approve  the InstallPlan of subscription s, which asks for manual approval
+      approve  the InstallPlan of subscription s, which requires approval
 
     step 2
       install  disk.v1.0.0 (package disk, channel stable, catalog ns/cat) for subscription disk-stable-cat-ns, required by etcd.v1.2.0
       upgrade  etcd.v1.1.0 to etcd.v1.2.0 (package etcd, channel stable, catalog ns/cat) for subscription s
-      approve  the InstallPlan of subscription s, which asks for manual approval
+      approve  the InstallPlan of subscription s, which requires approval
     ");
 }
 
@@ -159,12 +159,12 @@ fn what_holds_an_upgrade_back_is_told() {
       - mine.v1.0.0 is installed without a subscription, so OLM may not replace it
         - requires an operator with package: etcd and with version in range: <1.2.0
           - etcd.v1.1.0 (installed) and 4 more
-            - is of package etcd, as is etcd.v1.2.0 (channel stable of catalog ns/cat); only one may be there
-              - wanted by subscription s: etcd.v1.2.0 (channel stable of catalog ns/cat)
+            - is of package etcd, as is etcd.v1.2.0 (channel stable of catalog ns/cat); only one may be installed
+              - required by subscription s: etcd.v1.2.0 (channel stable of catalog ns/cat)
       - subscription s asks for package etcd, channel stable of catalog ns/cat, with etcd.v1.1.0 installed
         - etcd.v1.2.0 (channel stable of catalog ns/cat)
-          - is of package etcd, as is etcd.v1.1.0 (installed) and 4 more; only one may be there
-            - wanted by mine.v1.0.0: etcd.v1.1.0 (installed) and 4 more
+          - is of package etcd, as is etcd.v1.1.0 (installed) and 4 more; only one may be installed
+            - required by mine.v1.0.0: etcd.v1.1.0 (installed) and 4 more
     ");
 }
 
@@ -176,7 +176,7 @@ fn the_way_to_a_version_on_the_channel_ends_there() {
     step 1
       upgrade  etcd.v1.0.0 to etcd.v1.1.0 (package etcd, channel stable, catalog ns/cat) for subscription s
 
-    note: the channel goes on after 1.1.0: to stay there, set spec.installPlanApproval of subscription s to Manual
+    note: the channel continues after 1.1.0: to stay there, set spec.installPlanApproval of subscription s to Manual
     ");
 }
 
@@ -203,7 +203,7 @@ fn the_way_to_an_older_version_starts_there_if_nothing_is_installed() {
       change   create subscription s with spec.startingCSV etcd.v1.1.0
       install  etcd.v1.1.0 (package etcd, channel stable, catalog ns/cat) for subscription s
 
-    note: the channel goes on after 1.1.0: to stay there, set spec.installPlanApproval of subscription s to Manual
+    note: the channel continues after 1.1.0: to stay there, set spec.installPlanApproval of subscription s to Manual
     ");
 }
 
@@ -230,7 +230,7 @@ fn there_is_no_way_back() {
     namespace ns
 
     cannot be resolved: s
-      no way from etcd.v1.1.0 to 0.9.0 for subscription s
+      no path from etcd.v1.1.0 to 0.9.0 for subscription s
       - package etcd of subscription s has 2.0.0, 1.2.0, 1.1.0, 1.0.0, 0.9.0
       - without --target the plan shows where the channel leads
     ");
@@ -275,8 +275,8 @@ fn a_version_without_a_way_to_the_head_is_held_back() {
     held back: subscription s stays at etcd.v0.9.0: no entry leads from etcd.v0.9.0 to etcd.v1.2.0
       - no entry of channel stable in catalog ns/cat names etcd.v0.9.0 in replaces or skips, or has its version in a
         skipRange
-      - another channel may lead on: see --target of `kubectl operator plan` and `opm plan`; else the publisher of the
-        catalog has to add the way, or delete subscription s and clusterserviceversion etcd.v0.9.0, and subscribe again
+      - another channel may have an upgrade path: see --target of `kubectl operator plan` and `opm plan`; else the publisher
+        of the catalog has to add one, or delete subscription s and clusterserviceversion etcd.v0.9.0, and subscribe again
         [destroys what runs: etcd.v0.9.0]
     ");
 }

@@ -108,7 +108,7 @@ fn requeue(Failures(count): &Failures) -> Requeue {
 fn renewal(observed: &Observed, now: Timestamp) -> Requeue {
     let at = newest(&observed.revisions).and_then(|revision| renewed_at(revision));
     let seconds = at.map(|at| at.as_second().saturating_sub(now.as_second()));
-    Requeue::after_seconds(seconds, "certificates are due")
+    Requeue::after_seconds(seconds, "renewal of certificates is due")
 }
 
 /// A status that is being computed.

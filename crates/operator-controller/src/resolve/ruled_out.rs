@@ -7,7 +7,7 @@ use std::fmt;
 pub enum RuledOut {
     /// No wanted channel has it.
     OtherChannel,
-    /// Its version is outside of the wanted range.
+    /// Its version is outside of the requested range.
     OutsideRange {
         /// The wanted range.
         range: String,
@@ -51,8 +51,8 @@ pub enum RuledOut {
 impl fmt::Display for RuledOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OtherChannel => f.write_str("is in none of the wanted channels"),
-            Self::OutsideRange { range } => write!(f, "is outside of the wanted range {range}"),
+            Self::OtherChannel => f.write_str("is in none of the requested channels"),
+            Self::OutsideRange { range } => write!(f, "is outside of the requested range {range}"),
             Self::NoVersion(reason) => write!(f, "has no readable version: {reason}"),
             Self::Downgrade => f.write_str("is older than the installed version"),
             Self::NotASuccessor => f.write_str("is not a successor of the installed version"),

@@ -128,7 +128,7 @@ fn other_command(error: &Error) -> Option<&'static str> {
         return None;
     };
     (name == "explain" && command_path(error)? == "opm")
-        .then_some("'opm plan' tells what OLM would do, and why it would not")
+        .then_some("'opm plan' shows what OLM would do, and why it would not")
 }
 
 /// Returns upstream's text for an invalid command line, where scripts could look for it.
@@ -222,7 +222,7 @@ mod tests {
             ),
             (
                 "opm explain db",
-                "Error: unknown command \"explain\" for \"opm\"\n\n  tip: 'opm plan' tells what OLM would do, and why it would \
+                "Error: unknown command \"explain\" for \"opm\"\n\n  tip: 'opm plan' shows what OLM would do, and why it would \
                  not\n\nUsage: opm [OPTIONS] <COMMAND>\n\nFor more information, try '--help'.\n",
             ),
             (

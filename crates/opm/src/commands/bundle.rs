@@ -132,7 +132,7 @@ fn custom_categories() -> anyhow::Result<Option<Vec<String>>> {
     let path = Path::new(&path);
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let document: serde_json::Value =
-        serde_json::from_slice(&bytes).with_context(|| format!("{} is no JSON", path.display()))?;
+        serde_json::from_slice(&bytes).with_context(|| format!("{} is not JSON", path.display()))?;
     let categories = document["categories"].as_array().into_iter().flatten();
     Ok(Some(
         categories

@@ -50,7 +50,10 @@ fn dockerfile(args: &DockerfileArgs) -> anyhow::Result<()> {
         Some(dots @ (Component::CurDir | Component::ParentDir)) => {
             (None, dots.as_os_str().to_string_lossy().into_owned())
         }
-        _ => bail!("{} has no name to call a Dockerfile after", directory.display()),
+        _ => bail!(
+            "cannot name a Dockerfile after {}: it has no directory name",
+            directory.display()
+        ),
     };
     let path = parent.unwrap_or(Path::new("")).join(format!("{name}.Dockerfile"));
     if path.exists() {

@@ -89,7 +89,7 @@ fn catalog(args: &CatalogImageArgs) -> anyhow::Result<ImageArchive> {
         None => own_image()?,
     };
     // The cache's digest covers files and their modes, so both are created from the files as they are in the image.
-    let staging = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let staging = tempfile::tempdir().context("cannot create a temporary directory")?;
     let staged = staging.path().join("configs");
     // Staging follows links to files. A catalog with links to folders is rejected, as by all commands.
     let files =
@@ -101,7 +101,7 @@ fn catalog(args: &CatalogImageArgs) -> anyhow::Result<ImageArchive> {
         .with_context(|| format!("catalog {}", directory.display()))?;
     if files.is_empty() {
         printer::warning(&format!(
-            "{} has no files of a catalog: the image will serve nothing",
+            "{} has no catalog files, so the image will serve nothing",
             directory.display()
         ));
     }
@@ -149,7 +149,7 @@ fn opm_image(path: &Path) -> anyhow::Result<ImageArchive> {
         .is_ok_and(|content| !content.files.contains_key(PROGRAM));
     if lacks_program {
         bail!(
-            "{} has no /{PROGRAM}, which would have to serve the catalog: give an image with opm in it, or leave --opm-image out",
+            "{} has no /{PROGRAM}, which serves the catalog; use an image that contains opm, or omit --opm-image",
             path.display()
         );
     }
@@ -199,7 +199,7 @@ fn add_cache(layer: &mut LayerSpec, from: &Path, to: &str) -> anyhow::Result<()>
         let name = path
             .file_name()
             .and_then(|name| name.to_str())
-            .context("the cache has an odd file name")?;
+            .context("a file name in the cache is not valid UTF-8")?;
         let cannot = || format!("cannot read {}", path.display());
         let mode = std::fs::metadata(&path)
             .with_context(cannot)?
@@ -223,7 +223,7 @@ fn own_image() -> anyhow::Result<ImageArchive> {
     let program = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     if !is_static(&program) {
         bail!(
-            "{} is linked dynamically and would not run in an image of its own; give an opm image with --opm-image",
+            "{} is linked dynamically, so it cannot run in an image without libraries; use --opm-image",
             path.display()
         );
     }

@@ -30,7 +30,7 @@ impl Imageless {
             count => format!("bundle {:?} and {} more have", self.first, count - 1),
         };
         Some(format!(
-            "{bundles} no image: at most the manifests in the catalog can be installed; {flag} \
+            "{bundles} no image, so only manifests in the catalog can be installed; {flag} \
              'registry.example.com/{{{{.Package}}}}-bundle:v{{{{.Version}}}}' names the images"
         ))
     }
@@ -52,7 +52,7 @@ mod tests {
         see(&mut seen, "p.v1", "quay.io/p/p:1");
         assert_eq!(seen.warning("--flag"), None);
         see(&mut seen, "p.v2", "");
-        let text = "no image: at most the manifests in the catalog can be installed; --flag \
+        let text = "no image, so only manifests in the catalog can be installed; --flag \
                     'registry.example.com/{{.Package}}-bundle:v{{.Version}}' names the images";
         assert_eq!(
             seen.warning("--flag"),

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<()> {
     check_directory(&args.directory)?;
     if has_no_files(&args.directory) {
         printer::warning(&format!(
-            "{} has no files of a catalog: there is nothing to look at",
+            "{} has no catalog files, so there is nothing to check",
             args.directory.display()
         ));
     }
@@ -49,8 +49,8 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<()> {
     }
     let found = match findings.len() {
         0 => String::new(),
-        1 => "1 finding (--allow <rule> leaves a rule out)".to_owned(),
-        count => format!("{count} findings (--allow <rule> leaves a rule out)"),
+        1 => "1 finding (--allow <rule> turns a rule off)".to_owned(),
+        count => format!("{count} findings (--allow <rule> turns a rule off)"),
     };
     match (faults.is_empty(), found.is_empty()) {
         (true, true) => Ok(()),

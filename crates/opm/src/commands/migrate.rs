@@ -48,7 +48,7 @@ fn write_directory(blobs: &mut [Blob], format: Format, root: &Path) -> anyhow::R
             );
         }
     }
-    fs::create_dir_all(root).with_context(|| format!("cannot make {}", root.display()))?;
+    fs::create_dir_all(root).with_context(|| format!("cannot create {}", root.display()))?;
     for group in blobs.chunk_by_mut(|a, b| a.package() == b.package()) {
         let package = group.first().map_or("", Blob::package).to_owned();
         // Upstream skips channels and bundles without a package; a catalog with them is invalid anyway.
@@ -56,7 +56,7 @@ fn write_directory(blobs: &mut [Blob], format: Format, root: &Path) -> anyhow::R
             continue;
         }
         let folder = root.join(&package);
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let path = folder.join(match format {
             Format::Json => "catalog.json",
             Format::Yaml => "catalog.yaml",

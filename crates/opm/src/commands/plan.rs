@@ -161,7 +161,7 @@ fn parse_key(name: &str, directory: &Path, known: &BTreeSet<CatalogKey>) -> anyh
     let (found, turned) = (key(namespace, name), key(name, namespace));
     if !known.contains(&found) && known.contains(&turned) {
         printer::warning(&format!(
-            "catalog {found} is taken for {turned}, as the objects know that one: the namespace is written first"
+            "catalog {found} is used as {turned}, to which the objects refer; the form is NAMESPACE/NAME"
         ));
         return Ok(turned);
     }

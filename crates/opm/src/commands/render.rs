@@ -23,7 +23,7 @@ pub(crate) async fn run(args: &RenderArgs, settings: &Settings) -> anyhow::Resul
         true => Level::ALL,
         false => migration_level(args.migrate_level.as_deref())?,
     };
-    let mut spool = Spool::new(format_of(args.output)).context("cannot make a temporary file")?;
+    let mut spool = Spool::new(format_of(args.output)).context("cannot create a temporary file")?;
     let mut imageless = Imageless::default();
     let mut take = |mut blob: Blob| -> anyhow::Result<()> {
         let blob = std::slice::from_mut(&mut blob);

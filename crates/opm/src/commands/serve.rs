@@ -97,7 +97,7 @@ pub(super) fn listen_and_serve(index: Index, port: u16, catalog: &Path) -> anyho
         tokio::select! {
             result = served => Ok(result?),
             () = overdue => {
-                tracing::warn!("ending with requests still open");
+                tracing::warn!("stopping with requests in progress");
                 Ok(())
             }
         }
@@ -154,7 +154,7 @@ fn prepare(args: &ServeArgs) -> anyhow::Result<Index> {
 pub(crate) fn write_for_upstream(index: &Index, catalog: &Path, cache_dir: &Path) -> anyhow::Result<()> {
     match upstream::write(index, catalog, cache_dir) {
         Err(error) if error.is_of_names() => {
-            printer::warning(&format!("no cache for upstream's opm is written: {error}"));
+            printer::warning(&format!("cannot write a cache for upstream's opm: {error}"));
             Ok(())
         }
         written => written.context("failed to write the cache for upstream's opm"),
@@ -193,7 +193,7 @@ fn open_enforced(catalog: &Path, cache_dir: &Path) -> anyhow::Result<Index> {
             let error = printer::error_text(&anyhow::Error::from(error).context("integrity check failed"));
             let (catalog, cache_dir) = (catalog.display(), cache_dir.display());
             anyhow::anyhow!(
-                "{error}: make the cache anew with \"opm serve {catalog} --cache-dir={cache_dir} --cache-only\", or start \
+                "{error}: rebuild the cache with \"opm serve {catalog} --cache-dir={cache_dir} --cache-only\", or start \
                  without --cache-enforce-integrity to serve without it"
             )
         }),

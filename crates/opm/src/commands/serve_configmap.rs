@@ -51,7 +51,7 @@ fn prepare(args: &ServeConfigMapArgs) -> anyhow::Result<Index> {
     let (index, faults) = cache::open_in_memory(converted.blobs).context("load catalog")?;
     for fault in faults.iter() {
         let place: String = fault.path.iter().map(|part| format!("{part}: ")).collect();
-        tracing::warn!("served, but no file-based catalog may have it: {place}{fault}");
+        tracing::warn!("serving content that a file-based catalog must not have: {place}{fault}");
     }
     Ok(index)
 }

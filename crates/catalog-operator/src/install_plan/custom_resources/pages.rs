@@ -39,7 +39,7 @@ pub(super) enum ReadError {
     NoList(serde_json::Error),
     #[error("an object exceeds {PAGE_BOUND} bytes")]
     TooLarge,
-    #[error("reading them took longer than the API server keeps the list, {NEW_BEGINNINGS} times")]
+    #[error("listing took longer than the API server keeps a list, in {NEW_BEGINNINGS} attempts")]
     Expired,
 }
 

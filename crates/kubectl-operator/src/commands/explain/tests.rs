@@ -55,12 +55,12 @@ fn an_upgrade_that_is_held_back_is_explained() {
     let explained = explain(&question(), Some("db")).unwrap();
     assert!(explained.unsatisfiable.is_empty());
     insta::assert_snapshot!(explained, @r"
-    db: has etcd.v1.0.0, and gets nothing newer now
+    db: has etcd.v1.0.0, and is not upgraded now
       its channel offers more, but
       - subscription db asks for package etcd, channel stable of catalog olm/cat, with etcd.v1.0.0 installed
         - etcd.v1.1.0 (channel stable of catalog olm/cat)
           - requires an operator providing an API with group: example.com, version: v1, kind: Disk
-            - nothing installed and no catalog in reach offers that: add a catalog that does
+            - not installed, and no usable catalog offers it: add a catalog that does
     ");
 }
 
@@ -108,7 +108,7 @@ fn of_a_csv_that_was_deleted_is_told_that_it_does_not_come_back() {
     let text = explain(&question, Some("db")).unwrap().to_string();
     assert_eq!(
         text,
-        "db: etcd.v1.0.0, which it has, was deleted, and OLM does not bring it back: delete the subscription and make it anew (kubectl \
+        "db: etcd.v1.0.0, which it has, was deleted, and OLM does not restore it; delete and recreate the subscription (kubectl \
          delete subscription db -n shop)\n"
     );
 }
@@ -121,7 +121,7 @@ fn who_is_at_the_head_of_a_channel_hears_that() {
     let text = explain(&question_of(&objects), Some("db")).unwrap().to_string();
     assert_eq!(
         text,
-        "db: has etcd.v1.1.0, the head of channel stable: there is nothing newer in it\n"
+        "db: has etcd.v1.1.0, the head of channel stable; there is no newer version\n"
     );
 }
 
@@ -151,10 +151,10 @@ fn the_plan_that_is_waited_for_is_named() {
         "channel: stable, installPlanApproval: Manual,",
     );
     for (objects, part) in [
-        (objects, "InstallPlan install-1 is being carried out"),
+        (objects, "InstallPlan install-1 is in progress"),
         (
             manual,
-            "InstallPlan install-1 has to be approved (kubectl operator approve install-1 -n shop)",
+            "InstallPlan install-1 requires approval (kubectl operator approve install-1 -n shop)",
         ),
     ] {
         let text = explain(&question_of(&objects), Some("db")).unwrap().to_string();

@@ -257,7 +257,7 @@ fn save(found: &Found, file: &Path) -> anyhow::Result<()> {
     let text = way_back(&found.subscription, &found.adoption, &file.display().to_string())?;
     save_new(file, &text).with_context(|| {
         format!(
-            "cannot save the way back in {}, so nothing was changed; if the file exists, it is of an earlier adoption: move it away",
+            "cannot save the way back in {}, so nothing was changed; if the file exists, it belongs to an earlier adoption; move it",
             file.display()
         )
     })
@@ -282,7 +282,7 @@ async fn begin<W: Write>(
         Ok(None) => {
             // Nothing has changed.
             let _ = remove_file(file);
-            bail!("{} exists already", writer::subject(extension));
+            bail!("{} already exists", writer::subject(extension));
         }
         // It may have been created although there was no answer.
         Err(error) => return Err(error.context(incomplete(cluster, found, file))),
@@ -311,7 +311,7 @@ fn incomplete(cluster: &Cluster, found: &Found, file: &Path) -> String {
         ..
     } = &found.adoption;
     format!(
-        "the adoption is incomplete, and nothing was deleted: if `{}` says Installed, complete it with `kubectl delete subscription/{} csv/{} {}`, else go the way back in {}; do not delete the ClusterExtension in another way",
+        "the adoption is incomplete, and nothing was deleted: if `{}` says Installed, complete it with `kubectl delete subscription/{} csv/{} {}`, else undo it with the steps in {}; do not delete the ClusterExtension in another way",
         cluster
             .commands
             .suggest_for_cluster("olmv1 status {}", &[&extension.name_any()]),
@@ -337,7 +337,7 @@ async fn finish<W: Write>(
     let checked = Box::pin(check(cluster, found)).await;
     checked.with_context(|| {
         format!(
-            "the adoption stopped, and nothing was deleted; go the way back in {}",
+            "the adoption stopped, and nothing was deleted; undo it with the steps in {}",
             file.display()
         )
     })?;
@@ -358,7 +358,7 @@ async fn finish<W: Write>(
     .await?;
     if outcome != Outcome::Done {
         bail!(
-            "the extension has the objects, but {subject} is not deleted after {} s; the deletion goes on in the background",
+            "the extension has the objects, but deletion of {subject} timed out after {} s; it continues in the background",
             wait.timeout().as_secs()
         );
     }

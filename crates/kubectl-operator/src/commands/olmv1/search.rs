@@ -197,7 +197,7 @@ fn content_path(catalog: &ClusterCatalog, namespace: Option<&str>) -> anyhow::Re
     let base = urls.map(|urls| urls.base.as_str()).unwrap_or_default();
     service_path(base, namespace).ok_or_else(|| {
         anyhow!(
-            "ClusterCatalog {}: status.urls.base {:?} is no address of a Service, such as \
+            "ClusterCatalog {}: status.urls.base {:?} is not an address of a Service, such as \
              https://catalogd-service.olmv1-system.svc/catalogs/NAME; check --external-address of catalogd",
             catalog.name_any(),
             plain(base)
@@ -240,7 +240,7 @@ async fn documents(
             continue;
         }
         let document: Value =
-            serde_json::from_str(&line).context("it has a line that is no JSON document")?;
+            serde_json::from_str(&line).context("it has a line that is not a JSON document")?;
         if package.is_none_or(|package| package_of(&document) == package) {
             take(document)?;
         }

@@ -226,7 +226,7 @@ fn check_fields(spec: &Value, name: &str, problems: &mut Vec<String>) {
     if let Err(error) = Version::parse(version) {
         problems.push(describe(
             name,
-            format!("spec.version {version:?}: {error}: no catalog takes it"),
+            format!("spec.version {version:?}: {error}: no catalog accepts it"),
         ));
     }
 }

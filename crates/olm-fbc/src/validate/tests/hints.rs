@@ -95,7 +95,7 @@ fn deprecations_name_the_nearest() {
     insta::assert_snapshot!(faults, @r#"
     cannot deprecate channel "stabel" for package "prometheus": channel not found (f, document 5): did you mean "stable"?
     cannot deprecate bundle "p-v1" for package "prometheus": bundle not found (f, document 5): did you mean "p.v1"?
-    cannot deprecate object declcfg.PackageScopedReference{Schema:"olm.chanel", Name:"stable"} referenced by entry 2 for package "prometheus": object schema unknown (f, document 5): reference.schema "olm.chanel" is none of olm.package, olm.channel, olm.bundle, did you mean "olm.channel"?
+    cannot deprecate object declcfg.PackageScopedReference{Schema:"olm.chanel", Name:"stable"} referenced by entry 2 for package "prometheus": object schema unknown (f, document 5): reference.schema "olm.chanel" is not one of olm.package, olm.channel, olm.bundle, did you mean "olm.channel"?
     duplicate deprecation entry declcfg.PackageScopedReference{Schema:"olm.bundle", Name:"p.v1"} for package "prometheus" (f, document 5): olm.bundle "p.v1" is deprecated twice
     "#);
 }
@@ -110,7 +110,7 @@ fn misspelt_keys_and_schemas_are_told_with_the_faults_they_cause() {
     └── invalid package "prometheus":
         └── invalid channel "stable":
             └── multiple channel heads found in graph: p.v1, p.v2 (f, document 2)
-    package "prometheus", olm.channel "stable": entries[0]: nobody reads the key "replace": did you mean "replaces"? (f, document 2)
+    package "prometheus", olm.channel "stable": entries[0]: unknown key "replace": did you mean "replaces"? (f, document 2)
     "#);
     let faults = told(|blobs| blobs[1]["schema"] = json!("olm.chanel"));
     insta::assert_snapshot!(faults, @r#"
@@ -121,7 +121,7 @@ fn misspelt_keys_and_schemas_are_told_with_the_faults_they_cause() {
         ├── package must contain at least one channel (f, document 1)
         └── invalid channel "stable":
             └── channel must contain at least one bundle: it is the default channel but not defined (f, document 1)
-    package "prometheus", olm.chanel "stable": nobody reads the schema "olm.chanel": did you mean "olm.channel"? (f, document 2)
+    package "prometheus", olm.chanel "stable": unknown schema "olm.chanel": did you mean "olm.channel"? (f, document 2)
     "#);
 }
 
@@ -182,10 +182,10 @@ fn a_manifest_and_a_file_that_is_no_catalog_are_told_with_what_helps() {
     write("notes.txt", "a: [\n");
     let faults = validate(dir.path()).expect_err("faults");
     insta::assert_snapshot!(faults.to_string(), @r#"
-    expected an object with a schema, found string (README.md, document 1): every file is read: a line in .indexignore leaves out what is not of the catalog
+    expected an object with a schema, found string (README.md, document 1): all files of the directory are read; exclude others by a line in .indexignore
     object '{"apiVersion":"v1","kind":"Service","metadata":{"name":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…' is missing root schema field (a.yaml, document 1): this looks like the manifest of a bundle: make a catalog of bundles with "opm render" or "opm generate catalog"
     expected an object with a schema, found string (b.yaml, document 1)
-    invalid YAML: line 1: unclosed bracket '[' (notes.txt, document 1): every file is read: a line in .indexignore leaves out what is not of the catalog
+    invalid YAML: line 1: unclosed bracket '[' (notes.txt, document 1): all files of the directory are read; exclude others by a line in .indexignore
     "#);
 }
 
@@ -211,7 +211,7 @@ fn a_valid_catalog_is_valid_whatever_looks_misspelt_in_it() {
         .collect();
     assert_eq!(
         told,
-        ["package \"p\", olm.package \"p\": nobody reads the key \"icno\": did you mean \"icon\"?"]
+        ["package \"p\", olm.package \"p\": unknown key \"icno\": did you mean \"icon\"?"]
     );
 }
 

@@ -65,7 +65,7 @@ fn a_catalog_made_to_be_followed_without_end_is_not() {
         );
         let text = told(&roots[0]).join("\n");
         assert!(
-            text.contains("nothing installed and no catalog in reach offers that"),
+            text.contains("not installed, and no usable catalog offers it"),
             "{depth} × {width}"
         );
         assert!(text.len() < 4 << 20, "{depth} × {width}: {}", text.len());
@@ -121,8 +121,8 @@ fn rivals_of_thousands_of_versions_are_not_compared_one_with_each() {
         [
             "- subscription s asks for package p",
             "  - p.v0 (channel old of catalog ns/cat) and 9999 more",
-            "    - is of package p, as is p.v10000 (channel new of catalog ns/cat) and 9999 more; only one may be there",
-            "      - wanted by subscription t: p.v10000 (channel new of catalog ns/cat) and 9999 more",
+            "    - is of package p, as is p.v10000 (channel new of catalog ns/cat) and 9999 more; only one may be installed",
+            "      - required by subscription t: p.v10000 (channel new of catalog ns/cat) and 9999 more",
         ]
     );
 }
@@ -153,12 +153,12 @@ fn rivals_that_all_are_wanted_by_others_are_compared_within_a_bound() {
     assert!(builder.rivals.compared.get() <= MAX_COMPARED);
     let rivals = |place: usize| roots[place].because[0].because[0].text.clone();
     assert!(
-        rivals(0).contains("and 4998 more; only one may be there"),
+        rivals(0).contains("and 4998 more; only one may be installed"),
         "{}",
         rivals(0)
     );
     assert_eq!(
         rivals(4_999),
-        "is of package p, of which only one may be there and 5000 take part"
+        "is of package p, of which only one may be installed; 5000 are candidates"
     );
 }

@@ -222,9 +222,9 @@ fn v1u_007_other_versions_are_refused_with_the_installed_one_in_the_error() {
     assert_eq!(
         explained(&run(&json!({"version": "1.2.0"}), Some("p.v1.0.0"), &catalogs)),
         [
-            "c/p.v0.9.0: is outside of the wanted range 1.2.0; is older than the installed version",
-            "c/p.v1.0.0: is outside of the wanted range 1.2.0",
-            "c/p.v1.1.0: is outside of the wanted range 1.2.0",
+            "c/p.v0.9.0: is outside of the requested range 1.2.0; is older than the installed version",
+            "c/p.v1.0.0: is outside of the requested range 1.2.0",
+            "c/p.v1.1.0: is outside of the requested range 1.2.0",
             "c/p.v1.2.0: is not a successor of the installed version",
         ]
     );
@@ -275,8 +275,8 @@ fn case_6_edges_of_channels_that_are_not_wanted_do_not_count() {
     assert_eq!(
         explained(&resolution),
         [
-            "c/p.v1.0.0: is in none of the wanted channels",
-            "c/p.v1.1.0: is in none of the wanted channels; is not a successor of the installed version",
+            "c/p.v1.0.0: is in none of the requested channels",
+            "c/p.v1.1.0: is in none of the requested channels; is not a successor of the installed version",
         ]
     );
 }

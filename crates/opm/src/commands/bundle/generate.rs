@@ -168,7 +168,7 @@ fn csv_of(files: &BTreeMap<String, Vec<u8>>) -> Option<Value> {
 }
 
 fn copy(from: &Path, to: &Path, overwrite: bool) -> anyhow::Result<()> {
-    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
         let entry = entry.with_context(|| format!("cannot read {}", from.display()))?;
         let (path, target) = (entry.path(), to.join(entry.file_name()));
@@ -190,7 +190,7 @@ fn write_annotations(metadata: &Path, labels: &[(&str, String)], overwrite: bool
     if path.exists() && !overwrite {
         return compare(&path, &map);
     }
-    fs::create_dir_all(metadata).with_context(|| format!("cannot make {}", metadata.display()))?;
+    fs::create_dir_all(metadata).with_context(|| format!("cannot create {}", metadata.display()))?;
     let text = yaml::to_string(&json!({ "annotations": map }))?;
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -320,7 +320,7 @@ fn one_broken_operator_does_not_freeze_its_namespace() {
     - subscription third-sub asks for package third, channel stable of catalog ns/cat
       - third.v1 (channel stable of catalog ns/cat)
         - requires an operator providing an API with group: example.com, version: v1, kind: Nothing
-          - nothing installed and no catalog in reach offers that: add a catalog that does
+          - not installed, and no usable catalog offers it: add a catalog that does
     to resolve: delete subscription third-sub in namespace ns, if it is not needed
     plan gen=1 Automatic approved=true demo.v1: Installing ClusterServiceVersion/demo.v1
     ");

@@ -122,7 +122,7 @@ impl Kinds {
             }
         }
         bail!(
-            "{} was changed by others during each attempt to pass its fields on",
+            "{} was changed during every attempt to transfer its fields; run the command again",
             title(&ObjectId::of(wanted))
         )
     }

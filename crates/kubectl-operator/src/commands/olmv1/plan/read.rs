@@ -128,7 +128,7 @@ pub(super) async fn objects(cluster: &Cluster, set: &ClusterObjectSet) -> anyhow
 
 async fn secret(cluster: &Cluster, namespace: &str, name: &str) -> anyhow::Result<Data> {
     if !is_dns1123_subdomain(name) {
-        bail!("{name:?} is no name of a Secret");
+        bail!("{name:?} is not a valid Secret name");
     }
     let api: Api<Secret> = api(&cluster.client, Some(namespace));
     let found = answer(|| format!("read Secret {namespace}/{name}"), api.get_opt(name)).await?;

@@ -68,7 +68,7 @@ async fn packages_are_listed_with_channels_or_versions() {
 #[tokio::test]
 async fn a_content_that_is_cut_off_is_an_error() {
     let error = read("{}\n{\"schema\":", None).await.unwrap_err();
-    assert_eq!(error.to_string(), "it has a line that is no JSON document");
+    assert_eq!(error.to_string(), "it has a line that is not a JSON document");
 }
 
 #[test]

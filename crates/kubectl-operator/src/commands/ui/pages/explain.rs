@@ -46,7 +46,7 @@ pub(in super::super) fn explain(
             h2 { "Beside that" }
             ul {
                 @for found in &explained.not_succeeded { li { (plain(&found.to_string())) } }
-                @for excluded in &explained.excluded { li { "set aside: " (plain(excluded)) } }
+                @for excluded in &explained.excluded { li { "excluded: " (plain(excluded)) } }
             }
         }
         (shell("The same in a terminal", command))
