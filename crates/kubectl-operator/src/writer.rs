@@ -1,5 +1,10 @@
 //! Writes on behalf of the user of the plugin: single requests for one object each, with the user's permissions.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "no operator: what somebody wants is written, once"
+)]
+
 use std::fmt::Debug;
 
 use anyhow::{anyhow, bail};
@@ -44,10 +49,6 @@ where
 ///
 /// # Errors
 /// The request to the API server fails.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: what somebody wants is written, once"
-)]
 pub(crate) async fn create_in<K>(mode: Mode, api: &Api<K>, object: &K) -> anyhow::Result<Option<K>>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
@@ -66,10 +67,6 @@ where
 ///
 /// # Errors
 /// The request to the API server fails, or another user has changed the object since it was read.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: what somebody wants is written, once"
-)]
 pub(crate) async fn replace<K>(mode: Mode, api: &Api<K>, object: &K) -> anyhow::Result<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
@@ -94,10 +91,6 @@ where
 ///
 /// # Errors
 /// The request to the API server fails.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: what somebody wants is written, once"
-)]
 pub(crate) async fn merge<K>(api: &Api<K>, object: &K, mut change: Value) -> anyhow::Result<()>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
@@ -113,10 +106,6 @@ where
 ///
 /// # Errors
 /// The request to the API server fails.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: what somebody wants is written, once"
-)]
 pub(crate) async fn merge_dynamic(
     api: &Api<DynamicObject>,
     object: &Value,
@@ -141,7 +130,6 @@ pub(crate) async fn merge_dynamic(
 ///
 /// # Errors
 /// The request to the API server fails.
-#[expect(clippy::disallowed_methods, reason = "no operator: a dry run writes nothing")]
 pub(crate) async fn apply_dry(
     api: &Api<DynamicObject>,
     object: &Value,
@@ -165,10 +153,6 @@ fn is_there(error: &kube::Error) -> bool {
 ///
 /// # Errors
 /// The request to the API server fails.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: what somebody wants is written, once"
-)]
 pub(crate) async fn delete_dynamic(api: &Api<DynamicObject>, object: &DynamicObject) -> anyhow::Result<()> {
     let name = object.name_any();
     let params = DeleteParams::background().preconditions(Preconditions {
@@ -205,10 +189,6 @@ where
 ///
 /// # Errors
 /// The request to the API server fails.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: what somebody wants is written, once"
-)]
 pub(crate) async fn delete_in<K>(mode: Mode, api: &Api<K>, object: &K) -> anyhow::Result<()>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
