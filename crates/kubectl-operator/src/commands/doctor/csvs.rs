@@ -4,7 +4,7 @@ use kube::ResourceExt as _;
 use olm_api::labels::OWNER_KIND_CSV;
 
 use super::age::{age, seconds};
-use super::finding::{Finding, object, word};
+use super::finding::{Finding, about, at, object, word};
 use super::observed::{Observed, Unread};
 use crate::terminal::plain;
 
@@ -14,23 +14,21 @@ const PATIENCE: i64 = 5 * 60;
 /// Checks that deleted ClusterServiceVersions do not remain.
 pub(super) fn deleted(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let mut findings = Vec::new();
-    for csv in observed.csvs.as_ref()? {
+    for csv in observed.operators.as_ref()?.csvs.values() {
         let Some(since) = &csv.metadata.deletion_timestamp else {
             continue;
         };
         if seconds(observed.now, since.0) <= PATIENCE {
             continue;
         }
-        let (namespace, name) = (csv.namespace().unwrap_or_default(), csv.name_any());
-        let at = format!("{} -n {}", word(&name), word(&namespace));
         findings.push(Finding::error(
-            object(OWNER_KIND_CSV, &namespace, &name),
+            about(csv),
             format!(
                 "its deletion has been blocked by finalizers for {}: {}",
                 age(observed.now, since.0),
                 csv.finalizers().join(", ")
             ),
-            format!("let the owners of the finalizers finish, or as a last resort: kubectl patch csv {at} --type merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'"),
+            format!("let the owners of the finalizers finish, or as a last resort: kubectl patch csv {} --type merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'", at(csv)),
         ));
     }
     Ok(findings)

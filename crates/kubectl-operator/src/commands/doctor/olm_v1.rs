@@ -7,7 +7,6 @@ use super::finding::{Finding, Severity, object, word};
 use super::observed::{Read, Unread};
 use crate::commands::olmv1::Managed as _;
 use crate::operators::Node;
-use crate::terminal::Mark;
 
 /// Checks that ClusterCatalogs are served.
 pub(super) fn catalogs(read: &Read<Vec<ClusterCatalog>>) -> Result<Vec<Finding>, &Unread> {
@@ -38,14 +37,9 @@ pub(super) fn extensions(read: &Read<Vec<ClusterExtension>>) -> Result<Vec<Findi
 
 /// Returns the finding of an object; `None` if it is as its spec says.
 fn finding(node: &Node, remedy: String) -> Option<Finding> {
-    let severity = match node.mark {
-        Mark::Fine => return None,
-        Mark::Waits => Severity::Warning,
-        Mark::Bad => Severity::Error,
-    };
     let cause = format!("{}: {}", node.state, node.message);
     Some(Finding::new(
-        severity,
+        Severity::of(node.mark)?,
         object(node.kind, "", &node.name),
         cause,
         remedy,

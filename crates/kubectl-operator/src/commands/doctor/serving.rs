@@ -90,13 +90,13 @@ fn reach(observed: &Observed, about: String, target: &Target, effect: &str) -> O
     let service = format!("{}/{}", plain(namespace), plain(name));
     let place = word(namespace);
     match observed.services.get(&target.service) {
-        Some(Ok(ServiceState::Ready(1..))) => None,
-        Some(Ok(ServiceState::Ready(0))) => Some(Finding::error(
+        Some(Ok(Some(state))) if state.ready > 0 => None,
+        Some(Ok(Some(_))) => Some(Finding::error(
             about,
             format!("its service {service} has no ready endpoint, {effect}"),
             format!("check why its pods are not ready: kubectl operator status -n {place}"),
         )),
-        Some(Ok(ServiceState::Gone)) => Some(Finding::error(
+        Some(Ok(None)) => Some(Finding::error(
             about,
             format!("its service {service} does not exist, {effect}"),
             format!("reinstall the operator in namespace {place}, or delete this object"),
@@ -114,7 +114,9 @@ fn trust(observed: &Observed, about: String, target: &Target) -> Option<Finding>
     }
     let (namespace, name) = &target.service;
     // Only for Services of OLM does the Secret of this name belong to OLM.
-    let remedy = match observed.own_services.contains(&target.service) {
+    let service = observed.services.get(&target.service);
+    let is_own = matches!(service, Some(Ok(Some(ServiceState { is_own: true, .. }))));
+    let remedy = match is_own {
         true => format!(
             "OLM renews it when its Secret is deleted: kubectl delete secret {}-cert -n {}",
             word(name),

@@ -1,6 +1,6 @@
 //! Reads the configurations that make the API server call Services, and the endpoints of these.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
@@ -13,15 +13,14 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{Api, Resource as _, ResourceExt as _};
 use olm_api::condition;
 use olm_api::labels;
-use olm_api::v1alpha1::{ClusterServiceVersion, Subscription};
+use olm_api::v1alpha1::Subscription;
 
 use super::super::finding::is_name;
 use super::super::observed::{Caller, Definition, Read, ServiceState, Target};
-use super::{MAX_ASKED, PAGE, Reader, owned_by, owner};
-use crate::operators::Key;
-use crate::reader::{answer, get};
+use super::{Reader, owned_by, owner};
+use crate::operators::{Gathered, Key};
+use crate::reader::{PAGE, answer, get};
 use crate::terminal::plain;
-use crate::turns::keys_in_turn;
 
 /// Page size for CustomResourceDefinitions, which are large.
 const PAGE_OF_DEFINITIONS: u32 = 50;
@@ -81,9 +80,9 @@ impl Reader<'_> {
     pub(super) async fn definitions(
         &self,
         namespace: Option<&str>,
-        csvs: &[ClusterServiceVersion],
+        operators: &Gathered,
     ) -> Read<Vec<Definition>> {
-        let owned = csvs.iter().flat_map(|csv| csv.spec.owned_crds());
+        let owned = operators.csvs.values().flat_map(|csv| csv.spec.owned_crds());
         let names: BTreeSet<String> = owned.map(|crd| crd.name.clone()).collect();
         if namespace.is_some() && names.len() <= FEW_DEFINITIONS {
             let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
@@ -109,47 +108,27 @@ impl Reader<'_> {
         self.projected("", PAGE_OF_DEFINITIONS, keep).await
     }
 
-    /// Returns the state of Services, and those that OLM created for a ClusterServiceVersion.
-    pub(super) async fn services(
-        &self,
-        targets: &BTreeSet<Key>,
-    ) -> (BTreeMap<Key, Read<ServiceState>>, BTreeSet<Key>) {
-        let (mut found, mut own) = (BTreeMap::new(), BTreeSet::new());
-        for (at, key) in keys_in_turn(targets.iter().cloned()).into_iter().enumerate() {
-            let state = match at {
-                MAX_ASKED.. => Err(format!("at most {MAX_ASKED} are read")),
-                _ => self.service(&key, &mut own).await,
-            };
-            found.insert(key, state);
-        }
-        (found, own)
-    }
-
-    async fn service(&self, key: &Key, own: &mut BTreeSet<Key>) -> Read<ServiceState> {
-        let (namespace, name) = key;
+    /// Returns the state of a Service; `None` if it does not exist.
+    pub(super) async fn service(&self, (namespace, name): &Key) -> Read<Option<ServiceState>> {
         let service = self.within(get::<Service>(self.client, namespace, name)).await?;
         let Some(service) = service else {
-            return Ok(ServiceState::Gone);
+            return Ok(None);
         };
         let mut owners = service.owner_references().iter();
-        if owners.any(|owner| owner.kind == labels::OWNER_KIND_CSV) {
-            own.insert(key.clone());
-        }
+        let is_own = owners.any(|owner| owner.kind == labels::OWNER_KIND_CSV);
         let slices: Vec<EndpointSlice> = self
             .all(Some(namespace), &format!("{SERVICE_NAME}={name}"))
             .await?;
         let endpoints = slices.into_iter().flat_map(|slice| slice.endpoints);
         // An endpoint without this condition counts as ready.
-        let is_ready = |conditions: Option<bool>| conditions.unwrap_or(true);
         let ready = endpoints.filter(|endpoint| {
-            is_ready(
-                endpoint
-                    .conditions
-                    .as_ref()
-                    .and_then(|conditions| conditions.ready),
-            )
+            let conditions = endpoint.conditions.as_ref();
+            conditions.and_then(|conditions| conditions.ready) != Some(false)
         });
-        Ok(ServiceState::Ready(ready.count()))
+        Ok(Some(ServiceState {
+            ready: ready.count(),
+            is_own,
+        }))
     }
 }
 
