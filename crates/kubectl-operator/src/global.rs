@@ -1,6 +1,7 @@
 //! Finds the namespace of OLM, and the one whose catalogs every namespace may use.
 
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Container;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::v1alpha1::Subscription;
@@ -54,7 +55,8 @@ async fn programs(client: &Client) -> Vec<Deployment> {
     found.map(|found| found.items).unwrap_or_default()
 }
 
-fn is_wanted(program: &Deployment) -> bool {
+/// Returns true unless it is scaled to no pods.
+pub(crate) fn is_wanted(program: &Deployment) -> bool {
     program.spec.as_ref().and_then(|spec| spec.replicas) != Some(0)
 }
 
@@ -66,18 +68,10 @@ async fn of_subscriptions(client: &Client, namespace: &str) -> Option<String> {
 }
 
 /// Returns catalog-operator's setting, from a variable or a flag. `None` if the variable's value is elsewhere.
-fn of_catalog_operator(program: &Deployment) -> Option<String> {
-    let pod = program.spec.as_ref()?.template.spec.as_ref()?;
-    let container = pod.containers.first()?;
-    let words = [&container.command, &container.args];
-    let words: Vec<&str> = words
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(String::as_str)
-        .collect();
+pub(crate) fn of_catalog_operator(program: &Deployment) -> Option<String> {
+    let words = arguments(program);
     let flag = |name| value(&words, name).filter(|value| !value.is_empty());
-    let mut variables = container.env.iter().flatten();
+    let mut variables = container(program)?.env.iter().flatten();
     let variable = variables.find(|variable| variable.name == VARIABLE);
     if variable.is_some_and(|variable| variable.value_from.is_some()) {
         return None;
@@ -88,8 +82,20 @@ fn of_catalog_operator(program: &Deployment) -> Option<String> {
     Some(said.unwrap_or(DEFAULT_NAMESPACE).to_owned())
 }
 
+fn container(program: &Deployment) -> Option<&Container> {
+    let pod = program.spec.as_ref()?.template.spec.as_ref()?;
+    pod.containers.first()
+}
+
+/// Returns the command and arguments of the first container.
+pub(crate) fn arguments(program: &Deployment) -> Vec<&str> {
+    let words = container(program).map(|container| [&container.command, &container.args]);
+    let words = words.into_iter().flatten().flatten().flatten();
+    words.map(String::as_str).collect()
+}
+
 /// Returns the value of a flag, given as `--flag=value` or `--flag value`.
-fn value<'a>(words: &[&'a str], flag: &str) -> Option<&'a str> {
+pub(crate) fn value<'a>(words: &[&'a str], flag: &str) -> Option<&'a str> {
     let at = words
         .iter()
         .position(|word| word.split('=').next() == Some(flag))?;
