@@ -1,6 +1,6 @@
 //! The state of a cluster as input of the checks. Each part is a value or the error of its read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -53,14 +53,13 @@ pub(crate) struct Observed {
     pub(super) accounts: BTreeMap<Key, Read<bool>>,
     /// Target namespaces other than the group's own, by namespace of the group, and whether they exist.
     pub(super) group_targets: BTreeMap<Key, Read<bool>>,
-    pub(super) copies: Read<Vec<Copied>>,
-    /// Names of original ClusterServiceVersions in other namespaces.
-    pub(super) originals: BTreeMap<String, Read<BTreeSet<String>>>,
-    /// Webhook configurations, by kind.
-    pub(super) webhooks: Vec<(&'static str, Read<Vec<Caller>>)>,
+    /// Copies of ClusterServiceVersions. `None` for a single namespace, whose users may lack permission to read the originals.
+    pub(super) copies: Option<Read<Vec<Copied>>>,
+    /// Webhook configurations of both kinds.
+    pub(super) webhooks: Read<Vec<Caller>>,
     pub(super) api_services: Read<Vec<Caller>>,
-    /// Cluster-wide roles and bindings that belong to a ClusterServiceVersion, by kind.
-    pub(super) roles: Vec<(&'static str, Read<Vec<Owned>>)>,
+    /// Cluster-wide roles and bindings that belong to a ClusterServiceVersion.
+    pub(super) roles: Read<Vec<Owned>>,
     /// Services that the API server calls; `None` if they do not exist.
     pub(super) services: BTreeMap<Key, Read<Option<ServiceState>>>,
     pub(super) definitions: Read<Vec<Definition>>,
@@ -79,6 +78,7 @@ pub(super) struct Copied {
 /// A cluster-wide object that a ClusterServiceVersion owns by labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Owned {
+    pub(super) kind: String,
     pub(super) name: String,
     pub(super) owner: Key,
 }
@@ -86,9 +86,7 @@ pub(super) struct Owned {
 /// A configuration that makes the API server call a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Caller {
-    pub(super) name: String,
-    /// The ClusterServiceVersion that owns it.
-    pub(super) owner: Key,
+    pub(super) object: Owned,
     pub(super) targets: Vec<Target>,
     /// Problem that the API server reports for it.
     pub(super) trouble: Option<String>,
@@ -130,7 +128,7 @@ impl Observed {
     /// Returns true if there is nothing for OLM to manage.
     pub(crate) fn has_no_operators(&self) -> bool {
         let is_empty = |found: &Gathered| found.subscriptions.is_empty() && found.csvs.is_empty();
-        self.operators.as_ref().is_ok_and(is_empty) && self.copies.as_ref().is_ok_and(Vec::is_empty)
+        self.operators.as_ref().is_ok_and(is_empty)
     }
 
     /// Returns all objects that do not match their schemas.
@@ -139,21 +137,12 @@ impl Observed {
         self.unreadable.iter().chain(of_operators)
     }
 
-    /// Returns true if this ClusterServiceVersion exists and is no copy.
+    /// Returns true if this ClusterServiceVersion exists and is no copy. It is in a namespace that is checked.
     pub(super) fn has_csv(&self, key: &Key) -> Read<bool> {
-        let (namespace, name) = key;
-        let is_looked_at = self.namespace.as_ref().is_none_or(|own| own == namespace);
-        if is_looked_at {
-            let found = self.operators.as_ref().map_err(Clone::clone)?;
-            let is_same = |object: &Unreadable| {
-                object.kind == OWNER_KIND_CSV && object.namespace == *namespace && object.name == *name
-            };
-            return Ok(found.csvs.contains_key(key) || found.unreadable.iter().any(is_same));
-        }
-        match self.originals.get(namespace) {
-            Some(Ok(names)) => Ok(names.contains(name)),
-            Some(Err(cause)) => Err(cause.clone()),
-            None => Err(format!("namespace {namespace} was not read")),
-        }
+        let found = self.operators.as_ref().map_err(Clone::clone)?;
+        let is_same = |object: &Unreadable| {
+            object.kind == OWNER_KIND_CSV && object.namespace == key.0 && object.name == key.1
+        };
+        Ok(found.csvs.contains_key(key) || found.unreadable.iter().any(is_same))
     }
 }

@@ -23,12 +23,11 @@ use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription};
 use tokio::time::Instant;
 
 use super::catalogs::is_ready;
-use super::finding::is_name;
 use super::observed::{Copied, Observed, Owned, Read};
 use crate::args::doctor::OlmNamespaces;
 use crate::gather;
 use crate::operators::{Gathered, Key};
-use crate::reader::{PAGE, Unreadable, answer, api, get, has_namespace, list_readable, pages, place};
+use crate::reader::{PAGE, Unreadable, answer, get, has_namespace, list_readable, pages, place};
 use crate::turns::{in_turn, keys_in_turn};
 
 mod again;
@@ -61,27 +60,19 @@ pub(crate) async fn observe(
     let copies = reader.copies(namespace).await;
     let webhooks = reader.webhooks(namespace).await;
     let api_services = reader.api_services(namespace).await;
-    let roles = reader.all_roles(namespace).await;
+    let roles = reader.roles(namespace).await;
     let operators = reader.operators(namespace).await;
-    let originals = reader
-        .originals(namespace, copies.as_deref().unwrap_or_default())
-        .await;
     let subscriptions = operators
         .as_ref()
         .map_or(&[][..], |found| found.subscriptions.as_slice());
     let (catalogs, unlisted_catalogs) = reader.catalogs(namespace, global, subscriptions).await;
-    let catalog_pods = reader.catalog_pods(&catalogs).await;
     let groups = reader.all::<OperatorGroup>(namespace, "").await;
-    let accounts = reader.accounts(groups.as_deref().unwrap_or_default()).await;
-    let group_targets = reader.group_targets(groups.as_deref().unwrap_or_default()).await;
     // Owned definitions depend on the ClusterServiceVersions.
     let definitions = match &operators {
         Ok(operators) => reader.definitions(namespace, operators).await,
         Err(cause) => Err(cause.clone()),
     };
     let targets = serving::targets(&webhooks, &api_services, &definitions);
-    let services = each(targets, async |key: &Key| reader.service(key).await).await;
-    let programs = reader.all(Some(own.olm), PROGRAMS).await;
     let guard = match namespace {
         Some(_) => None,
         None => Some(reader.guard().await),
@@ -98,24 +89,23 @@ pub(crate) async fn observe(
         global: global.to_owned(),
         olm: own.olm.to_owned(),
         now: now(),
-        programs,
+        programs: reader.all(Some(own.olm), PROGRAMS).await,
         guard,
         cluster_catalogs,
         extensions,
         unreadable: Vec::new(),
         operators,
+        catalog_pods: reader.catalog_pods(&catalogs).await,
         catalogs,
         unlisted_catalogs,
-        catalog_pods,
+        accounts: reader.accounts(groups.as_deref().unwrap_or_default()).await,
+        group_targets: reader.group_targets(groups.as_deref().unwrap_or_default()).await,
         groups,
-        accounts,
-        group_targets,
         copies,
-        originals,
         roles,
         webhooks,
         api_services,
-        services,
+        services: each(targets, async |key: &Key| reader.service(key).await).await,
         definitions,
     };
     reader.read_again(&mut observed).await;
@@ -206,18 +196,13 @@ impl Reader<'_> {
         std::mem::take(&mut *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the metadata of all objects that the selector matches and `keep` accepts.
-    async fn metadata<K, T>(
-        &self,
-        api: &Api<K>,
-        place: &str,
-        selector: &str,
-        keep: impl Fn(ObjectMeta) -> Option<T>,
-    ) -> Read<Vec<T>>
+    /// Returns the parts that `keep` takes from the metadata of all objects of a kind in the cluster.
+    async fn metadata<K, T>(&self, selector: &str, keep: impl Fn(ObjectMeta) -> Option<T>) -> Read<Vec<T>>
     where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
     {
-        let what = format!("list {}{place}", K::plural(&()));
+        let api = &Api::<K>::all(self.client.clone());
+        let what = format!("list {}", K::plural(&()));
         let page = |params: ListParams| async move { api.list_metadata(&params).await };
         let keep = |object: PartialObjectMeta<K>| keep(object.metadata);
         self.within(pages(&what, selector, PAGE, keep, page)).await
@@ -343,69 +328,29 @@ impl Reader<'_> {
         .await
     }
 
-    async fn copies(&self, namespace: Option<&str>) -> Read<Vec<Copied>> {
-        let copies = api::<ClusterServiceVersion>(self.client, namespace);
-        let place = format!(" in {}", place(namespace));
-        self.metadata(&copies, &place, labels::COPIED_FROM, |metadata| {
+    async fn copies(&self, namespace: Option<&str>) -> Option<Read<Vec<Copied>>> {
+        if namespace.is_some() {
+            return None;
+        }
+        let copied = |metadata: ObjectMeta| {
             Some(Copied {
                 from: metadata.labels?.remove(labels::COPIED_FROM)?,
                 namespace: metadata.namespace?,
                 name: metadata.name?,
                 is_going: metadata.deletion_timestamp.is_some(),
             })
-        })
-        .await
-    }
-
-    /// Returns the names of originals in other namespaces that copies in this namespace may have.
-    async fn originals(
-        &self,
-        namespace: Option<&str>,
-        copies: &[Copied],
-    ) -> BTreeMap<String, Read<BTreeSet<String>>> {
-        let mut found = BTreeMap::new();
-        let Some(own) = namespace else {
-            return found;
         };
-        let elsewhere: BTreeSet<&str> = copies
-            .iter()
-            .map(|copy| copy.from.as_str())
-            .filter(|from| *from != own && is_name(from))
-            .collect();
-        for from in elsewhere.into_iter().take(MAX_ASKED) {
-            let csvs = api::<ClusterServiceVersion>(self.client, Some(from));
-            let place = format!(" in {}", place(Some(from)));
-            let selector = gather::originals();
-            let names = self
-                .metadata(&csvs, &place, &selector, |metadata| metadata.name)
-                .await;
-            found.insert(from.to_owned(), names.map(|names| names.into_iter().collect()));
-        }
-        found
+        let found = self.metadata::<ClusterServiceVersion, _>(labels::COPIED_FROM, copied);
+        Some(found.await)
     }
 
-    async fn all_roles(&self, namespace: Option<&str>) -> Vec<(&'static str, Read<Vec<Owned>>)> {
-        vec![
-            ("ClusterRole", self.roles::<ClusterRole>(namespace).await),
-            (
-                "ClusterRoleBinding",
-                self.roles::<ClusterRoleBinding>(namespace).await,
-            ),
-        ]
-    }
-
-    async fn roles<K>(&self, namespace: Option<&str>) -> Read<Vec<Owned>>
-    where
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-    {
-        let api: Api<K> = Api::all(self.client.clone());
-        self.metadata(&api, "", &owned_by(namespace), |metadata| {
-            Some(Owned {
-                owner: owner(&metadata)?,
-                name: metadata.name?,
-            })
-        })
-        .await
+    async fn roles(&self, namespace: Option<&str>) -> Read<Vec<Owned>> {
+        let selector = owned_by(namespace);
+        let role = |metadata: ObjectMeta| owned("ClusterRole", metadata);
+        let mut roles = self.metadata::<ClusterRole, _>(&selector, role).await?;
+        let binding = |metadata: ObjectMeta| owned("ClusterRoleBinding", metadata);
+        roles.extend(self.metadata::<ClusterRoleBinding, _>(&selector, binding).await?);
+        Ok(roles)
     }
 }
 
@@ -418,11 +363,15 @@ fn owned_by(namespace: Option<&str>) -> String {
     }
 }
 
-/// Returns the ClusterServiceVersion that the labels name.
-fn owner(metadata: &ObjectMeta) -> Option<Key> {
-    let labels = metadata.labels.as_ref()?;
-    Some((
-        labels.get(labels::OWNER_NAMESPACE)?.clone(),
-        labels.get(labels::OWNER)?.clone(),
-    ))
+/// Returns an object with the ClusterServiceVersion that its labels name.
+fn owned(kind: &str, metadata: ObjectMeta) -> Option<Owned> {
+    let mut labels = metadata.labels?;
+    Some(Owned {
+        kind: kind.to_owned(),
+        name: metadata.name?,
+        owner: (
+            labels.remove(labels::OWNER_NAMESPACE)?,
+            labels.remove(labels::OWNER)?,
+        ),
+    })
 }

@@ -184,8 +184,8 @@ async fn a_cluster_in_which_nothing_is_wrong_is_fine_and_nothing_is_written() {
         let diagnosis = diagnosed_in(&cluster, namespace).await;
         assert_eq!(diagnosis.findings, [], "{namespace:?}");
         assert!(diagnosis.healthy);
-        // Policies are only checked for the whole cluster.
-        let checks = CHECKS.len() + usize::from(namespace.is_none());
+        // Policies and copies are only checked for the whole cluster.
+        let checks = CHECKS.len() + 2 * usize::from(namespace.is_none());
         assert_eq!(diagnosis.fine.len(), checks);
     }
     let diagnosis = diagnosed(&cluster).await;

@@ -21,10 +21,8 @@ impl Reader<'_> {
         observed.copies = self.copies(namespace).await;
         observed.webhooks = self.webhooks(namespace).await;
         observed.api_services = self.api_services(namespace).await;
-        observed.roles = self.all_roles(namespace).await;
+        observed.roles = self.roles(namespace).await;
         observed.operators = self.operators(namespace).await;
-        let copies = observed.copies.as_deref().unwrap_or_default();
-        observed.originals = self.originals(namespace, copies).await;
         let mut targets = targets(&observed.webhooks, &observed.api_services, &observed.definitions);
         targets.retain(|target| !observed.services.contains_key(target));
         let services = each(targets, async |key: &Key| self.service(key).await).await;
@@ -34,16 +32,12 @@ impl Reader<'_> {
 
 /// Returns the ClusterServiceVersions that own something.
 fn owners(observed: &Observed) -> impl Iterator<Item = Key> {
-    let callers = observed
-        .webhooks
-        .iter()
-        .map(|(_, read)| read)
-        .chain([&observed.api_services]);
-    let of_callers = callers.flatten().flatten().map(|caller| caller.owner.clone());
-    let of_roles = observed.roles.iter().flat_map(|(_, read)| read.iter().flatten());
-    let of_copies = observed.copies.iter().flatten();
-    of_callers
-        .chain(of_roles.map(|owned| owned.owner.clone()))
+    let callers = observed.webhooks.iter().chain(&observed.api_services).flatten();
+    let of_roles = observed.roles.iter().flatten();
+    let owned = callers.map(|caller| &caller.object).chain(of_roles);
+    let of_copies = observed.copies.iter().flatten().flatten();
+    owned
+        .map(|owned| owned.owner.clone())
         .chain(of_copies.map(|copy| (copy.from.clone(), copy.name.clone())))
 }
 

@@ -17,7 +17,7 @@ use olm_api::v1alpha1::Subscription;
 
 use super::super::finding::is_name;
 use super::super::observed::{Caller, Definition, Read, ServiceState, Target};
-use super::{Reader, owned_by, owner};
+use super::{Reader, owned, owned_by};
 use crate::operators::{Gathered, Key};
 use crate::reader::{PAGE, answer, get};
 use crate::terminal::plain;
@@ -30,26 +30,21 @@ const FEW_DEFINITIONS: usize = 20;
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 impl Reader<'_> {
-    pub(super) async fn webhooks(&self, namespace: Option<&str>) -> Vec<(&'static str, Read<Vec<Caller>>)> {
+    pub(super) async fn webhooks(&self, namespace: Option<&str>) -> Read<Vec<Caller>> {
         let selector = owned_by(namespace);
         let validating = |found: ValidatingWebhookConfiguration| {
-            let webhooks = found.webhooks.into_iter().flatten();
-            caller(found.metadata, webhooks.map(|webhook| webhook.client_config))
+            let configs = found.webhooks.into_iter().flatten();
+            let configs = configs.map(|webhook| webhook.client_config);
+            caller("ValidatingWebhookConfiguration", found.metadata, configs)
         };
         let mutating = |found: MutatingWebhookConfiguration| {
-            let webhooks = found.webhooks.into_iter().flatten();
-            caller(found.metadata, webhooks.map(|webhook| webhook.client_config))
+            let configs = found.webhooks.into_iter().flatten();
+            let configs = configs.map(|webhook| webhook.client_config);
+            caller("MutatingWebhookConfiguration", found.metadata, configs)
         };
-        vec![
-            (
-                "ValidatingWebhookConfiguration",
-                self.projected(&selector, PAGE, validating).await,
-            ),
-            (
-                "MutatingWebhookConfiguration",
-                self.projected(&selector, PAGE, mutating).await,
-            ),
-        ]
+        let mut callers = self.projected(&selector, PAGE, validating).await?;
+        callers.extend(self.projected(&selector, PAGE, mutating).await?);
+        Ok(callers)
     }
 
     pub(super) async fn api_services(&self, namespace: Option<&str>) -> Read<Vec<Caller>> {
@@ -64,8 +59,7 @@ impl Reader<'_> {
             let spec = found.spec?;
             let service = spec.service?;
             Some(Caller {
-                owner: owner(&found.metadata)?,
-                name: found.metadata.name?,
+                object: owned("APIService", found.metadata)?,
                 targets: vec![Target {
                     service: (service.namespace?, service.name?),
                     ca: spec.ca_bundle.map(|bundle| bundle.0).unwrap_or_default(),
@@ -132,10 +126,13 @@ impl Reader<'_> {
     }
 }
 
-fn caller(metadata: ObjectMeta, configs: impl Iterator<Item = WebhookClientConfig>) -> Option<Caller> {
+fn caller(
+    kind: &str,
+    metadata: ObjectMeta,
+    configs: impl Iterator<Item = WebhookClientConfig>,
+) -> Option<Caller> {
     Some(Caller {
-        owner: owner(&metadata)?,
-        name: metadata.name?,
+        object: owned(kind, metadata)?,
         targets: configs.filter_map(target).collect(),
         trouble: None,
     })
@@ -181,16 +178,11 @@ fn definition(crd: CustomResourceDefinition) -> Definition {
 
 /// Returns the Services that are called.
 pub(super) fn targets(
-    webhooks: &[(&'static str, Read<Vec<Caller>>)],
+    webhooks: &Read<Vec<Caller>>,
     api_services: &Read<Vec<Caller>>,
     definitions: &Read<Vec<Definition>>,
 ) -> BTreeSet<Key> {
-    let callers = webhooks
-        .iter()
-        .map(|(_, read)| read)
-        .chain([api_services])
-        .flatten()
-        .flatten();
+    let callers = webhooks.iter().chain(api_services).flatten();
     let of_callers = callers.flat_map(|caller| &caller.targets);
     let of_definitions = definitions
         .iter()
