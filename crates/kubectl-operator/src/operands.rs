@@ -11,7 +11,7 @@ use olm_api::names::is_dns1123_subdomain;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::ClusterServiceVersion;
 
-use crate::reader::{PAGE, answer, list_readable, pages};
+use crate::reader::{PAGE, get_cluster, list_readable, pages};
 
 /// Maximum number of namespaces that are listed one by one. Beyond it, all are listed at once.
 const MAX_NAMESPACES: usize = 20;
@@ -77,12 +77,10 @@ pub(crate) async fn list(
     let mut operands = Vec::new();
     let mut seen = BTreeSet::new();
     for (name, version) in owned {
-        if !is_dns1123_subdomain(name) || seen.contains(name) {
+        if seen.contains(name) {
             continue;
         }
-        let crds = Api::<CustomResourceDefinition>::all(client.clone());
-        let what = || format!("read CustomResourceDefinition {name}");
-        let Some(crd) = answer(what, crds.get_opt(name)).await? else {
+        let Some(crd) = get_cluster::<CustomResourceDefinition>(client, name).await? else {
             continue;
         };
         seen.insert(name);

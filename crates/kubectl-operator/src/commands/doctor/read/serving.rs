@@ -10,17 +10,15 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::{Api, Resource as _, ResourceExt as _};
+use kube::{Resource as _, ResourceExt as _};
 use olm_api::condition;
 use olm_api::labels;
 use olm_api::v1alpha1::Subscription;
 
-use super::super::finding::is_name;
 use super::super::observed::{Caller, Definition, Read, ServiceState, Target};
 use super::{Reader, owned, owned_by};
 use crate::operators::{Gathered, Key};
-use crate::reader::{PAGE, answer, get};
-use crate::terminal::plain;
+use crate::reader::{PAGE, get, get_cluster};
 
 /// Page size for CustomResourceDefinitions, which are large.
 const PAGE_OF_DEFINITIONS: u32 = 50;
@@ -79,12 +77,10 @@ impl Reader<'_> {
         let owned = operators.csvs.values().flat_map(|csv| csv.spec.owned_crds());
         let names: BTreeSet<String> = owned.map(|crd| crd.name.clone()).collect();
         if namespace.is_some() && names.len() <= FEW_DEFINITIONS {
-            let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
             let mut found = Vec::new();
-            for name in names.iter().filter(|name| is_name(name)) {
-                let what = || format!("read CustomResourceDefinition {}", plain(name));
-                let read = self.within(answer(what, api.get_opt(name))).await?;
-                found.extend(read.map(definition));
+            for name in &names {
+                let read = get_cluster::<CustomResourceDefinition>(self.client, name);
+                found.extend(self.within(read).await?.map(definition));
             }
             return Ok(found);
         }
