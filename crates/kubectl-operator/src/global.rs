@@ -2,11 +2,10 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Container;
-use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Client, ResourceExt as _};
 use olm_api::v1alpha1::Subscription;
 
-use crate::reader::{answer, list_readable};
+use crate::reader::{list, list_readable};
 
 /// Name of the flag, for errors.
 pub(crate) const FLAG: &str = "--global-catalog-namespace";
@@ -29,7 +28,9 @@ pub(crate) struct Found {
 /// Finds OLM's namespaces. The catalog namespace is the given one, else that of catalog-operator's Deployment, which not every
 /// user may read. Otherwise it is the one that Subscriptions of the namespace use, else the default.
 pub(crate) async fn find(client: &Client, given: Option<&str>, namespace: Option<&str>) -> Found {
-    let programs = programs(client).await;
+    // Not every user may read them.
+    let programs = list::<Deployment>(client, None, CATALOG_OPERATOR).await;
+    let programs = programs.unwrap_or_default();
     let program = programs.iter().find(|program| is_wanted(program));
     let olm = program.and_then(|program| program.namespace());
     let of_program = || program.and_then(of_catalog_operator);
@@ -44,15 +45,6 @@ pub(crate) async fn find(client: &Client, given: Option<&str>, namespace: Option
         olm,
         catalogs: of_subscriptions.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
     }
-}
-
-/// Returns catalog-operator's Deployments; empty without permission to read them.
-async fn programs(client: &Client) -> Vec<Deployment> {
-    let api: Api<Deployment> = Api::all(client.clone());
-    let params = ListParams::default().labels(CATALOG_OPERATOR);
-    let what = || "list deployments".to_owned();
-    let found = answer(what, api.list(&params)).await;
-    found.map(|found| found.items).unwrap_or_default()
 }
 
 /// Returns true unless it is scaled to no pods.

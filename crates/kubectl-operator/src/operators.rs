@@ -281,6 +281,19 @@ pub(crate) fn plan_name(status: &SubscriptionStatus) -> Option<&str> {
     status.install_plan_ref.as_ref()?.name.as_deref()
 }
 
+/// Returns true if a Subscription refers to this InstallPlan, by UID if it has one.
+pub(crate) fn refers(subscription: &Subscription, plan: &InstallPlan) -> bool {
+    let Some(status) = &subscription.status else {
+        return false;
+    };
+    let reference = status.install_plan_ref.as_ref();
+    let uid = reference.and_then(|plan| plan.uid.as_ref());
+    match (uid, plan.uid()) {
+        (Some(uid), Some(found)) if !uid.is_empty() => *uid == found,
+        _ => plan_name(status) == Some(plan.name_any().as_str()),
+    }
+}
+
 /// An operator as a row of a table, or as a document.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

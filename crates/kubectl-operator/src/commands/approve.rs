@@ -23,6 +23,7 @@ use crate::args::{ApproveArgs, Output};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
 use crate::groups::Group;
+use crate::operators::refers;
 use crate::packages::{Offered, offered};
 use crate::preview::name;
 use crate::reader::{answer as answered, get, list_readable};
@@ -236,16 +237,6 @@ async fn served(client: &Client, namespace: &str, plan: &InstallPlan) -> anyhow:
         .filter(|owner| owner.kind == "Subscription")
         .map(|owner| owner.name.as_str())
         .collect();
-    let refers = |found: &Subscription| {
-        let reference = found
-            .status
-            .as_ref()
-            .and_then(|status| status.install_plan_ref.as_ref());
-        reference.is_some_and(|reference| match &reference.uid {
-            Some(uid) => Some(uid) == plan.metadata.uid.as_ref(),
-            None => reference.name == plan.metadata.name,
-        })
-    };
     // One list request, because users who may write plans can add any number of owner references.
     let (found, unreadable) = match owners.is_empty() {
         true => (Vec::new(), Vec::new()),
@@ -253,7 +244,7 @@ async fn served(client: &Client, namespace: &str, plan: &InstallPlan) -> anyhow:
     };
     let mut names: Vec<String> = found
         .iter()
-        .filter(|found| owners.contains(found.name_any().as_str()) && refers(found))
+        .filter(|found| owners.contains(found.name_any().as_str()) && refers(found, plan))
         .map(|found| found.name_any())
         .collect();
     names.sort();

@@ -279,15 +279,12 @@ impl Gathered {
     }
 
     fn csv_nodes(&self, operator: &Operator<'_>) -> Vec<Node> {
-        let mut nodes = Vec::new();
         let installed = operator.installed;
         let current = operator
             .current
             .filter(|current| installed.is_none_or(|installed| installed.name_any() != current.name_any()));
-        for csv in installed.into_iter().chain(current) {
-            nodes.push(self.csv_node(csv));
-        }
-        nodes
+        let csvs = installed.into_iter().chain(current);
+        csvs.map(|csv| self.csv_node(csv)).collect()
     }
 
     fn csv_node(&self, csv: &ClusterServiceVersion) -> Node {
@@ -326,9 +323,8 @@ impl Gathered {
 
 /// Returns the names of a ClusterServiceVersion's Deployments.
 pub(crate) fn deployments(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {
-    let spec = csv.spec.install.spec.iter();
-    spec.flat_map(|spec| spec.deployments.iter())
-        .map(|deployment| deployment.name.as_str())
+    let deployments = csv.spec.install.deployments().iter();
+    deployments.map(|deployment| deployment.name.as_str())
 }
 
 /// Returns the node of the InstallPlan of a Subscription.

@@ -1,10 +1,10 @@
 //! Reads the state for the checks, until the time limit. Lists are paged, and only metadata is read if that is enough. Nothing is
 //! written.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -16,7 +16,6 @@ use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{ListParams, PartialObjectMeta};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt as _};
-use olm_api::extension_v1::{ClusterCatalog, ClusterExtension};
 use olm_api::labels;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription};
@@ -45,7 +44,7 @@ pub(crate) struct Reader<'a> {
     client: &'a Client,
     deadline: Option<Instant>,
     /// Objects that do not match their schemas.
-    unreadable: Mutex<Vec<Unreadable>>,
+    unreadable: RefCell<Vec<Unreadable>>,
 }
 
 /// Reads one namespace or all, and the parts of OLM's namespaces that these depend on. A part that cannot be read holds the
@@ -73,26 +72,15 @@ pub(crate) async fn observe(
         Err(cause) => Err(cause.clone()),
     };
     let targets = serving::targets(&webhooks, &api_services, &definitions);
-    let guard = match namespace {
-        Some(_) => None,
-        None => Some(reader.guard().await),
-    };
-    let (cluster_catalogs, extensions) = match namespace {
-        Some(_) => (None, None),
-        None => (
-            reader.of_v1::<ClusterCatalog>().await,
-            reader.of_v1::<ClusterExtension>().await,
-        ),
-    };
     let mut observed = Observed {
         namespace: namespace.map(str::to_owned),
         global: global.to_owned(),
         olm: own.olm.to_owned(),
         now: now(),
         programs: reader.all(Some(own.olm), PROGRAMS).await,
-        guard,
-        cluster_catalogs,
-        extensions,
+        guard: reader.guard(namespace).await,
+        cluster_catalogs: reader.of_v1(namespace).await,
+        extensions: reader.of_v1(namespace).await,
         unreadable: Vec::new(),
         operators,
         catalog_pods: reader.catalog_pods(&catalogs).await,
@@ -143,7 +131,7 @@ impl<'a> Reader<'a> {
         Self {
             client,
             deadline: (!timeout.is_zero()).then(|| Instant::now() + timeout),
-            unreadable: Mutex::default(),
+            unreadable: RefCell::default(),
         }
     }
 
@@ -155,7 +143,7 @@ impl<'a> Reader<'a> {
             deadline: self
                 .deadline
                 .map(|end| now + end.saturating_duration_since(now) / 2),
-            unreadable: Mutex::default(),
+            unreadable: RefCell::default(),
         }
     }
 
@@ -185,15 +173,12 @@ impl Reader<'_> {
         let (found, unreadable) = self
             .within(list_readable(self.client, namespace, selector))
             .await?;
-        self.unreadable
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(unreadable);
+        self.unreadable.borrow_mut().extend(unreadable);
         Ok(found)
     }
 
     pub(super) fn take_unreadable(&self) -> Vec<Unreadable> {
-        std::mem::take(&mut *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner))
+        self.unreadable.take()
     }
 
     /// Returns the parts that `keep` takes from the metadata of all objects of a kind in the cluster.
@@ -225,12 +210,15 @@ impl Reader<'_> {
     }
 
     /// A server without such policies guards nothing.
-    async fn guard(&self) -> Read<bool> {
+    async fn guard(&self, namespace: Option<&str>) -> Option<Read<bool>> {
+        if namespace.is_some() {
+            return None;
+        }
         let api: Api<ValidatingAdmissionPolicyBinding> = Api::all(self.client.clone());
         let name = labels::GUARD_POLICY;
         let what = || format!("read ValidatingAdmissionPolicyBinding {name}");
-        let found = self.within(answer(what, api.get_metadata_opt(name))).await?;
-        Ok(found.is_some())
+        let found = self.within(answer(what, api.get_metadata_opt(name))).await;
+        Some(found.map(|found| found.is_some()))
     }
 
     /// Returns the operators, without the Deployments.

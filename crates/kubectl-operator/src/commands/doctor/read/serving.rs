@@ -22,8 +22,6 @@ use crate::reader::{PAGE, get, get_cluster};
 
 /// Page size for CustomResourceDefinitions, which are large.
 const PAGE_OF_DEFINITIONS: u32 = 50;
-/// Up to this number, definitions are requested one by one.
-const FEW_DEFINITIONS: usize = 20;
 /// Label of the endpoints of a Service: its name.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
@@ -76,7 +74,7 @@ impl Reader<'_> {
     ) -> Read<Vec<Definition>> {
         let owned = operators.csvs.values().flat_map(|csv| csv.spec.owned_crds());
         let names: BTreeSet<String> = owned.map(|crd| crd.name.clone()).collect();
-        if namespace.is_some() && names.len() <= FEW_DEFINITIONS {
+        if namespace.is_some() {
             let mut found = Vec::new();
             for name in &names {
                 let read = get_cluster::<CustomResourceDefinition>(self.client, name);
@@ -85,14 +83,12 @@ impl Reader<'_> {
             return Ok(found);
         }
         let own_group = Subscription::group(&());
-        let is_of_all = namespace.is_none();
         let keep = |crd: CustomResourceDefinition| {
             let is_labelled = || {
                 let mut keys = crd.labels().keys();
                 keys.any(|key| key == labels::MANAGED || labels::operator_of_component(key).is_some())
             };
-            let is_wanted = names.contains(&crd.name_any())
-                || is_of_all && (crd.spec.group == own_group || is_labelled());
+            let is_wanted = names.contains(&crd.name_any()) || crd.spec.group == own_group || is_labelled();
             is_wanted.then(|| definition(crd))
         };
         self.projected("", PAGE_OF_DEFINITIONS, keep).await
