@@ -213,11 +213,12 @@ impl Gathered {
         let verdict_state = verdict.state;
         let way_out = operator.way_out(&verdict, commands);
         // The nodes below name the other ways out.
-        let is_shown = matches!(
-            verdict.way_out,
-            WayOut::DeletePlan(_) | WayOut::Provide(_) | WayOut::Rollback(_) | WayOut::Recreate
-        );
-        let is_recreated = verdict.way_out == WayOut::Recreate;
+        let way_out = way_out.filter(|_| {
+            matches!(
+                verdict.way_out,
+                WayOut::DeletePlan(_) | WayOut::Provide(_) | WayOut::Rollback(_) | WayOut::Recreate
+            )
+        });
         let state = match (verdict_state.as_str(), operator.row().installed_version.as_str()) {
             (state, "") => state.to_owned(),
             (state, installed) => format!("{state} ({installed} installed)"),
@@ -229,10 +230,9 @@ impl Gathered {
             .then(|| commands.suggest("explain {}", &[&node.name], Some(&node.namespace)));
         let way = self.ways.get(&(node.namespace.clone(), node.name.clone()));
         node.notes.extend(way.cloned());
-        let way_out = way_out.filter(|_| is_shown);
         node.notes
             .extend(way_out.map(|way_out| format!("to resolve: {way_out}")));
-        node.is_stuck = is_recreated;
+        node.is_stuck = verdict.way_out == WayOut::Recreate;
         let status = subscription.status.as_ref();
         if let Some(name) = status.and_then(plan_name) {
             node.objects.push(match operator.plan {

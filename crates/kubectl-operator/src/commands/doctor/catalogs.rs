@@ -28,7 +28,10 @@ pub(super) fn ready(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
         .collect();
     for (key, read) in &observed.catalogs {
         findings.extend(match read {
-            Ok(Some(catalog)) => finding(catalog, observed.catalog_pods.get(key)),
+            Ok(Some(catalog)) => {
+                let pods = observed.catalog_pods.get(key);
+                finding(catalog, pods.and_then(|read| read.as_ref().ok()))
+            }
             Ok(None) => None,
             Err(cause) => {
                 let about = object("CatalogSource", &key.0, &key.1);

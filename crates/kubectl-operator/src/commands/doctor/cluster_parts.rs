@@ -30,7 +30,10 @@ pub(super) fn programs(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
             )
         })
     });
-    let is_missing = |name: &&&str| programs.iter().all(|program| app(program) != Some(**name));
+    let is_missing = |name: &&&str| {
+        let mut apps = programs.iter().filter_map(|program| program.labels().get("app"));
+        apps.all(|app| app != **name)
+    };
     let missing = NEEDED.iter().filter(is_missing).map(|name| {
         Finding::warning(
             object("Deployment", "", name),
@@ -55,10 +58,6 @@ pub(super) fn guarded(guard: &Read<bool>) -> Result<Vec<Finding>, &Unread> {
             .to_owned(),
         "helm upgrade with --set guardedLabels.enabled=true, on Kubernetes 1.30 or later".to_owned(),
     )])
-}
-
-fn app(program: &Deployment) -> Option<&str> {
-    program.labels().get("app").map(String::as_str)
 }
 
 fn replicas(deployment: &Deployment) -> (i32, i32) {

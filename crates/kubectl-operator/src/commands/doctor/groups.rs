@@ -67,13 +67,16 @@ pub(super) fn hold_up(observed: &Observed, namespace: &str) -> bool {
     let (Some(group), None) = (own.next(), own.next()) else {
         return true;
     };
-    let status = group.status.as_ref();
-    let selects_none = status.is_none_or(|status| status.namespaces.is_empty());
     let lacks_account = group.spec.service_account().is_some_and(|account| {
         let key = (namespace.to_owned(), account.to_owned());
         observed.accounts.get(&key) == Some(&Ok(false))
     });
-    selects_none || lacks_account
+    selects_none(group) || lacks_account
+}
+
+fn selects_none(group: &OperatorGroup) -> bool {
+    let status = group.status.as_ref();
+    status.is_none_or(|status| status.namespaces.is_empty())
 }
 
 /// Checks that OperatorGroups select namespaces.
@@ -81,10 +84,7 @@ pub(super) fn select_something(observed: &Observed) -> Result<Vec<Finding>, &Unr
     let mut findings = Vec::new();
     for group in observed.groups.as_ref()? {
         findings.extend(targets(observed, group));
-        let status = group.status.as_ref();
-        let is_seen = status.is_some_and(|status| status.last_updated.is_some());
-        let selects_none = status.is_none_or(|status| status.namespaces.is_empty());
-        if !selects_none {
+        if !selects_none(group) {
             continue;
         }
         let remedy = match group.spec.selector.is_some() {
@@ -97,7 +97,8 @@ pub(super) fn select_something(observed: &Observed) -> Result<Vec<Finding>, &Unr
                 at(group)
             ),
         };
-        findings.push(match is_seen {
+        let status = group.status.as_ref();
+        findings.push(match status.is_some_and(|status| status.last_updated.is_some()) {
             true => Finding::error(
                 about(group),
                 "it selects no namespace, so its operators do not run",

@@ -46,8 +46,8 @@ pub(crate) struct Observed {
     pub(super) catalogs: BTreeMap<Key, Read<Option<CatalogSource>>>,
     /// Namespaces whose catalogs could not be listed, with the reason.
     pub(super) unlisted_catalogs: Vec<(String, Unread)>,
-    /// Pods of catalogs that are not ready; missing if they may not be read.
-    pub(super) catalog_pods: BTreeMap<Key, Vec<Pod>>,
+    /// Pods of catalogs that are not ready.
+    pub(super) catalog_pods: BTreeMap<Key, Read<Vec<Pod>>>,
     pub(super) groups: Read<Vec<OperatorGroup>>,
     /// ServiceAccounts that OperatorGroups name, and whether they exist.
     pub(super) accounts: BTreeMap<Key, Read<bool>>,

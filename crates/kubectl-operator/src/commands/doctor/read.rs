@@ -27,7 +27,7 @@ use crate::args::doctor::OlmNamespaces;
 use crate::gather;
 use crate::operators::{Gathered, Key};
 use crate::reader::{PAGE, Unreadable, answer, get, has_namespace, list_readable, pages, place};
-use crate::turns::{in_turn, keys_in_turn};
+use crate::turns::keys_in_turn;
 
 mod again;
 mod olm_v1;
@@ -273,21 +273,16 @@ impl Reader<'_> {
     async fn catalog_pods(
         &self,
         catalogs: &BTreeMap<Key, Read<Option<CatalogSource>>>,
-    ) -> BTreeMap<Key, Vec<Pod>> {
-        let mut found = BTreeMap::new();
+    ) -> BTreeMap<Key, Read<Vec<Pod>>> {
         let unwell = catalogs
             .iter()
             .filter(|(_, read)| matches!(read, Ok(Some(catalog)) if !is_ready(catalog)));
-        for (key, _) in in_turn(unwell, |(key, _)| key.0.clone())
-            .into_iter()
-            .take(MAX_ASKED)
-        {
-            let selector = format!("{}={}", labels::CATALOG_SOURCE, key.1);
-            if let Ok(pods) = self.all::<Pod>(Some(&key.0), &selector).await {
-                found.insert(key.clone(), pods);
-            }
-        }
-        found
+        let keys = unwell.map(|(key, _)| key.clone());
+        each(keys, async |(namespace, name): &Key| {
+            let selector = format!("{}={name}", labels::CATALOG_SOURCE);
+            self.all::<Pod>(Some(namespace), &selector).await
+        })
+        .await
     }
 
     async fn accounts(&self, groups: &[OperatorGroup]) -> BTreeMap<Key, Read<bool>> {

@@ -23,10 +23,8 @@ impl Reader<'_> {
         observed.api_services = self.api_services(namespace).await;
         observed.roles = self.roles(namespace).await;
         observed.operators = self.operators(namespace).await;
-        let mut targets = targets(&observed.webhooks, &observed.api_services, &observed.definitions);
-        targets.retain(|target| !observed.services.contains_key(target));
-        let services = each(targets, async |key: &Key| self.service(key).await).await;
-        observed.services.extend(services);
+        let targets = targets(&observed.webhooks, &observed.api_services, &observed.definitions);
+        observed.services = each(targets, async |key: &Key| self.service(key).await).await;
     }
 }
 
