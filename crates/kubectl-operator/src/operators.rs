@@ -347,6 +347,11 @@ impl Operator<'_> {
             .unwrap_or_default()
     }
 
+    /// Returns the status of the Subscription.
+    pub(crate) fn status(&self) -> Option<&SubscriptionStatus> {
+        self.subscription?.status.as_ref()
+    }
+
     /// Returns the package of the Subscription.
     pub(crate) fn package(&self) -> Option<&str> {
         self.subscription
@@ -383,9 +388,7 @@ impl Operator<'_> {
     /// Returns the row of a table.
     pub(crate) fn row(&self) -> Row {
         let spec = self.subscription.map(|subscription| &subscription.spec);
-        let status = self
-            .subscription
-            .and_then(|subscription| subscription.status.as_ref());
+        let status = self.status();
         let Verdict { state, message, .. } = self.verdict();
         let installed = self.last_succeeded(state);
         let installed_csv = match (installed, state) {

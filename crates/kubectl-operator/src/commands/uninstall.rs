@@ -75,15 +75,13 @@ fn without_effect(args: &UninstallArgs) -> Option<&'static str> {
 fn question(removal: &Removal, args: &UninstallArgs, is_asked: bool) -> anyhow::Result<String> {
     let name = &args.name;
     let count = removal.operands.len();
+    let operands = format!("its {}", terminal::count(count, "operand"));
     match args.strategy() {
         _ if count == 0 => Ok(format!("Uninstall {name}?")),
-        Some(OperandStrategy::Ignore) => Ok(format!("Uninstall {name}, and leave {}?", operands_text(count))),
-        Some(OperandStrategy::Delete) => {
-            Ok(format!("Uninstall {name}, and delete {}?", operands_text(count)))
-        }
+        Some(OperandStrategy::Ignore) => Ok(format!("Uninstall {name}, and leave {operands}?")),
+        Some(OperandStrategy::Delete) => Ok(format!("Uninstall {name}, and delete {operands}?")),
         None if is_asked => Ok(format!(
-            "Uninstall {name}, and leave {} (see --operand-strategy)?",
-            operands_text(count)
+            "Uninstall {name}, and leave {operands} (see --operand-strategy)?"
         )),
         None | Some(OperandStrategy::Abort) => bail!(
             "could not proceed with deletion of {name:?}: operand deletion aborted: one or more operands exist and operand strategy is \"abort\"; \
@@ -92,10 +90,6 @@ fn question(removal: &Removal, args: &UninstallArgs, is_asked: bool) -> anyhow::
             removal.flags
         ),
     }
-}
-
-fn operands_text(count: usize) -> String {
-    format!("its {}", terminal::count(count, "operand"))
 }
 
 /// Determines what an uninstallation deletes and keeps.
@@ -223,11 +217,7 @@ async fn objects(client: &Client, crd: &CustomResourceDefinition) -> anyhow::Res
     let what = || format!("list {} in all namespaces", crd.name_any());
     let page = answer(what, api.list_metadata(&params)).await?;
     let more = page.metadata.remaining_item_count.unwrap_or_default();
-    let is_cut = page
-        .metadata
-        .continue_
-        .as_deref()
-        .is_some_and(|token| !token.is_empty());
+    let token = page.metadata.continue_.as_deref().unwrap_or_default();
     let name = |object: &kube::core::PartialObjectMeta<DynamicObject>| match object.namespace() {
         Some(namespace) => format!("{namespace}/{}", object.name_any()),
         None => object.name_any(),
@@ -235,7 +225,7 @@ async fn objects(client: &Client, crd: &CustomResourceDefinition) -> anyhow::Res
     Ok(Objects::Known {
         count: page.items.len() + usize::try_from(more).unwrap_or_default(),
         // The server may not report how many more there are.
-        at_least: is_cut && more == 0,
+        at_least: !token.is_empty() && more == 0,
         with_finalizers: page
             .items
             .iter()

@@ -319,7 +319,7 @@ impl Operator<'_> {
 
     /// Returns the ClusterServiceVersion that the status names and that was deleted.
     fn deleted_csv(&self) -> Option<&str> {
-        let status = self.subscription?.status.as_ref()?;
+        let status = self.status()?;
         let csv = status.installed_csv.as_deref().filter(|csv| !csv.is_empty())?;
         let is_settled = status.current_csv.as_deref() == Some(csv);
         (is_settled && self.installed.is_none() && !self.is_hidden).then_some(csv)

@@ -188,18 +188,10 @@ pub(super) fn decide(
 
 /// Returns the names of an operator's ClusterServiceVersions, including those that do not exist.
 fn names_of(operator: &Found<'_>, csvs: &[ClusterServiceVersion]) -> BTreeSet<String> {
-    let status = operator
-        .subscription
-        .and_then(|subscription| subscription.status.as_ref());
-    let named = status
-        .into_iter()
-        .flat_map(|status| [&status.installed_csv, &status.current_csv])
-        .flatten()
-        .filter(|name| !name.is_empty());
-    named
-        .cloned()
-        .chain(csvs.iter().map(|csv| csv.name_any()))
-        .collect()
+    let status = operator.status().into_iter();
+    let named = status.flat_map(|status| [&status.installed_csv, &status.current_csv]);
+    let named = named.flatten().filter(|name| !name.is_empty()).cloned();
+    named.chain(csvs.iter().map(|csv| csv.name_any())).collect()
 }
 
 /// Returns the CustomResourceDefinitions of an operator, and whether each is deleted.
