@@ -189,17 +189,6 @@ fn programs(observed: &Migration) -> Found<'_> {
     Ok(findings)
 }
 
-/// Returns the value of a flag, given as `--flag=value` or `--flag value`.
-fn value<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
-    let at = words
-        .iter()
-        .position(|word| word.split('=').next() == Some(flag))?;
-    match words[at].split_once('=') {
-        Some((_, value)) => Some(value),
-        None => words.get(at + 1).map(String::as_str),
-    }
-}
-
 fn flags(observed: &Migration) -> Found<'_> {
     let programs = observed.programs.as_ref()?;
     if !operators(programs).any(is_upstream) {
@@ -236,7 +225,8 @@ fn flags(observed: &Migration) -> Found<'_> {
                 ),
             );
         }
-        let global = of_catalog_operator(program).filter(|_| words[0].ends_with(CATALOG_OPERATOR));
+        let is_catalog_operator = words.first().is_some_and(|word| word.ends_with(CATALOG_OPERATOR));
+        let global = of_catalog_operator(program).filter(|_| is_catalog_operator);
         if let Some(global) = global.filter(|global| *global != namespace) {
             warn(
                 format!("catalogs for all namespaces are in namespace {}", plain(&global)),
