@@ -189,7 +189,8 @@ async fn operands_of(client: &Client, args: &UninstallArgs, removal: &mut Remova
 /// # Errors
 /// A definition that is to be deleted cannot be read.
 async fn fill(client: &Client, definition: &mut Definition) -> anyhow::Result<()> {
-    match get_cluster::<CustomResourceDefinition>(client, &definition.name).await {
+    let found = get_cluster::<CustomResourceDefinition>(client, &definition.name).await;
+    match found {
         // Otherwise the definition would stay without the operator that removes finalizers of its objects.
         Err(error) if definition.is_deleted => bail!("{error:#}; nothing was uninstalled"),
         Err(error) => definition.objects = Objects::Unknown(format!("{error:#}")),
