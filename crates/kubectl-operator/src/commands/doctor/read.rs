@@ -61,9 +61,8 @@ pub(crate) async fn observe(
     let api_services = reader.api_services(namespace).await;
     let roles = reader.roles(namespace).await;
     let operators = reader.operators(namespace).await;
-    let subscriptions = operators
-        .as_ref()
-        .map_or(&[][..], |found| found.subscriptions.as_slice());
+    let subscriptions = operators.as_ref().map(|found| found.subscriptions.as_slice());
+    let subscriptions = subscriptions.unwrap_or_default();
     let (catalogs, unlisted_catalogs) = reader.catalogs(namespace, global, subscriptions).await;
     let groups = reader.all::<OperatorGroup>(namespace, "").await;
     // Owned definitions depend on the ClusterServiceVersions.

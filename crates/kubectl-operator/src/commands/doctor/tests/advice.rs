@@ -154,8 +154,8 @@ async fn a_catalog_that_is_missing_is_explained_by_those_that_exist() {
 /// What an operator waits for is not reported again for the operator.
 #[tokio::test(start_paused = true)]
 async fn one_mistake_is_reported_once() {
-    let unhealthy = |cluster: &FakeCluster, message: &str| {
-        let conditions = json!([{"type": "CatalogSourcesUnhealthy", "status": "True", "message": message}]);
+    let condition = |cluster: &FakeCluster, type_: &str, message: &str| {
+        let conditions = json!([{"type": type_, "status": "True", "message": message}]);
         was(cluster.edit(
             "Subscription",
             "shop",
@@ -187,10 +187,14 @@ async fn one_mistake_is_reported_once() {
     );
     let not_ready = cluster();
     connecting(&not_ready);
-    unhealthy(&not_ready, "targeted catalogsource olm/cat unhealthy");
+    let unhealthy = "CatalogSourcesUnhealthy";
+    condition(&not_ready, unhealthy, "targeted catalogsource olm/cat unhealthy");
+    let unresolved = cluster();
+    connecting(&unresolved);
+    condition(&unresolved, "ResolutionFailed", "constraints not satisfiable");
     let missing = cluster();
     was(missing.edit("Subscription", "shop", "db", &json!({"spec": {"source": "no"}})));
-    unhealthy(&missing, "targeted catalogsource olm/no missing");
+    condition(&missing, unhealthy, "targeted catalogsource olm/no missing");
     for (cluster, expected) in [
         (
             without_group,
@@ -201,6 +205,7 @@ async fn one_mistake_is_reported_once() {
             "OperatorGroup shop/og: its ServiceAccount installer",
         ),
         (not_ready, "CatalogSource olm/cat: "),
+        (unresolved, "CatalogSource olm/cat: "),
         (missing, "Subscription shop/db: its catalog olm/no does not exist"),
     ] {
         let told = told(&cluster).await;
@@ -289,6 +294,19 @@ async fn one_object_that_cannot_be_read_hides_no_check() {
         assert!(findings.iter().all(|finding| finding.severity == Severity::Error));
         assert!(findings[1].cause.contains("it cannot be read"), "{findings:?}");
     }
+}
+
+/// It exists, so its roles and webhooks are not left over.
+#[tokio::test(start_paused = true)]
+async fn a_version_that_cannot_be_read_still_owns_what_it_owned() {
+    let cluster = cluster();
+    let odd = json!({"spec": {"installModes": "none"}});
+    was(cluster.edit("ClusterServiceVersion", "shop", "etcd.v1.0.0", &odd));
+    let told = told(&cluster).await;
+    assert!(
+        told.len() == 1 && told[0].starts_with("ClusterServiceVersion shop/etcd.v1.0.0: it cannot be read"),
+        "{told:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
