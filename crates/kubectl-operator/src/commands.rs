@@ -18,7 +18,7 @@ mod rights;
 mod rollback;
 mod rollout;
 #[cfg(test)]
-mod same_cause;
+mod same_cause_tests;
 mod status;
 mod support_bundle;
 mod ui;

@@ -73,14 +73,8 @@ pub(crate) async fn with_workloads(
     let (mut own_plans, mut workloads) = (BTreeSet::new(), Vec::new());
     for operator in gathered.operators().iter().filter(|operator| is_wanted(operator)) {
         let namespace = operator.namespace();
-        let status = operator
-            .subscription
-            .and_then(|subscription| subscription.status.as_ref());
-        own_plans.extend(
-            status
-                .and_then(plan_name)
-                .map(|name| (namespace.clone(), name.to_owned())),
-        );
+        let plan = operator.status().and_then(plan_name);
+        own_plans.extend(plan.map(|name| (namespace.clone(), name.to_owned())));
         for csv in operator.installed.into_iter().chain(operator.current) {
             // There are no Deployments before this phase.
             let is_early = matches!(csv.phase(), Phase::None | Phase::Pending | Phase::InstallReady);

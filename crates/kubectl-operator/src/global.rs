@@ -1,11 +1,11 @@
 //! Finds the namespace of OLM, and the one whose catalogs every namespace may use.
 
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt as _};
+use k8s_openapi::api::core::v1::Container;
+use kube::{Client, ResourceExt as _};
 use olm_api::v1alpha1::Subscription;
 
-use crate::reader::{answer, list_readable};
+use crate::reader::{list, list_readable};
 
 /// Name of the flag, for errors.
 pub(crate) const FLAG: &str = "--global-catalog-namespace";
@@ -28,7 +28,9 @@ pub(crate) struct Found {
 /// Finds OLM's namespaces. The catalog namespace is the given one, else that of catalog-operator's Deployment, which not every
 /// user may read. Otherwise it is the one that Subscriptions of the namespace use, else the default.
 pub(crate) async fn find(client: &Client, given: Option<&str>, namespace: Option<&str>) -> Found {
-    let programs = programs(client).await;
+    // Not every user may read them.
+    let programs = list::<Deployment>(client, None, CATALOG_OPERATOR).await;
+    let programs = programs.unwrap_or_default();
     let program = programs.iter().find(|program| is_wanted(program));
     let olm = program.and_then(|program| program.namespace());
     let of_program = || program.and_then(of_catalog_operator);
@@ -45,16 +47,8 @@ pub(crate) async fn find(client: &Client, given: Option<&str>, namespace: Option
     }
 }
 
-/// Returns catalog-operator's Deployments; empty without permission to read them.
-async fn programs(client: &Client) -> Vec<Deployment> {
-    let api: Api<Deployment> = Api::all(client.clone());
-    let params = ListParams::default().labels(CATALOG_OPERATOR);
-    let what = || "list deployments".to_owned();
-    let found = answer(what, api.list(&params)).await;
-    found.map(|found| found.items).unwrap_or_default()
-}
-
-fn is_wanted(program: &Deployment) -> bool {
+/// Returns true unless it is scaled to no pods.
+pub(crate) fn is_wanted(program: &Deployment) -> bool {
     program.spec.as_ref().and_then(|spec| spec.replicas) != Some(0)
 }
 
@@ -66,18 +60,10 @@ async fn of_subscriptions(client: &Client, namespace: &str) -> Option<String> {
 }
 
 /// Returns catalog-operator's setting, from a variable or a flag. `None` if the variable's value is elsewhere.
-fn of_catalog_operator(program: &Deployment) -> Option<String> {
-    let pod = program.spec.as_ref()?.template.spec.as_ref()?;
-    let container = pod.containers.first()?;
-    let words = [&container.command, &container.args];
-    let words: Vec<&str> = words
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(String::as_str)
-        .collect();
+pub(crate) fn of_catalog_operator(program: &Deployment) -> Option<String> {
+    let words = arguments(program);
     let flag = |name| value(&words, name).filter(|value| !value.is_empty());
-    let mut variables = container.env.iter().flatten();
+    let mut variables = container(program)?.env.iter().flatten();
     let variable = variables.find(|variable| variable.name == VARIABLE);
     if variable.is_some_and(|variable| variable.value_from.is_some()) {
         return None;
@@ -88,8 +74,20 @@ fn of_catalog_operator(program: &Deployment) -> Option<String> {
     Some(said.unwrap_or(DEFAULT_NAMESPACE).to_owned())
 }
 
+fn container(program: &Deployment) -> Option<&Container> {
+    let pod = program.spec.as_ref()?.template.spec.as_ref()?;
+    pod.containers.first()
+}
+
+/// Returns the command and arguments of the first container.
+pub(crate) fn arguments(program: &Deployment) -> Vec<&str> {
+    let words = container(program).map(|container| [&container.command, &container.args]);
+    let words = words.into_iter().flatten().flatten().flatten();
+    words.map(String::as_str).collect()
+}
+
 /// Returns the value of a flag, given as `--flag=value` or `--flag value`.
-fn value<'a>(words: &[&'a str], flag: &str) -> Option<&'a str> {
+pub(crate) fn value<'a>(words: &[&'a str], flag: &str) -> Option<&'a str> {
     let at = words
         .iter()
         .position(|word| word.split('=').next() == Some(flag))?;

@@ -11,12 +11,8 @@ use olm_api::names::is_dns1123_subdomain;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::ClusterServiceVersion;
 
-use crate::reader::{answer, list_readable};
+use crate::reader::{PAGE, get_cluster, list_readable, pages};
 
-/// Page size of lists.
-const PAGE: u32 = 500;
-/// Maximum number of pages per list, in case a server never ends one.
-const MAX_PAGES: usize = 200;
 /// Maximum number of namespaces that are listed one by one. Beyond it, all are listed at once.
 const MAX_NAMESPACES: usize = 20;
 
@@ -81,12 +77,10 @@ pub(crate) async fn list(
     let mut operands = Vec::new();
     let mut seen = BTreeSet::new();
     for (name, version) in owned {
-        if !is_dns1123_subdomain(name) || seen.contains(name) {
+        if seen.contains(name) {
             continue;
         }
-        let crds = Api::<CustomResourceDefinition>::all(client.clone());
-        let what = || format!("read CustomResourceDefinition {name}");
-        let Some(crd) = answer(what, crds.get_opt(name)).await? else {
+        let Some(crd) = get_cluster::<CustomResourceDefinition>(client, name).await? else {
             continue;
         };
         seen.insert(name);
@@ -131,8 +125,10 @@ async fn of_kind(
         None => vec![Api::all_with(client.clone(), &resource)],
     };
     let mut found = Vec::new();
-    for api in apis {
-        found.extend(pages(&api, &crd.name_any()).await?);
+    let what = format!("list {}", crd.name_any());
+    for api in &apis {
+        let page = |params: ListParams| async move { api.list(&params).await };
+        found.extend(pages(&what, "", PAGE, Some, page).await?);
     }
     let is_target = |object: &DynamicObject| match (targets, object.namespace()) {
         (Some(targets), Some(namespace)) => targets.contains(&namespace),
@@ -154,19 +150,4 @@ async fn of_kind(
             }
         })
         .collect())
-}
-
-async fn pages(api: &Api<DynamicObject>, name: &str) -> anyhow::Result<Vec<DynamicObject>> {
-    let what = || format!("list {name}");
-    let mut params = ListParams::default().limit(PAGE);
-    let mut found = Vec::new();
-    for _ in 0..MAX_PAGES {
-        let page = answer(what, api.list(&params)).await?;
-        found.extend(page.items);
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params.continue_token = Some(token),
-            None => return Ok(found),
-        }
-    }
-    bail!("cannot list {name}: the list does not end")
 }

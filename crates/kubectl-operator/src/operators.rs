@@ -25,7 +25,6 @@ use crate::command_line::CommandLine;
 use crate::printer;
 use crate::reader::Unreadable;
 
-pub(crate) use self::cause::{deleted, recreate};
 pub(crate) use self::conditions::message_or_reason;
 pub(crate) use self::state::{State, Verdict};
 pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node};
@@ -95,18 +94,68 @@ impl Gathered {
 
     /// Returns all operators by namespace and name, those with Subscriptions first.
     pub(crate) fn operators(&self) -> Vec<Operator<'_>> {
-        let plans = self.plans.iter().map(|(key, plan)| (key.clone(), plan));
-        let csvs = self.csvs.iter().map(|(key, csv)| (key.clone(), csv));
-        let unreadable = self.unreadable.iter();
-        let hidden = unreadable
-            .filter(|object| object.kind == OWNER_KIND_CSV)
-            .map(|object| (object.namespace.clone(), object.name.clone()));
-        operators(
-            &self.subscriptions,
-            &plans.collect(),
-            &csvs.collect(),
-            &hidden.collect(),
-        )
+        let is_unreadable = |(namespace, name): &Key| {
+            let mut objects = self.unreadable.iter();
+            objects.any(|object| {
+                object.kind == OWNER_KIND_CSV && object.namespace == *namespace && object.name == *name
+            })
+        };
+        let mut subscriptions: Vec<&Subscription> = self.subscriptions.iter().collect();
+        subscriptions.sort_by_key(|subscription| (subscription.namespace(), subscription.name_any()));
+        let mut of_subscriptions = BTreeSet::new();
+        let mut operators = Vec::new();
+        for subscription in subscriptions {
+            let namespace = subscription.namespace().unwrap_or_default();
+            let status = subscription.status.as_ref();
+            let mut is_hidden = false;
+            let mut csv = |name: Option<&String>| {
+                let key = (namespace.clone(), name?.clone());
+                let found = self.csvs.get(&key);
+                is_hidden |= is_unreadable(&key);
+                of_subscriptions.insert(key);
+                found
+            };
+            let installed = csv(status.and_then(|status| status.installed_csv.as_ref()));
+            let current = csv(status.and_then(|status| status.current_csv.as_ref()));
+            let plan = status.and_then(plan_name);
+            let replaced = current.and_then(|csv| {
+                let key = (namespace.clone(), csv.spec.replaces()?.to_owned());
+                self.csvs.get(&key)
+            });
+            operators.push(Operator {
+                subscription: Some(subscription),
+                plan: plan.and_then(|plan| self.plans.get(&(namespace, plan.to_owned()))),
+                installed,
+                current,
+                replaced,
+                is_hidden,
+            });
+        }
+        // OLM deletes a replaced version, so it belongs to the operator that replaces it.
+        let mut replaced = BTreeSet::new();
+        for key in &of_subscriptions {
+            let mut csv = self.csvs.get(key);
+            while let Some(older) = csv.and_then(|csv| csv.spec.replaces()) {
+                let older = (key.0.clone(), older.to_owned());
+                csv = self.csvs.get(&older);
+                if !replaced.insert(older) {
+                    break;
+                }
+            }
+        }
+        let others = self
+            .csvs
+            .iter()
+            .filter(|(key, _)| !of_subscriptions.contains(*key) && !replaced.contains(*key));
+        operators.extend(others.map(|(_, csv)| Operator {
+            subscription: None,
+            plan: None,
+            installed: Some(csv),
+            current: Some(csv),
+            replaced: None,
+            is_hidden: false,
+        }));
+        operators
     }
 
     /// Returns the name of the operator for a package: that of its Subscription, as in upstream's plugin, else the given name.
@@ -213,71 +262,6 @@ impl Gathered {
     }
 }
 
-/// Returns all operators by namespace and name, those with Subscriptions first. `csvs` has no copies. `hidden` are
-/// ClusterServiceVersions that exist but cannot be read.
-pub(crate) fn operators<'a>(
-    subscriptions: &'a [Subscription],
-    plans: &BTreeMap<Key, &'a InstallPlan>,
-    csvs: &BTreeMap<Key, &'a ClusterServiceVersion>,
-    hidden: &BTreeSet<Key>,
-) -> Vec<Operator<'a>> {
-    let mut subscriptions: Vec<&Subscription> = subscriptions.iter().collect();
-    subscriptions.sort_by_key(|subscription| (subscription.namespace(), subscription.name_any()));
-    let mut of_subscriptions = BTreeSet::new();
-    let mut operators = Vec::new();
-    for subscription in subscriptions {
-        let namespace = subscription.namespace().unwrap_or_default();
-        let status = subscription.status.as_ref();
-        let mut is_hidden = false;
-        let mut csv = |name: Option<&String>| {
-            let key = (namespace.clone(), name?.clone());
-            let found = csvs.get(&key).copied();
-            is_hidden |= hidden.contains(&key);
-            of_subscriptions.insert(key);
-            found
-        };
-        let installed = csv(status.and_then(|status| status.installed_csv.as_ref()));
-        let current = csv(status.and_then(|status| status.current_csv.as_ref()));
-        let plan = status.and_then(plan_name);
-        let replaced = current.and_then(|csv| {
-            let key = (namespace.clone(), csv.spec.replaces()?.to_owned());
-            csvs.get(&key).copied()
-        });
-        operators.push(Operator {
-            subscription: Some(subscription),
-            plan: plan.and_then(|plan| plans.get(&(namespace, plan.to_owned())).copied()),
-            installed,
-            current,
-            replaced,
-            is_hidden,
-        });
-    }
-    // OLM deletes a replaced version, so it belongs to the operator that replaces it.
-    let mut replaced = BTreeSet::new();
-    for key in &of_subscriptions {
-        let mut csv = csvs.get(key);
-        while let Some(older) = csv.and_then(|csv| csv.spec.replaces()) {
-            let older = (key.0.clone(), older.to_owned());
-            csv = csvs.get(&older);
-            if !replaced.insert(older) {
-                break;
-            }
-        }
-    }
-    let others = csvs
-        .iter()
-        .filter(|(key, _)| !of_subscriptions.contains(*key) && !replaced.contains(*key));
-    operators.extend(others.map(|(_, csv)| Operator {
-        subscription: None,
-        plan: None,
-        installed: Some(csv),
-        current: Some(csv),
-        replaced: None,
-        is_hidden: false,
-    }));
-    operators
-}
-
 /// Returns the InstallPlan of a Subscription if it may be incomplete.
 pub(crate) fn open_plan(subscription: &Subscription) -> Option<Key> {
     let status = subscription.status.as_ref()?;
@@ -295,6 +279,19 @@ pub(crate) fn open_plan(subscription: &Subscription) -> Option<Key> {
 /// Returns the name of the InstallPlan that a Subscription refers to.
 pub(crate) fn plan_name(status: &SubscriptionStatus) -> Option<&str> {
     status.install_plan_ref.as_ref()?.name.as_deref()
+}
+
+/// Returns true if a Subscription refers to this InstallPlan, by UID if it has one.
+pub(crate) fn refers(subscription: &Subscription, plan: &InstallPlan) -> bool {
+    let Some(status) = &subscription.status else {
+        return false;
+    };
+    let reference = status.install_plan_ref.as_ref();
+    let uid = reference.and_then(|plan| plan.uid.as_ref());
+    match (uid, plan.uid()) {
+        (Some(uid), Some(found)) if !uid.is_empty() => *uid == found,
+        _ => plan_name(status) == Some(plan.name_any().as_str()),
+    }
 }
 
 /// An operator as a row of a table, or as a document.
@@ -350,6 +347,11 @@ impl Operator<'_> {
             .unwrap_or_default()
     }
 
+    /// Returns the status of the Subscription.
+    pub(crate) fn status(&self) -> Option<&SubscriptionStatus> {
+        self.subscription?.status.as_ref()
+    }
+
     /// Returns the package of the Subscription.
     pub(crate) fn package(&self) -> Option<&str> {
         self.subscription
@@ -386,9 +388,7 @@ impl Operator<'_> {
     /// Returns the row of a table.
     pub(crate) fn row(&self) -> Row {
         let spec = self.subscription.map(|subscription| &subscription.spec);
-        let status = self
-            .subscription
-            .and_then(|subscription| subscription.status.as_ref());
+        let status = self.status();
         let Verdict { state, message, .. } = self.verdict();
         let installed = self.last_succeeded(state);
         let installed_csv = match (installed, state) {

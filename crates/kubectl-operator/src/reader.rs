@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::serde::de::DeserializeOwned;
-use kube::api::ListParams;
+use kube::api::{ListParams, PartialObjectMeta};
 use kube::core::{ApiResource, ClusterResourceScope, DynamicObject, NamespaceResourceScope, ObjectList};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use olm_api::names::is_dns1123_subdomain;
@@ -19,7 +19,7 @@ use crate::terminal::plain;
 /// Timeout for one request.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Page size of lists.
-const PAGE: u32 = 500;
+pub(crate) const PAGE: u32 = 500;
 /// No namespace has this name, so it has no objects.
 const NO_NAMESPACE: &str = "-";
 /// Maximum number of pages per list, in case a server never ends one.
@@ -163,7 +163,7 @@ where
 {
     let api = &api::<K>(client, namespace);
     let page = |params: ListParams| async move { api.list(&params).await };
-    pages(&listing::<K>(namespace), labels, page).await
+    pages(&listing::<K>(namespace), labels, PAGE, Some, page).await
 }
 
 /// Returns all objects of a kind without namespaces that a label selector matches.
@@ -176,7 +176,7 @@ where
 {
     let api = &Api::<K>::all(client.clone());
     let page = |params: ListParams| async move { api.list(&params).await };
-    pages(&format!("list {}", K::plural(&())), labels, page).await
+    pages(&format!("list {}", K::plural(&())), labels, PAGE, Some, page).await
 }
 
 /// Returns true if the namespace exists. Invalid names are not requested.
@@ -203,8 +203,8 @@ where
 {
     let api = &api::<K>(client, Some(namespace));
     let page = |params: ListParams| async move { api.list_metadata(&params).await };
-    let found = pages(&listing::<K>(Some(namespace)), "", page).await?;
-    Ok(found.iter().map(|object| object.name_any()).collect())
+    let name = |object: PartialObjectMeta<K>| object.metadata.name;
+    pages(&listing::<K>(Some(namespace)), "", PAGE, name, page).await
 }
 
 /// Returns the names of all objects of a kind without namespaces.
@@ -217,8 +217,8 @@ where
 {
     let api = &Api::<K>::all(client.clone());
     let page = |params: ListParams| async move { api.list_metadata(&params).await };
-    let found = pages(&format!("list {}", K::plural(&())), "", page).await?;
-    Ok(found.iter().map(|object| object.name_any()).collect())
+    let name = |object: PartialObjectMeta<K>| object.metadata.name;
+    pages(&format!("list {}", K::plural(&())), "", PAGE, name, page).await
 }
 
 /// An object that does not match the schema of its kind.
@@ -254,7 +254,7 @@ where
     };
     let page = |params: ListParams| async move { api.list(&params).await };
     let (mut found, mut unreadable) = (Vec::new(), Vec::new());
-    for object in pages(&listing::<K>(namespace), labels, page).await? {
+    for object in pages(&listing::<K>(namespace), labels, PAGE, Some, page).await? {
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
         let object = serde_json::to_value(object)?;
         match K::deserialize(&object) {
@@ -298,21 +298,30 @@ fn listing<K: Resource<DynamicType = ()>>(namespace: Option<&str>) -> String {
     format!("list {} in {}", K::plural(&()), place(namespace))
 }
 
-/// Returns all pages of a list. Errors include `what`.
-async fn pages<T, F>(what: &str, labels: &str, page: impl Fn(ListParams) -> F) -> anyhow::Result<Vec<T>>
+/// Returns the parts that `keep` takes from all objects of a list, which is read in pages of `size` objects.
+///
+/// # Errors
+/// A request fails, or the list does not end. The text includes `what`.
+pub(crate) async fn pages<T, U, F>(
+    what: &str,
+    labels: &str,
+    size: u32,
+    keep: impl Fn(T) -> Option<U>,
+    page: impl Fn(ListParams) -> F,
+) -> anyhow::Result<Vec<U>>
 where
     T: Clone,
     F: Future<Output = kube::Result<ObjectList<T>>>,
 {
     let what = || what.to_owned();
-    let mut params = ListParams::default().limit(PAGE);
+    let mut params = ListParams::default().limit(size);
     if !labels.is_empty() {
         params = params.labels(labels);
     }
     let mut found = Vec::new();
     for _ in 0..MAX_PAGES {
         let page = answer(what, page(params.clone())).await?;
-        found.extend(page.items);
+        found.extend(page.items.into_iter().filter_map(&keep));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params.continue_token = Some(token),
             None => return Ok(found),

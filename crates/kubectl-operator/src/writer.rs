@@ -1,5 +1,10 @@
 //! Writes on behalf of the user of the plugin: single requests for one object each, with the user's permissions.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "no operator: what somebody wants is written, once"
+)]
+
 use std::fmt::Debug;
 
 use anyhow::{anyhow, bail};
@@ -44,10 +49,6 @@ where
 ///
 /// # Errors
 /// The request to the API server fails.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: what somebody wants is written, once"
-)]
 pub(crate) async fn create_in<K>(mode: Mode, api: &Api<K>, object: &K) -> anyhow::Result<Option<K>>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
@@ -66,10 +67,6 @@ where
 ///
 /// # Errors
 /// The request to the API server fails, or another user has changed the object since it was read.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: what somebody wants is written, once"
-)]
 pub(crate) async fn replace<K>(mode: Mode, api: &Api<K>, object: &K) -> anyhow::Result<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
@@ -94,10 +91,6 @@ where
 ///
 /// # Errors
 /// The request to the API server fails.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: what somebody wants is written, once"
-)]
 pub(crate) async fn merge<K>(api: &Api<K>, object: &K, mut change: Value) -> anyhow::Result<()>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
@@ -113,10 +106,6 @@ where
 ///
 /// # Errors
 /// The request to the API server fails.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: what somebody wants is written, once"
-)]
 pub(crate) async fn merge_dynamic(
     api: &Api<DynamicObject>,
     object: &Value,
@@ -141,7 +130,6 @@ pub(crate) async fn merge_dynamic(
 ///
 /// # Errors
 /// The request to the API server fails.
-#[expect(clippy::disallowed_methods, reason = "no operator: a dry run writes nothing")]
 pub(crate) async fn apply_dry(
     api: &Api<DynamicObject>,
     object: &Value,
@@ -165,29 +153,12 @@ fn is_there(error: &kube::Error) -> bool {
 ///
 /// # Errors
 /// The request to the API server fails.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: what somebody wants is written, once"
-)]
 pub(crate) async fn delete_dynamic(api: &Api<DynamicObject>, object: &DynamicObject) -> anyhow::Result<()> {
-    let name = object.name_any();
-    let params = DeleteParams::background().preconditions(Preconditions {
-        uid: object.uid(),
-        resource_version: None,
-    });
     let kind = object
         .types
         .as_ref()
         .map_or("object", |types| types.kind.as_str());
-    let what = || format!("delete {kind} {name}");
-    answer(what, async {
-        match api.delete(&name, &params).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            Err(error) => Err(error),
-        }
-    })
-    .await
+    delete_named(Mode::Write, api, object, &format!("{kind} {}", object.name_any())).await
 }
 
 /// Deletes an object, with its UID as precondition. A missing object counts as deleted; a new object of the same name is kept.
@@ -205,34 +176,34 @@ where
 ///
 /// # Errors
 /// The request to the API server fails.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: what somebody wants is written, once"
-)]
 pub(crate) async fn delete_in<K>(mode: Mode, api: &Api<K>, object: &K) -> anyhow::Result<()>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    delete_named(mode, api, object, &subject(object)).await
+}
+
+async fn delete_named<K>(mode: Mode, api: &Api<K>, object: &K, subject: &str) -> anyhow::Result<()>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
 {
     let mut params = DeleteParams::background().preconditions(Preconditions {
         uid: object.uid(),
         resource_version: None,
     });
     params.dry_run = mode == Mode::DryRun;
-    let what = || format!("delete {}", subject(object));
+    let what = || format!("delete {subject}");
     let is_other = answer(what, async {
         match api.delete(&object.name_any(), &params).await {
             Ok(_) => Ok(false),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(true),
+            Err(error) if is_there(&error) => Ok(true),
             Err(error) => Err(error),
         }
     })
     .await?;
     if is_other {
-        bail!(
-            "{} was recreated since it was shown, so it was not deleted; review it again",
-            subject(object)
-        );
+        bail!("{subject} was recreated since it was shown, so it was not deleted; review it again");
     }
     Ok(())
 }

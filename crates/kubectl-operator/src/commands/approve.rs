@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::v1::OperatorGroup;
-use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, InstallPlanPhase, Subscription};
+use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
 use olm_api::{approval, labels};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -23,9 +23,10 @@ use crate::args::{ApproveArgs, Output};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
 use crate::groups::Group;
+use crate::operators::refers;
 use crate::packages::{Offered, offered};
 use crate::preview::name;
-use crate::reader::{answer as answered, get, list_names, list_readable};
+use crate::reader::{answer as answered, get, list_readable};
 use crate::{Verdict, printer};
 
 /// Prefix that selects an InstallPlan if a Subscription has the same name.
@@ -97,8 +98,7 @@ pub(super) async fn approve(
     };
     let look = async |plan: &InstallPlan| {
         let served = served(client, namespace, plan).await?;
-        let installed = list_names::<ClusterServiceVersion>(client, namespace).await?;
-        let mut shown = Shown::of(plan, &installed, served);
+        let mut shown = Shown::of(plan, served);
         shown.doubts.extend(misfits(client, namespace, plan).await);
         anyhow::Ok(shown)
     };
@@ -155,12 +155,11 @@ pub(super) async fn approve(
     reason = "no operator: somebody asks once, by their clock"
 )]
 fn may_get_preview(plan: &InstallPlan) -> bool {
-    let waits = plan.phase() == InstallPlanPhase::RequiresApproval && !plan.spec.approved;
     let is_new = plan.creation_timestamp().is_some_and(|made| {
         let age = Timestamp::now().duration_since(made.0);
         age < SignedDuration::from_secs(10)
     });
-    waits && is_new && !plan.annotations().contains_key(labels::PLAN_PREVIEW)
+    plan.waits_for_approval() && is_new && !plan.annotations().contains_key(labels::PLAN_PREVIEW)
 }
 
 /// The plan that a Subscription refers to, or that has the name itself.
@@ -238,16 +237,6 @@ async fn served(client: &Client, namespace: &str, plan: &InstallPlan) -> anyhow:
         .filter(|owner| owner.kind == "Subscription")
         .map(|owner| owner.name.as_str())
         .collect();
-    let refers = |found: &Subscription| {
-        let reference = found
-            .status
-            .as_ref()
-            .and_then(|status| status.install_plan_ref.as_ref());
-        reference.is_some_and(|reference| match &reference.uid {
-            Some(uid) => Some(uid) == plan.metadata.uid.as_ref(),
-            None => reference.name == plan.metadata.name,
-        })
-    };
     // One list request, because users who may write plans can add any number of owner references.
     let (found, unreadable) = match owners.is_empty() {
         true => (Vec::new(), Vec::new()),
@@ -255,7 +244,7 @@ async fn served(client: &Client, namespace: &str, plan: &InstallPlan) -> anyhow:
     };
     let mut names: Vec<String> = found
         .iter()
-        .filter(|found| owners.contains(found.name_any().as_str()) && refers(found))
+        .filter(|found| owners.contains(found.name_any().as_str()) && refers(found, plan))
         .map(|found| found.name_any())
         .collect();
     names.sort();

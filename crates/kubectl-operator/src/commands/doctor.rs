@@ -36,7 +36,7 @@ use crate::{Verdict, global, printer};
 type Check = for<'a> fn(&'a Observed) -> Result<Vec<Finding>, &'a Unread>;
 
 /// The checks of a namespace and of a cluster. The name states what is true if the check finds nothing.
-const CHECKS: [(&str, Check); 18] = [
+const CHECKS: [(&str, Check); 14] = [
     ("OLM runs", cluster_parts::programs),
     ("catalogs are ready", catalogs::ready),
     (
@@ -44,25 +44,13 @@ const CHECKS: [(&str, Check); 18] = [
         groups::one_each,
     ),
     ("OperatorGroups select namespaces", groups::select_something),
-    (
-        "ServiceAccounts of OperatorGroups exist and have rights",
-        groups::accounts,
-    ),
-    (
-        "no two OperatorGroups provide one API in one namespace",
-        groups::conflicts,
-    ),
+    ("ServiceAccounts of OperatorGroups exist", groups::accounts),
     (
         "Subscriptions name a catalog that exists",
         subscriptions::catalogs,
     ),
-    (
-        "ClusterServiceVersions of Subscriptions exist",
-        subscriptions::installed,
-    ),
     ("operators are ready", operators::ready),
     ("no ClusterServiceVersion is held by finalizers", csvs::deleted),
-    ("copied ClusterServiceVersions have an original", csvs::copies),
     ("webhooks reach a service that they trust", serving::webhooks),
     (
         "APIServices reach a service that they trust",
@@ -76,7 +64,6 @@ const CHECKS: [(&str, Check); 18] = [
         "cluster-wide rights belong to a ClusterServiceVersion",
         csvs::rights,
     ),
-    ("Jobs that unpack bundles succeed", cluster_parts::unpacking),
     (
         "stored versions of objects are served",
         cluster_parts::stored_versions,
@@ -148,14 +135,15 @@ fn print(
 /// Runs all checks.
 pub(crate) fn diagnose(observed: &Observed) -> Diagnosis {
     let checks = CHECKS.map(|(name, check)| (name, check(observed)));
-    let guard = observed.guard.as_ref();
-    let of_cluster = guard.map(|guard| {
+    let optional = [
+        (
+            "copied ClusterServiceVersions have an original",
+            observed.copies.as_ref().map(|read| csvs::copies(observed, read)),
+        ),
         (
             "labels that OLM trusts are protected",
-            cluster_parts::guarded(guard),
-        )
-    });
-    let of_v1 = [
+            observed.guard.as_ref().map(cluster_parts::guarded),
+        ),
         (
             "ClusterCatalogs are served",
             observed.cluster_catalogs.as_ref().map(olm_v1::catalogs),
@@ -165,8 +153,8 @@ pub(crate) fn diagnose(observed: &Observed) -> Diagnosis {
             observed.extensions.as_ref().map(olm_v1::extensions),
         ),
     ];
-    let of_v1 = of_v1
+    let optional = optional
         .into_iter()
         .filter_map(|(name, checked)| Some((name, checked?)));
-    assemble(checks.into_iter().chain(of_cluster).chain(of_v1))
+    assemble(checks.into_iter().chain(optional))
 }

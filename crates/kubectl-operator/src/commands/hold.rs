@@ -68,13 +68,7 @@ async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Res
         None => String::new(),
     };
     if before != Some(&range) {
-        let change = json!({"metadata": {"annotations": {UPGRADE_HOLD: range}}});
-        writer::merge(
-            &api(&cluster.client, Some(&cluster.namespace)),
-            subscription,
-            change,
-        )
-        .await?;
+        set(cluster, subscription, Some(&range)).await?;
     }
     let warning = operator.former().map(|_| {
         format!(
@@ -103,14 +97,15 @@ async fn released(cluster: &Cluster, name: &str) -> anyhow::Result<String> {
     let Some(range) = subscription.annotations().get(UPGRADE_HOLD) else {
         return Ok(format!("{subject} is not held"));
     };
-    let change = json!({"metadata": {"annotations": {UPGRADE_HOLD: null}}});
-    writer::merge(
-        &api(&cluster.client, Some(&cluster.namespace)),
-        subscription,
-        change,
-    )
-    .await?;
+    set(cluster, subscription, None).await?;
     Ok(format!("{subject} is no longer held (before: {range})"))
+}
+
+/// Sets the range in the annotation, or removes it.
+async fn set(cluster: &Cluster, subscription: &Subscription, range: Option<&str>) -> anyhow::Result<()> {
+    let change = json!({"metadata": {"annotations": {UPGRADE_HOLD: range}}});
+    let subscriptions = api(&cluster.client, Some(&cluster.namespace));
+    writer::merge(&subscriptions, subscription, change).await
 }
 
 fn operator<'a>(gathered: &'a Gathered, cluster: &Cluster, name: &str) -> anyhow::Result<Operator<'a>> {

@@ -81,15 +81,9 @@ pub(crate) async fn run(args: &RightsArgs) -> anyhow::Result<Verdict> {
             binding(role, namespace, account.as_deref())
         ));
     }
-    let required = csv.spec.required_crds().iter().map(|crd| crd.name.as_str());
-    let required: Vec<&str> = required
-        .chain(
-            csv.spec
-                .required_api_services()
-                .iter()
-                .map(|api| api.name.as_str()),
-        )
-        .collect();
+    let crds = csv.spec.required_crds().iter().map(|crd| crd.name.as_str());
+    let apis = csv.spec.required_api_services().iter();
+    let required: Vec<&str> = crds.chain(apis.map(|api| api.name.as_str())).collect();
     if !required.is_empty() {
         printer::warning(&format!(
             "{} requires {}; operators that provide them need rights of their own",

@@ -1,6 +1,6 @@
 //! Waits until an InstallPlan exists and until it completes, as upstream's plugin does.
 
-use std::io::{Stderr, Write};
+use std::io::Stderr;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
@@ -57,7 +57,7 @@ pub(super) async fn first_plan(
     let start = Instant::now();
     let plan = made(cluster, &name, wait, &mut screen).await?;
     let used = start.elapsed();
-    if plan.phase() == InstallPlanPhase::RequiresApproval && !plan.spec.approved {
+    if plan.waits_for_approval() {
         let named = format!("{PLAN_PREFIX}{}", plan.name_any());
         if !Box::pin(approve::approve(cluster, &named, ask)).await?.approved {
             return Ok(None);
@@ -81,15 +81,15 @@ pub(super) async fn carried_out(
     wait: &WaitArgs,
 ) -> anyhow::Result<CarriedOut> {
     let mut screen = Screen::stderr();
-    carried_out_on::<Stderr>(cluster, subscription, plan, wait, wait.limit(), &mut screen).await
+    carried_out_on(cluster, subscription, plan, wait, wait.limit(), &mut screen).await
 }
 
 /// Waits until a Subscription has a plan with steps.
-async fn made<W: Write>(
+async fn made(
     cluster: &Cluster,
     subscription: &str,
     wait: &WaitArgs,
-    screen: &mut Screen<W>,
+    screen: &mut Screen<Stderr>,
 ) -> anyhow::Result<InstallPlan> {
     let namespace = cluster.namespace.as_str();
     let (mut plan, mut failure): (Option<InstallPlan>, Option<String>) = (None, None);
@@ -135,13 +135,13 @@ async fn made<W: Write>(
 }
 
 /// Waits until a plan completes, for at most `left`. Messages name the time of `wait`, which the user set.
-async fn carried_out_on<W: Write>(
+async fn carried_out_on(
     cluster: &Cluster,
     subscription: &str,
     plan: &str,
     wait: &WaitArgs,
     left: Option<Duration>,
-    screen: &mut Screen<W>,
+    screen: &mut Screen<Stderr>,
 ) -> anyhow::Result<CarriedOut> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let mut last: Option<InstallPlan> = None;

@@ -7,15 +7,16 @@ mod removal;
 #[cfg(test)]
 pub(in crate::commands) mod tests;
 
+use std::fmt::Debug;
 use std::io::Write;
 
 use anyhow::{anyhow, bail};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Api, Client, ResourceExt as _};
-use olm_api::names::is_dns1123_subdomain;
-use olm_api::v1::OperatorGroup;
+use kube::{Api, Client, Resource, ResourceExt as _};
+use olm_api::v1::{Operator, OperatorGroup};
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
 
 use self::plans::{OpenPlan, open_plans};
@@ -26,7 +27,7 @@ use crate::args::shared::{UPSTREAM_TIMEOUT, WaitArgs, quoted, slice};
 use crate::cluster::Cluster;
 use crate::confirm::{has_terminal, unless_refused};
 use crate::operators::Gathered;
-use crate::reader::{answer, api, list, list_names};
+use crate::reader::{answer, api, get_cluster, list, list_names};
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::{Verdict, gather, operands, printer, terminal, writer};
 
@@ -74,15 +75,13 @@ fn without_effect(args: &UninstallArgs) -> Option<&'static str> {
 fn question(removal: &Removal, args: &UninstallArgs, is_asked: bool) -> anyhow::Result<String> {
     let name = &args.name;
     let count = removal.operands.len();
+    let operands = format!("its {}", terminal::count(count, "operand"));
     match args.strategy() {
         _ if count == 0 => Ok(format!("Uninstall {name}?")),
-        Some(OperandStrategy::Ignore) => Ok(format!("Uninstall {name}, and leave {}?", operands_text(count))),
-        Some(OperandStrategy::Delete) => {
-            Ok(format!("Uninstall {name}, and delete {}?", operands_text(count)))
-        }
+        Some(OperandStrategy::Ignore) => Ok(format!("Uninstall {name}, and leave {operands}?")),
+        Some(OperandStrategy::Delete) => Ok(format!("Uninstall {name}, and delete {operands}?")),
         None if is_asked => Ok(format!(
-            "Uninstall {name}, and leave {} (see --operand-strategy)?",
-            operands_text(count)
+            "Uninstall {name}, and leave {operands} (see --operand-strategy)?"
         )),
         None | Some(OperandStrategy::Abort) => bail!(
             "could not proceed with deletion of {name:?}: operand deletion aborted: one or more operands exist and operand strategy is \"abort\"; \
@@ -91,10 +90,6 @@ fn question(removal: &Removal, args: &UninstallArgs, is_asked: bool) -> anyhow::
             removal.flags
         ),
     }
-}
-
-fn operands_text(count: usize) -> String {
-    format!("its {}", terminal::count(count, "operand"))
 }
 
 /// Determines what an uninstallation deletes and keeps.
@@ -116,7 +111,7 @@ pub(super) async fn look(cluster: &Cluster, args: &UninstallArgs) -> anyhow::Res
     operands_of(client, args, &mut removal).await?;
     let package = removal.subscription.as_ref().map(|found| found.spec.name.clone());
     if let Some(package) = package {
-        let operator = leftovers::operator(client, &format!("{package}.{namespace}")).await;
+        let operator = get_cluster::<Operator>(client, &format!("{package}.{namespace}")).await;
         match args.deletes_operator() {
             true => removal.operator = operator?,
             false => removal.kept_operator = operator.unwrap_or_default(),
@@ -194,15 +189,7 @@ async fn operands_of(client: &Client, args: &UninstallArgs, removal: &mut Remova
 /// # Errors
 /// A definition that is to be deleted cannot be read.
 async fn fill(client: &Client, definition: &mut Definition) -> anyhow::Result<()> {
-    let crds = Api::<CustomResourceDefinition>::all(client.clone());
-    let what = || format!("read CustomResourceDefinition {}", definition.name);
-    let found = answer(what, async {
-        if !is_dns1123_subdomain(&definition.name) {
-            return Ok(None);
-        }
-        crds.get_opt(&definition.name).await
-    })
-    .await;
+    let found = get_cluster::<CustomResourceDefinition>(client, &definition.name).await;
     match found {
         // Otherwise the definition would stay without the operator that removes finalizers of its objects.
         Err(error) if definition.is_deleted => bail!("{error:#}; nothing was uninstalled"),
@@ -231,11 +218,7 @@ async fn objects(client: &Client, crd: &CustomResourceDefinition) -> anyhow::Res
     let what = || format!("list {} in all namespaces", crd.name_any());
     let page = answer(what, api.list_metadata(&params)).await?;
     let more = page.metadata.remaining_item_count.unwrap_or_default();
-    let is_cut = page
-        .metadata
-        .continue_
-        .as_deref()
-        .is_some_and(|token| !token.is_empty());
+    let token = page.metadata.continue_.as_deref().unwrap_or_default();
     let name = |object: &kube::core::PartialObjectMeta<DynamicObject>| match object.namespace() {
         Some(namespace) => format!("{namespace}/{}", object.name_any()),
         None => object.name_any(),
@@ -243,7 +226,7 @@ async fn objects(client: &Client, crd: &CustomResourceDefinition) -> anyhow::Res
     Ok(Objects::Known {
         count: page.items.len() + usize::try_from(more).unwrap_or_default(),
         // The server may not report how many more there are.
-        at_least: is_cut && more == 0,
+        at_least: !token.is_empty() && more == 0,
         with_finalizers: page
             .items
             .iter()
@@ -274,28 +257,45 @@ pub(super) async fn remove<W: Write>(
         deleted.map_err(go_on)?;
         tell(&format!("{} deleted", writer::subject(plan)));
     }
+    let late = |what: &str, finalizers: &str| {
+        go_on(anyhow!(
+            "deletion of {what} timed out after {} s; the operator still runs so that it can finish; check {finalizers}",
+            wait.timeout().as_secs()
+        ))
+    };
     if removal.deletes_operands {
-        end_operands(client, removal, wait, screen).await.map_err(go_on)?;
+        let operands = removal.operands.iter().map(|operand| {
+            let subject = format!("{} {}", operand.resource.kind, operand.name());
+            (operand.api(client), &operand.object, subject)
+        });
+        let operands: Vec<_> = operands.collect();
+        for (api, object, _) in &operands {
+            writer::delete_dynamic(api, object).await.map_err(go_on)?;
+        }
+        let are_gone = are_gone(&operands, "deletion", wait, screen).await;
+        if !are_gone.map_err(go_on)? {
+            return Err(late("operands", "their finalizers"));
+        }
     }
-    let crds = Api::<CustomResourceDefinition>::all(client.clone());
-    let going: Vec<&CustomResourceDefinition> = removal
-        .definitions
-        .iter()
-        .filter(|definition| definition.is_deleted)
-        .filter_map(|definition| definition.crd.as_ref())
+    let definitions = removal.definitions.iter();
+    let going = definitions.filter(|definition| definition.is_deleted);
+    let crds = going.filter_map(|definition| definition.crd.as_ref());
+    let api_of_crds = Api::<CustomResourceDefinition>::all(client.clone());
+    let crds: Vec<_> = crds
+        .map(|crd| (api_of_crds.clone(), crd, writer::subject(crd)))
         .collect();
-    for crd in &going {
-        writer::delete(&crds, *crd).await.map_err(go_on)?;
+    for (api, crd, _) in &crds {
+        writer::delete(api, *crd).await.map_err(go_on)?;
     }
-    if !gone_crds(&crds, &going, wait, screen).await.map_err(go_on)? {
-        bail!(
-            "deletion of CustomResourceDefinitions timed out after {} s; the operator still runs so that it can finish; check the finalizers of their objects; to continue: `{}`",
-            wait.timeout().as_secs(),
-            removal.again()
-        );
+    let are_gone = are_gone(&crds, "deletion of its objects", wait, screen).await;
+    if !are_gone.map_err(go_on)? {
+        return Err(late(
+            "CustomResourceDefinitions",
+            "the finalizers of their objects",
+        ));
     }
-    for crd in &going {
-        tell(&format!("{} deleted", writer::subject(*crd)));
+    for (_, _, subject) in &crds {
+        tell(&format!("{subject} deleted"));
     }
     for csv in &removal.csvs {
         let deleted = writer::delete(&api(client, Some(namespace)), csv).await;
@@ -340,57 +340,24 @@ pub(super) async fn remove<W: Write>(
     Ok(came.is_empty())
 }
 
-/// Deletes operands while the operator runs, and waits until they are gone.
-async fn end_operands<W: Write>(
-    client: &Client,
-    removal: &Removal,
+/// Waits for the deletion of objects, each given with its API and its name for users. Returns false at the time limit. `pending` is
+/// what each object waits for.
+async fn are_gone<K, W: Write>(
+    going: &[(Api<K>, &K, String)],
+    pending: &str,
     wait: &WaitArgs,
     screen: &mut Screen<W>,
-) -> anyhow::Result<()> {
-    for operand in &removal.operands {
-        writer::delete_dynamic(&operand.api(client), &operand.object).await?;
-    }
+) -> anyhow::Result<bool>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
     let outcome = until(screen, wait.limit(), async || {
         let mut left = Vec::new();
-        for operand in &removal.operands {
-            let name = operand.object.name_any();
-            let what = || format!("read {} {}", operand.resource.kind, operand.name());
-            let found = answer(what, operand.api(client).get_metadata_opt(&name)).await?;
-            if found.is_some_and(|found| found.uid() == operand.object.uid()) {
-                left.push(format!(
-                    "{} {}: waiting for deletion",
-                    operand.resource.kind,
-                    operand.name()
-                ));
-            }
-        }
-        Ok(Look::at_left(left))
-    });
-    if outcome.await? != Outcome::Done {
-        bail!(
-            "deletion of operands timed out after {} s; the operator still runs so that it can finish; check their finalizers",
-            wait.timeout().as_secs()
-        );
-    }
-    Ok(())
-}
-
-async fn gone_crds<W: Write>(
-    crds: &Api<CustomResourceDefinition>,
-    going: &[&CustomResourceDefinition],
-    wait: &WaitArgs,
-    screen: &mut Screen<W>,
-) -> anyhow::Result<bool> {
-    let outcome = until(screen, wait.limit(), async || {
-        let mut left = Vec::new();
-        for crd in going {
-            let what = || format!("read {}", writer::subject(*crd));
-            let found = answer(what, crds.get_metadata_opt(&crd.name_any())).await?;
-            if found.is_some_and(|found| found.uid() == crd.uid()) {
-                left.push(format!(
-                    "{}: waiting for deletion of its objects",
-                    writer::subject(*crd)
-                ));
+        for (api, object, subject) in going {
+            let what = || format!("read {subject}");
+            let found = answer(what, api.get_metadata_opt(&object.name_any())).await?;
+            if found.is_some_and(|found| found.uid() == object.uid()) {
+                left.push(format!("{subject}: waiting for {pending}"));
             }
         }
         Ok(Look::at_left(left))

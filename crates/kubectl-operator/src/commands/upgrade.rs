@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use kube::ResourceExt as _;
-use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
+use olm_api::v1alpha1::Subscription;
 
 use super::{approve, rollout, status};
 use crate::args::change::UpgradeArgs;
@@ -10,7 +10,7 @@ use crate::args::shared::UPSTREAM_TIMEOUT;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
 use crate::confirm::unless_refused;
-use crate::operators::{Gathered, State};
+use crate::operators::{Gathered, Operator, State};
 use crate::terminal::first_line;
 use crate::{Verdict, gather, printer};
 
@@ -108,24 +108,19 @@ async fn follow(cluster: &Cluster, subscriptions: &[String], args: &UpgradeArgs)
 
 fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine) -> Step {
     let operators = gathered.operators();
-    let of_name = |name: &str| {
-        operators.iter().find(|operator| {
-            operator
-                .subscription
-                .is_some_and(|found| found.name_any() == name)
-        })
+    let is_meant = |operator: &&Operator<'_>| {
+        let subscription = operator.subscription;
+        subscription.is_some_and(|found| found.name_any() == name)
     };
     // `approve` handles names of plans and reports missing objects.
-    let Some(operator) = of_name(name) else {
+    let Some(operator) = operators.iter().find(is_meant) else {
         return Step::Approve;
     };
     let (row, verdict) = (operator.row(), operator.verdict());
     // `explain` prints the full message.
     let message = first_line(&verdict.message);
     let explain = || commands.suggest("explain {}", &[name], Some(namespace));
-    let is_waiting =
-        |plan: &InstallPlan| !plan.spec.approved && plan.phase() == InstallPlanPhase::RequiresApproval;
-    if operator.plan.is_some_and(is_waiting) {
+    if operator.pending_plan().is_some() {
         // The plan can be approved despite other conditions, such as a failed resolution.
         return Step::Approve;
     }

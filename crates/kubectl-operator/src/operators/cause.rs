@@ -1,5 +1,4 @@
-//! Causes in words: what an InstallPlan waits for or why it failed, and deleted ClusterServiceVersions. Those of other
-//! ClusterServiceVersions are in `olm_api::cause`.
+//! Causes in words: what an InstallPlan waits for or why it failed. Those of ClusterServiceVersions are in `olm_api::cause`.
 
 use kube::ResourceExt as _;
 use olm_api::condition::{TRUE, subscription as condition};
@@ -71,14 +70,4 @@ fn open_bundles(plan: &InstallPlan) -> impl Iterator<Item = String> {
             format!("bundle {}: {}", lookup.identifier, text.unwrap_or(&found.type_))
         })
     })
-}
-
-/// Returns the cause when the ClusterServiceVersion that a Subscription installed does not exist.
-pub(crate) fn deleted(csv: &str) -> String {
-    format!("its ClusterServiceVersion {csv} was deleted, and OLM does not restore it")
-}
-
-/// Returns the way out of that. `subscription` is its name and the flags that select it.
-pub(crate) fn recreate(subscription: &str) -> String {
-    format!("save it with kubectl get subscription {subscription} -o yaml, then delete and recreate it")
 }

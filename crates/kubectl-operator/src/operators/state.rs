@@ -10,7 +10,7 @@ use olm_api::v1alpha1::{
 };
 use serde::Serialize;
 
-use super::cause::{Approver, deleted, plan_cause, recreate};
+use super::cause::{Approver, plan_cause};
 use super::conditions::{catalog_problem, message, message_or_reason, true_conditions};
 use super::{Operator, plan_name};
 use crate::args::shared::quoted;
@@ -173,7 +173,10 @@ impl Operator<'_> {
                 plain(former),
                 suggest("rollback {}")
             ),
-            WayOut::Recreate => recreate(&format!("{} {flags}", quoted(&name))),
+            WayOut::Recreate => format!(
+                "save it with kubectl get subscription {} {flags} -o yaml, then delete and recreate it",
+                quoted(&name)
+            ),
         })
     }
 
@@ -245,7 +248,8 @@ impl Operator<'_> {
         }
         let status = subscription.status.as_ref();
         if let Some(csv) = self.deleted_csv() {
-            return Some(Verdict::new(State::Failed, deleted(csv)).with(WayOut::Recreate));
+            let text = format!("its ClusterServiceVersion {csv} was deleted, and OLM does not restore it");
+            return Some(Verdict::new(State::Failed, text).with(WayOut::Recreate));
         }
         let current = status.and_then(|status| status.current_csv.as_deref());
         if let Some(name) = current.filter(|name| !name.is_empty()) {
@@ -315,7 +319,7 @@ impl Operator<'_> {
 
     /// Returns the ClusterServiceVersion that the status names and that was deleted.
     fn deleted_csv(&self) -> Option<&str> {
-        let status = self.subscription?.status.as_ref()?;
+        let status = self.status()?;
         let csv = status.installed_csv.as_deref().filter(|csv| !csv.is_empty())?;
         let is_settled = status.current_csv.as_deref() == Some(csv);
         (is_settled && self.installed.is_none() && !self.is_hidden).then_some(csv)

@@ -213,11 +213,12 @@ impl Gathered {
         let verdict_state = verdict.state;
         let way_out = operator.way_out(&verdict, commands);
         // The nodes below name the other ways out.
-        let is_shown = matches!(
-            verdict.way_out,
-            WayOut::DeletePlan(_) | WayOut::Provide(_) | WayOut::Rollback(_) | WayOut::Recreate
-        );
-        let is_recreated = verdict.way_out == WayOut::Recreate;
+        let way_out = way_out.filter(|_| {
+            matches!(
+                verdict.way_out,
+                WayOut::DeletePlan(_) | WayOut::Provide(_) | WayOut::Rollback(_) | WayOut::Recreate
+            )
+        });
         let state = match (verdict_state.as_str(), operator.row().installed_version.as_str()) {
             (state, "") => state.to_owned(),
             (state, installed) => format!("{state} ({installed} installed)"),
@@ -229,10 +230,9 @@ impl Gathered {
             .then(|| commands.suggest("explain {}", &[&node.name], Some(&node.namespace)));
         let way = self.ways.get(&(node.namespace.clone(), node.name.clone()));
         node.notes.extend(way.cloned());
-        let way_out = way_out.filter(|_| is_shown);
         node.notes
             .extend(way_out.map(|way_out| format!("to resolve: {way_out}")));
-        node.is_stuck = is_recreated;
+        node.is_stuck = verdict.way_out == WayOut::Recreate;
         let status = subscription.status.as_ref();
         if let Some(name) = status.and_then(plan_name) {
             node.objects.push(match operator.plan {
@@ -279,15 +279,12 @@ impl Gathered {
     }
 
     fn csv_nodes(&self, operator: &Operator<'_>) -> Vec<Node> {
-        let mut nodes = Vec::new();
         let installed = operator.installed;
         let current = operator
             .current
             .filter(|current| installed.is_none_or(|installed| installed.name_any() != current.name_any()));
-        for csv in installed.into_iter().chain(current) {
-            nodes.push(self.csv_node(csv));
-        }
-        nodes
+        let csvs = installed.into_iter().chain(current);
+        csvs.map(|csv| self.csv_node(csv)).collect()
     }
 
     fn csv_node(&self, csv: &ClusterServiceVersion) -> Node {
@@ -326,9 +323,8 @@ impl Gathered {
 
 /// Returns the names of a ClusterServiceVersion's Deployments.
 pub(crate) fn deployments(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {
-    let spec = csv.spec.install.spec.iter();
-    spec.flat_map(|spec| spec.deployments.iter())
-        .map(|deployment| deployment.name.as_str())
+    let deployments = csv.spec.install.deployments().iter();
+    deployments.map(|deployment| deployment.name.as_str())
 }
 
 /// Returns the node of the InstallPlan of a Subscription.

@@ -1,6 +1,5 @@
 //! The summary of a plan that is shown before approval. Pure.
 
-use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
 use kube::ResourceExt;
@@ -32,7 +31,7 @@ pub(in crate::commands) struct Shown {
     pub made: Option<String>,
     /// Preview of its changes; `None` if the plan has none.
     pub preview: Option<PlanPreview>,
-    /// Reasons why the preview is incomplete or outdated.
+    /// Reasons why the preview is incomplete.
     pub doubts: Vec<String>,
     /// What its steps are about, where there is no preview.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -71,8 +70,8 @@ impl Served {
 }
 
 impl Shown {
-    /// Summarises a plan for these Subscriptions, in a namespace with these ClusterServiceVersions.
-    pub(super) fn of(plan: &InstallPlan, installed: &[String], served: Served) -> Self {
+    /// Summarises a plan for these Subscriptions.
+    pub(super) fn of(plan: &InstallPlan, served: Served) -> Self {
         let annotation = plan.annotations().get(labels::PLAN_PREVIEW);
         let preview = annotation.and_then(|text| PlanPreview::from_annotation(text));
         let made = preview.as_ref().map(|preview| preview.made_at.clone());
@@ -83,7 +82,7 @@ impl Shown {
             .map(|step| format!("{} {}", step.resource.kind, step.resource.name))
             .collect();
         let of_preview = match (&preview, annotation) {
-            (Some(preview), _) => doubts(preview, &operators, installed),
+            (Some(preview), _) => doubts(preview),
             (None, Some(_)) => vec![
                 "cannot read its preview, which another version of OLM wrote; its changes to objects and permissions are unknown"
                     .to_owned(),
@@ -128,27 +127,9 @@ impl Shown {
     }
 }
 
-/// Returns the reasons why a preview does not match what the plan will do now.
-fn doubts(preview: &PlanPreview, operators: &[String], installed: &[String]) -> Vec<String> {
-    let mut doubts = Vec::new();
-    let previewed: BTreeSet<&String> = preview.operators.iter().map(|operator| &operator.name).collect();
-    if preview.omitted.operators == 0 && previewed != operators.iter().collect() {
-        doubts.push("its preview is outdated: it lists other operators than the plan".to_owned());
-    }
-    for operator in &preview.operators {
-        if installed.contains(&operator.name) {
-            doubts.push(format!(
-                "its preview is outdated: {} already exists",
-                operator.name
-            ));
-        } else if !operator.replaces.is_empty() && !installed.contains(&operator.replaces) {
-            let gone = &operator.replaces;
-            doubts.push(format!(
-                "its preview is outdated: {gone}, which it is compared with, is no longer installed"
-            ));
-        }
-    }
-    doubts.extend(preview.unknown.iter().map(|text| format!("unknown: {text}")));
+/// Returns the reasons why a preview is incomplete.
+fn doubts(preview: &PlanPreview) -> Vec<String> {
+    let unknown = preview.unknown.iter().map(|text| format!("unknown: {text}"));
     let omitted = preview.omitted;
     let counts = [
         (omitted.operators, "operators"),
@@ -160,8 +141,8 @@ fn doubts(preview: &PlanPreview, operators: &[String], installed: &[String]) -> 
         (omitted.unknown, "unknown items"),
     ];
     let left_out = counts.into_iter().filter(|(count, _)| *count > 0);
-    doubts.extend(left_out.map(|(count, what)| format!("omitted from its preview: {count} {what}")));
-    doubts
+    let left_out = left_out.map(|(count, what)| format!("omitted from its preview: {count} {what}"));
+    unknown.chain(left_out).collect()
 }
 
 impl fmt::Display for Shown {

@@ -43,7 +43,6 @@ fn cluster(plan: Value) -> FakeCluster {
         "db",
         &json!({"spec": spec, "status": status}),
     ));
-    cluster.put(object("ClusterServiceVersion", "etcd.v1", &json!({"spec": {}})));
     cluster
 }
 
@@ -164,9 +163,14 @@ async fn what_somebody_else_approves_meanwhile_is_approved() {
     assert!(error.contains("changed since it was shown"), "{error}");
 }
 
-/// The user approves what was shown. If an object changes meanwhile, it is shown and the question is asked again.
+/// The user approves what was shown. If the preview changes meanwhile, it is shown and the question is asked again.
 #[tokio::test]
 async fn what_changes_while_somebody_thinks_is_shown_before_it_is_approved() {
+    let preview_with = |unknown: &str| {
+        let mut preview = preview();
+        preview["unknown"] = json!([unknown]);
+        json!({"metadata": {"annotations": {labels::PLAN_PREVIEW: preview.to_string()}}})
+    };
     for second in [false, true] {
         let cluster = cluster(plan());
         let other = cluster.clone();
@@ -174,30 +178,28 @@ async fn what_changes_while_somebody_thinks_is_shown_before_it_is_approved() {
         let go = || {
             asked += 1;
             if asked == 1 {
-                other.delete("ClusterServiceVersion", "shop", "etcd.v1");
+                let change = preview_with("bundle a");
+                assert!(other.edit("InstallPlan", "shop", "install-1", &change));
                 return true;
             }
             second
         };
         let (plan, text, result) = approved(&cluster, "db", go).await;
         assert_eq!(asked, 2);
-        assert!(text.contains("is no longer installed"), "{text}");
+        assert!(text.contains("unknown: bundle a"), "{text}");
         assert_eq!(result.unwrap().approved, second);
         assert_eq!(plan["spec"]["approved"], second);
     }
-    // A plan whose objects change at each attempt is not approved.
+    // A plan whose preview changes at each attempt is not approved.
     let cluster = cluster(plan());
-    let (other, mut is_there) = (cluster.clone(), true);
-    let come_and_go = move || {
-        is_there = !is_there;
-        if is_there {
-            other.put(object("ClusterServiceVersion", "etcd.v1", &json!({"spec": {}})));
-        } else {
-            other.delete("ClusterServiceVersion", "shop", "etcd.v1");
-        }
+    let (other, mut asked) = (cluster.clone(), 0);
+    let changes = move || {
+        asked += 1;
+        let change = preview_with(&format!("bundle {asked}"));
+        assert!(other.edit("InstallPlan", "shop", "install-1", &change));
         true
     };
-    let (plan, _, result) = approved(&cluster, "db", come_and_go).await;
+    let (plan, _, result) = approved(&cluster, "db", changes).await;
     let error = result.unwrap_err();
     assert!(error.contains("changed since it was shown"), "{error}");
     assert_eq!(plan["spec"]["approved"], false);
@@ -251,20 +253,6 @@ async fn a_preview_that_does_not_say_what_happens_is_told() {
     })
     .await;
     assert!(newer.contains("which another version of OLM wrote"), "{newer}");
-    let other = told(|plan| {
-        plan["spec"]["clusterServiceVersionNames"] = json!(["etcd.v2", "more.v1"]);
-    })
-    .await;
-    assert!(other.contains("outdated: it lists other operators"), "{other}");
-    let replaced = told(|plan| {
-        let text = preview().to_string().replace("etcd.v1", "etcd.v0");
-        plan["metadata"]["annotations"][labels::PLAN_PREVIEW] = json!(text);
-    });
-    let replaced = replaced.await;
-    assert!(
-        replaced.contains("outdated: etcd.v0, which it is compared with"),
-        "{replaced}"
-    );
     let unknown = told(|plan| {
         let mut preview = preview();
         preview["unknown"] = json!(["bundle a: \u{1b}[2J"]);
@@ -400,7 +388,7 @@ async fn a_plan_is_for_those_who_refer_to_it() {
 #[test]
 fn what_is_asked_about_has_been_shown() {
     let found: InstallPlan = serde_json::from_value(plan()).unwrap();
-    let shown = Shown::of(&found, &[], Served::default());
+    let shown = Shown::of(&found, Served::default());
     let asked = "Approve InstallPlan install-1?";
     for output in [Output::Json, Output::Yaml] {
         assert_eq!(question(output, &shown), format!("{shown}{asked}"));

@@ -1,11 +1,12 @@
 //! Checks that catalogs respond. Pure.
 
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
 use olm_api::condition::catalog_source as condition;
 use olm_api::labels;
 use olm_api::v1alpha1::{CatalogSource, SourceType};
 
-use super::finding::{Finding, object, word};
+use super::finding::{Finding, about, at, object, word};
 use super::observed::{Observed, Unread};
 use crate::commands::catalog::message;
 use crate::operators::pod_node;
@@ -25,44 +26,41 @@ pub(super) fn ready(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
         .iter()
         .map(|(place, cause)| Finding::not_checked(format!("CatalogSources of {place}"), cause))
         .collect();
-    for ((namespace, name), read) in &observed.catalogs {
-        let catalog = match read {
-            Ok(Some(catalog)) => catalog,
-            Ok(None) => continue,
+    for (key, read) in &observed.catalogs {
+        findings.extend(match read {
+            Ok(Some(catalog)) => {
+                let pods = observed.catalog_pods.get(key);
+                finding(catalog, pods.and_then(|read| read.as_ref().ok()))
+            }
+            Ok(None) => None,
             Err(cause) => {
-                findings.push(Finding::not_checked(
-                    object("CatalogSource", namespace, name),
-                    cause,
-                ));
-                continue;
+                let about = object("CatalogSource", &key.0, &key.1);
+                Some(Finding::not_checked(about, cause))
             }
-        };
-        let about = object("CatalogSource", namespace, name);
-        if is_ready(catalog) {
-            let said = message(catalog);
-            if !said.is_empty() {
-                let edit = edit("catalogsource", namespace, name);
-                findings.push(Finding::warning(
-                    about,
-                    format!("it is {}, but reports: {said}", condition::READY),
-                    format!("correct what the message names: {edit}"),
-                ));
-            }
-            continue;
-        }
-        let pods = observed.catalog_pods.get(&(namespace.clone(), name.clone()));
-        findings.push(Finding::error(
-            about,
-            cause(catalog, pods.map(Vec::as_slice)),
-            remedy(catalog, namespace, name),
-        ));
+        });
     }
     Ok(findings)
 }
 
-/// Returns the command that edits an object.
-fn edit(resource: &str, namespace: &str, name: &str) -> String {
-    format!("kubectl edit {resource} {} -n {}", word(name), word(namespace))
+fn finding(catalog: &CatalogSource, pods: Option<&Vec<Pod>>) -> Option<Finding> {
+    if !is_ready(catalog) {
+        return Some(Finding::error(
+            about(catalog),
+            cause(catalog, pods),
+            remedy(catalog),
+        ));
+    }
+    let said = message(catalog);
+    (!said.is_empty()).then(|| {
+        Finding::warning(
+            about(catalog),
+            format!("it is {}, but reports: {said}", condition::READY),
+            format!(
+                "correct what the message names: kubectl edit catalogsource {}",
+                at(catalog)
+            ),
+        )
+    })
 }
 
 fn has_address(catalog: &CatalogSource) -> bool {
@@ -74,30 +72,31 @@ fn has_address(catalog: &CatalogSource) -> bool {
 }
 
 /// Returns the remedy for a catalog that is not ready, by its source: a ConfigMap, an address or an image.
-fn remedy(catalog: &CatalogSource, namespace: &str, name: &str) -> String {
-    let edit_catalog = edit("catalogsource", namespace, name);
+fn remedy(catalog: &CatalogSource) -> String {
+    let (namespace, name) = (catalog.namespace().unwrap_or_default(), catalog.name_any());
+    let (namespace, name) = (word(&namespace), word(&name));
+    let edit = format!("kubectl edit catalogsource {name} -n {namespace}");
     let pods = format!(
-        "its pods: kubectl get pods -n {} -l {}={}",
-        word(namespace),
-        labels::CATALOG_SOURCE,
-        word(name)
+        "its pods: kubectl get pods -n {namespace} -l {}={name}",
+        labels::CATALOG_SOURCE
     );
     if matches!(
         catalog.spec.source_type,
         SourceType::ConfigMap | SourceType::Internal
     ) {
-        let map = catalog.spec.config_map.as_deref().unwrap_or_default();
-        let edit_map = edit("configmap", namespace, map);
-        return format!("correct its ConfigMap: {edit_map}; or spec.configMap: {edit_catalog}; {pods}");
+        let map = word(catalog.spec.config_map.as_deref().unwrap_or_default());
+        return format!(
+            "correct its ConfigMap: kubectl edit configmap {map} -n {namespace}; or spec.configMap: {edit}; {pods}"
+        );
     }
     match has_address(catalog) {
-        true => format!("correct spec.address: {edit_catalog}"),
-        false => format!("correct spec.image or spec.secrets: {edit_catalog}; {pods}"),
+        true => format!("correct spec.address: {edit}"),
+        false => format!("correct spec.image or spec.secrets: {edit}; {pods}"),
     }
 }
 
 /// Describes the cause from the catalog's status and its pods.
-fn cause(catalog: &CatalogSource, pods: Option<&[Pod]>) -> String {
+fn cause(catalog: &CatalogSource, pods: Option<&Vec<Pod>>) -> String {
     let status = catalog.status.as_ref();
     let state = status.and_then(|status| status.connection_state.as_ref());
     let state = match state.map(|state| state.last_observed_state.as_str()) {
@@ -110,7 +109,7 @@ fn cause(catalog: &CatalogSource, pods: Option<&[Pod]>) -> String {
     };
     let of_pods = match pods {
         None => None,
-        Some([]) => Some("it has no pod".to_owned()),
+        Some(pods) if pods.is_empty() => Some("it has no pod".to_owned()),
         Some(pods) => pods
             .iter()
             .map(pod_node)

@@ -1,70 +1,46 @@
-//! Checks of OLM itself, its unpack Jobs, and definitions whose objects cannot be read. Pure.
-
-use std::collections::BTreeSet;
+//! Checks of OLM itself, and of objects and definitions that cannot be read. Pure.
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use kube::ResourceExt as _;
-use olm_api::{condition, labels};
+use olm_api::labels;
 
-use super::finding::{Finding, Severity, object, word};
+use super::finding::{Finding, Severity, about, at, object, word};
 use super::observed::{Observed, Read, Unread};
 use crate::reader::Unreadable;
 use crate::terminal::plain;
 
 /// Deployments without which nothing is installed.
 const NEEDED: [&str; 2] = ["catalog-operator", "olm-operator"];
-/// Maximum number of namespaces named in one finding.
-const MAX_NAMED: usize = 3;
 
 /// Checks that OLM runs.
 pub(super) fn programs(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
-    let (programs, elsewhere): (Vec<&Deployment>, Vec<&Deployment>) = observed
-        .programs
-        .as_ref()?
-        .iter()
-        .partition(|program| program.namespace().as_ref() == Some(&observed.olm));
+    let programs = observed.programs.as_ref()?;
     let unwell = programs.iter().filter_map(|program| {
         let (wanted, available) = replicas(program);
-        let (namespace, name) = (program.namespace().unwrap_or_default(), program.name_any());
+        let at = at(program);
         let remedy = match wanted {
-            0 => format!(
-                "kubectl scale deployment {} -n {} --replicas 1",
-                word(&name),
-                word(&namespace)
-            ),
-            _ => format!(
-                "kubectl describe deployment {0} -n {1}; kubectl logs deployment/{0} -n {1}",
-                word(&name),
-                word(&namespace)
-            ),
+            0 => format!("kubectl scale deployment {at} --replicas 1"),
+            _ => format!("kubectl describe deployment {at}; kubectl logs deployment/{at}"),
         };
         (available < wanted.max(1)).then(|| {
             Finding::error(
-                object("Deployment", &namespace, &name),
+                about(program),
                 format!("OLM does not run: {available} of {wanted} pods are available"),
                 remedy,
             )
         })
     });
-    let is_there = |name: &&str| programs.iter().any(|program| app(program) == Some(name));
-    let missing = NEEDED.iter().filter(|name| !is_there(name)).map(|name| {
-        let others = elsewhere.iter().filter(|program| app(program) == Some(name));
-        let others: BTreeSet<String> = others.filter_map(|program| program.namespace()).collect();
-        let named: Vec<String> = others.iter().take(MAX_NAMED).map(|namespace| plain(namespace)).collect();
-        let olm = plain(&observed.olm);
-        let cause = match named.is_empty() {
-            true => format!("no Deployment with this app label in namespace {olm}: OLM is not installed, or runs in another namespace"),
-            // Any user who may create Deployments can set this label.
-            false => format!(
-                "no Deployment with this app label in namespace {olm}: OLM is not installed, or runs in another namespace; {} other namespaces have this label: {}",
-                others.len(),
-                named.join(", ")
-            ),
-        };
+    let is_missing = |name: &&&str| {
+        let mut apps = programs.iter().filter_map(|program| program.labels().get("app"));
+        apps.all(|app| app != **name)
+    };
+    let missing = NEEDED.iter().filter(is_missing).map(|name| {
         Finding::warning(
             object("Deployment", "", name),
-            cause,
+            format!(
+                "no Deployment with this app label in namespace {}: OLM is not installed, or runs in another namespace",
+                plain(&observed.olm)
+            ),
             format!("kubectl get deployments -A -l app={name}; if OLM is in another namespace, use --olm-namespace"),
         )
     });
@@ -84,10 +60,6 @@ pub(super) fn guarded(guard: &Read<bool>) -> Result<Vec<Finding>, &Unread> {
     )])
 }
 
-fn app(program: &Deployment) -> Option<&str> {
-    program.labels().get("app").map(String::as_str)
-}
-
 fn replicas(deployment: &Deployment) -> (i32, i32) {
     let wanted = deployment
         .spec
@@ -102,29 +74,19 @@ fn replicas(deployment: &Deployment) -> (i32, i32) {
     (wanted, available)
 }
 
-/// Returns the Failed condition of a Job, if it has one.
-pub(super) fn failure(job: &Job) -> Option<&JobCondition> {
-    let mut conditions = job
-        .status
-        .iter()
-        .flat_map(|status| status.conditions.iter().flatten());
-    conditions.find(|found| found.type_ == "Failed" && found.status == condition::TRUE)
-}
-
 /// Checks that objects match their schemas. Unreadable objects get no other check.
 pub(super) fn readable(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
-    let findings = unreadable(&observed.unreadable);
+    let findings = unreadable(observed.unreadable());
     if findings.is_empty() {
         // Without these objects nothing can be reported.
-        observed.subscriptions.as_ref()?;
-        observed.csvs.as_ref()?;
+        observed.operators.as_ref()?;
     }
     Ok(findings)
 }
 
 /// Returns a finding for each unreadable object.
-pub(super) fn unreadable(unreadable: &[Unreadable]) -> Vec<Finding> {
-    let findings = unreadable.iter().map(|found| {
+pub(super) fn unreadable<'a>(unreadable: impl IntoIterator<Item = &'a Unreadable>) -> Vec<Finding> {
+    let findings = unreadable.into_iter().map(|found| {
         Finding::error(
             object(&found.kind, &found.namespace, &found.name),
             format!(
@@ -140,37 +102,6 @@ pub(super) fn unreadable(unreadable: &[Unreadable]) -> Vec<Finding> {
         )
     });
     findings.collect()
-}
-
-/// Checks that Jobs that unpack bundles succeed.
-pub(super) fn unpacking(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
-    let mut findings = Vec::new();
-    for job in observed.jobs.as_ref()? {
-        let Some(failed) = failure(job) else {
-            continue;
-        };
-        let (namespace, name) = (job.namespace().unwrap_or_default(), job.name_any());
-        let said = failed
-            .message
-            .as_deref()
-            .or(failed.reason.as_deref())
-            .unwrap_or("no reason given");
-        findings.push(Finding::warning(
-            object("Job", &namespace, &name),
-            format!("it failed to unpack a bundle: {said}"),
-            format!(
-                "kubectl logs job/{0} -n {1} --all-containers; then kubectl delete {2} {0} -n {1}, and OLM unpacks it again",
-                word(&name),
-                word(&namespace),
-                // Users can give a Job any name, so the ConfigMap of that name may be unrelated.
-                match observed.unpacked.contains(&(namespace.clone(), name.clone())) {
-                    true => "job,configmap",
-                    false => "job",
-                }
-            ),
-        ));
-    }
-    Ok(findings)
 }
 
 /// Checks that stored versions of objects are served.

@@ -4,8 +4,8 @@ use kube::ResourceExt as _;
 use olm_api::labels::OWNER_KIND_CSV;
 
 use super::age::{age, seconds};
-use super::finding::{Finding, object, word};
-use super::observed::{Observed, Unread};
+use super::finding::{Finding, about, at, object, word};
+use super::observed::{Copied, Observed, Owned, Read, Unread};
 use crate::terminal::plain;
 
 /// Time, in seconds, that finalizers of OLM and of operators may take.
@@ -14,37 +14,37 @@ const PATIENCE: i64 = 5 * 60;
 /// Checks that deleted ClusterServiceVersions do not remain.
 pub(super) fn deleted(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let mut findings = Vec::new();
-    for csv in observed.csvs.as_ref()? {
+    for csv in observed.operators.as_ref()?.csvs.values() {
         let Some(since) = &csv.metadata.deletion_timestamp else {
             continue;
         };
         if seconds(observed.now, since.0) <= PATIENCE {
             continue;
         }
-        let (namespace, name) = (csv.namespace().unwrap_or_default(), csv.name_any());
-        let at = format!("{} -n {}", word(&name), word(&namespace));
         findings.push(Finding::error(
-            object(OWNER_KIND_CSV, &namespace, &name),
+            about(csv),
             format!(
                 "its deletion has been blocked by finalizers for {}: {}",
                 age(observed.now, since.0),
                 csv.finalizers().join(", ")
             ),
-            format!("let the owners of the finalizers finish, or as a last resort: kubectl patch csv {at} --type merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'"),
+            format!("let the owners of the finalizers finish, or as a last resort: kubectl patch csv {} --type merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'", at(csv)),
         ));
     }
     Ok(findings)
 }
 
 /// Checks that copies of ClusterServiceVersions have an original.
-pub(super) fn copies(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
-    let mut findings = Vec::new();
-    for copy in observed.copies.as_ref()? {
-        let about = || object(OWNER_KIND_CSV, &copy.namespace, &copy.name);
+pub(super) fn copies<'a>(
+    observed: &Observed,
+    copies: &'a Read<Vec<Copied>>,
+) -> Result<Vec<Finding>, &'a Unread> {
+    let findings = copies.as_ref()?.iter().filter_map(|copy| {
+        let about = object(OWNER_KIND_CSV, &copy.namespace, &copy.name);
         match observed.has_csv(&(copy.from.clone(), copy.name.clone())) {
-            Ok(true) => {}
-            Ok(false) => findings.push(Finding::error(
-                about(),
+            Ok(true) => None,
+            Ok(false) => Some(Finding::error(
+                about,
                 format!(
                     "it is a copy whose original in namespace {} no longer exists{}",
                     plain(&copy.from),
@@ -59,38 +59,35 @@ pub(super) fn copies(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
                     word(&copy.namespace)
                 ),
             )),
-            Err(cause) => findings.push(Finding::not_checked(about(), cause)),
+            Err(cause) => Some(Finding::not_checked(about, cause)),
         }
-    }
-    Ok(findings)
+    });
+    Ok(findings.collect())
 }
 
 /// Checks that cluster-wide permissions belong to an existing ClusterServiceVersion.
 pub(super) fn rights(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
-    let mut findings = Vec::new();
-    for (kind, read) in &observed.roles {
-        for owned in read.as_ref()? {
-            match observed.has_csv(&owned.owner) {
-                Ok(true) => {}
-                Ok(false) => findings.push(leftover(kind, &owned.name, &owned.owner)),
-                Err(cause) => findings.push(Finding::not_checked(object(kind, "", &owned.name), cause)),
-            }
-        }
-    }
-    Ok(findings)
+    let roles = observed.roles.as_ref()?.iter();
+    Ok(roles.filter_map(|role| orphaned(observed, role)).collect())
 }
 
 /// Returns the finding for an object whose ClusterServiceVersion does not exist.
-pub(super) fn leftover(kind: &str, name: &str, (namespace, csv): &crate::operators::Key) -> Finding {
-    Finding::error(
-        object(kind, "", name),
-        format!(
-            "it is orphaned: its ClusterServiceVersion {}/{} no longer exists",
-            plain(namespace),
-            plain(csv)
-        ),
-        format!("kubectl delete {} {}", kind.to_lowercase(), word_of_rbac(name)),
-    )
+pub(super) fn orphaned(observed: &Observed, owned: &Owned) -> Option<Finding> {
+    let Owned { kind, name, owner } = owned;
+    let about = object(kind, "", name);
+    match observed.has_csv(owner) {
+        Ok(true) => None,
+        Ok(false) => Some(Finding::error(
+            about,
+            format!(
+                "it is orphaned: its ClusterServiceVersion {}/{} no longer exists",
+                plain(&owner.0),
+                plain(&owner.1)
+            ),
+            format!("kubectl delete {} {}", kind.to_lowercase(), word_of_rbac(name)),
+        )),
+        Err(cause) => Some(Finding::not_checked(about, cause)),
+    }
 }
 
 /// Returns a name of an RBAC object for a command. Such names may have colons.

@@ -105,13 +105,11 @@ impl Diagnosis {
                 .filter(|finding| finding.severity == severity)
                 .count()
         };
-        let (errors, warnings, unknown) = (
+        text.push_str(&format!(
+            "errors: {}, warnings: {}, not checked: {}, fine: {}\n",
             count(Severity::Error),
             count(Severity::Warning),
             count(Severity::NotChecked),
-        );
-        text.push_str(&format!(
-            "errors: {errors}, warnings: {warnings}, not checked: {unknown}, fine: {}\n",
             self.fine.len()
         ));
         text

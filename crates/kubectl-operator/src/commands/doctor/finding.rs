@@ -1,8 +1,9 @@
 //! A finding of a check.
 
+use kube::{Resource, ResourceExt as _};
 use serde::Serialize;
 
-use crate::terminal::{first_line, plain};
+use crate::terminal::{Mark, first_line, plain};
 
 /// Maximum number of findings per check; the rest is counted.
 pub(super) const MAX_FINDINGS: usize = 200;
@@ -20,6 +21,15 @@ pub(crate) enum Severity {
 }
 
 impl Severity {
+    /// Returns the severity of an object with this mark; `None` if it is as it should be.
+    pub(super) fn of(mark: Mark) -> Option<Self> {
+        match mark {
+            Mark::Fine => None,
+            Mark::Waits => Some(Self::Warning),
+            Mark::Bad => Some(Self::Error),
+        }
+    }
+
     /// Returns the severity as text.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -90,6 +100,18 @@ pub(super) fn object(kind: &str, namespace: &str, name: &str) -> String {
         "" => format!("{kind} {}", plain(name)),
         namespace => format!("{kind} {}/{}", plain(namespace), plain(name)),
     }
+}
+
+/// Returns `Kind namespace/name` of an object.
+pub(super) fn about<K: Resource<DynamicType = ()>>(found: &K) -> String {
+    let namespace = found.namespace().unwrap_or_default();
+    object(&K::kind(&()), &namespace, &found.name_any())
+}
+
+/// Returns `NAME -n NAMESPACE` of an object, for a suggested command.
+pub(super) fn at<K: Resource<DynamicType = ()>>(found: &K) -> String {
+    let namespace = found.namespace().unwrap_or_default();
+    format!("{} -n {}", word(&found.name_any()), word(&namespace))
 }
 
 /// Returns a name for a suggested command. A text that is no Kubernetes name becomes `NAME`, because it may be made up to run in

@@ -4,7 +4,7 @@
 mod accounts;
 mod deployments;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -21,15 +21,18 @@ use self::deployments::{Edit, Owners};
 use super::catalogs::is_ready;
 use super::cluster_parts;
 use super::diagnosis::{Diagnosis, assemble};
-use super::finding::{Finding, Severity, object, word};
+use super::finding::{Finding, Severity, about, at, object, word};
 use super::observed::Read;
 use super::read::{PROGRAMS, Reader, now};
 use crate::gather::originals;
+use crate::global::{DEFAULT_NAMESPACE, arguments, is_wanted, of_catalog_operator, value};
 use crate::reader::Unreadable;
 use crate::terminal::plain;
 
 /// Page size for Deployments, which are read whole and may be large.
 const PAGE: u32 = 100;
+/// End of the path of upstream's catalog-operator.
+const CATALOG_OPERATOR: &str = "/catalog";
 /// Certificates that expire sooner are reported.
 const SOON: SignedDuration = SignedDuration::from_hours(24);
 /// Versions of our CustomResourceDefinitions, by plural.
@@ -43,10 +46,6 @@ const VERSIONS: [(&str, &[&str]); 8] = [
     ("operators", &["v1"]),
     ("subscriptions", &[olm_api::v1alpha1::VERSION]),
 ];
-/// Namespace of upstream's releases and of the chart.
-const DEFAULT_NAMESPACE: &str = "olm";
-/// Variable with the namespace of global catalogs for upstream's catalog-operator.
-const GLOBAL_CATALOG_NAMESPACE: &str = "GLOBAL_CATALOG_NAMESPACE";
 
 /// The state of the cluster that the checks need.
 #[derive(Debug)]
@@ -143,40 +142,11 @@ pub(crate) fn verdict(diagnosis: &Diagnosis) -> &'static str {
 
 type Found<'a> = Result<Vec<Finding>, &'a String>;
 
-/// Returns the command and arguments of the first container.
-fn arguments(program: &Deployment) -> Vec<String> {
-    let pod = program.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
-    let container = pod.and_then(|pod| pod.containers.first());
-    let words = container.map(|container| [&container.command, &container.args]);
-    words.into_iter().flatten().flatten().flatten().cloned().collect()
-}
-
-/// Returns the namespace of global catalogs. Upstream's catalog-operator takes it from a variable, else from a flag, else `olm`.
-/// `None` for the other program, and for a variable whose value is elsewhere.
-fn global_namespace<'a>(program: &'a Deployment, words: &'a [String]) -> Option<&'a str> {
-    if !words.first().is_some_and(|word| word.ends_with("/catalog")) {
-        return None;
-    }
-    let pod = program.spec.as_ref()?.template.spec.as_ref()?;
-    let mut variables = pod.containers.first()?.env.iter().flatten();
-    match variables.find(|variable| variable.name == GLOBAL_CATALOG_NAMESPACE) {
-        Some(variable) if variable.value_from.is_some() => None,
-        Some(variable) if variable.value.as_ref().is_some_and(|value| !value.is_empty()) => {
-            variable.value.as_deref()
-        }
-        _ => Some(value(words, "--namespace").unwrap_or(DEFAULT_NAMESPACE)),
-    }
-}
-
 /// Upstream's programs have other names than ours.
 fn is_upstream(program: &Deployment) -> bool {
     let words = arguments(program);
-    let is_named = |name: &str| words.first().is_some_and(|word| word.ends_with(name));
-    is_named("/olm") || is_named("/catalog")
-}
-
-fn is_wanted(program: &Deployment) -> bool {
-    program.spec.as_ref().and_then(|spec| spec.replicas) != Some(0)
+    let name = words.first();
+    name.is_some_and(|name| name.ends_with("/olm") || name.ends_with(CATALOG_OPERATOR))
 }
 
 fn operators(programs: &[Deployment]) -> impl Iterator<Item = &Deployment> {
@@ -185,15 +155,6 @@ fn operators(programs: &[Deployment]) -> impl Iterator<Item = &Deployment> {
         matches!(app, Some("olm-operator" | "catalog-operator"))
     };
     programs.iter().filter(is_operator)
-}
-
-fn named(program: &Deployment) -> (String, String, String) {
-    let (namespace, name) = (program.namespace().unwrap_or_default(), program.name_any());
-    (
-        object("Deployment", &namespace, &name),
-        word(&namespace).to_owned(),
-        word(&name).to_owned(),
-    )
 }
 
 fn programs(observed: &Migration) -> Found<'_> {
@@ -212,37 +173,20 @@ fn programs(observed: &Migration) -> Found<'_> {
     }
     let mut findings = Vec::new();
     let is_mixed = upstream.len() < running.len();
-    let namespaces: BTreeMap<String, usize> = running.iter().fold(BTreeMap::new(), |mut count, program| {
-        *count.entry(program.namespace().unwrap_or_default()).or_default() += 1;
-        count
-    });
+    let namespaces: BTreeSet<String> = running.iter().filter_map(|program| program.namespace()).collect();
     for program in &running {
-        let (object, namespace, name) = named(program);
+        let at = at(*program);
         if is_mixed && !is_upstream(program) {
             let cause = "it runs beside upstream's; both overwrite each other's changes";
-            let remedy = format!(
-                "kubectl scale deployment {name} -n {namespace} --replicas 0, until upstream's are gone"
-            );
-            findings.push(Finding::error(object, cause, remedy));
+            let remedy = format!("kubectl scale deployment {at} --replicas 0, until upstream's are gone");
+            findings.push(Finding::error(about(*program), cause, remedy));
         } else if namespaces.len() > 1 && !is_mixed {
             let cause = format!("OLM runs in {} namespaces at once", namespaces.len());
-            let remedy =
-                format!("delete the one that is not used: kubectl delete deployment {name} -n {namespace}");
-            findings.push(Finding::error(object, cause, remedy));
+            let remedy = format!("delete the one that is not used: kubectl delete deployment {at}");
+            findings.push(Finding::error(about(*program), cause, remedy));
         }
     }
     Ok(findings)
-}
-
-/// Returns the value of a flag, given as `--flag=value` or `--flag value`.
-fn value<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
-    let at = words
-        .iter()
-        .position(|word| word.split('=').next() == Some(flag))?;
-    match words[at].split_once('=') {
-        Some((_, value)) => Some(value),
-        None => words.get(at + 1).map(String::as_str),
-    }
 }
 
 fn flags(observed: &Migration) -> Found<'_> {
@@ -258,7 +202,8 @@ fn flags(observed: &Migration) -> Found<'_> {
     let mut findings = Vec::new();
     for program in operators(programs).filter(|program| is_upstream(program)) {
         let words = arguments(program);
-        let (object, namespace, _) = named(program);
+        let (object, namespace) = (about(program), program.namespace().unwrap_or_default());
+        let namespace = word(&namespace);
         let mut warn =
             |cause: String, remedy: String| findings.push(Finding::warning(object.clone(), cause, remedy));
         if value(&words, "--watchedNamespaces").is_some_and(|list| !list.is_empty()) {
@@ -280,41 +225,39 @@ fn flags(observed: &Migration) -> Found<'_> {
                 ),
             );
         }
-        if let Some(global) = global_namespace(program, &words).filter(|global| *global != namespace) {
+        let is_catalog_operator = words.first().is_some_and(|word| word.ends_with(CATALOG_OPERATOR));
+        let global = of_catalog_operator(program).filter(|_| is_catalog_operator);
+        if let Some(global) = global.filter(|global| *global != namespace) {
             warn(
-                format!("catalogs for all namespaces are in namespace {}", plain(global)),
+                format!("catalogs for all namespaces are in namespace {}", plain(&global)),
                 format!(
                     "helm install … --set catalog_namespace={}: otherwise those of {namespace} become global, and Subscriptions in other namespaces lose their catalog",
-                    word(global)
+                    word(&global)
                 ),
             );
         }
-        for (flag, value_of_chart) in [
-            ("--bundle-unpack-timeout", "catalog.commandArgs"),
-            ("--install-plan-retry-timeout", "catalog.commandArgs"),
-            ("--protectedCopiedCSVNamespaces", "olm.commandArgs"),
-            ("--tls-cert", "olm.tlsSecret and catalog.tlsSecret"),
+        for (flag, values_of_chart) in [
+            ("--bundle-unpack-timeout", "value catalog.commandArgs"),
+            ("--install-plan-retry-timeout", "value catalog.commandArgs"),
+            ("--protectedCopiedCSVNamespaces", "value olm.commandArgs"),
+            ("--tls-cert", "value olm.tlsSecret and catalog.tlsSecret"),
+            (
+                "--writeStatusName",
+                "values writeStatusName and writeStatusNameCatalog",
+            ),
+            (
+                "--writePackageServerStatusName",
+                "value writePackageServerStatusName",
+            ),
         ] {
-            if let Some(set) = value(&words, flag) {
+            // Upstream's manifests have statuses without a name.
+            let is_empty = |set: &str| flag.ends_with("StatusName") && (set.is_empty() || set == "\"\"");
+            if let Some(set) = value(&words, flag).filter(|set| !is_empty(set)) {
                 warn(
                     format!("{flag} is set to {}", plain(set)),
-                    format!("set it with the chart's value {value_of_chart}"),
+                    format!("set it with the chart's {values_of_chart}"),
                 );
             }
-        }
-        if let Some(set) = value(&words, "--writeStatusName").filter(|set| !set.is_empty() && *set != "\"\"")
-        {
-            warn(
-                format!("--writeStatusName is set to {}", plain(set)),
-                "set it with the chart's values writeStatusName and writeStatusNameCatalog".to_owned(),
-            );
-        }
-        let of_packages = value(&words, "--writePackageServerStatusName");
-        if let Some(set) = of_packages.filter(|set| !set.is_empty() && *set != "\"\"") {
-            warn(
-                format!("--writePackageServerStatusName is set to {}", plain(set)),
-                "set it with the chart's value writePackageServerStatusName".to_owned(),
-            );
         }
     }
     Ok(findings)
@@ -322,23 +265,16 @@ fn flags(observed: &Migration) -> Found<'_> {
 
 fn csvs(observed: &Migration) -> Found<'_> {
     let unsettled = observed.csvs.as_ref()?.iter().filter_map(|csv| {
-        let phase = csv
-            .status
-            .as_ref()
-            .map(|status| status.phase.clone())
-            .unwrap_or_default();
-        let (namespace, name) = (csv.namespace().unwrap_or_default(), csv.name_any());
-        let object = object("ClusterServiceVersion", &namespace, &name);
-        let look = format!("kubectl describe csv {} -n {}", word(&name), word(&namespace));
-        match phase {
+        let look = format!("kubectl describe csv {}", at(csv));
+        match csv.phase() {
             CsvPhase::Succeeded => None,
             CsvPhase::Failed => Some(Finding::warning(
-                object,
+                about(csv),
                 "it is Failed: after the move you cannot tell whether the move caused it",
                 format!("fix it first, or record it: {look}"),
             )),
             other => Some(Finding::error(
-                object,
+                about(csv),
                 format!("it is {}: an operation is in progress", plain(other.as_str())),
                 format!("wait until it has succeeded: {look}"),
             )),
@@ -348,56 +284,45 @@ fn csvs(observed: &Migration) -> Found<'_> {
 }
 
 fn plans(observed: &Migration) -> Found<'_> {
-    let busy = observed.plans.as_ref()?.iter().filter_map(|plan| {
-        let phase = plan
-            .status
-            .as_ref()
-            .map(|status| status.phase.clone())
-            .unwrap_or_default();
-        let (namespace, name) = (plan.namespace().unwrap_or_default(), plan.name_any());
-        let object = object("InstallPlan", &namespace, &name);
-        match phase {
+    let busy = observed
+        .plans
+        .as_ref()?
+        .iter()
+        .filter_map(|plan| match plan.phase() {
             InstallPlanPhase::Installing => Some(Finding::error(
-                object,
+                about(plan),
                 "it is in progress",
-                format!(
-                    "wait: kubectl get installplan {} -n {} -w",
-                    word(&name),
-                    word(&namespace)
-                ),
+                format!("wait: kubectl get installplan {} -w", at(plan)),
             )),
             InstallPlanPhase::None | InstallPlanPhase::Planning => Some(Finding::warning(
-                object,
+                about(plan),
                 "it has no phase: upstream's OLM lost its status and never executes it",
-                format!(
-                    "kubectl delete installplan {} -n {}; OLM creates a new one",
-                    word(&name),
-                    word(&namespace)
-                ),
+                format!("kubectl delete installplan {}; OLM creates a new one", at(plan)),
             )),
             _ => None,
-        }
-    });
+        });
     Ok(busy.collect())
 }
 
 fn catalogs(observed: &Migration) -> Found<'_> {
     let changed = observed.catalogs.as_ref()?.iter().filter_map(|catalog| {
-        let (namespace, name) = (catalog.namespace().unwrap_or_default(), catalog.name_any());
-        let object = object("CatalogSource", &namespace, &name);
-        let (name, namespace) = (word(&name), word(&namespace));
         if matches!(catalog.spec.source_type, SourceType::ConfigMap | SourceType::Internal) {
+            let (namespace, name) = (catalog.namespace().unwrap_or_default(), catalog.name_any());
             return Some(Finding::warning(
-                object,
+                about(catalog),
                 "it is a ConfigMap catalog: its pod will run `opm serve-configmap`, and its Role for reading the ConfigMap is left over",
-                format!("after the move: kubectl delete role,rolebinding {name}-configmap-reader -n {namespace}"),
+                format!(
+                    "after the move: kubectl delete role,rolebinding {}-configmap-reader -n {}",
+                    word(&name),
+                    word(&namespace)
+                ),
             ));
         }
         (!is_ready(catalog)).then(|| {
             Finding::warning(
-                object,
+                about(catalog),
                 "it is not READY: OLM installs nothing from it, before and after the move",
-                format!("kubectl describe catalogsource {name} -n {namespace}"),
+                format!("kubectl describe catalogsource {}", at(catalog)),
             )
         })
     });
@@ -432,10 +357,9 @@ fn definitions(observed: &Migration) -> Found<'_> {
 fn certificates(observed: &Migration) -> Found<'_> {
     let ending = observed.csvs.as_ref()?.iter().filter_map(|csv| {
         let renewed = csv.status.as_ref()?.certs_rotate_at.as_ref()?.0;
-        let (namespace, name) = (csv.namespace()?, csv.name_any());
         (renewed.duration_since(observed.now) < SOON).then(|| {
             Finding::warning(
-                object("ClusterServiceVersion", &namespace, &name),
+                about(csv),
                 format!("its certificates are renewed at {renewed}, which replaces its pods with either OLM"),
                 "move before or after that time",
             )

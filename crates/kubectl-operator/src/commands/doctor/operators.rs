@@ -1,84 +1,53 @@
 //! Checks of operators that are not ready, by the model of `status`. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use kube::ResourceExt as _;
 use olm_api::labels::OWNER_KIND_CSV;
 
 use super::finding::{Finding, Severity, object, word};
 use super::observed::{Observed, Unread};
 use super::{catalogs, groups};
 use crate::command_line::CommandLine;
-use crate::operators::{Operator, operators};
-use crate::terminal::Mark;
+use crate::operators::{Operator, State};
 
 /// Checks that operators are ready.
 pub(super) fn ready(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
-    let subscriptions = observed.subscriptions.as_ref()?;
-    let csvs = observed.csvs.as_ref()?.iter();
-    let csvs = csvs.map(|csv| ((csv.namespace().unwrap_or_default(), csv.name_any()), csv));
-    let mut findings = Vec::new();
-    let mut plans = BTreeMap::new();
-    for (key, read) in &observed.plans {
-        match read {
-            Ok(plan) => plans.extend(plan.as_ref().map(|plan| (key.clone(), plan))),
-            Err(cause) => findings.push(Finding::not_checked(object("InstallPlan", &key.0, &key.1), cause)),
-        }
-    }
-    // Another check reports versions that are in no list.
-    let all = operators(subscriptions, &plans, &csvs.collect(), &BTreeSet::new());
-    findings.extend(all.iter().filter_map(|operator| of_operator(observed, operator)));
-    Ok(findings)
+    let gathered = observed.operators.as_ref()?;
+    let unasked = gathered.unasked.iter().map(|(namespace, name)| {
+        let about = object("InstallPlan", namespace, name);
+        Finding::not_checked(about, "there are too many InstallPlans")
+    });
+    let operators = gathered.operators();
+    let unready = operators
+        .iter()
+        .filter_map(|operator| of_operator(observed, operator));
+    Ok(unasked.chain(unready).collect())
 }
 
-/// Returns true if another check reports the cause in a message: a catalog that is missing or not ready, or the OperatorGroups of
-/// the namespace.
-fn has_finding_elsewhere(observed: &Observed, namespace: &str, message: &str) -> bool {
-    let is_away = |(place, name): (&str, &str)| {
-        let key = (place.to_owned(), name.to_owned());
+/// Returns true if another check reports what an operator in this state waits for: a version that cannot be read, the
+/// OperatorGroup of its namespace, or its catalog. An operator that fails does not wait for its catalog.
+fn has_finding_elsewhere(observed: &Observed, operator: &Operator<'_>, state: State) -> bool {
+    let waits = matches!(state, State::Unresolved | State::Pending);
+    let lacks_catalog = operator.subscription.is_some_and(|subscription| {
+        let spec = &subscription.spec;
+        let key = (spec.source_namespace.clone(), spec.source.clone());
         match observed.catalogs.get(&key) {
             Some(Ok(found)) => !found.as_ref().is_some_and(catalogs::is_ready),
             Some(Err(_)) | None => false,
         }
-    };
-    let message = message.to_lowercase();
-    let names_groups = message.contains("operatorgroup") || message.contains("operator group");
-    catalogs_in(&message).any(is_away) || (names_groups && groups::hold_up(observed, namespace))
-}
-
-/// Returns namespace and name of each catalog that a message of OLM names.
-fn catalogs_in(message: &str) -> impl Iterator<Item = (&str, &str)> {
-    message.split("catalogsource ").skip(1).filter_map(|text| {
-        let word = text.split([' ', ':', ',', ';', '\n']).next()?;
-        word.split_once('/')
-    })
+    });
+    operator.is_hidden || groups::hold_up(observed, &operator.namespace()) || (waits && lacks_catalog)
 }
 
 fn of_operator(observed: &Observed, operator: &Operator<'_>) -> Option<Finding> {
-    // Another check reports ClusterServiceVersions that were deleted, or upgraded between two lists.
-    let status = operator
-        .subscription
-        .and_then(|subscription| subscription.status.as_ref());
-    let names_csv = status
-        .and_then(|status| status.installed_csv.as_ref())
-        .is_some_and(|csv| !csv.is_empty());
-    if names_csv && operator.installed.is_none() {
+    let verdict = operator.verdict();
+    let severity = Severity::of(verdict.state.mark())?;
+    if has_finding_elsewhere(observed, operator, verdict.state) {
         return None;
     }
-    let verdict = operator.verdict();
-    let severity = match verdict.state.mark() {
-        Mark::Fine => return None,
-        Mark::Waits => Severity::Warning,
-        Mark::Bad => Severity::Error,
-    };
     let kind = match operator.subscription {
         Some(_) => "Subscription",
         None => OWNER_KIND_CSV,
     };
     let (namespace, name) = (operator.namespace(), operator.name());
-    if has_finding_elsewhere(observed, &namespace, &verdict.message) {
-        return None;
-    }
     // A note names the flags of the cluster.
     let commands = CommandLine::default();
     let way_out = operator.way_out(&verdict, &commands);

@@ -1,46 +1,38 @@
 //! Reads the state for the checks, until the time limit. Lists are paged, and only metadata is read if that is enough. Nothing is
 //! written.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::anyhow;
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding, Subject};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::serde::de::DeserializeOwned;
-use kube::api::ListParams;
+use kube::api::{ListParams, PartialObjectMeta};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt as _};
-use olm_api::extension_v1::{ClusterCatalog, ClusterExtension};
 use olm_api::labels;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription};
 use tokio::time::Instant;
 
 use super::catalogs::is_ready;
-use super::finding::is_name;
-use super::observed::{Bound, Copied, Observed, Owned, Read};
+use super::observed::{Copied, Observed, Owned, Read};
 use crate::args::doctor::OlmNamespaces;
-use crate::gather::originals;
-use crate::operators::{Key, open_plan};
-use crate::reader::{Unreadable, answer, api, get, has_namespace, list_readable, place};
-use crate::turns::{in_turn, keys_in_turn};
+use crate::gather;
+use crate::operators::{Gathered, Key};
+use crate::reader::{PAGE, Unreadable, answer, get, has_namespace, list_readable, pages, place};
+use crate::turns::keys_in_turn;
 
 mod again;
 mod olm_v1;
 mod serving;
 
-/// Page size of lists.
-const PAGE: u32 = 500;
-/// Maximum number of pages per list, in case a server never ends one.
-const MAX_PAGES: usize = 200;
 /// Maximum number of objects of one sort that are requested one by one.
 const MAX_ASKED: usize = 200;
 /// Selects OLM's own Deployments, here and upstream.
@@ -52,7 +44,7 @@ pub(crate) struct Reader<'a> {
     client: &'a Client,
     deadline: Option<Instant>,
     /// Objects that do not match their schemas.
-    unreadable: Mutex<Vec<Unreadable>>,
+    unreadable: RefCell<Vec<Unreadable>>,
 }
 
 /// Reads one namespace or all, and the parts of OLM's namespaces that these depend on. A part that cannot be read holds the
@@ -63,98 +55,65 @@ pub(crate) async fn observe(
     own: OlmNamespaces<'_>,
 ) -> Observed {
     let global = own.catalogs;
-    let subscriptions = reader.all::<Subscription>(namespace, "").await;
-    let known: &[Subscription] = subscriptions.as_deref().unwrap_or_default();
-    let (catalogs, unlisted_catalogs) = reader.catalogs(namespace, global, known).await;
-    let catalog_pods = reader.catalog_pods(&catalogs).await;
-    let all_groups = reader.all::<OperatorGroup>(None, "").await;
-    let groups = match (&all_groups, namespace) {
-        (Ok(groups), Some(namespace)) => Ok(groups
-            .iter()
-            .filter(|group| group.namespace().as_deref() == Some(namespace))
-            .cloned()
-            .collect()),
-        (Ok(groups), None) => Ok(groups.clone()),
-        (Err(_), Some(_)) => reader.all::<OperatorGroup>(namespace, "").await,
-        (Err(cause), None) => Err(cause.clone()),
-    };
-    let accounts = reader.accounts(groups.as_deref().unwrap_or_default()).await;
-    let group_targets = reader.group_targets(groups.as_deref().unwrap_or_default()).await;
-    let bound = match accounts.is_empty() {
-        true => Ok(Bound::default()),
-        false => reader.bound().await,
-    };
-    let plans = reader.plans(known).await;
     // Dependents are read before ClusterServiceVersions, so that one created meanwhile is not missed.
     let copies = reader.copies(namespace).await;
     let webhooks = reader.webhooks(namespace).await;
     let api_services = reader.api_services(namespace).await;
-    let roles = reader.all_roles(namespace).await;
-    let csvs = reader.all::<ClusterServiceVersion>(namespace, &originals()).await;
-    let originals = reader
-        .originals(namespace, copies.as_deref().unwrap_or_default())
-        .await;
-    // Owned definitions depend on the ClusterServiceVersions. Jobs are in the namespaces of the Subscriptions' catalogs.
-    let definitions = match &csvs {
-        Ok(csvs) => reader.definitions(namespace, csvs).await,
+    let roles = reader.roles(namespace).await;
+    let operators = reader.operators(namespace).await;
+    let subscriptions = operators.as_ref().map(|found| found.subscriptions.as_slice());
+    let subscriptions = subscriptions.unwrap_or_default();
+    let (catalogs, unlisted_catalogs) = reader.catalogs(namespace, global, subscriptions).await;
+    let groups = reader.all::<OperatorGroup>(namespace, "").await;
+    // Owned definitions depend on the ClusterServiceVersions.
+    let definitions = match &operators {
+        Ok(operators) => reader.definitions(namespace, operators).await,
         Err(cause) => Err(cause.clone()),
     };
     let targets = serving::targets(&webhooks, &api_services, &definitions);
-    let (services, own_services) = reader.services(&targets).await;
-    let jobs = match &subscriptions {
-        Ok(known) => reader.jobs(namespace, known).await,
-        Err(cause) => Err(cause.clone()),
-    };
-    let unpacked = reader.unpacked(jobs.as_deref().unwrap_or_default()).await;
-    let programs = reader.programs(own.olm).await;
-    let guard = match namespace {
-        Some(_) => None,
-        None => Some(reader.guard().await),
-    };
-    let (cluster_catalogs, extensions) = match namespace {
-        Some(_) => (None, None),
-        None => (
-            reader.of_v1::<ClusterCatalog>().await,
-            reader.of_v1::<ClusterExtension>().await,
-        ),
-    };
     let mut observed = Observed {
         namespace: namespace.map(str::to_owned),
         global: global.to_owned(),
         olm: own.olm.to_owned(),
         now: now(),
-        programs,
-        guard,
-        cluster_catalogs,
-        extensions,
+        programs: reader.all(Some(own.olm), PROGRAMS).await,
+        guard: reader.guard(namespace).await,
+        cluster_catalogs: reader.of_v1(namespace).await,
+        extensions: reader.of_v1(namespace).await,
         unreadable: Vec::new(),
-        asked_again: BTreeMap::new(),
-        installed_since: BTreeMap::new(),
+        operators,
+        catalog_pods: reader.catalog_pods(&catalogs).await,
         catalogs,
         unlisted_catalogs,
-        catalog_pods,
+        accounts: reader.accounts(groups.as_deref().unwrap_or_default()).await,
+        group_targets: reader.group_targets(groups.as_deref().unwrap_or_default()).await,
         groups,
-        all_groups,
-        accounts,
-        group_targets,
-        bound,
-        plans,
-        csvs,
         copies,
-        originals,
         roles,
         webhooks,
         api_services,
-        services,
-        own_services,
+        services: each(targets, async |key: &Key| reader.service(key).await).await,
         definitions,
-        jobs,
-        unpacked,
-        subscriptions,
     };
-    reader.ask_again(&mut observed).await;
+    reader.read_again(&mut observed).await;
     observed.unreadable = reader.take_unreadable();
     observed
+}
+
+/// Reads something for each key, with the namespaces in turn, for at most [`MAX_ASKED`] keys.
+async fn each<T>(
+    keys: impl IntoIterator<Item = Key>,
+    read: impl AsyncFn(&Key) -> Read<T>,
+) -> BTreeMap<Key, Read<T>> {
+    let mut found = BTreeMap::new();
+    for (at, key) in keys_in_turn(keys).into_iter().enumerate() {
+        let read = match at {
+            MAX_ASKED.. => Err(format!("at most {MAX_ASKED} are read")),
+            _ => read(&key).await,
+        };
+        found.insert(key, read);
+    }
+    found
 }
 
 #[expect(
@@ -171,7 +130,7 @@ impl<'a> Reader<'a> {
         Self {
             client,
             deadline: (!timeout.is_zero()).then(|| Instant::now() + timeout),
-            unreadable: Mutex::default(),
+            unreadable: RefCell::default(),
         }
     }
 
@@ -183,7 +142,7 @@ impl<'a> Reader<'a> {
             deadline: self
                 .deadline
                 .map(|end| now + end.saturating_duration_since(now) / 2),
-            unreadable: Mutex::default(),
+            unreadable: RefCell::default(),
         }
     }
 
@@ -213,43 +172,24 @@ impl Reader<'_> {
         let (found, unreadable) = self
             .within(list_readable(self.client, namespace, selector))
             .await?;
-        self.unreadable
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(unreadable);
+        self.unreadable.borrow_mut().extend(unreadable);
         Ok(found)
     }
 
     pub(super) fn take_unreadable(&self) -> Vec<Unreadable> {
-        std::mem::take(&mut *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner))
+        self.unreadable.take()
     }
 
-    /// Returns the metadata of all objects that the selector matches and `keep` accepts.
-    async fn metadata<K, T>(
-        &self,
-        api: &Api<K>,
-        place: &str,
-        selector: &str,
-        keep: impl Fn(ObjectMeta) -> Option<T>,
-    ) -> Read<Vec<T>>
+    /// Returns the parts that `keep` takes from the metadata of all objects of a kind in the cluster.
+    async fn metadata<K, T>(&self, selector: &str, keep: impl Fn(ObjectMeta) -> Option<T>) -> Read<Vec<T>>
     where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
     {
-        let what = || format!("list {}{place}", K::plural(&()));
-        self.within(async {
-            let mut params = ListParams::default().limit(PAGE).labels(selector);
-            let mut found = Vec::new();
-            for _ in 0..MAX_PAGES {
-                let page = answer(what, api.list_metadata(&params)).await?;
-                found.extend(page.items.into_iter().filter_map(|object| keep(object.metadata)));
-                match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                    Some(token) => params.continue_token = Some(token),
-                    None => return Ok(found),
-                }
-            }
-            Err(anyhow!("cannot {}: the list does not end", what()))
-        })
-        .await
+        let api = &Api::<K>::all(self.client.clone());
+        let what = format!("list {}", K::plural(&()));
+        let page = |params: ListParams| async move { api.list_metadata(&params).await };
+        let keep = |object: PartialObjectMeta<K>| keep(object.metadata);
+        self.within(pages(&what, selector, PAGE, keep, page)).await
     }
 
     /// Returns the parts that `keep` takes from all objects of a kind in the cluster.
@@ -262,41 +202,28 @@ impl Reader<'_> {
     where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
     {
-        let api: Api<K> = Api::all(self.client.clone());
-        let what = || format!("list {}", K::plural(&()));
-        self.within(async {
-            let mut params = ListParams::default().limit(page).labels(selector);
-            let mut found = Vec::new();
-            for _ in 0..MAX_PAGES {
-                let page = answer(what, api.list(&params)).await?;
-                found.extend(page.items.into_iter().filter_map(&keep));
-                match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                    Some(token) => params.continue_token = Some(token),
-                    None => return Ok(found),
-                }
-            }
-            Err(anyhow!("cannot {}: the list does not end", what()))
-        })
-        .await
+        let api = &Api::<K>::all(self.client.clone());
+        let what = format!("list {}", K::plural(&()));
+        let list = |params: ListParams| async move { api.list(&params).await };
+        self.within(pages(&what, selector, page, keep, list)).await
     }
 
     /// A server without such policies guards nothing.
-    async fn guard(&self) -> Read<bool> {
+    async fn guard(&self, namespace: Option<&str>) -> Option<Read<bool>> {
+        if namespace.is_some() {
+            return None;
+        }
         let api: Api<ValidatingAdmissionPolicyBinding> = Api::all(self.client.clone());
         let name = labels::GUARD_POLICY;
         let what = || format!("read ValidatingAdmissionPolicyBinding {name}");
-        let found = self.within(answer(what, api.get_metadata_opt(name))).await?;
-        Ok(found.is_some())
+        let found = self.within(answer(what, api.get_metadata_opt(name))).await;
+        Some(found.map(|found| found.is_some()))
     }
 
-    /// Users who may create Deployments can set these labels. Other namespaces count only if OLM's namespace has none.
-    async fn programs(&self, olm: &str) -> Read<Vec<Deployment>> {
-        let own: Vec<Deployment> = self.all(Some(olm), PROGRAMS).await?;
-        match own.is_empty() {
-            // Not every user may read all namespaces.
-            true => Ok(self.all(None, PROGRAMS).await.unwrap_or_default()),
-            false => Ok(own),
-        }
+    /// Returns the operators, without the Deployments.
+    async fn operators(&self, namespace: Option<&str>) -> Read<Gathered> {
+        self.within(Box::pin(gather::operators(self.client, namespace)))
+            .await
     }
 
     async fn catalogs(
@@ -320,35 +247,24 @@ impl Reader<'_> {
                 Err(cause) => unlisted.push((place(at), cause)),
             }
         }
-        let in_turn = in_turn(subscriptions, |subscription| {
-            subscription.namespace().unwrap_or_default()
+        let named = subscriptions.iter().map(|subscription| {
+            let spec = &subscription.spec;
+            (spec.source_namespace.clone(), spec.source.clone())
         });
-        let named = in_turn.into_iter().map(|subscription| {
-            (
-                subscription.spec.source_namespace.clone(),
-                subscription.spec.source.clone(),
-            )
+        let is_open = |key: &Key| !key.0.is_empty() && !key.1.is_empty() && !found.contains_key(key);
+        let open: BTreeSet<Key> = named.filter(is_open).collect();
+        // A complete list contains every existing catalog.
+        let is_listed = |key: &Key| {
+            let is_place = [namespace, Some(global)].contains(&Some(key.0.as_str()));
+            unlisted.is_empty() && (namespace.is_none() || is_place)
+        };
+        let (missing, unknown): (BTreeSet<Key>, BTreeSet<Key>) = open.into_iter().partition(is_listed);
+        found.extend(missing.into_iter().map(|key| (key, Ok(None))));
+        let read = each(unknown, async |(namespace, name): &Key| {
+            self.within(get::<CatalogSource>(self.client, namespace, name))
+                .await
         });
-        let mut asked = BTreeSet::new();
-        for key in named {
-            let at = asked.len();
-            let is_unnamed = key.0.is_empty() || key.1.is_empty();
-            if is_unnamed || found.contains_key(&key) || !asked.insert(key.clone()) {
-                continue;
-            }
-            // A complete list contains every existing catalog.
-            let is_known = unlisted.is_empty()
-                && (namespace.is_none() || [namespace, Some(global)].contains(&Some(&key.0)));
-            let read = match at {
-                _ if is_known || !is_name(&key.0) || !is_name(&key.1) => Ok(None),
-                MAX_ASKED.. => Err(format!("at most {MAX_ASKED} are read")),
-                _ => {
-                    self.within(get::<CatalogSource>(self.client, &key.0, &key.1))
-                        .await
-                }
-            };
-            found.insert(key, read);
-        }
+        found.extend(read.await);
         (found, unlisted)
     }
 
@@ -356,21 +272,16 @@ impl Reader<'_> {
     async fn catalog_pods(
         &self,
         catalogs: &BTreeMap<Key, Read<Option<CatalogSource>>>,
-    ) -> BTreeMap<Key, Vec<Pod>> {
-        let mut found = BTreeMap::new();
+    ) -> BTreeMap<Key, Read<Vec<Pod>>> {
         let unwell = catalogs
             .iter()
             .filter(|(_, read)| matches!(read, Ok(Some(catalog)) if !is_ready(catalog)));
-        for (key, _) in in_turn(unwell, |(key, _)| key.0.clone())
-            .into_iter()
-            .take(MAX_ASKED)
-        {
-            let selector = format!("{}={}", labels::CATALOG_SOURCE, key.1);
-            if let Ok(pods) = self.all::<Pod>(Some(&key.0), &selector).await {
-                found.insert(key.clone(), pods);
-            }
-        }
-        found
+        let keys = unwell.map(|(key, _)| key.clone());
+        each(keys, async |(namespace, name): &Key| {
+            let selector = format!("{}={name}", labels::CATALOG_SOURCE);
+            self.all::<Pod>(Some(namespace), &selector).await
+        })
+        .await
     }
 
     async fn accounts(&self, groups: &[OperatorGroup]) -> BTreeMap<Key, Read<bool>> {
@@ -378,19 +289,11 @@ impl Reader<'_> {
             .iter()
             .filter_map(|group| Some((group.namespace()?, group.spec.service_account()?.to_owned())))
             .collect();
-        let mut found = BTreeMap::new();
-        for (at, key) in keys_in_turn(named).into_iter().enumerate() {
-            let read = match at {
-                _ if !is_name(&key.1) => Ok(false),
-                MAX_ASKED.. => Err(format!("at most {MAX_ASKED} are read")),
-                _ => self
-                    .within(get::<ServiceAccount>(self.client, &key.0, &key.1))
-                    .await
-                    .map(|account| account.is_some()),
-            };
-            found.insert(key, read);
-        }
-        found
+        each(named, async |(namespace, name): &Key| {
+            let account = get::<ServiceAccount>(self.client, namespace, name);
+            self.within(account).await.map(|account| account.is_some())
+        })
+        .await
     }
 
     /// Returns whether target namespaces exist, other than the group's own.
@@ -401,156 +304,35 @@ impl Reader<'_> {
             targets.map(move |target| (own.clone(), target))
         });
         let others: BTreeSet<Key> = named.filter(|(own, target)| own != target).collect();
-        let mut found = BTreeMap::new();
-        for (at, key) in keys_in_turn(others).into_iter().enumerate() {
-            let read = match at {
-                MAX_ASKED.. => Err(format!("at most {MAX_ASKED} are read")),
-                _ => self.within(has_namespace(self.client, &key.1)).await,
-            };
-            found.insert(key, read);
-        }
-        found
+        each(others, async |(_, target): &Key| {
+            self.within(has_namespace(self.client, target)).await
+        })
+        .await
     }
 
-    async fn bound(&self) -> Read<Bound> {
-        let mut bound = Bound::default();
-        for binding in self.all::<RoleBinding>(None, "").await? {
-            let namespace = binding.namespace().unwrap_or_default();
-            bound.add(&namespace, binding.subjects.unwrap_or_default());
+    async fn copies(&self, namespace: Option<&str>) -> Option<Read<Vec<Copied>>> {
+        if namespace.is_some() {
+            return None;
         }
-        let subjects = |binding: ClusterRoleBinding| binding.subjects;
-        for subjects in self.projected("", PAGE, subjects).await? {
-            bound.add("", subjects);
-        }
-        Ok(bound)
-    }
-
-    async fn plans(
-        &self,
-        subscriptions: &[Subscription],
-    ) -> BTreeMap<Key, Read<Option<olm_api::v1alpha1::InstallPlan>>> {
-        let open: BTreeSet<Key> = subscriptions
-            .iter()
-            .filter_map(open_plan)
-            .filter(|key| is_name(&key.1))
-            .collect();
-        let mut found = BTreeMap::new();
-        for (at, key) in keys_in_turn(open).into_iter().enumerate() {
-            let read = match at {
-                MAX_ASKED.. => Err(format!("at most {MAX_ASKED} are read")),
-                _ => self.within(get(self.client, &key.0, &key.1)).await,
-            };
-            found.insert(key, read);
-        }
-        found
-    }
-
-    async fn copies(&self, namespace: Option<&str>) -> Read<Vec<Copied>> {
-        let copies = api::<ClusterServiceVersion>(self.client, namespace);
-        let place = format!(" in {}", place(namespace));
-        self.metadata(&copies, &place, labels::COPIED_FROM, |metadata| {
+        let copied = |metadata: ObjectMeta| {
             Some(Copied {
                 from: metadata.labels?.remove(labels::COPIED_FROM)?,
                 namespace: metadata.namespace?,
                 name: metadata.name?,
                 is_going: metadata.deletion_timestamp.is_some(),
             })
-        })
-        .await
-    }
-
-    /// Returns the names of originals in other namespaces that copies in this namespace may have.
-    async fn originals(
-        &self,
-        namespace: Option<&str>,
-        copies: &[Copied],
-    ) -> BTreeMap<String, Read<BTreeSet<String>>> {
-        let mut found = BTreeMap::new();
-        let Some(own) = namespace else {
-            return found;
         };
-        let elsewhere: BTreeSet<&str> = copies
-            .iter()
-            .map(|copy| copy.from.as_str())
-            .filter(|from| *from != own && is_name(from))
-            .collect();
-        for from in elsewhere.into_iter().take(MAX_ASKED) {
-            let csvs = api::<ClusterServiceVersion>(self.client, Some(from));
-            let place = format!(" in {}", place(Some(from)));
-            let selector = originals();
-            let names = self
-                .metadata(&csvs, &place, &selector, |metadata| metadata.name)
-                .await;
-            found.insert(from.to_owned(), names.map(|names| names.into_iter().collect()));
-        }
-        found
+        let found = self.metadata::<ClusterServiceVersion, _>(labels::COPIED_FROM, copied);
+        Some(found.await)
     }
 
-    async fn all_roles(&self, namespace: Option<&str>) -> Vec<(&'static str, Read<Vec<Owned>>)> {
-        vec![
-            ("ClusterRole", self.roles::<ClusterRole>(namespace).await),
-            (
-                "ClusterRoleBinding",
-                self.roles::<ClusterRoleBinding>(namespace).await,
-            ),
-        ]
-    }
-
-    async fn roles<K>(&self, namespace: Option<&str>) -> Read<Vec<Owned>>
-    where
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-    {
-        let api: Api<K> = Api::all(self.client.clone());
-        self.metadata(&api, "", &owned_by(namespace), |metadata| {
-            Some(Owned {
-                owner: owner(&metadata)?,
-                name: metadata.name?,
-            })
-        })
-        .await
-    }
-
-    async fn jobs(
-        &self,
-        namespace: Option<&str>,
-        subscriptions: &[Subscription],
-    ) -> Read<Vec<k8s_openapi::api::batch::v1::Job>> {
-        let Some(own) = namespace else {
-            return self.all(None, labels::BUNDLE_UNPACK_REF).await;
-        };
-        let of_catalogs = subscriptions
-            .iter()
-            .map(|subscription| subscription.spec.source_namespace.as_str());
-        let places: BTreeSet<&str> = of_catalogs.chain([own]).filter(|place| is_name(place)).collect();
-        let mut jobs = Vec::new();
-        for place in places.into_iter().take(MAX_ASKED) {
-            jobs.extend(self.all(Some(place), labels::BUNDLE_UNPACK_REF).await?);
-        }
-        Ok(jobs)
-    }
-}
-
-impl Bound {
-    fn add(&mut self, namespace: &str, subjects: Vec<Subject>) {
-        for subject in subjects {
-            match subject.kind.as_str() {
-                "ServiceAccount" => {
-                    let namespace = subject.namespace.unwrap_or_else(|| namespace.to_owned());
-                    self.accounts.insert((namespace, subject.name));
-                }
-                "Group" => {
-                    let of_namespace = subject.name.strip_prefix("system:serviceaccounts:");
-                    self.namespaces.extend(of_namespace.map(str::to_owned));
-                }
-                "User" => {
-                    let account = subject.name.strip_prefix("system:serviceaccount:");
-                    let account = account.and_then(|account| account.split_once(':'));
-                    self.accounts
-                        .extend(account.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())));
-                }
-                _ => {}
-            }
-        }
+    async fn roles(&self, namespace: Option<&str>) -> Read<Vec<Owned>> {
+        let selector = owned_by(namespace);
+        let role = |metadata: ObjectMeta| owned("ClusterRole", metadata);
+        let mut roles = self.metadata::<ClusterRole, _>(&selector, role).await?;
+        let binding = |metadata: ObjectMeta| owned("ClusterRoleBinding", metadata);
+        roles.extend(self.metadata::<ClusterRoleBinding, _>(&selector, binding).await?);
+        Ok(roles)
     }
 }
 
@@ -563,11 +345,15 @@ fn owned_by(namespace: Option<&str>) -> String {
     }
 }
 
-/// Returns the ClusterServiceVersion that the labels name.
-fn owner(metadata: &ObjectMeta) -> Option<Key> {
-    let labels = metadata.labels.as_ref()?;
-    Some((
-        labels.get(labels::OWNER_NAMESPACE)?.clone(),
-        labels.get(labels::OWNER)?.clone(),
-    ))
+/// Returns an object with the ClusterServiceVersion that its labels name.
+fn owned(kind: &str, metadata: ObjectMeta) -> Option<Owned> {
+    let mut labels = metadata.labels?;
+    Some(Owned {
+        kind: kind.to_owned(),
+        name: metadata.name?,
+        owner: (
+            labels.remove(labels::OWNER_NAMESPACE)?,
+            labels.remove(labels::OWNER)?,
+        ),
+    })
 }

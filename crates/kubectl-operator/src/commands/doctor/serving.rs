@@ -1,87 +1,72 @@
 //! Checks that webhooks, APIServices and conversions reach a Service, and trust it. Pure.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use x509_parser::pem::Pem;
 
-use super::csvs::leftover;
+use super::csvs::orphaned;
 use super::finding::{Finding, Severity, object, word};
-use super::observed::{Caller, Observed, ServiceState, Target, Unread};
+use super::observed::{Caller, Observed, Owned, ServiceState, Target, Unread};
 use crate::terminal::plain;
 
 /// Certificates that expire within this time, in seconds, are reported.
 const SOON: i64 = 7 * 24 * 60 * 60;
 
-const API_SERVICE: &str = "APIService";
-
 /// Checks that webhooks reach and trust their Services, and belong to a ClusterServiceVersion.
 pub(super) fn webhooks(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
-    let mut findings = Vec::new();
-    for (kind, read) in &observed.webhooks {
-        for caller in read.as_ref()? {
-            findings.extend(of_caller(observed, kind, caller));
-        }
-    }
-    Ok(findings)
+    let callers = observed.webhooks.as_ref()?.iter();
+    let effect = "so requests to it are rejected";
+    Ok(callers
+        .flat_map(|caller| of_caller(observed, caller, effect))
+        .collect())
 }
 
 /// Checks the same for APIServices.
 pub(super) fn api_services(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let callers = observed.api_services.as_ref()?.iter();
+    let effect = "so its API is not served";
     Ok(callers
-        .flat_map(|caller| of_caller(observed, API_SERVICE, caller))
+        .flat_map(|caller| of_caller(observed, caller, effect))
         .collect())
 }
 
 /// Checks the same for conversions of CustomResourceDefinitions.
 pub(super) fn conversions(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
-    let mut findings = Vec::new();
-    for definition in observed.definitions.as_ref()? {
-        let about = || object("CustomResourceDefinition", "", &definition.name);
-        if let Some(target) = &definition.conversion {
-            let effect = "so its objects cannot be converted";
-            let known = findings.len();
-            findings.extend(reach(observed, about(), target, effect));
-            if findings.len() == known {
-                findings.extend(trust(observed, about(), target));
-            }
-        }
-    }
-    Ok(findings)
+    let findings = observed.definitions.as_ref()?.iter().filter_map(|definition| {
+        let about = object("CustomResourceDefinition", "", &definition.name);
+        let target = definition.conversion.as_ref()?;
+        of_target(observed, &about, target, "so its objects cannot be converted")
+    });
+    Ok(findings.collect())
 }
 
-fn of_caller(observed: &Observed, kind: &str, caller: &Caller) -> Vec<Finding> {
-    let about = || object(kind, "", &caller.name);
-    match observed.has_csv(&caller.owner) {
-        Ok(true) => {}
-        Ok(false) => return vec![leftover(kind, &caller.name, &caller.owner)],
-        Err(cause) => return vec![Finding::not_checked(about(), cause)],
+fn of_caller(observed: &Observed, caller: &Caller, effect: &str) -> Vec<Finding> {
+    let Owned { kind, name, owner } = &caller.object;
+    if let Some(finding) = orphaned(observed, &caller.object) {
+        return vec![finding];
     }
-    let mut targets = caller.targets.clone();
-    targets.sort();
-    targets.dedup();
-    let effect = match kind {
-        API_SERVICE => "so its API is not served",
-        _ => "so requests to it are rejected",
-    };
+    let about = object(kind, "", name);
+    let targets: BTreeSet<&Target> = caller.targets.iter().collect();
     let mut findings: Vec<Finding> = targets
-        .iter()
-        .flat_map(|target| {
-            let unreached = reach(observed, about(), target, effect);
-            match unreached {
-                Some(finding) => vec![finding],
-                None => trust(observed, about(), target).into_iter().collect(),
-            }
-        })
+        .into_iter()
+        .filter_map(|target| of_target(observed, &about, target, effect))
         .collect();
     if let (Some(trouble), true) = (&caller.trouble, findings.is_empty()) {
-        let at = format!("{} -n {}", word(&caller.owner.1), word(&caller.owner.0));
+        let at = format!("{} -n {}", word(&owner.1), word(&owner.0));
         findings.push(Finding::error(
-            about(),
+            about,
             format!("the API server reports it as unavailable: {trouble}"),
             format!("check its operator: kubectl describe csv {at}"),
         ));
     }
     findings
+}
+
+/// Returns a finding if a Service is not reached, or its certificate is not trusted for long.
+fn of_target(observed: &Observed, about: &str, target: &Target, effect: &str) -> Option<Finding> {
+    let unreached = reach(observed, about.to_owned(), target, effect);
+    unreached.or_else(|| trust(observed, about.to_owned(), target))
 }
 
 /// Returns a finding if the Service is missing or none of its endpoints is ready.
@@ -90,13 +75,13 @@ fn reach(observed: &Observed, about: String, target: &Target, effect: &str) -> O
     let service = format!("{}/{}", plain(namespace), plain(name));
     let place = word(namespace);
     match observed.services.get(&target.service) {
-        Some(Ok(ServiceState::Ready(1..))) => None,
-        Some(Ok(ServiceState::Ready(0))) => Some(Finding::error(
+        Some(Ok(Some(state))) if state.ready > 0 => None,
+        Some(Ok(Some(_))) => Some(Finding::error(
             about,
             format!("its service {service} has no ready endpoint, {effect}"),
             format!("check why its pods are not ready: kubectl operator status -n {place}"),
         )),
-        Some(Ok(ServiceState::Gone)) => Some(Finding::error(
+        Some(Ok(None)) => Some(Finding::error(
             about,
             format!("its service {service} does not exist, {effect}"),
             format!("reinstall the operator in namespace {place}, or delete this object"),
@@ -114,7 +99,9 @@ fn trust(observed: &Observed, about: String, target: &Target) -> Option<Finding>
     }
     let (namespace, name) = &target.service;
     // Only for Services of OLM does the Secret of this name belong to OLM.
-    let remedy = match observed.own_services.contains(&target.service) {
+    let service = observed.services.get(&target.service);
+    let is_own = matches!(service, Some(Ok(Some(ServiceState { is_own: true, .. }))));
+    let remedy = match is_own {
         true => format!(
             "OLM renews it when its Secret is deleted: kubectl delete secret {}-cert -n {}",
             word(name),

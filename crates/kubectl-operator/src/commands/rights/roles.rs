@@ -94,24 +94,21 @@ pub(super) fn roles(
     own.write("", &["serviceaccounts"]);
     own.write("apps", &["deployments"]);
     let install = &csv.spec.install;
-    let permissions = || {
-        install
-            .permissions()
-            .iter()
-            .flat_map(|permission| &permission.rules)
-    };
-    if permissions().next().is_some() {
+    let permissions = install.permissions().iter();
+    let rules = permissions.flat_map(|permission| &permission.rules);
+    let rules: Vec<&Value> = rules.map(|rule| rule.raw()).collect();
+    if !rules.is_empty() {
         own.write(RBAC, &["roles", "rolebindings"]);
-        own.grant(permissions().map(|rule| rule.raw()));
+        own.grant(rules.clone());
         // OLM carries these to the other target namespaces.
         match targets.iter().any(|target| target == ALL) {
             true => {
                 cluster.write(RBAC, &["clusterroles", "clusterrolebindings"]);
-                cluster.grant(permissions().map(|rule| rule.raw()));
+                cluster.grant(rules);
             }
             false => {
                 elsewhere.write(RBAC, &["roles", "rolebindings"]);
-                elsewhere.grant(permissions().map(|rule| rule.raw()));
+                elsewhere.grant(rules);
             }
         }
     }

@@ -10,21 +10,9 @@ use olm_api::v1::{Operator, RichReference};
 
 use super::removal::Removal;
 use crate::args::shared::WaitArgs;
-use crate::reader::answer;
+use crate::reader::get_cluster;
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::writer;
-
-/// Returns the Operator object of a name, if it exists.
-///
-/// # Errors
-/// The object cannot be read.
-pub(super) async fn operator(client: &Client, name: &str) -> anyhow::Result<Option<Operator>> {
-    if !is_dns1123_subdomain(name) {
-        return Ok(None);
-    }
-    let api = Api::<Operator>::all(client.clone());
-    answer(|| format!("read Operator {name}"), api.get_opt(name)).await
-}
 
 /// Deletes the listed objects, waits until none is listed that is to be deleted, and deletes the Operator object. OLM recreates
 /// it as long as an object belongs to it.
@@ -45,7 +33,7 @@ pub(super) async fn end<W: Write>(
         }
     }
     let outcome = until(screen, wait.limit(), async || {
-        let found = operator(client, &name).await?;
+        let found = get_cluster::<Operator>(client, &name).await?;
         let left = found.iter().flat_map(|found| going(found, removal));
         Ok(Look::at_left(left.map(text).collect()))
     });
@@ -55,7 +43,7 @@ pub(super) async fn end<W: Write>(
             wait.timeout().as_secs()
         );
     }
-    if let Some(last) = operator(client, &name).await? {
+    if let Some(last) = get_cluster::<Operator>(client, &name).await? {
         let is_kept = last
             .status
             .iter()

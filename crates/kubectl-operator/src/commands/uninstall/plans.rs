@@ -7,7 +7,7 @@ use olm_api::labels::OWNER_KIND_CSV;
 use olm_api::v1alpha1::{InstallPlan, Subscription};
 use serde_json::Value;
 
-use crate::operators::plan_name;
+use crate::operators::refers;
 
 /// An incomplete plan of the operator.
 #[derive(Debug, Clone)]
@@ -44,20 +44,6 @@ pub(super) fn open_plans(
                 .collect(),
         })
         .collect()
-}
-
-fn refers(subscription: &Subscription, plan: &InstallPlan) -> bool {
-    let Some(status) = &subscription.status else {
-        return false;
-    };
-    let uid = status
-        .install_plan_ref
-        .as_ref()
-        .and_then(|plan| plan.uid.as_ref());
-    match (uid, plan.uid()) {
-        (Some(uid), Some(found)) if !uid.is_empty() => *uid == found,
-        _ => plan_name(status) == Some(plan.name_any().as_str()),
-    }
 }
 
 /// Returns true if a plan installs one of these ClusterServiceVersions or a replacement of one.

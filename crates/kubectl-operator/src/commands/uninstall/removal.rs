@@ -30,7 +30,7 @@ const MAX_OPERANDS: usize = 50;
 pub(super) const MAX_NAMED: usize = 5;
 
 /// Objects to delete and to keep.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(in crate::commands) struct Removal {
     pub namespace: String,
     /// Flags for the same cluster and namespace.
@@ -180,30 +180,18 @@ pub(super) fn decide(
         names,
         csvs,
         definitions,
-        operands: Vec::new(),
         deletes_operands: args.strategy() == Some(OperandStrategy::Delete),
-        operator: None,
-        kept_operator: None,
-        groups: Vec::new(),
-        unused_groups: Vec::new(),
         notes,
+        ..Removal::default()
     })
 }
 
 /// Returns the names of an operator's ClusterServiceVersions, including those that do not exist.
 fn names_of(operator: &Found<'_>, csvs: &[ClusterServiceVersion]) -> BTreeSet<String> {
-    let status = operator
-        .subscription
-        .and_then(|subscription| subscription.status.as_ref());
-    let named = status
-        .into_iter()
-        .flat_map(|status| [&status.installed_csv, &status.current_csv])
-        .flatten()
-        .filter(|name| !name.is_empty());
-    named
-        .cloned()
-        .chain(csvs.iter().map(|csv| csv.name_any()))
-        .collect()
+    let status = operator.status().into_iter();
+    let named = status.flat_map(|status| [&status.installed_csv, &status.current_csv]);
+    let named = named.flatten().filter(|name| !name.is_empty()).cloned();
+    named.chain(csvs.iter().map(|csv| csv.name_any())).collect()
 }
 
 /// Returns the CustomResourceDefinitions of an operator, and whether each is deleted.
@@ -386,13 +374,9 @@ impl fmt::Display for Removal {
                 subject(group)
             )?;
         }
-        let left = || {
-            self.definitions
-                .iter()
-                .filter(|definition| !definition.is_deleted)
-        };
-        let left = || left().filter(|left| left.deleted == 0);
-        let (lone, owned): (Vec<&Definition>, Vec<&Definition>) = left().partition(|left| !left.is_owned());
+        let left = self.definitions.iter();
+        let left = left.filter(|definition| !definition.is_deleted && definition.deleted == 0);
+        let (owned, lone): (Vec<&Definition>, Vec<&Definition>) = left.partition(|left| left.is_owned());
         if !lone.is_empty() {
             let what = match owned.is_empty() {
                 true => "what is left",

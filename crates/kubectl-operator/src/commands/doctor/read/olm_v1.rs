@@ -11,11 +11,14 @@ use super::Reader;
 use crate::reader::{is_unserved, list_cluster};
 
 impl Reader<'_> {
-    /// Returns all objects of a kind; `None` if there are none, or the cluster does not have the kind.
-    pub(super) async fn of_v1<K>(&self) -> Option<Read<Vec<K>>>
+    /// Returns all objects of a kind; `None` if there are none, the cluster does not have the kind, or a single namespace is read.
+    pub(super) async fn of_v1<K>(&self, namespace: Option<&str>) -> Option<Read<Vec<K>>>
     where
         K: Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
     {
+        if namespace.is_some() {
+            return None;
+        }
         let read = async {
             match list_cluster::<K>(self.client, "").await {
                 Err(error) if is_unserved(&error) => Ok(Vec::new()),

@@ -1,6 +1,6 @@
 //! Reads the configurations that make the API server call Services, and the endpoints of these.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
@@ -10,47 +10,37 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::{Api, Resource as _, ResourceExt as _};
+use kube::{Resource as _, ResourceExt as _};
 use olm_api::condition;
 use olm_api::labels;
-use olm_api::v1alpha1::{ClusterServiceVersion, Subscription};
+use olm_api::v1alpha1::Subscription;
 
-use super::super::finding::is_name;
 use super::super::observed::{Caller, Definition, Read, ServiceState, Target};
-use super::{MAX_ASKED, PAGE, Reader, owned_by, owner};
-use crate::operators::Key;
-use crate::reader::{answer, get};
-use crate::terminal::plain;
-use crate::turns::keys_in_turn;
+use super::{Reader, owned, owned_by};
+use crate::operators::{Gathered, Key};
+use crate::reader::{PAGE, get, get_cluster};
 
 /// Page size for CustomResourceDefinitions, which are large.
 const PAGE_OF_DEFINITIONS: u32 = 50;
-/// Up to this number, definitions are requested one by one.
-const FEW_DEFINITIONS: usize = 20;
 /// Label of the endpoints of a Service: its name.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 impl Reader<'_> {
-    pub(super) async fn webhooks(&self, namespace: Option<&str>) -> Vec<(&'static str, Read<Vec<Caller>>)> {
+    pub(super) async fn webhooks(&self, namespace: Option<&str>) -> Read<Vec<Caller>> {
         let selector = owned_by(namespace);
         let validating = |found: ValidatingWebhookConfiguration| {
-            let webhooks = found.webhooks.into_iter().flatten();
-            caller(found.metadata, webhooks.map(|webhook| webhook.client_config))
+            let configs = found.webhooks.into_iter().flatten();
+            let configs = configs.map(|webhook| webhook.client_config);
+            caller("ValidatingWebhookConfiguration", found.metadata, configs)
         };
         let mutating = |found: MutatingWebhookConfiguration| {
-            let webhooks = found.webhooks.into_iter().flatten();
-            caller(found.metadata, webhooks.map(|webhook| webhook.client_config))
+            let configs = found.webhooks.into_iter().flatten();
+            let configs = configs.map(|webhook| webhook.client_config);
+            caller("MutatingWebhookConfiguration", found.metadata, configs)
         };
-        vec![
-            (
-                "ValidatingWebhookConfiguration",
-                self.projected(&selector, PAGE, validating).await,
-            ),
-            (
-                "MutatingWebhookConfiguration",
-                self.projected(&selector, PAGE, mutating).await,
-            ),
-        ]
+        let mut callers = self.projected(&selector, PAGE, validating).await?;
+        callers.extend(self.projected(&selector, PAGE, mutating).await?);
+        Ok(callers)
     }
 
     pub(super) async fn api_services(&self, namespace: Option<&str>) -> Read<Vec<Caller>> {
@@ -65,8 +55,7 @@ impl Reader<'_> {
             let spec = found.spec?;
             let service = spec.service?;
             Some(Caller {
-                owner: owner(&found.metadata)?,
-                name: found.metadata.name?,
+                object: owned("APIService", found.metadata)?,
                 targets: vec![Target {
                     service: (service.namespace?, service.name?),
                     ca: spec.ca_bundle.map(|bundle| bundle.0).unwrap_or_default(),
@@ -81,82 +70,61 @@ impl Reader<'_> {
     pub(super) async fn definitions(
         &self,
         namespace: Option<&str>,
-        csvs: &[ClusterServiceVersion],
+        operators: &Gathered,
     ) -> Read<Vec<Definition>> {
-        let owned = csvs.iter().flat_map(|csv| csv.spec.owned_crds());
+        let owned = operators.csvs.values().flat_map(|csv| csv.spec.owned_crds());
         let names: BTreeSet<String> = owned.map(|crd| crd.name.clone()).collect();
-        if namespace.is_some() && names.len() <= FEW_DEFINITIONS {
-            let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        if namespace.is_some() {
             let mut found = Vec::new();
-            for name in names.iter().filter(|name| is_name(name)) {
-                let what = || format!("read CustomResourceDefinition {}", plain(name));
-                let read = self.within(answer(what, api.get_opt(name))).await?;
-                found.extend(read.map(definition));
+            for name in &names {
+                let read = get_cluster::<CustomResourceDefinition>(self.client, name);
+                found.extend(self.within(read).await?.map(definition));
             }
             return Ok(found);
         }
         let own_group = Subscription::group(&());
-        let is_of_all = namespace.is_none();
         let keep = |crd: CustomResourceDefinition| {
             let is_labelled = || {
                 let mut keys = crd.labels().keys();
                 keys.any(|key| key == labels::MANAGED || labels::operator_of_component(key).is_some())
             };
-            let is_wanted = names.contains(&crd.name_any())
-                || is_of_all && (crd.spec.group == own_group || is_labelled());
+            let is_wanted = names.contains(&crd.name_any()) || crd.spec.group == own_group || is_labelled();
             is_wanted.then(|| definition(crd))
         };
         self.projected("", PAGE_OF_DEFINITIONS, keep).await
     }
 
-    /// Returns the state of Services, and those that OLM created for a ClusterServiceVersion.
-    pub(super) async fn services(
-        &self,
-        targets: &BTreeSet<Key>,
-    ) -> (BTreeMap<Key, Read<ServiceState>>, BTreeSet<Key>) {
-        let (mut found, mut own) = (BTreeMap::new(), BTreeSet::new());
-        for (at, key) in keys_in_turn(targets.iter().cloned()).into_iter().enumerate() {
-            let state = match at {
-                MAX_ASKED.. => Err(format!("at most {MAX_ASKED} are read")),
-                _ => self.service(&key, &mut own).await,
-            };
-            found.insert(key, state);
-        }
-        (found, own)
-    }
-
-    async fn service(&self, key: &Key, own: &mut BTreeSet<Key>) -> Read<ServiceState> {
-        let (namespace, name) = key;
+    /// Returns the state of a Service; `None` if it does not exist.
+    pub(super) async fn service(&self, (namespace, name): &Key) -> Read<Option<ServiceState>> {
         let service = self.within(get::<Service>(self.client, namespace, name)).await?;
         let Some(service) = service else {
-            return Ok(ServiceState::Gone);
+            return Ok(None);
         };
         let mut owners = service.owner_references().iter();
-        if owners.any(|owner| owner.kind == labels::OWNER_KIND_CSV) {
-            own.insert(key.clone());
-        }
+        let is_own = owners.any(|owner| owner.kind == labels::OWNER_KIND_CSV);
         let slices: Vec<EndpointSlice> = self
             .all(Some(namespace), &format!("{SERVICE_NAME}={name}"))
             .await?;
         let endpoints = slices.into_iter().flat_map(|slice| slice.endpoints);
         // An endpoint without this condition counts as ready.
-        let is_ready = |conditions: Option<bool>| conditions.unwrap_or(true);
         let ready = endpoints.filter(|endpoint| {
-            is_ready(
-                endpoint
-                    .conditions
-                    .as_ref()
-                    .and_then(|conditions| conditions.ready),
-            )
+            let conditions = endpoint.conditions.as_ref();
+            conditions.and_then(|conditions| conditions.ready) != Some(false)
         });
-        Ok(ServiceState::Ready(ready.count()))
+        Ok(Some(ServiceState {
+            ready: ready.count(),
+            is_own,
+        }))
     }
 }
 
-fn caller(metadata: ObjectMeta, configs: impl Iterator<Item = WebhookClientConfig>) -> Option<Caller> {
+fn caller(
+    kind: &str,
+    metadata: ObjectMeta,
+    configs: impl Iterator<Item = WebhookClientConfig>,
+) -> Option<Caller> {
     Some(Caller {
-        owner: owner(&metadata)?,
-        name: metadata.name?,
+        object: owned(kind, metadata)?,
         targets: configs.filter_map(target).collect(),
         trouble: None,
     })
@@ -202,16 +170,11 @@ fn definition(crd: CustomResourceDefinition) -> Definition {
 
 /// Returns the Services that are called.
 pub(super) fn targets(
-    webhooks: &[(&'static str, Read<Vec<Caller>>)],
+    webhooks: &Read<Vec<Caller>>,
     api_services: &Read<Vec<Caller>>,
     definitions: &Read<Vec<Definition>>,
 ) -> BTreeSet<Key> {
-    let callers = webhooks
-        .iter()
-        .map(|(_, read)| read)
-        .chain([api_services])
-        .flatten()
-        .flatten();
+    let callers = webhooks.iter().chain(api_services).flatten();
     let of_callers = callers.flat_map(|caller| &caller.targets);
     let of_definitions = definitions
         .iter()
