@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 /// Everything a developer of this workspace runs.
 #[derive(Debug, Parser)]
@@ -49,7 +49,8 @@ pub enum Command {
     Release(ReleaseOptions),
     /// Check what holds for all of the code: dependencies, formatting, lints, generated files, links, licences
     ///
-    /// The table of who may depend on whom is crates/structure.yaml. `cargo xtask test` makes these checks too.
+    /// The table of who may depend on whom is crates/structure.yaml. Links need lychee, licences and advisories need cargo-deny; without
+    /// them these checks are left out, and said to be. `cargo xtask test` makes these checks too.
     Check,
     /// Write generated files anew: the CustomResourceDefinitions in `manifests/crds`, from the API types, and what is rendered from
     /// the chart: `manifests/olm` and `manifests/install.yaml`
@@ -109,7 +110,7 @@ pub struct TestOptions {
     /// Leave the cluster running afterwards
     #[arg(long)]
     pub keep: bool,
-    /// Passed to `cargo test`, for example a part of test names
+    /// Passed to each test program, for example a part of test names; no checks are made then
     #[arg(last = true, value_name = "ARGS")]
     pub arguments: Vec<String>,
 }
@@ -131,11 +132,11 @@ pub struct RightsOptions {
 /// How to measure.
 #[derive(Debug, Clone, Args)]
 pub struct BenchOptions {
-    /// The embedded cluster to use; it is started if need be.
-    #[command(flatten)]
-    pub cluster: ClusterName,
+    /// The embedded cluster to use; it is started if need be
+    #[arg(long, default_value = "default", global = true)]
+    pub name: String,
     /// How many runs the medians are taken of
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, global = true)]
     pub runs: usize,
     /// Something else to measure.
     #[command(subcommand)]
@@ -146,58 +147,23 @@ pub struct BenchOptions {
 #[derive(Debug, Clone, Subcommand)]
 pub enum BenchCommand {
     /// Measure opm on the corpus catalog: serving, validating, rendering
-    Catalogs(CatalogBenchOptions),
+    Catalogs,
     /// Measure package-server with 125 packages: until it serves, until all are there, and its memory
     Packages,
     /// Measure resolution: the recorded cases (target P14), generated problems, growth to 100,000 bundles
     Resolver,
     /// Measure OLM at rest with 1,000 ClusterServiceVersions, and after a restart of the API server (target P20)
-    Rest(RestBenchOptions),
+    Rest {
+        /// How long to measure; the processor time is scaled to an hour
+        #[arg(long, default_value_t = 10)]
+        minutes: u32,
+    },
     /// Measure the memory of catalogs' contents: ten of 1,000 bundles, all read again at once (target P18)
     Snapshots,
     /// Measure OLM v1: catalogd with the corpus catalog (target P16), and ten ClusterExtensions (target P22)
     ///
-    /// The chart's OLM v1 is added to the OLM of the embedded cluster, and removed at the end unless it was there before.
-    V1(V1BenchOptions),
-}
-
-/// How to measure OLM v1.
-#[derive(Debug, Clone, Args)]
-pub struct V1BenchOptions {
-    /// The embedded cluster to use; it is started if need be.
-    #[command(flatten)]
-    pub cluster: ClusterName,
-    /// How many runs the medians are taken of
-    #[arg(long, default_value_t = 3)]
-    pub runs: usize,
-}
-
-/// How to measure OLM at rest.
-#[derive(Debug, Clone, Args)]
-pub struct RestBenchOptions {
-    /// The embedded cluster to use; it is started if need be.
-    #[command(flatten)]
-    pub cluster: ClusterName,
-    /// How long to measure; the processor time is scaled to an hour
-    #[arg(long, default_value_t = 10)]
-    pub minutes: u32,
-}
-
-/// How to measure opm.
-#[derive(Debug, Clone, Args)]
-pub struct CatalogBenchOptions {
-    /// This opm instead of one that is built
-    #[arg(long, value_name = "FILE")]
-    pub opm: Option<PathBuf>,
-    /// Measure upstream's opm, too, in the same run
-    #[arg(long, value_name = "FILE")]
-    pub upstream: Option<PathBuf>,
-    /// Another catalog directory than the corpus
-    #[arg(long, value_name = "DIR")]
-    pub catalog: Option<PathBuf>,
-    /// How many runs the medians are taken of
-    #[arg(long, default_value_t = 5)]
-    pub runs: usize,
+    /// The chart's OLM v1 is added to the OLM of the embedded cluster, and stays there.
+    V1,
 }
 
 /// What to release, and where to.
@@ -304,9 +270,6 @@ pub enum ClusterCommand {
         /// Which cluster.
         #[command(flatten)]
         cluster: ClusterName,
-        /// How to print it
-        #[arg(long, short, value_enum, default_value_t = Output::Text)]
-        output: Output,
     },
     /// Print the path of the administrator's kubeconfig
     Kubeconfig {
@@ -317,15 +280,15 @@ pub enum ClusterCommand {
     /// Push an image into the cluster's registry
     ///
     /// Pods find it under the same reference, whatever registry that names. Because all registries are one here,
-    /// quay.io/a/b and docker.io/a/b are the same image. Prints the references pushed.
+    /// quay.io/a/b and docker.io/a/b are the same image. Prints the names.
     Load {
         /// Which cluster.
         #[command(flatten)]
         cluster: ClusterName,
         /// A tar of an OCI layout or from `docker save`
         image: PathBuf,
-        /// Names for the image, for example quay.io/me/app:1 [default: those in the tar]
-        #[arg(value_name = "REF")]
+        /// Names for the image, for example quay.io/me/app:1
+        #[arg(value_name = "REF", required = true)]
         references: Vec<String>,
     },
     /// Run a command where the cluster's addresses can be reached, with KUBECONFIG set and kubectl on PATH
@@ -359,15 +322,6 @@ pub struct ClusterName {
     /// The cluster's name
     #[arg(long, default_value = "default")]
     pub name: String,
-}
-
-/// How data is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    /// For people
-    Text,
-    /// For programs
-    Json,
 }
 
 #[cfg(test)]
@@ -423,7 +377,7 @@ mod tests {
         };
         assert_eq!(image, PathBuf::from("a.tar"));
         assert_eq!(references, ["quay.io/a/b:1", "c:2"]);
-        assert!(parse("load").is_err());
+        assert!(parse("load a.tar").is_err());
     }
 
     #[test]
@@ -445,14 +399,17 @@ mod tests {
     }
 
     #[test]
-    fn status_prints_text_or_json() {
-        assert!(matches!(
-            parse("status -o json"),
-            Ok(ClusterCommand::Status {
-                output: Output::Json,
-                ..
-            })
-        ));
-        assert!(parse("status -o yaml").is_err());
+    fn cluster_and_runs_of_a_bench_may_stand_on_both_sides_of_its_name() {
+        for line in [
+            "bench --name a --runs 2 rest",
+            "bench rest --runs 2 --name a --minutes 10",
+        ] {
+            let words = ["xtask"].into_iter().chain(line.split(' '));
+            let Command::Bench(given) = Arguments::try_parse_from(words).unwrap().command else {
+                panic!("{line}")
+            };
+            assert_eq!((given.name.as_str(), given.runs), ("a", 2), "{line}");
+            assert!(matches!(given.what, Some(BenchCommand::Rest { minutes: 10 })));
+        }
     }
 }

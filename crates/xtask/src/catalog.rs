@@ -4,8 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use serde_json::{Value, json};
+
+use crate::{files, process};
 
 /// A bundle folder and the name under which its image is published.
 #[derive(Debug, Clone)]
@@ -64,18 +66,7 @@ impl Opm {
     /// # Errors
     /// The command fails; the error includes its messages.
     pub fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        let output = Command::new(&self.program)
-            .args(arguments)
-            .output()
-            .with_context(|| format!("cannot run {}", self.program.display()))?;
-        if !output.status.success() {
-            bail!(
-                "`opm {}` failed: {}",
-                arguments.join(" "),
-                String::from_utf8_lossy(&output.stderr).trim()
-            );
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        process::run(Command::new(&self.program).args(arguments))
     }
 
     /// Writes the image of a bundle folder as a tar of an OCI layout.
@@ -101,9 +92,7 @@ impl Opm {
     /// # Errors
     /// A bundle cannot be rendered, or the catalog is invalid.
     pub fn write_catalog(&self, packages: &[Package], folder: &Path) -> anyhow::Result<()> {
-        if folder.exists() {
-            fs::remove_dir_all(folder).with_context(|| format!("cannot replace {}", folder.display()))?;
-        }
+        files::remove(folder)?;
         for package in packages {
             let mut text = self.run(&[
                 "init",

@@ -12,6 +12,8 @@ use flate2::{Compression, GzBuilder};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::files;
+
 /// A file of an image's only layer.
 #[derive(Debug, Clone)]
 pub struct LayerFile {
@@ -171,33 +173,19 @@ fn write_layout(
 /// # Errors
 /// A folder cannot be read, or a name is not UTF-8.
 pub fn files_below(folder: &Path, inside: &str) -> anyhow::Result<Vec<LayerFile>> {
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
-        .with_context(|| format!("cannot read {}", folder.display()))?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<Result<_, _>>()?;
-    paths.sort();
-    let mut files = Vec::new();
-    for source in paths {
-        let name = source
-            .file_name()
-            .and_then(|name| name.to_str())
-            .context("a file name is not UTF-8")?;
+    let layer_file = |(name, source): (String, PathBuf)| {
         let path = if inside.is_empty() {
-            name.to_owned()
+            name
         } else {
             format!("{inside}/{name}")
         };
-        if source.is_dir() {
-            files.extend(files_below(&source, &path)?);
-        } else {
-            files.push(LayerFile {
-                path,
-                source,
-                mode: 0o644,
-            });
+        LayerFile {
+            path,
+            source,
+            mode: 0o644,
         }
-    }
-    Ok(files)
+    };
+    Ok(files::below(folder)?.into_iter().map(layer_file).collect())
 }
 
 fn tar_of(files: &[LayerFile], config: &ImageConfig) -> anyhow::Result<Vec<u8>> {

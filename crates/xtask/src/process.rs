@@ -18,11 +18,23 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
+/// Runs a command without input and returns its output. Errors name its program and arguments.
+///
+/// # Errors
+/// The errors of [`output`].
+pub(crate) fn run(command: &mut Command) -> anyhow::Result<String> {
+    let program = command.get_program().to_string_lossy();
+    let arguments = command.get_args().map(|argument| argument.to_string_lossy());
+    let words: Vec<_> = std::iter::once(program).chain(arguments).collect();
+    let shown = words.join(" ");
+    output(command.stdin(Stdio::null()), None, &shown)
+}
+
 /// Runs a command, with `input` as standard input if given, and returns its output. `shown` names it in errors.
 ///
 /// # Errors
 /// The command cannot be run. If it exits with a failure, the error is [`Failed`] with its messages.
-pub(crate) fn output(mut command: Command, input: Option<&str>, shown: &str) -> anyhow::Result<String> {
+pub(crate) fn output(command: &mut Command, input: Option<&str>, shown: &str) -> anyhow::Result<String> {
     if input.is_some() {
         command.stdin(Stdio::piped());
     }

@@ -2,24 +2,27 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
-use std::process::ExitCode;
 
 use anyhow::Context as _;
 
 use super::{Cluster, UpOptions, build_programs, flag, helm, require_root, status};
-use crate::args::{ClusterCommand, ClusterName, Output};
+use crate::args::{ClusterCommand, ClusterName};
 use crate::progress::{Progress, seconds};
 use crate::{demo, interrupt};
 
-/// Runs a cluster command.
+/// Runs a cluster command. Returns false if the status is asked for and not all of the cluster runs.
 ///
 /// # Errors
 /// The errors of the command.
-pub(crate) fn run(command: ClusterCommand) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(command: ClusterCommand) -> anyhow::Result<bool> {
     match command {
         ClusterCommand::Up { cluster, no_node } => up(&cluster, no_node)?,
         ClusterCommand::Down { cluster, keep_state } => down(&cluster, keep_state)?,
-        ClusterCommand::Status { cluster, output } => return show_status(&cluster, output),
+        ClusterCommand::Status { cluster } => {
+            let status = Cluster::status(&cluster.name)?;
+            print!("{status}");
+            return Ok(status.state == status::State::Running);
+        }
         ClusterCommand::Kubeconfig { cluster } => {
             println!("{}", Cluster::open(&cluster.name)?.kubeconfig().display());
         }
@@ -29,20 +32,14 @@ pub(crate) fn run(command: ClusterCommand) -> anyhow::Result<ExitCode> {
             image,
             references,
         } => {
-            require_root(
-                "loading an image",
-                &format!("load{} {}", flag(&cluster.name), image.display()),
-            )?;
-            for reference in Cluster::open(&cluster.name)?.load(&image, &references)? {
+            require_root("loading an image")?;
+            Cluster::open(&cluster.name)?.load(&image, &references)?;
+            for reference in references {
                 println!("{reference}");
             }
         }
         ClusterCommand::Exec { cluster, command } => {
-            let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-            require_root(
-                "entering the cluster",
-                &format!("exec{} -- {}", flag(&cluster.name), words.join(" ")),
-            )?;
+            require_root("entering the cluster")?;
             let (program, arguments) = command.split_first().context("no command given")?;
             let cluster = Cluster::open(&cluster.name)?;
             let mut command = cluster.command(program);
@@ -57,7 +54,7 @@ pub(crate) fn run(command: ClusterCommand) -> anyhow::Result<ExitCode> {
             helm(&progress)?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(true)
 }
 
 /// Returns the variables that the guides in `docs/guides` use: a registry to push to, the settings by which `opm` reaches it, and
@@ -88,7 +85,7 @@ fn up(cluster: &ClusterName, no_node: bool) -> anyhow::Result<()> {
 }
 
 fn down(cluster: &ClusterName, keep_state: bool) -> anyhow::Result<()> {
-    require_root("taking the cluster down", &format!("down{}", flag(&cluster.name)))?;
+    require_root("taking the cluster down")?;
     let progress = Progress::start();
     let what = if keep_state {
         "stopped, state kept"
@@ -97,19 +94,6 @@ fn down(cluster: &ClusterName, keep_state: bool) -> anyhow::Result<()> {
     };
     progress.stage(&format!("cluster `{}` {what}", cluster.name), || {
         Cluster::down(&cluster.name, keep_state)
-    })
-}
-
-fn show_status(cluster: &ClusterName, output: Output) -> anyhow::Result<ExitCode> {
-    let status = Cluster::status(&cluster.name)?;
-    match output {
-        Output::Text => print!("{status}"),
-        Output::Json => println!("{}", serde_json::to_string_pretty(&status)?),
-    }
-    Ok(if status.state == status::State::Running {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
     })
 }
 

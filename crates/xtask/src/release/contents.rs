@@ -10,10 +10,9 @@ use serde_json::{Value, json};
 
 use super::archive::{self, Entries, sha256};
 use super::installation::{self, Pinned};
-use super::krew::{self, PluginArchive};
 use super::packages::{self, Package};
 use super::source::Source;
-use super::{PROGRAMS, notices, sbom};
+use super::{PROGRAMS, krew, notices, sbom};
 use crate::manifest::IMAGE_PREFIX;
 use crate::oci_layout::{self, LayerFile};
 use crate::{images, process};
@@ -101,13 +100,8 @@ pub(super) fn write(sources: &Path, setting: &Setting, programs: &Path, out: &Pa
         put(&archive, &packed)?;
         if name == krew::PLUGIN {
             let sum = sha256(&packed);
-            let archives = [PluginArchive {
-                name: &archive,
-                sha256: &sum,
-                architecture: go_compat::platform::architecture(),
-            }];
             let (homepage, url) = (setting.source_url.as_deref(), setting.download_url.as_deref());
-            let manifest = krew::manifest(source, homepage, url, &archives);
+            let manifest = krew::manifest(source, homepage, url, &archive, &sum);
             put(&format!("{}.krew.yaml", stem(name)), manifest.as_bytes())?;
         }
     }
@@ -138,8 +132,7 @@ pub(super) fn write(sources: &Path, setting: &Setting, programs: &Path, out: &Pa
 /// Returns the first line that a tool of this machine prints.
 fn ask(sources: &Path, program: &str, argument: &str) -> anyhow::Result<String> {
     let mut command = Command::new(program);
-    command.arg(argument).current_dir(sources).env("LC_ALL", "C");
-    let output = process::output(command, None, program)?;
+    let output = process::run(command.arg(argument).current_dir(sources).env("LC_ALL", "C"))?;
     Ok(output.lines().next().unwrap_or_default().to_owned())
 }
 
