@@ -1,5 +1,4 @@
-//! `cargo xtask bench catalogs`: compares the resources that `opm` and upstream's program need for the corpus catalog (targets P9
-//! to P13).
+//! `cargo xtask bench catalogs`: prints what `opm` needs for the corpus catalog next to upstream's figures (targets P9 to P13).
 //!
 //! Upstream's figures were recorded on a machine with two cores. Memory comes from `/proc`, polled while the program runs. A missed
 //! target is printed and is no error.

@@ -36,7 +36,7 @@ pub(super) fn print(rows: &str, figures: &[f64]) {
     }
 }
 
-/// Returns true if a figure meets a target, as [`print`] reads it.
+/// Returns true if a figure meets a target, as [`print()`] reads it.
 fn is_met(target: &str, ours: f64) -> bool {
     match target.strip_prefix('>') {
         Some(least) => least.trim().parse::<f64>().is_ok_and(|least| ours >= least),

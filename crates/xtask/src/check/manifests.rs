@@ -21,11 +21,11 @@ pub(super) struct Package {
 /// # Errors
 /// cargo fails.
 pub(super) fn packages() -> anyhow::Result<Vec<Package>> {
-    described(workspace::metadata()?)
+    described(&workspace::metadata()?)
 }
 
 /// Returns the packages of cargo's metadata.
-fn described(mut metadata: Value) -> anyhow::Result<Vec<Package>> {
+fn described(metadata: &Value) -> anyhow::Result<Vec<Package>> {
     #[derive(Deserialize)]
     struct Described {
         name: String,
@@ -37,7 +37,7 @@ fn described(mut metadata: Value) -> anyhow::Result<Vec<Package>> {
         kind: Option<String>,
         path: Option<PathBuf>,
     }
-    let packages: Vec<Described> = serde_json::from_value(metadata["packages"].take())?;
+    let packages: Vec<Described> = Vec::deserialize(&metadata["packages"])?;
     let needs = |package: &Described| -> BTreeSet<String> {
         let ours = package
             .dependencies
@@ -156,7 +156,7 @@ mod tests {
                 {"name": "c", "kind": "dev", "path": "/w/c"},
                 {"name": "out-side", "kind": null, "path": null}]},
             {"name": "b", "dependencies": []}]});
-        let packages = described(metadata).unwrap();
+        let packages = described(&metadata).unwrap();
         let table = |lines: &[(&str, &[&str])]| {
             lines
                 .iter()
