@@ -23,8 +23,8 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// A real Kubernetes on this machine, for tests, demo and benchmarks
-    #[command(subcommand, long_about = CLUSTER_ABOUT, after_long_help = CLUSTER_EXAMPLES)]
-    Cluster(ClusterCommand),
+    #[command(long_about = CLUSTER_ABOUT, after_long_help = CLUSTER_EXAMPLES)]
+    Cluster(ClusterOptions),
     /// Boot the embedded Kubernetes, install and upgrade an operator with OLM, show it
     ///
     /// Does all set-up itself. The cluster stays for you to look around; the last lines say how to stop it.
@@ -241,6 +241,17 @@ Examples:
   cargo xtask cluster up --name scale --no-node       a second one, control plane alone
   cargo xtask cluster down                            remove it with all it wrote";
 
+/// Which cluster is meant, and what to do with it.
+#[derive(Debug, Args)]
+pub struct ClusterOptions {
+    /// The cluster's name
+    #[arg(long, default_value = "default", global = true)]
+    pub name: String,
+    /// What to do with it.
+    #[command(subcommand)]
+    pub command: ClusterCommand,
+}
+
 /// What to do with a cluster.
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
@@ -249,42 +260,25 @@ pub enum ClusterCommand {
     /// The first run builds the cluster's programs with Go (about 5 minutes); later runs take seconds. State kept by an
     /// earlier run is used again.
     Up {
-        /// Which cluster.
-        #[command(flatten)]
-        cluster: ClusterName,
         /// Only the control plane and the registry: no kubelet, no containers, no DNS
         #[arg(long)]
         no_node: bool,
     },
     /// End all its processes and containers and remove its state
     Down {
-        /// Which cluster.
-        #[command(flatten)]
-        cluster: ClusterName,
         /// Keep objects, images and logs for the next `up`
         #[arg(long)]
         keep_state: bool,
     },
     /// Show whether it runs, its processes and where things are; fails unless all of it runs
-    Status {
-        /// Which cluster.
-        #[command(flatten)]
-        cluster: ClusterName,
-    },
+    Status,
     /// Print the path of the administrator's kubeconfig
-    Kubeconfig {
-        /// Which cluster.
-        #[command(flatten)]
-        cluster: ClusterName,
-    },
+    Kubeconfig,
     /// Push an image into the cluster's registry
     ///
     /// Pods find it under the same reference, whatever registry that names. Because all registries are one here,
     /// quay.io/a/b and docker.io/a/b are the same image. Prints the names.
     Load {
-        /// Which cluster.
-        #[command(flatten)]
-        cluster: ClusterName,
         /// A tar of an OCI layout or from `docker save`
         image: PathBuf,
         /// Names for the image, for example quay.io/me/app:1
@@ -299,19 +293,12 @@ pub enum ClusterCommand {
     /// CATALOG_IMAGE is the catalog of the demo, and REGISTRY a registry to push to: opm reaches it as OPM_REGISTRY_CONFIG says, and
     /// skopeo with --dest-tls-verify=false.
     Exec {
-        /// Which cluster.
-        #[command(flatten)]
-        cluster: ClusterName,
         /// The command and its arguments
         #[arg(last = true, required = true, value_name = "CMD")]
         command: Vec<OsString>,
     },
     /// Print host and port of the cluster's registry, reachable by `exec` and from pods
-    Registry {
-        /// Which cluster.
-        #[command(flatten)]
-        cluster: ClusterName,
-    },
+    Registry,
     /// Build the cluster's programs without starting anything (done by `up` too), and helm
     Build,
 }
@@ -330,10 +317,10 @@ mod tests {
 
     use super::*;
 
-    fn parse(line: &str) -> Result<ClusterCommand, clap::Error> {
+    fn parse(line: &str) -> Result<(String, ClusterCommand), clap::Error> {
         let words = ["xtask", "cluster"].into_iter().chain(line.split(' '));
         match Arguments::try_parse_from(words)?.command {
-            Command::Cluster(command) => Ok(command),
+            Command::Cluster(ClusterOptions { name, command }) => Ok((name, command)),
             other => panic!("{other:?} is not a cluster command"),
         }
     }
@@ -345,33 +332,33 @@ mod tests {
 
     #[test]
     fn the_cluster_is_default_unless_named() {
-        let Ok(ClusterCommand::Up { cluster, no_node }) = parse("up") else {
-            panic!()
-        };
-        assert_eq!((cluster.name.as_str(), no_node), ("default", false));
-        let Ok(ClusterCommand::Up { cluster, no_node }) = parse("up --name scale --no-node") else {
-            panic!()
-        };
-        assert_eq!((cluster.name.as_str(), no_node), ("scale", true));
+        for (line, wanted) in [
+            ("up", ("default", false)),
+            ("up --name scale --no-node", ("scale", true)),
+            ("--name scale up --no-node", ("scale", true)),
+        ] {
+            let Ok((name, ClusterCommand::Up { no_node })) = parse(line) else {
+                panic!("{line}")
+            };
+            assert_eq!((name.as_str(), no_node), wanted, "{line}");
+        }
     }
 
     #[test]
     fn what_follows_two_dashes_is_the_command_with_its_own_flags() {
-        let Ok(ClusterCommand::Exec { cluster, command }) =
+        let Ok((name, ClusterCommand::Exec { command })) =
             parse("exec --name a -- kubectl get pods --name b -o json")
         else {
             panic!()
         };
-        assert_eq!(cluster.name, "a");
+        assert_eq!(name, "a");
         assert_eq!(command, ["kubectl", "get", "pods", "--name", "b", "-o", "json"]);
         assert!(parse("exec --name a").is_err());
     }
 
     #[test]
     fn load_takes_any_number_of_references() {
-        let Ok(ClusterCommand::Load {
-            image, references, ..
-        }) = parse("load a.tar quay.io/a/b:1 c:2")
+        let Ok((_, ClusterCommand::Load { image, references })) = parse("load a.tar quay.io/a/b:1 c:2")
         else {
             panic!()
         };

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context as _;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{files, process};
@@ -19,15 +20,19 @@ pub struct Bundle {
 }
 
 /// An entry of a channel.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// Name of the ClusterServiceVersion.
     pub name: String,
     /// Name of the entry that it replaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub replaces: Option<String>,
     /// Names of the entries that it skips.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skips: Vec<String>,
     /// Range of versions that it replaces directly.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub skip_range: Option<String>,
 }
 
@@ -146,22 +151,6 @@ impl Opm {
 }
 
 fn channel_blob(package: &str, channel: &str, entries: &[Entry]) -> Value {
-    let entries: Vec<Value> = entries
-        .iter()
-        .map(|entry| {
-            let mut blob = json!({ "name": entry.name });
-            if let Some(replaces) = &entry.replaces {
-                blob["replaces"] = json!(replaces);
-            }
-            if !entry.skips.is_empty() {
-                blob["skips"] = json!(entry.skips);
-            }
-            if let Some(range) = &entry.skip_range {
-                blob["skipRange"] = json!(range);
-            }
-            blob
-        })
-        .collect();
     json!({ "schema": "olm.channel", "package": package, "name": channel, "entries": entries })
 }
 

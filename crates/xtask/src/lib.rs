@@ -37,7 +37,7 @@ pub mod workspace;
 /// The errors of the command, with their causes in the chain.
 pub fn run(arguments: args::Arguments) -> anyhow::Result<bool> {
     match arguments.command {
-        args::Command::Cluster(command) => return cluster::command::run(command),
+        args::Command::Cluster(options) => return cluster::command::run(options),
         args::Command::Test(options) => return test::run(&options),
         args::Command::Rights(options) => return rights::run(&options),
         args::Command::Check => return check::run(),

@@ -50,28 +50,11 @@ pub struct ImageConfig {
     pub small: bool,
 }
 
-/// Result of [`write_measured`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// Digest of the manifest.
-    pub digest: String,
-    /// Uncompressed bytes of the layer, the size on a node.
-    pub uncompressed: u64,
-}
-
 /// Writes an OCI layout tar with one image to `out`, replaces it atomically, and returns the manifest's digest.
 ///
 /// # Errors
 /// A source cannot be read, or `out` cannot be written.
 pub fn write(out: &Path, files: &[LayerFile], config: &ImageConfig) -> anyhow::Result<String> {
-    Ok(write_measured(out, files, config)?.digest)
-}
-
-/// Does the same as [`write()`], and also returns the size of the image.
-///
-/// # Errors
-/// The same as for [`write()`].
-pub fn write_measured(out: &Path, files: &[LayerFile], config: &ImageConfig) -> anyhow::Result<Written> {
     let layer = tar_of(files, config)?;
     let packed = gzip(&layer, config.small)?;
     let labels: serde_json::Map<String, Value> = config
@@ -94,7 +77,7 @@ pub fn write_measured(out: &Path, files: &[LayerFile], config: &ImageConfig) -> 
             "org.opencontainers.image.ref.name": reference.rsplit_once(':').map_or("latest", |(_, tag)| tag),
         })
     });
-    let digest = write_layout(
+    write_layout(
         out,
         (
             "application/vnd.oci.image.config.v1+json",
@@ -102,11 +85,7 @@ pub fn write_measured(out: &Path, files: &[LayerFile], config: &ImageConfig) -> 
         ),
         ("application/vnd.oci.image.layer.v1.tar+gzip", packed),
         annotations,
-    )?;
-    Ok(Written {
-        digest,
-        uncompressed: layer.len() as u64,
-    })
+    )
 }
 
 /// Writes an OCI layout tar with a Helm chart to `out`, as `helm push` stores it in a registry, and returns the manifest's digest.

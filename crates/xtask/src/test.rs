@@ -11,7 +11,6 @@ mod runner;
 mod timing;
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -357,25 +356,17 @@ pub(crate) fn shared_folder() -> PathBuf {
 
 /// Prints a note if the disk may have too little space, because a full disk looks like a broken linker.
 fn note_room(progress: &Progress) {
-    let free = Command::new("df")
-        .args(["--output=avail", "--block-size=1G"])
-        .arg(workspace::root())
-        .output();
-    let free = free
-        .ok()
-        .and_then(|output| gib_free(&String::from_utf8_lossy(&output.stdout)));
-    if let Some(free) = free.filter(|free| *free < ROOM_GIB) {
+    let Ok(disk) = rustix::fs::statvfs(workspace::root()) else {
+        return;
+    };
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize) >> 30;
+    if free < ROOM_GIB {
         progress.note(&format!(
             "only {free} GiB are free at {}: all tests from nothing take up to {ROOM_GIB} GiB; `cargo clean` and \
              `cargo xtask cluster down` make room",
             workspace::root().display()
         ));
     }
-}
-
-/// Parses the output of `df`: the number below its heading.
-fn gib_free(answer: &str) -> Option<u64> {
-    answer.lines().nth(1)?.trim().parse().ok()
 }
 
 /// Installs the required packages first. Tests without a cluster also start registries, and are skipped if the program is
@@ -407,16 +398,4 @@ fn require_shared(progress: &Progress) -> anyhow::Result<()> {
         "{missing}: the tests that compare with them say so and do not run"
     ));
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn room_on_the_disk_is_read_below_the_heading() {
-        assert_eq!(gib_free("Avail\n  71G\n"), None);
-        assert_eq!(gib_free("Avail\n   71\n"), Some(71));
-        assert_eq!(gib_free(""), None);
-    }
 }

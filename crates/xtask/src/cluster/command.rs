@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use anyhow::Context as _;
 
 use super::{Cluster, UpOptions, build_programs, flag, helm, require_root, status};
-use crate::args::{ClusterCommand, ClusterName};
+use crate::args::{ClusterCommand, ClusterOptions};
 use crate::progress::{Progress, seconds};
 use crate::{demo, interrupt};
 
@@ -14,34 +14,29 @@ use crate::{demo, interrupt};
 ///
 /// # Errors
 /// The errors of the command.
-pub(crate) fn run(command: ClusterCommand) -> anyhow::Result<bool> {
-    match command {
-        ClusterCommand::Up { cluster, no_node } => up(&cluster, no_node)?,
-        ClusterCommand::Down { cluster, keep_state } => down(&cluster, keep_state)?,
-        ClusterCommand::Status { cluster } => {
-            let status = Cluster::status(&cluster.name)?;
+pub(crate) fn run(options: ClusterOptions) -> anyhow::Result<bool> {
+    let name = options.name.as_str();
+    match options.command {
+        ClusterCommand::Up { no_node } => up(name, no_node)?,
+        ClusterCommand::Down { keep_state } => down(name, keep_state)?,
+        ClusterCommand::Status => {
+            let status = Cluster::status(name)?;
             print!("{status}");
             return Ok(status.state == status::State::Running);
         }
-        ClusterCommand::Kubeconfig { cluster } => {
-            println!("{}", Cluster::open(&cluster.name)?.kubeconfig().display());
-        }
-        ClusterCommand::Registry { cluster } => println!("{}", Cluster::open(&cluster.name)?.registry()),
-        ClusterCommand::Load {
-            cluster,
-            image,
-            references,
-        } => {
+        ClusterCommand::Kubeconfig => println!("{}", Cluster::open(name)?.kubeconfig().display()),
+        ClusterCommand::Registry => println!("{}", Cluster::open(name)?.registry()),
+        ClusterCommand::Load { image, references } => {
             require_root("loading an image")?;
-            Cluster::open(&cluster.name)?.load(&image, &references)?;
+            Cluster::open(name)?.load(&image, &references)?;
             for reference in references {
                 println!("{reference}");
             }
         }
-        ClusterCommand::Exec { cluster, command } => {
+        ClusterCommand::Exec { command } => {
             require_root("entering the cluster")?;
             let (program, arguments) = command.split_first().context("no command given")?;
-            let cluster = Cluster::open(&cluster.name)?;
+            let cluster = Cluster::open(name)?;
             let mut command = cluster.command(program);
             command.args(arguments).envs(environment_of_guides(&cluster));
             // `exec` only returns if it fails.
@@ -67,14 +62,13 @@ fn environment_of_guides(cluster: &Cluster) -> [(&'static str, OsString); 3] {
     ]
 }
 
-fn up(cluster: &ClusterName, no_node: bool) -> anyhow::Result<()> {
+fn up(name: &str, no_node: bool) -> anyhow::Result<()> {
     interrupt::watch()?;
     let progress = Progress::start();
-    Cluster::up(&cluster.name, UpOptions { no_node }, &progress)?;
-    let flag = flag(&cluster.name);
+    Cluster::up(name, UpOptions { no_node }, &progress)?;
+    let flag = flag(name);
     progress.note(&format!(
-        "cluster `{}` is up ({})",
-        cluster.name,
+        "cluster `{name}` is up ({})",
         seconds(progress.elapsed())
     ));
     progress.note(&format!(
@@ -84,7 +78,7 @@ fn up(cluster: &ClusterName, no_node: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn down(cluster: &ClusterName, keep_state: bool) -> anyhow::Result<()> {
+fn down(name: &str, keep_state: bool) -> anyhow::Result<()> {
     require_root("taking the cluster down")?;
     let progress = Progress::start();
     let what = if keep_state {
@@ -92,8 +86,8 @@ fn down(cluster: &ClusterName, keep_state: bool) -> anyhow::Result<()> {
     } else {
         "removed"
     };
-    progress.stage(&format!("cluster `{}` {what}", cluster.name), || {
-        Cluster::down(&cluster.name, keep_state)
+    progress.stage(&format!("cluster `{name}` {what}"), || {
+        Cluster::down(name, keep_state)
     })
 }
 

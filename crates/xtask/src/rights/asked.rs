@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::Context as _;
 
 use super::rule::{Request, Right, Subject};
 use crate::cluster::audit::{AuditEvent, AuditUser, OLM_ACCOUNTS};
@@ -32,10 +32,8 @@ impl Asked {
     /// Reads a log line by line.
     ///
     /// # Errors
-    /// The log cannot be read, or a line of OLM is no audit event. The API server rotated the log, so that a part is
-    /// missing.
+    /// The log cannot be read, or a line of OLM is no audit event.
     pub(super) fn read(&mut self, log: &Path, rights: &[Right]) -> anyhow::Result<()> {
-        whole(log)?;
         let file = File::open(log).with_context(|| format!("cannot open {}", log.display()))?;
         let mut reader = BufReader::with_capacity(1 << 20, file);
         let mut line = Vec::new();
@@ -111,29 +109,6 @@ impl Asked {
             .map_or_else(|| event.request_uri.clone(), ToString::to_string);
         *self.refused.entry(format!("{account}: {what}")).or_default() += 1;
     }
-}
-
-/// Fails if the log was rotated: the API server renames a full file and starts a new one.
-fn whole(log: &Path) -> anyhow::Result<()> {
-    let (Some(folder), Some(stem)) = (log.parent(), log.file_stem()) else {
-        bail!("{} is no file", log.display());
-    };
-    let folder = if folder.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        folder
-    };
-    let start = format!("{}-", stem.to_string_lossy());
-    for entry in std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
-        let name = entry?.file_name();
-        ensure!(
-            !name.to_string_lossy().starts_with(&start),
-            "{} is only a part of the log: {} was before it",
-            log.display(),
-            name.display()
-        );
-    }
-    Ok(())
 }
 
 /// Returns true if an allowed request lacked a further permission: to create the object that an apply does not find, or to grant
@@ -369,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_read_to_its_last_whole_line_and_only_if_none_of_it_is_elsewhere() {
+    fn a_log_is_read_to_its_last_whole_line() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("audit.log");
         let mut file = File::create(&log).unwrap();
@@ -388,8 +363,5 @@ mod tests {
         writeln!(file).unwrap();
         let broken = Asked::default().read(&log, &rights).unwrap_err();
         assert!(broken.to_string().ends_with("line 4: no audit event"), "{broken}");
-        File::create(folder.path().join("audit-2026-01-01T00-00-00.000.log")).unwrap();
-        let part = Asked::default().read(&log, &rights).unwrap_err();
-        assert!(part.to_string().contains("only a part of the log"), "{part}");
     }
 }
