@@ -70,30 +70,23 @@ pub(crate) fn generate(check: bool, progress: &Progress) -> anyhow::Result<()> {
     let helm = cluster::helm(progress).context("helm renders the chart")?;
     let wanted = all_wanted(&root, &helm)?;
     let stale = stale(&root, &wanted)?;
-    if check {
-        if !stale.is_empty() {
-            bail!(
-                "{} are not what the chart renders; run `cargo xtask gen`",
-                stale.join(", ")
-            );
+    if check && !stale.is_empty() {
+        bail!(
+            "{} are not what the chart renders; run `cargo xtask gen`",
+            stale.join(", ")
+        );
+    }
+    for path in &stale {
+        let file = root.join(path);
+        match wanted.get(path) {
+            Some(text) => fs::write(&file, text),
+            None => fs::remove_file(&file),
         }
-    } else {
-        for path in &stale {
-            let file = root.join(path);
-            match wanted.get(path) {
-                Some(text) => fs::write(&file, text),
-                None => fs::remove_file(&file),
-            }
-            .with_context(|| format!("cannot write {}", file.display()))?;
-        }
+        .with_context(|| format!("cannot write {}", file.display()))?;
     }
     progress.note(&format!(
-        "{OBJECTS}, {ALL} and {CHART_DEFINITIONS} {}",
-        if check {
-            "are up to date".to_owned()
-        } else {
-            format!("have been rendered, {} files changed", stale.len())
-        }
+        "{OBJECTS}, {ALL} and {CHART_DEFINITIONS} are up to date, {} files changed",
+        stale.len()
     ));
     Ok(())
 }

@@ -28,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(240);
 const EXTENSIONS: usize = 10;
 /// Start of the names of packages, extensions, catalogs and namespaces.
 const NAME: &str = "bench-v1";
+/// Label of all that a measurement creates.
+const LABEL: &str = "bench=v1";
 /// Names of the ClusterCatalogs.
 const LARGE: &str = "bench-v1-large";
 const SMALL: &str = "bench-v1-small";
@@ -250,7 +252,7 @@ impl Bench {
     pub fn operator_controller(&self) -> anyhow::Result<OfOperatorController> {
         let destination = &self.destination;
         destination.apply(&[
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}}),
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": labelled(NAME)}),
             catalog(SMALL),
         ])?;
         let catalog = ["clustercatalog", SMALL];
@@ -317,17 +319,14 @@ impl Bench {
 
     /// Deletes it and waits for the extensions only, because their namespace must not go first.
     fn delete(&self) -> anyhow::Result<()> {
-        let extensions: Vec<String> = names(self.extensions).collect();
-        let with = |first: &[&str], rest: &[String]| {
-            let mut words = vec!["delete"];
-            words.extend(first);
-            words.extend(rest.iter().map(String::as_str));
-            words.extend(["--ignore-not-found", "--timeout=120s"]);
-            self.destination.run(&words)
-        };
-        with(&["clusterextension"], &extensions)?;
-        with(&["clustercatalog", LARGE, SMALL], &[])?;
-        with(&["namespace", NAME, "--wait=false"], &[])?;
+        for (kind, wait) in [
+            ("clusterextension", "--wait=true"),
+            ("clustercatalog", "--wait=true"),
+            ("namespace", "--wait=false"),
+        ] {
+            self.destination
+                .run(&["delete", kind, "-l", LABEL, wait, "--timeout=120s"])?;
+        }
         Ok(())
     }
 }
@@ -362,16 +361,21 @@ fn image(catalog: &str) -> String {
     format!("olm.local/{catalog}:v1")
 }
 
+/// Returns the metadata of an object that is removed at the end.
+fn labelled(name: &str) -> Value {
+    json!({"name": name, "labels": {"bench": "v1"}})
+}
+
 fn catalog(name: &str) -> Value {
     json!({
-        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": name},
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": labelled(name),
         "spec": {"source": {"type": "Image", "image": {"ref": image(name)}}}
     })
 }
 
 fn extension(name: &str) -> Value {
     json!({
-        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": name},
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": labelled(name),
         "spec": {"namespace": NAME, "source": {"sourceType": "Catalog", "catalog": {"packageName": name}}}
     })
 }

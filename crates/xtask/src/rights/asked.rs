@@ -137,15 +137,13 @@ fn requests(event: &AuditEvent, code: u16) -> Vec<Request> {
     } else {
         format!("{}/{}", object.resource, object.subresource)
     };
-    let request = Request {
-        verb: event.verb.clone(),
-        subject: Subject::Resource {
-            group: object.api_group.clone(),
-            resource,
-        },
-        namespace: object.namespace.clone(),
-        name: object.name.clone(),
-    };
+    let request = on_object(
+        &event.verb,
+        &object.api_group,
+        resource,
+        &object.namespace,
+        &object.name,
+    );
     // Server-side apply and update of a missing object also require permission to create it.
     let creates = code == 201 && ["patch", "update"].contains(&event.verb.as_str());
     let creation = creates.then(|| Request {
@@ -166,30 +164,30 @@ fn impersonation(user: &AuditUser) -> Request {
         Some((namespace, name)) => ("serviceaccounts", namespace, name),
         None => ("users", "", user.username.as_str()),
     };
-    Request {
-        verb: "impersonate".to_owned(),
-        subject: Subject::Resource {
-            group: String::new(),
-            resource: resource.to_owned(),
-        },
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    }
+    on_object("impersonate", "", resource.to_owned(), namespace, name)
 }
 
 /// Returns the further requests for extra attributes of `user`: one for each value.
 fn impersonation_extras(user: &AuditUser) -> impl Iterator<Item = Request> {
     let extras = user.extra.iter();
     let values = extras.flat_map(|(key, values)| values.iter().map(move |value| (key, value)));
-    values.map(|(key, value)| Request {
-        verb: "impersonate".to_owned(),
-        subject: Subject::Resource {
-            group: "authentication.k8s.io".to_owned(),
-            resource: format!("userextras/{key}"),
-        },
-        namespace: String::new(),
-        name: value.clone(),
+    values.map(|(key, value)| {
+        let resource = format!("userextras/{key}");
+        on_object("impersonate", "authentication.k8s.io", resource, "", value)
     })
+}
+
+/// Returns a request about objects of a kind, with `/` and the subresource in `resource` if there is one.
+fn on_object(verb: &str, group: &str, resource: String, namespace: &str, name: &str) -> Request {
+    Request {
+        verb: verb.to_owned(),
+        subject: Subject::Resource {
+            group: group.to_owned(),
+            resource,
+        },
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }
 }
 
 #[cfg(test)]
