@@ -174,13 +174,13 @@ impl Destination {
     /// Waits until the object that these arguments of `kubectl get` name does not exist.
     ///
     /// # Errors
-    /// The errors of [`Destination::wait`]; the last state is the object's status.
+    /// The errors of [`Destination::wait`]; the last state is the object's metadata.
     pub fn wait_until_gone(&self, arguments: &[&str], patience: Duration) -> anyhow::Result<()> {
         let what = format!("{} to be gone", arguments.join(" "));
         self.wait(&what, patience, |destination| {
             Ok(match destination.get(arguments)? {
                 None => Ok(()),
-                Some(object) => Err(object["status"].to_string()),
+                Some(object) => Err(object["metadata"].to_string()),
             })
         })
     }

@@ -115,14 +115,15 @@ fn run_tests(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) ->
     let cluster = || {
         against_cluster(options, runner, progress, &images, |environment| {
             let alone = Manifest::read()?.alone;
-            let (last, first): (Vec<&TestBinary>, Vec<&TestBinary>) =
+            let (mut last, first): (Vec<&TestBinary>, Vec<&TestBinary>) =
                 e2e.iter().partition(|binary| alone.contains(&binary.target));
+            last.sort_by_key(|binary| alone.iter().position(|name| *name == binary.target));
             let mut environment = environment.to_vec();
             if let Some(plugin) = built.programs.get(PLUGIN) {
                 environment.push((PLUGIN_VARIABLE, plugin.display().to_string()));
             }
             let first = e2e_jobs(first, options, &environment);
-            let last = e2e_jobs(in_order(last, &alone), options, &environment);
+            let last = e2e_jobs(last, options, &environment);
             let mut passed = runner.side_by_side(E2E_PROGRAMS, first)?;
             passed &= runner.in_turn(&last)?;
             Ok(passed)
@@ -342,11 +343,6 @@ fn rights_used(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) 
         .failed
         .extend(faults.map(|fault| format!("rights: {fault}")));
     Ok(report.faults.is_empty())
-}
-
-fn in_order<'a>(mut binaries: Vec<&'a TestBinary>, order: &[String]) -> Vec<&'a TestBinary> {
-    binaries.sort_by_key(|binary| order.iter().position(|name| *name == binary.target));
-    binaries
 }
 
 /// Returns the folder with corpus and recorded responses.

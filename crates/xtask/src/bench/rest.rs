@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Measured;
 use super::main_job::ACCOUNTS;
-use super::memory::process_of;
+use super::memory::process_of_olm;
 use super::table::{self, counts};
 use crate::cluster::audit::{AuditEvent, AuditTail};
 use crate::cluster::{Cluster, UpOptions};
@@ -116,8 +116,7 @@ pub fn measure(
     let mut log = AuditTail::of_olm(&cluster.audit_log())?;
     progress.stage("OLM quiet", || until_quiet(&mut log, counted))?;
 
-    let processes =
-        deploy::OPERATORS.map(|program| process_of(&destination, program, "olm", &format!("app={program}")));
+    let processes = deploy::OPERATORS.map(|program| process_of_olm(&destination, program));
     let processes: Vec<PathBuf> = processes.into_iter().collect::<anyhow::Result<_>>()?;
     let before = processor_time(&processes)?;
     let began = Instant::now();

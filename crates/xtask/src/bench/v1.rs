@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
-use super::memory::{field, process_of};
+use super::memory::{field, process_of_olm};
 use super::table::{self, counts, is_ready_pod, is_true, median, medians};
 use super::{Measured, catalogs};
 use crate::catalog::{Bundle, Entry, Opm, Package};
@@ -210,7 +210,7 @@ impl Bench {
             self.typical
         );
         std::thread::sleep(AT_REST);
-        let process = process_of(&self.destination, "catalogd", "olm", "app=catalogd")?;
+        let process = process_of_olm(&self.destination, "catalogd")?;
         Ok(OfCatalogd {
             served: (served.at - created.at).as_secs_f64(),
             anonymous: field(&process, "RssAnon")?,
@@ -289,12 +289,7 @@ impl Bench {
             })?;
         }
         std::thread::sleep(AT_REST);
-        let process = process_of(
-            destination,
-            "operator-controller",
-            "olm",
-            "app=operator-controller",
-        )?;
+        let process = process_of_olm(destination, "operator-controller")?;
         Ok(OfOperatorController {
             installed: (installed.at - created.at).as_secs_f64(),
             after_pod: installed.at.saturating_duration_since(pod.at).as_secs_f64(),

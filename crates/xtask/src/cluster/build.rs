@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 use sha2::{Digest as _, Sha256};
 
 use super::layout;
+use super::start::locked;
 use crate::oci_layout::{self, ImageConfig, LayerFile};
 use crate::progress::Progress;
 use crate::{files, interrupt, workspace};
@@ -122,11 +123,7 @@ fn build_all(targets: &[Target], progress: &Progress) -> anyhow::Result<()> {
     if outdated()?.is_empty() {
         return Ok(());
     }
-    let folder = layout::binaries();
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let lock = folder.join(".build.lock");
-    let guard = fs::File::create(&lock).with_context(|| format!("cannot create {}", lock.display()))?;
-    guard.lock().context("cannot wait for another build")?;
+    let _guard = locked(".build.lock")?;
     for target in outdated()? {
         progress.note(&format!(
             "building {} ({} when nothing is cached)",

@@ -88,7 +88,8 @@ pub(super) fn lock(layout: &Layout) -> anyhow::Result<File> {
     locked(&format!(".{}.lock", layout.name()))
 }
 
-fn locked(name: &str) -> anyhow::Result<File> {
+/// Locks a file in the folder of binaries until the result is dropped.
+pub(super) fn locked(name: &str) -> anyhow::Result<File> {
     let path = binaries().join(name);
     fs::create_dir_all(binaries())?;
     let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
