@@ -70,7 +70,7 @@ const CHECKS: [(&str, Check); 9] = [
     ("links in Markdown lead somewhere, by lychee", links),
     (
         "licences and sources of packages are allowed, by cargo-deny",
-        || tool(&mut cargo("deny --offline check bans licenses sources")),
+        || tool(&mut cargo("deny check bans licenses sources")),
     ),
     ("advisories, by cargo-deny", || {
         tool(&mut cargo("deny check advisories"))
