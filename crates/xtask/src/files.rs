@@ -85,3 +85,31 @@ pub(crate) fn renew(folder: &Path) -> anyhow::Result<()> {
     remove(folder)?;
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_in_subfolders_and_yaml_only_in_the_folder_itself() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("a");
+        renew(&folder.join("inner")).unwrap();
+        for (name, text) in [("z.yaml", "z"), ("inner/y.yaml", "y"), ("b.txt", "b")] {
+            fs::write(folder.join(name), text).unwrap();
+        }
+        let found = below(&folder).unwrap();
+        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["b.txt", "inner/y.yaml", "z.yaml"]);
+        assert_eq!(read(&found[1].1).unwrap(), "y");
+        assert_eq!(
+            yaml(&folder).unwrap(),
+            BTreeMap::from([("z.yaml".to_owned(), "z".to_owned())])
+        );
+        renew(&folder).unwrap();
+        assert!(below(&folder).unwrap().is_empty());
+        remove(&folder).unwrap();
+        remove(&folder).unwrap();
+        assert!(entries(&folder).is_err());
+    }
+}

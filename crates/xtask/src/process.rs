@@ -23,11 +23,16 @@ impl std::error::Error for Failed {}
 /// # Errors
 /// The errors of [`output`].
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<String> {
-    let program = command.get_program().to_string_lossy();
-    let arguments = command.get_args().map(|argument| argument.to_string_lossy());
-    let words: Vec<_> = std::iter::once(program).chain(arguments).collect();
-    let shown = words.join(" ");
+    let shown = shown(command);
     output(command.stdin(Stdio::null()), None, &shown)
+}
+
+/// Returns the program and the arguments of a command, for messages.
+fn shown(command: &Command) -> String {
+    let arguments = command.get_args();
+    let words = std::iter::once(command.get_program()).chain(arguments);
+    let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    words.join(" ")
 }
 
 /// Runs a command, with `input` as standard input if given, and returns its output. `shown` names it in errors.
