@@ -140,7 +140,7 @@ impl Lab {
             let lock = File::create(&lock).with_context(|| format!("cannot create {}", lock.display()))?;
             lock.lock().context("cannot wait for another test program")?;
             demo::publish(&self.opm, &self.opm_image, None, |tar, reference| {
-                self.cluster.load(tar, &[reference.to_owned()]).map(|_| ())
+                self.cluster.load(tar, &[reference.to_owned()])
             })?;
             *published = true;
         }

@@ -57,13 +57,7 @@ pub fn object(
     what: &str,
     seen: impl Fn(&Value) -> bool,
 ) -> anyhow::Result<Value> {
-    kubectl.wait(what, PATIENCE, |kubectl| {
-        Ok(match kubectl.get(arguments)? {
-            Some(found) if seen(&found) => Ok(found),
-            Some(found) => Err(found["status"].to_string()),
-            None => Err("it does not exist".to_owned()),
-        })
-    })
+    kubectl.wait_for(arguments, what, PATIENCE, seen)
 }
 
 /// Waits until an object does not exist.
@@ -71,11 +65,5 @@ pub fn object(
 /// # Errors
 /// That times out.
 pub fn gone(kubectl: &Destination, arguments: &[&str]) -> anyhow::Result<()> {
-    let what = format!("{} to be gone", arguments.join(" "));
-    kubectl.wait(&what, PATIENCE, |kubectl| {
-        Ok(match kubectl.get(arguments)? {
-            None => Ok(()),
-            Some(found) => Err(found["metadata"].to_string()),
-        })
-    })
+    kubectl.wait_until_gone(arguments, PATIENCE)
 }

@@ -83,8 +83,7 @@ fn a_loaded_image_runs_under_any_registry_name() -> anyhow::Result<()> {
         "localhost:5000/e2e-local:1",
         "e2e-short:1",
     ];
-    let pushed = cluster.load(&tar, &references.map(str::to_owned))?;
-    assert_eq!(pushed, references);
+    cluster.load(&tar, &references.map(str::to_owned))?;
     let by_digest = format!("ghcr.io/e2e/any@{digest}");
     for (number, reference) in references.into_iter().chain([by_digest.as_str()]).enumerate() {
         let pod = format!("any-registry-{number}");

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 /// Everything a developer of this workspace runs.
 #[derive(Debug, Parser)]
@@ -23,8 +23,8 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// A real Kubernetes on this machine, for tests, demo and benchmarks
-    #[command(subcommand, long_about = CLUSTER_ABOUT, after_long_help = CLUSTER_EXAMPLES)]
-    Cluster(ClusterCommand),
+    #[command(long_about = CLUSTER_ABOUT, after_long_help = CLUSTER_EXAMPLES)]
+    Cluster(ClusterOptions),
     /// Boot the embedded Kubernetes, install and upgrade an operator with OLM, show it
     ///
     /// Does all set-up itself. The cluster stays for you to look around; the last lines say how to stop it.
@@ -49,7 +49,8 @@ pub enum Command {
     Release(ReleaseOptions),
     /// Check what holds for all of the code: dependencies, formatting, lints, generated files, links, licences
     ///
-    /// The table of who may depend on whom is crates/structure.yaml. `cargo xtask test` makes these checks too.
+    /// The table of who may depend on whom is crates/structure.yaml. Links need lychee, licences and advisories need cargo-deny; without
+    /// them these checks are left out, and said to be. `cargo xtask test` makes these checks too.
     Check,
     /// Write generated files anew: the CustomResourceDefinitions in `manifests/crds`, from the API types; `manifests/olm` and
     /// `manifests/install.yaml`, from the chart; `docs/reference/messages.md`, from the texts in the sources
@@ -109,7 +110,7 @@ pub struct TestOptions {
     /// Leave the cluster running afterwards
     #[arg(long)]
     pub keep: bool,
-    /// Passed to `cargo test`, for example a part of test names
+    /// Passed to each test program, for example a part of test names; no checks are made then
     #[arg(last = true, value_name = "ARGS")]
     pub arguments: Vec<String>,
 }
@@ -131,11 +132,11 @@ pub struct RightsOptions {
 /// How to measure.
 #[derive(Debug, Clone, Args)]
 pub struct BenchOptions {
-    /// The embedded cluster to use; it is started if need be.
-    #[command(flatten)]
-    pub cluster: ClusterName,
+    /// The embedded cluster to use; it is started if need be
+    #[arg(long, default_value = "default", global = true)]
+    pub name: String,
     /// How many runs the medians are taken of
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, global = true)]
     pub runs: usize,
     /// Something else to measure.
     #[command(subcommand)]
@@ -146,58 +147,23 @@ pub struct BenchOptions {
 #[derive(Debug, Clone, Subcommand)]
 pub enum BenchCommand {
     /// Measure opm on the corpus catalog: serving, validating, rendering
-    Catalogs(CatalogBenchOptions),
+    Catalogs,
     /// Measure package-server with 125 packages: until it serves, until all are there, and its memory
     Packages,
     /// Measure resolution: the recorded cases (target P14), generated problems, growth to 100,000 bundles
     Resolver,
     /// Measure OLM at rest with 1,000 ClusterServiceVersions, and after a restart of the API server (target P20)
-    Rest(RestBenchOptions),
+    Rest {
+        /// How long to measure; the processor time is scaled to an hour
+        #[arg(long, default_value_t = 10)]
+        minutes: u32,
+    },
     /// Measure the memory of catalogs' contents: ten of 1,000 bundles, all read again at once (target P18)
     Snapshots,
     /// Measure OLM v1: catalogd with the corpus catalog (target P16), and ten ClusterExtensions (target P22)
     ///
-    /// The chart's OLM v1 is added to the OLM of the embedded cluster, and removed at the end unless it was there before.
-    V1(V1BenchOptions),
-}
-
-/// How to measure OLM v1.
-#[derive(Debug, Clone, Args)]
-pub struct V1BenchOptions {
-    /// The embedded cluster to use; it is started if need be.
-    #[command(flatten)]
-    pub cluster: ClusterName,
-    /// How many runs the medians are taken of
-    #[arg(long, default_value_t = 3)]
-    pub runs: usize,
-}
-
-/// How to measure OLM at rest.
-#[derive(Debug, Clone, Args)]
-pub struct RestBenchOptions {
-    /// The embedded cluster to use; it is started if need be.
-    #[command(flatten)]
-    pub cluster: ClusterName,
-    /// How long to measure; the processor time is scaled to an hour
-    #[arg(long, default_value_t = 10)]
-    pub minutes: u32,
-}
-
-/// How to measure opm.
-#[derive(Debug, Clone, Args)]
-pub struct CatalogBenchOptions {
-    /// This opm instead of one that is built
-    #[arg(long, value_name = "FILE")]
-    pub opm: Option<PathBuf>,
-    /// Measure upstream's opm, too, in the same run
-    #[arg(long, value_name = "FILE")]
-    pub upstream: Option<PathBuf>,
-    /// Another catalog directory than the corpus
-    #[arg(long, value_name = "DIR")]
-    pub catalog: Option<PathBuf>,
-    /// How many runs the medians are taken of
-    #[arg(long, default_value_t = 5)]
-    pub runs: usize,
+    /// The chart's OLM v1 is added to the OLM of the embedded cluster, and stays there.
+    V1,
 }
 
 /// What to release, and where to.
@@ -275,6 +241,17 @@ Examples:
   cargo xtask cluster up --name scale --no-node       a second one, control plane alone
   cargo xtask cluster down                            remove it with all it wrote";
 
+/// Which cluster is meant, and what to do with it.
+#[derive(Debug, Args)]
+pub struct ClusterOptions {
+    /// The cluster's name
+    #[arg(long, default_value = "default", global = true)]
+    pub name: String,
+    /// What to do with it.
+    #[command(subcommand)]
+    pub command: ClusterCommand,
+}
+
 /// What to do with a cluster.
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
@@ -283,49 +260,29 @@ pub enum ClusterCommand {
     /// The first run builds the cluster's programs with Go (about 5 minutes); later runs take seconds. State kept by an
     /// earlier run is used again.
     Up {
-        /// Which cluster.
-        #[command(flatten)]
-        cluster: ClusterName,
         /// Only the control plane and the registry: no kubelet, no containers, no DNS
         #[arg(long)]
         no_node: bool,
     },
     /// End all its processes and containers and remove its state
     Down {
-        /// Which cluster.
-        #[command(flatten)]
-        cluster: ClusterName,
         /// Keep objects, images and logs for the next `up`
         #[arg(long)]
         keep_state: bool,
     },
     /// Show whether it runs, its processes and where things are; fails unless all of it runs
-    Status {
-        /// Which cluster.
-        #[command(flatten)]
-        cluster: ClusterName,
-        /// How to print it
-        #[arg(long, short, value_enum, default_value_t = Output::Text)]
-        output: Output,
-    },
+    Status,
     /// Print the path of the administrator's kubeconfig
-    Kubeconfig {
-        /// Which cluster.
-        #[command(flatten)]
-        cluster: ClusterName,
-    },
+    Kubeconfig,
     /// Push an image into the cluster's registry
     ///
     /// Pods find it under the same reference, whatever registry that names. Because all registries are one here,
-    /// quay.io/a/b and docker.io/a/b are the same image. Prints the references pushed.
+    /// quay.io/a/b and docker.io/a/b are the same image. Prints the names.
     Load {
-        /// Which cluster.
-        #[command(flatten)]
-        cluster: ClusterName,
         /// A tar of an OCI layout or from `docker save`
         image: PathBuf,
-        /// Names for the image, for example quay.io/me/app:1 [default: those in the tar]
-        #[arg(value_name = "REF")]
+        /// Names for the image, for example quay.io/me/app:1
+        #[arg(value_name = "REF", required = true)]
         references: Vec<String>,
     },
     /// Run a command where the cluster's addresses can be reached, with KUBECONFIG set and kubectl on PATH
@@ -336,19 +293,12 @@ pub enum ClusterCommand {
     /// CATALOG_IMAGE is the catalog of the demo, and REGISTRY a registry to push to: opm reaches it as OPM_REGISTRY_CONFIG says, and
     /// skopeo with --dest-tls-verify=false.
     Exec {
-        /// Which cluster.
-        #[command(flatten)]
-        cluster: ClusterName,
         /// The command and its arguments
         #[arg(last = true, required = true, value_name = "CMD")]
         command: Vec<OsString>,
     },
     /// Print host and port of the cluster's registry, reachable by `exec` and from pods
-    Registry {
-        /// Which cluster.
-        #[command(flatten)]
-        cluster: ClusterName,
-    },
+    Registry,
     /// Build the cluster's programs without starting anything (done by `up` too), and helm
     Build,
 }
@@ -361,25 +311,16 @@ pub struct ClusterName {
     pub name: String,
 }
 
-/// How data is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    /// For people
-    Text,
-    /// For programs
-    Json,
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
 
-    fn parse(line: &str) -> Result<ClusterCommand, clap::Error> {
+    fn parse(line: &str) -> Result<(String, ClusterCommand), clap::Error> {
         let words = ["xtask", "cluster"].into_iter().chain(line.split(' '));
         match Arguments::try_parse_from(words)?.command {
-            Command::Cluster(command) => Ok(command),
+            Command::Cluster(ClusterOptions { name, command }) => Ok((name, command)),
             other => panic!("{other:?} is not a cluster command"),
         }
     }
@@ -391,39 +332,39 @@ mod tests {
 
     #[test]
     fn the_cluster_is_default_unless_named() {
-        let Ok(ClusterCommand::Up { cluster, no_node }) = parse("up") else {
-            panic!()
-        };
-        assert_eq!((cluster.name.as_str(), no_node), ("default", false));
-        let Ok(ClusterCommand::Up { cluster, no_node }) = parse("up --name scale --no-node") else {
-            panic!()
-        };
-        assert_eq!((cluster.name.as_str(), no_node), ("scale", true));
+        for (line, wanted) in [
+            ("up", ("default", false)),
+            ("up --name scale --no-node", ("scale", true)),
+            ("--name scale up --no-node", ("scale", true)),
+        ] {
+            let Ok((name, ClusterCommand::Up { no_node })) = parse(line) else {
+                panic!("{line}")
+            };
+            assert_eq!((name.as_str(), no_node), wanted, "{line}");
+        }
     }
 
     #[test]
     fn what_follows_two_dashes_is_the_command_with_its_own_flags() {
-        let Ok(ClusterCommand::Exec { cluster, command }) =
+        let Ok((name, ClusterCommand::Exec { command })) =
             parse("exec --name a -- kubectl get pods --name b -o json")
         else {
             panic!()
         };
-        assert_eq!(cluster.name, "a");
+        assert_eq!(name, "a");
         assert_eq!(command, ["kubectl", "get", "pods", "--name", "b", "-o", "json"]);
         assert!(parse("exec --name a").is_err());
     }
 
     #[test]
     fn load_takes_any_number_of_references() {
-        let Ok(ClusterCommand::Load {
-            image, references, ..
-        }) = parse("load a.tar quay.io/a/b:1 c:2")
+        let Ok((_, ClusterCommand::Load { image, references })) = parse("load a.tar quay.io/a/b:1 c:2")
         else {
             panic!()
         };
         assert_eq!(image, PathBuf::from("a.tar"));
         assert_eq!(references, ["quay.io/a/b:1", "c:2"]);
-        assert!(parse("load").is_err());
+        assert!(parse("load a.tar").is_err());
     }
 
     #[test]
@@ -445,14 +386,17 @@ mod tests {
     }
 
     #[test]
-    fn status_prints_text_or_json() {
-        assert!(matches!(
-            parse("status -o json"),
-            Ok(ClusterCommand::Status {
-                output: Output::Json,
-                ..
-            })
-        ));
-        assert!(parse("status -o yaml").is_err());
+    fn cluster_and_runs_of_a_bench_may_stand_on_both_sides_of_its_name() {
+        for line in [
+            "bench --name a --runs 2 rest",
+            "bench rest --runs 2 --name a --minutes 10",
+        ] {
+            let words = ["xtask"].into_iter().chain(line.split(' '));
+            let Command::Bench(given) = Arguments::try_parse_from(words).unwrap().command else {
+                panic!("{line}")
+            };
+            assert_eq!((given.name.as_str(), given.runs), ("a", 2), "{line}");
+            assert!(matches!(given.what, Some(BenchCommand::Rest { minutes: 10 })));
+        }
     }
 }

@@ -8,12 +8,14 @@ pub mod rest;
 mod table;
 pub mod v1;
 
-use std::process::ExitCode;
-
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use crate::args::{BenchCommand, BenchOptions};
-use crate::workspace;
+use crate::cluster::{Cluster, UpOptions};
+use crate::images::Built;
+use crate::kubectl::Destination;
+use crate::progress::Progress;
+use crate::{deploy, images, interrupt, workspace};
 
 pub use memory::find_process;
 
@@ -21,9 +23,11 @@ pub use memory::find_process;
 ///
 /// # Errors
 /// The measured operation fails.
-pub(crate) fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
-    match &options.what {
-        Some(BenchCommand::Catalogs(catalogs)) => catalogs::run(catalogs),
+pub(crate) fn run(options: &BenchOptions) -> anyhow::Result<()> {
+    let BenchOptions { name, runs, what } = options;
+    let runs = (*runs).max(1);
+    match what {
+        Some(BenchCommand::Catalogs) => catalogs::run(runs),
         Some(BenchCommand::Packages) => cargo(
             "test --quiet --release --package package-server --test process real_operators -- --nocapture",
         ),
@@ -31,21 +35,70 @@ pub(crate) fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
         Some(BenchCommand::Snapshots) => {
             cargo("run --quiet --release --package catalog-operator --example catalog_memory")
         }
-        Some(BenchCommand::Rest(rest)) => rest::run(rest),
-        Some(BenchCommand::V1(v1)) => v1::run(v1),
-        None => main_job::run(options),
+        Some(BenchCommand::Rest { minutes }) => rest::run(name, *minutes),
+        Some(BenchCommand::V1) => v1::run(name, runs),
+        None => main_job::run(name, runs),
     }
 }
 
-/// Runs a measurement of another crate and passes its output on.
-fn cargo(arguments: &str) -> anyhow::Result<ExitCode> {
+/// Runs cargo and passes its output on.
+///
+/// # Errors
+/// cargo cannot be run, or fails.
+fn cargo(arguments: &str) -> anyhow::Result<()> {
     let status = workspace::cargo()
         .args(arguments.split(' '))
         .status()
         .context("cannot run cargo")?;
-    Ok(if status.success() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    if !status.success() {
+        bail!("cargo {arguments} failed");
+    }
+    Ok(())
+}
+
+/// A running cluster with OLM as released.
+struct Measured {
+    cluster: Cluster,
+    destination: Destination,
+    built: Built,
+    progress: Progress,
+}
+
+impl Measured {
+    /// Starts the cluster of that name if need be, builds OLM and deploys it.
+    ///
+    /// # Errors
+    /// The cluster does not start, or the build or the deployment fails.
+    fn set_up(name: &str) -> anyhow::Result<Self> {
+        interrupt::watch()?;
+        let progress = Progress::start();
+        let cluster = Cluster::up(name, UpOptions::default(), &progress)?;
+        let built = images::build(images::Profile::Release, &progress)?;
+        built.load(&cluster, &progress)?;
+        let destination = Destination::Embedded(cluster.clone());
+        deploy::deploy(&destination, &built, None, &progress)?;
+        Ok(Self {
+            cluster,
+            destination,
+            built,
+            progress,
+        })
+    }
+
+    /// Measures several times, prints the progress, and returns the figures. A first run, which pulls images, is not counted.
+    ///
+    /// # Errors
+    /// The errors of `measure`, which gets the number of the run.
+    fn repeat(
+        &self,
+        runs: usize,
+        measure: impl Fn(usize) -> anyhow::Result<Vec<f64>>,
+    ) -> anyhow::Result<Vec<Vec<f64>>> {
+        let mut figures = Vec::new();
+        for number in 0..=runs {
+            let stage = format!("run {number} of {runs}");
+            figures.push(self.progress.stage(&stage, || measure(number))?);
+        }
+        Ok(figures.split_off(1))
+    }
 }

@@ -74,23 +74,32 @@ pub(crate) fn build(only: Option<&[String]>) -> anyhow::Result<Built> {
         None => cargo.arg("--tests"),
         Some(names) => cargo.args(names.iter().map(|name| format!("--test={name}"))),
     };
+    let mut built = Built::default();
+    messages(cargo, |message| built.note(message))?;
+    built
+        .tests
+        .sort_by(|one, other| (&one.package, &one.target).cmp(&(&other.package, &other.target)));
+    Ok(built)
+}
+
+/// Runs a cargo command that prints messages as JSON, and passes each to `note`.
+///
+/// # Errors
+/// The command fails; the compiler's messages were printed before.
+pub(crate) fn messages(mut cargo: Command, mut note: impl FnMut(&str)) -> anyhow::Result<()> {
     let mut child = cargo
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot run cargo")?;
     let output = child.stdout.take().context("cargo's output was not captured")?;
-    let mut built = Built::default();
-    for line in BufReader::new(output).lines() {
-        built.note(&line.context("cargo's output broke off")?);
+    for message in BufReader::new(output).lines() {
+        note(&message.context("cargo's output broke off")?);
     }
     if !child.wait().context("lost cargo")?.success() {
-        bail!("the tests do not compile; the compiler's words are above");
+        bail!("the compilation failed; the compiler's messages are above");
     }
-    built
-        .tests
-        .sort_by(|one, other| (&one.package, &one.target).cmp(&(&other.package, &other.target)));
-    Ok(built)
+    Ok(())
 }
 
 impl Built {

@@ -4,8 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
+use serde::Serialize;
 use serde_json::{Value, json};
+
+use crate::{files, process};
 
 /// A bundle folder and the name under which its image is published.
 #[derive(Debug, Clone)]
@@ -17,15 +20,19 @@ pub struct Bundle {
 }
 
 /// An entry of a channel.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// Name of the ClusterServiceVersion.
     pub name: String,
     /// Name of the entry that it replaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub replaces: Option<String>,
     /// Names of the entries that it skips.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skips: Vec<String>,
     /// Range of versions that it replaces directly.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub skip_range: Option<String>,
 }
 
@@ -64,18 +71,7 @@ impl Opm {
     /// # Errors
     /// The command fails; the error includes its messages.
     pub fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        let output = Command::new(&self.program)
-            .args(arguments)
-            .output()
-            .with_context(|| format!("cannot run {}", self.program.display()))?;
-        if !output.status.success() {
-            bail!(
-                "`opm {}` failed: {}",
-                arguments.join(" "),
-                String::from_utf8_lossy(&output.stderr).trim()
-            );
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        process::run(Command::new(&self.program).args(arguments))
     }
 
     /// Writes the image of a bundle folder as a tar of an OCI layout.
@@ -101,9 +97,7 @@ impl Opm {
     /// # Errors
     /// A bundle cannot be rendered, or the catalog is invalid.
     pub fn write_catalog(&self, packages: &[Package], folder: &Path) -> anyhow::Result<()> {
-        if folder.exists() {
-            fs::remove_dir_all(folder).with_context(|| format!("cannot replace {}", folder.display()))?;
-        }
+        files::remove(folder)?;
         for package in packages {
             let mut text = self.run(&[
                 "init",
@@ -157,22 +151,6 @@ impl Opm {
 }
 
 fn channel_blob(package: &str, channel: &str, entries: &[Entry]) -> Value {
-    let entries: Vec<Value> = entries
-        .iter()
-        .map(|entry| {
-            let mut blob = json!({ "name": entry.name });
-            if let Some(replaces) = &entry.replaces {
-                blob["replaces"] = json!(replaces);
-            }
-            if !entry.skips.is_empty() {
-                blob["skips"] = json!(entry.skips);
-            }
-            if let Some(range) = &entry.skip_range {
-                blob["skipRange"] = json!(range);
-            }
-            blob
-        })
-        .collect();
     json!({ "schema": "olm.channel", "package": package, "name": channel, "entries": entries })
 }
 

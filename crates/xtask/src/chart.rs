@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
+use crate::files::yaml;
 use crate::progress::Progress;
 use crate::{cluster, process, workspace};
 
@@ -56,9 +57,8 @@ pub(crate) fn render_folder(helm: &Path, chart: &Path, values: &[&str]) -> anyho
         .args(["template", RELEASE])
         .arg(chart)
         .args(["--no-hooks", "--kube-version", KUBERNETES])
-        .args(values)
-        .stdin(Stdio::null());
-    process::output(command, None, "helm template")
+        .args(values);
+    process::run(&mut command)
 }
 
 /// Writes the generated files or, with `check`, verifies that they are up to date.
@@ -70,39 +70,32 @@ pub(crate) fn generate(check: bool, progress: &Progress) -> anyhow::Result<()> {
     let helm = cluster::helm(progress).context("helm renders the chart")?;
     let wanted = all_wanted(&root, &helm)?;
     let stale = stale(&root, &wanted)?;
-    if check {
-        if !stale.is_empty() {
-            bail!(
-                "{} are not what the chart renders; run `cargo xtask gen`",
-                stale.join(", ")
-            );
+    if check && !stale.is_empty() {
+        bail!(
+            "{} are not what the chart renders; run `cargo xtask gen`",
+            stale.join(", ")
+        );
+    }
+    for path in &stale {
+        let file = root.join(path);
+        match wanted.get(path) {
+            Some(text) => fs::write(&file, text),
+            None => fs::remove_file(&file),
         }
-    } else {
-        for path in &stale {
-            let file = root.join(path);
-            match wanted.get(path) {
-                Some(text) => fs::write(&file, text),
-                None => fs::remove_file(&file),
-            }
-            .with_context(|| format!("cannot write {}", file.display()))?;
-        }
+        .with_context(|| format!("cannot write {}", file.display()))?;
     }
     progress.note(&format!(
-        "{OBJECTS}, {ALL} and {CHART_DEFINITIONS} {}",
-        if check {
-            "are up to date".to_owned()
-        } else {
-            format!("have been rendered, {} files changed", stale.len())
-        }
+        "{OBJECTS}, {ALL} and {CHART_DEFINITIONS} are up to date, {} files changed",
+        stale.len()
     ));
     Ok(())
 }
 
 /// Returns all generated files: content by path below the root.
 fn all_wanted(root: &Path, helm: &Path) -> anyhow::Result<BTreeMap<String, String>> {
-    let definitions = read(&root.join(DEFINITIONS))?;
+    let definitions = yaml(&root.join(DEFINITIONS))?;
     let mut wanted = wanted(&render(helm, &[])?, &definitions)?;
-    for (name, text) in read(&root.join(V1_DEFINITIONS))? {
+    for (name, text) in yaml(&root.join(V1_DEFINITIONS))? {
         wanted.insert(format!("{CHART_V1_DEFINITIONS}/{name}"), text);
     }
     Ok(wanted)
@@ -159,31 +152,12 @@ fn stale(root: &Path, wanted: &BTreeMap<String, String>) -> anyhow::Result<Vec<S
         .map(|(path, _)| path.clone())
         .collect();
     for folder in [OBJECTS, CHART_DEFINITIONS, CHART_V1_DEFINITIONS] {
-        let there = read(&root.join(folder))?
+        let there = yaml(&root.join(folder))?
             .into_keys()
             .map(|name| format!("{folder}/{name}"));
         stale.extend(there.filter(|path| !wanted.contains_key(path)));
     }
     Ok(stale)
-}
-
-/// Returns the YAML files in a folder: content by name.
-fn read(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
-    let mut files = BTreeMap::new();
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "yaml") {
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            let text =
-                fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            files.insert(name, text);
-        }
-    }
-    Ok(files)
 }
 
 #[cfg(test)]

@@ -49,7 +49,6 @@ use address::Addresses;
 use layout::Layout;
 
 use crate::progress::Progress;
-use crate::workspace;
 
 /// Variable with the cluster's name, for commands run inside a cluster.
 pub const CLUSTER_VARIABLE: &str = "OLM_CLUSTER";
@@ -253,12 +252,11 @@ impl Cluster {
         command
     }
 
-    /// Pushes an image tar (OCI layout or `docker save`) into the registry, under `references` or its own names. Returns the
-    /// pushed references.
+    /// Pushes an image tar (OCI layout or `docker save`) into the registry, under each of `references`.
     ///
     /// # Errors
-    /// The tar is no image, has no name and none is given, a reference is malformed, or the push fails.
-    pub fn load(&self, tar: &Path, references: &[String]) -> anyhow::Result<Vec<String>> {
+    /// The tar holds not exactly one image, a reference is malformed, or the push fails.
+    pub fn load(&self, tar: &Path, references: &[String]) -> anyhow::Result<()> {
         registry::push(&self.layout, self.record.addresses(), tar, references)
     }
 
@@ -282,7 +280,7 @@ impl Cluster {
 }
 
 /// Returns ` --name NAME`; empty for the default cluster.
-fn flag(name: &str) -> String {
+pub(crate) fn flag(name: &str) -> String {
     if name == "default" {
         String::new()
     } else {
@@ -292,26 +290,13 @@ fn flag(name: &str) -> String {
 
 /// # Errors
 /// The user is not root; the error has the reason and the command to run.
-fn require_root(what: &str, arguments: &str) -> anyhow::Result<()> {
+fn require_root(what: &str) -> anyhow::Result<()> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    // Commands other than `cluster` also compile code and need the user's toolchain.
     let given: Vec<String> = std::env::args().skip(1).collect();
-    if given.first().is_some_and(|command| command != "cluster") {
-        bail!(
-            "{what} needs root, for network namespaces, mounts and containers; run:\n  sudo -E env \"PATH=$PATH\" cargo xtask {}",
-            given.join(" ")
-        );
-    }
-    // Started by path, the binary needs neither cargo nor a toolchain of root.
-    let program = workspace::root().join("target/debug/xtask");
-    let program = if program.exists() {
-        program.display().to_string()
-    } else {
-        "env PATH=\"$PATH\" cargo xtask".into()
-    };
     bail!(
-        "{what} needs root, for network namespaces, mounts and containers; run:\n  sudo {program} cluster {arguments}"
+        "{what} needs root, for network namespaces, mounts and containers; run:\n  sudo -E env \"PATH=$PATH\" cargo xtask {}",
+        given.join(" ")
     );
 }

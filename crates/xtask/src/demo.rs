@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::catalog::{Bundle, Entry, Opm, Package};
 use crate::kubectl::{Destination, text};
 use crate::progress::Progress;
-use crate::{manifest, workspace};
+use crate::{cluster, files, manifest, workspace};
 
 /// Namespace of the demo.
 pub const NAMESPACE: &str = "demo";
@@ -93,17 +93,11 @@ pub fn publish(
 /// # Errors
 /// A file is not text or cannot be read, or a copy cannot be written.
 pub fn copy_texts(from: &Path, to: &Path, change: &dyn Fn(&str) -> String) -> anyhow::Result<()> {
-    fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
-    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
-        let entry = entry?;
-        let (path, copy) = (entry.path(), to.join(entry.file_name()));
-        if path.is_dir() {
-            copy_texts(&path, &copy, change)?;
-        } else {
-            let text =
-                fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            fs::write(&copy, change(&text)).with_context(|| format!("cannot write {}", copy.display()))?;
-        }
+    for (name, file) in files::below(from)? {
+        let copy = to.join(name);
+        fs::create_dir_all(copy.parent().unwrap_or(to))?;
+        fs::write(&copy, change(&files::read(&file)?))
+            .with_context(|| format!("cannot write {}", copy.display()))?;
     }
     Ok(())
 }
@@ -169,7 +163,10 @@ pub(crate) fn run(
         || destination.apply(&objects),
     )?;
     progress.stage("catalog connected: CatalogSource READY", || {
-        wait_for_catalog(destination)
+        let catalog = ["catalogsource", "-n", NAMESPACE, "demo-catalog"];
+        destination.wait_for(&catalog, "demo-catalog to be READY", PATIENCE, |catalog| {
+            text(catalog, "/status/connectionState/lastObservedState") == "READY"
+        })
     })?;
 
     for version in ["1.0.0", "1.1.0"] {
@@ -190,7 +187,12 @@ pub(crate) fn run(
                 r#"{"spec":{"approved":true}}"#,
             ])
         })?;
-        progress.stage(&format!("{csv} Succeeded"), || wait_for_csv(destination, &csv))?;
+        progress.stage(&format!("{csv} Succeeded"), || {
+            let get = ["csv", "-n", NAMESPACE, &csv];
+            destination.wait_for(&get, &format!("{csv} to succeed"), PATIENCE, |csv| {
+                text(csv, "/status/phase") == "Succeeded"
+            })
+        })?;
         if version == "1.0.0" {
             let greeting = json!({
                 "apiVersion": "demo.example.com/v1", "kind": "Greeting",
@@ -200,18 +202,16 @@ pub(crate) fn run(
         }
         progress.stage(
             &format!("the operator's Greeting was answered by release {version}"),
-            || wait_for_greeting(destination, version),
+            || {
+                let get = ["greeting", "-n", NAMESPACE, "ada"];
+                destination.wait_for(&get, "Greeting ada to be answered", PATIENCE, |greeting| {
+                    text(greeting, "/status/operatorRelease") == version
+                })
+            },
         )?;
     }
     progress.stage("the old ClusterServiceVersion is gone", || {
-        destination.wait("demo-operator.v1.0.0 to be deleted", PATIENCE, |destination| {
-            Ok(
-                match destination.get(&["csv", "-n", NAMESPACE, "demo-operator.v1.0.0"])? {
-                    None => Ok(()),
-                    Some(csv) => Err(format!("phase {}", text(&csv, "/status/phase"))),
-                },
-            )
-        })
+        destination.wait_until_gone(&["csv", "-n", NAMESPACE, "demo-operator.v1.0.0"], PATIENCE)
     })
 }
 
@@ -272,11 +272,7 @@ fn how_to_go_on(cluster_name: Option<&str>, deployed: bool) -> String {
     let Some(name) = cluster_name else {
         return format!("To remove what the demo made:\n  {delete}");
     };
-    let flag = if name == "default" {
-        String::new()
-    } else {
-        format!(" --name {name}")
-    };
+    let flag = cluster::flag(name);
     let removal = if deployed {
         format!("To stop it and remove everything:\n  cargo xtask cluster down{flag}")
     } else {
@@ -288,25 +284,6 @@ fn how_to_go_on(cluster_name: Option<&str>, deployed: bool) -> String {
          cargo xtask cluster exec{flag} -- kubectl operator list -A\n  \
          cargo xtask cluster exec{flag} -- bash    # with all that the guides in docs/guides use\n\
          {removal}"
-    )
-}
-
-fn wait_for_catalog(destination: &Destination) -> anyhow::Result<()> {
-    destination.wait(
-        "CatalogSource demo-catalog to be READY",
-        PATIENCE,
-        |destination| {
-            let catalog = destination
-                .get(&["catalogsource", "-n", NAMESPACE, "demo-catalog"])?
-                .context("CatalogSource demo-catalog has disappeared")?;
-            let state = text(&catalog, "/status/connectionState/lastObservedState");
-            let message = text(&catalog, "/status/message");
-            Ok(if state == "READY" {
-                Ok(())
-            } else {
-                Err(format!("state `{state}` {message}"))
-            })
-        },
     )
 }
 
@@ -333,40 +310,6 @@ fn wait_for_plan(destination: &Destination, csv: &str) -> anyhow::Result<String>
             text(&subscription, "/status/state")
         )))
     })
-}
-
-fn wait_for_csv(destination: &Destination, csv: &str) -> anyhow::Result<()> {
-    destination.wait(&format!("{csv} to be Succeeded"), PATIENCE, |destination| {
-        let Some(object) = destination.get(&["csv", "-n", NAMESPACE, csv])? else {
-            return Ok(Err("it does not exist".to_owned()));
-        };
-        let phase = text(&object, "/status/phase");
-        let reason = text(&object, "/status/reason");
-        let message = text(&object, "/status/message");
-        Ok(if phase == "Succeeded" {
-            Ok(())
-        } else {
-            Err(format!("{phase}/{reason}: {message}"))
-        })
-    })
-}
-
-fn wait_for_greeting(destination: &Destination, release: &str) -> anyhow::Result<()> {
-    destination.wait(
-        &format!("Greeting ada to be answered by release {release}"),
-        PATIENCE,
-        |destination| {
-            let greeting = destination
-                .get(&["greeting", "-n", NAMESPACE, "ada"])?
-                .context("Greeting ada has disappeared")?;
-            let seen = text(&greeting, "/status/operatorRelease");
-            Ok(if seen == release {
-                Ok(())
-            } else {
-                Err(format!("release `{seen}`"))
-            })
-        },
-    )
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::images::Built;
 use crate::kubectl::{Destination, text};
 use crate::progress::Progress;
-use crate::{manifest, oci_layout, workspace};
+use crate::{manifest, oci_layout, process, workspace};
 
 pub mod v1;
 
@@ -39,9 +39,7 @@ pub fn deploy(
     progress.stage("CustomResourceDefinitions applied", || {
         let definitions = manifest::read_folder(&folder.join("crds"))?;
         destination.apply(&definitions)?;
-        let wait = wait_for_definitions(&definitions);
-        destination.run(&wait.iter().map(String::as_str).collect::<Vec<_>>())?;
-        Ok(())
+        wait_for_definitions(destination, &definitions)
     })?;
     progress.stage("operators applied", || {
         let mut objects = manifest::read_folder(&folder.join("olm"))?;
@@ -75,14 +73,18 @@ fn pin(objects: &mut [Value], built: &Built) {
     }
 }
 
-/// Returns kubectl's arguments to wait for these definitions; other definitions in a user's cluster may never be established.
-fn wait_for_definitions(definitions: &[Value]) -> Vec<String> {
-    let wait = ["wait", "--for=condition=Established", "--timeout=60s"].map(str::to_owned);
+/// Waits until these definitions are established; other definitions in a user's cluster may never be.
+fn wait_for_definitions(destination: &Destination, definitions: &[Value]) -> anyhow::Result<()> {
+    let mut command = destination.kubectl(&["wait", "--for=condition=Established", "--timeout=60s"]);
+    process::run(command.args(names(definitions))).map(drop)
+}
+
+/// Returns the names of definitions as kubectl takes them.
+fn names(definitions: &[Value]) -> impl Iterator<Item = String> {
     let names = definitions
         .iter()
         .map(|definition| text(definition, "/metadata/name"));
-    let names = names.map(|name| format!("customresourcedefinition/{name}"));
-    wait.into_iter().chain(names).collect()
+    names.map(|name| format!("customresourcedefinition/{name}"))
 }
 
 /// Returns a digest of `manifests/`.
@@ -270,8 +272,7 @@ mod tests {
     fn the_definitions_that_were_applied_are_waited_for_and_no_others() {
         let folder = workspace::root().join("manifests/crds");
         let definitions = manifest::read_folder(&folder).unwrap();
-        let told = wait_for_definitions(&definitions);
-        assert!(!told.contains(&"--all".to_owned()), "{told:?}");
+        let told: Vec<String> = names(&definitions).collect();
         let ours = |word: &&String| {
             word.starts_with("customresourcedefinition/") && word.ends_with(".operators.coreos.com")
         };

@@ -4,8 +4,6 @@
 //! A test of the API types generates the first two. This command runs that test, either to write the files or to compare them. So
 //! xtask does not depend on the Kubernetes crates and compiles fast. Helm renders the chart.
 
-use std::process::ExitCode;
-
 use anyhow::{Context as _, bail};
 
 use crate::progress::Progress;
@@ -18,7 +16,7 @@ const UPDATE: &str = "OLM_UPDATE_GENERATED";
 ///
 /// # Errors
 /// cargo cannot be run, the types do not compile, or a file is outdated.
-pub(crate) fn run(check: bool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     let mut command = workspace::cargo();
     command
         .args(["test", "--quiet", "--workspace", "--test", "crds", "--"])
@@ -29,26 +27,14 @@ pub(crate) fn run(check: bool) -> anyhow::Result<ExitCode> {
     }
     let output = command
         .output()
-        .context("failed to run cargo test for the API types")?;
+        .context("cannot run cargo test for the API types")?;
     if !output.status.success() {
-        let told =
-            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        if check {
-            bail!(
-                "generated files are stale, or the API types do not compile; run `cargo xtask gen`\n{told}"
-            );
-        }
-        bail!("failed to generate manifests/crds\n{told}");
+        let printed = [output.stdout, output.stderr].concat();
+        bail!(
+            "generated files are stale, or the API types do not compile; run `cargo xtask gen`\n{}",
+            String::from_utf8_lossy(&printed)
+        );
     }
-    eprintln!(
-        "manifests/crds {}",
-        if check {
-            "is up to date"
-        } else {
-            "has been generated"
-        }
-    );
     messages::generate(check)?;
-    chart::generate(check, &Progress::start())?;
-    Ok(ExitCode::SUCCESS)
+    chart::generate(check, &Progress::start())
 }

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
@@ -14,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::manifest::IMAGE_PREFIX;
 use crate::oci_layout::{self, ImageConfig, LayerFile};
 use crate::progress::Progress;
-use crate::workspace;
+use crate::{binaries, process, workspace};
 
 /// Variable with a file from [`Built::note`], for programs that use those images instead of building them.
 pub const VARIABLE: &str = "OLM_IMAGES";
@@ -238,16 +237,9 @@ pub(crate) fn build_for_tests(
             .get(*name)
             .with_context(|| format!("cargo did not build {name}"))?;
         // Debug symbols are most of a program's size, and would be pushed to the registry each time.
-        let stripped = Command::new("strip")
-            .arg("-o")
-            .arg(copies.join(name))
-            .arg(program)
-            .stdin(Stdio::null())
-            .status()
-            .context("cannot run strip; install the package binutils")?;
-        if !stripped.success() {
-            bail!("strip of {} failed", program.display());
-        }
+        let mut strip = Command::new("strip");
+        strip.arg("-o").arg(copies.join(name)).arg(program);
+        process::run(&mut strip).context("strip is in the package binutils")?;
         libraries.extend(libraries_of(program)?);
     }
     let libraries: Vec<PathBuf> = libraries.into_iter().collect();
@@ -256,11 +248,8 @@ pub(crate) fn build_for_tests(
 
 /// Returns the shared libraries of a program, including its loader.
 fn libraries_of(program: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let output = Command::new("ldd")
-        .arg(program)
-        .output()
-        .context("cannot run ldd")?;
-    Ok(String::from_utf8_lossy(&output.stdout)
+    let listed = process::run(Command::new("ldd").arg(program))?;
+    Ok(listed
         .split_whitespace()
         .filter(|word| word.starts_with('/'))
         .map(PathBuf::from)
@@ -275,14 +264,10 @@ fn write(
     names: &[&str],
 ) -> anyhow::Result<Built> {
     fs::create_dir_all(folder())?;
-    let source = Source {
-        programs: &programs,
-        libraries,
-    };
     let images = progress.stage("images written", || {
         let recipes = recipes(names).into_iter();
         recipes
-            .map(|(recipe, version)| image(&source, &recipe, version))
+            .map(|(recipe, version)| image(&programs, libraries, &recipe, version))
             .collect()
     })?;
     Ok(Built { programs, images })
@@ -400,37 +385,29 @@ fn compile(profile: Profile, packages: &[&str], progress: &Progress) -> anyhow::
 ///
 /// # Errors
 /// The compilation fails; the compiler's messages were printed before.
-pub(crate) fn run_cargo(mut command: Command, progress: &Progress) -> anyhow::Result<()> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut child = command.spawn().context("cannot run cargo")?;
-    let output = child.stdout.take().context("cargo's output was not captured")?;
+pub(crate) fn run_cargo(command: Command, progress: &Progress) -> anyhow::Result<()> {
     let (mut compiled, mut told) = (0_usize, Instant::now());
-    for line in BufReader::new(output).lines() {
-        let line = line.context("cargo's output broke off")?;
-        compiled += usize::from(line.contains(r#""reason":"compiler-artifact""#));
+    binaries::messages(command, |message| {
+        compiled += usize::from(message.contains(r#""reason":"compiler-artifact""#));
         if told.elapsed() >= TELL_EVERY {
             progress.note(&format!(
                 "still compiling: {compiled} crates are done (some 400, optimised; the first time takes minutes)"
             ));
             told = Instant::now();
         }
-    }
-    if !child.wait().context("lost cargo")?.success() {
-        bail!("the programs could not be built; the compiler's words are above");
-    }
-    Ok(())
+    })
 }
 
-/// Sources of the files in images.
-struct Source<'a> {
-    programs: &'a Path,
-    libraries: &'a [PathBuf],
-}
-
-fn image(source: &Source<'_>, recipe: &Recipe, version: &str) -> anyhow::Result<BuiltImage> {
+/// Writes an image with programs from the folder `programs`, and these libraries.
+fn image(
+    programs: &Path,
+    libraries: &[PathBuf],
+    recipe: &Recipe,
+    version: &str,
+) -> anyhow::Result<BuiltImage> {
     let name = recipe.name;
-    let (mut files, mut config) = contents(recipe, source.programs);
-    files.extend(source.libraries.iter().map(|library| LayerFile {
+    let (mut files, mut config) = contents(recipe, programs);
+    files.extend(libraries.iter().map(|library| LayerFile {
         path: library.to_string_lossy().trim_start_matches('/').to_owned(),
         source: library.clone(),
         mode: 0o755,

@@ -67,7 +67,7 @@ impl Destination {
     /// # Errors
     /// kubectl fails; the error includes its messages.
     pub fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        process::output(self.kubectl(arguments), None, &shown(arguments))
+        process::output(&mut self.kubectl(arguments), None, &shown(arguments))
     }
 
     /// Runs kubectl with `input` as standard input.
@@ -75,7 +75,7 @@ impl Destination {
     /// # Errors
     /// kubectl fails; the error includes its messages.
     pub fn run_with_input(&self, arguments: &[&str], input: &str) -> anyhow::Result<String> {
-        process::output(self.kubectl(arguments), Some(input), &shown(arguments))
+        process::output(&mut self.kubectl(arguments), Some(input), &shown(arguments))
     }
 
     /// Applies objects on the server side, because large CustomResourceDefinitions do not fit into an annotation.
@@ -151,6 +151,40 @@ impl Destination {
         }
     }
 
+    /// Waits until the object that these arguments of `kubectl get` name exists and is as wanted, and returns it.
+    ///
+    /// # Errors
+    /// The errors of [`Destination::wait`]; the last state is the object's status.
+    pub fn wait_for(
+        &self,
+        arguments: &[&str],
+        what: &str,
+        patience: Duration,
+        is_wanted: impl Fn(&Value) -> bool,
+    ) -> anyhow::Result<Value> {
+        self.wait(what, patience, |destination| {
+            Ok(match destination.get(arguments)? {
+                Some(object) if is_wanted(&object) => Ok(object),
+                Some(object) => Err(object["status"].to_string()),
+                None => Err("it does not exist".to_owned()),
+            })
+        })
+    }
+
+    /// Waits until the object that these arguments of `kubectl get` name does not exist.
+    ///
+    /// # Errors
+    /// The errors of [`Destination::wait`]; the last state is the object's metadata.
+    pub fn wait_until_gone(&self, arguments: &[&str], patience: Duration) -> anyhow::Result<()> {
+        let what = format!("{} to be gone", arguments.join(" "));
+        self.wait(&what, patience, |destination| {
+            Ok(match destination.get(arguments)? {
+                None => Ok(()),
+                Some(object) => Err(object["metadata"].to_string()),
+            })
+        })
+    }
+
     /// Returns the result of `kubectl auth can-i`.
     ///
     /// # Errors
@@ -210,16 +244,16 @@ mod tests {
     #[test]
     fn a_wait_outlives_a_kubectl_that_fails_once_and_no_other_fault() {
         let mut looks = 0;
-        let found = nowhere().wait("something", Duration::from_secs(60), |_| {
-            looks += 1;
-            match looks {
-                1 => {
-                    Err(process::output(Command::new("false"), None, "kubectl get x").expect_err("it fails"))
+        let found =
+            nowhere().wait("something", Duration::from_secs(60), |_| {
+                looks += 1;
+                match looks {
+                    1 => Err(process::output(&mut Command::new("false"), None, "kubectl get x")
+                        .expect_err("it fails")),
+                    2 => Ok(Err("nothing yet".to_owned())),
+                    _ => Ok(Ok(looks)),
                 }
-                2 => Ok(Err("nothing yet".to_owned())),
-                _ => Ok(Ok(looks)),
-            }
-        });
+            });
         assert_eq!(found.unwrap(), 3);
         let fault = nowhere().wait(
             "something",

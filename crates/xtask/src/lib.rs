@@ -5,8 +5,6 @@
 
 #![warn(unreachable_pub)]
 
-use std::process::ExitCode;
-
 pub mod args;
 pub mod bench;
 mod binaries;
@@ -16,6 +14,7 @@ mod check;
 pub mod cluster;
 pub mod demo;
 pub mod deploy;
+mod files;
 mod r#gen;
 pub mod images;
 mod interrupt;
@@ -33,21 +32,22 @@ pub mod test;
 mod watch;
 pub mod workspace;
 
-/// Runs one command. Progress goes to stderr, data to stdout.
+/// Runs one command. Progress goes to stderr, data to stdout. Returns false if the command is a check or a test and did not pass.
 ///
 /// # Errors
 /// The errors of the command, with their causes in the chain.
-pub fn run(arguments: args::Arguments) -> anyhow::Result<ExitCode> {
+pub fn run(arguments: args::Arguments) -> anyhow::Result<bool> {
     match arguments.command {
-        args::Command::Cluster(command) => cluster::command::run(command),
-        args::Command::Demo(options) => target::demo(&options),
-        args::Command::Test(options) => test::run(&options),
-        args::Command::Images(options) => target::images(&options),
-        args::Command::Deploy(options) => target::deploy(&options),
-        args::Command::Bench(options) => bench::run(&options),
-        args::Command::Gen { check } => r#gen::run(check),
-        args::Command::Rights(options) => rights::run(&options),
-        args::Command::Release(options) => release::run(&options),
-        args::Command::Check => check::run(),
+        args::Command::Cluster(options) => return cluster::command::run(options),
+        args::Command::Test(options) => return test::run(&options),
+        args::Command::Rights(options) => return rights::run(&options),
+        args::Command::Check => return check::run(),
+        args::Command::Demo(options) => target::demo(&options)?,
+        args::Command::Images(options) => target::images(&options)?,
+        args::Command::Deploy(options) => target::deploy(&options)?,
+        args::Command::Bench(options) => bench::run(&options)?,
+        args::Command::Gen { check } => r#gen::run(check)?,
+        args::Command::Release(options) => release::run(&options)?,
     }
+    Ok(true)
 }

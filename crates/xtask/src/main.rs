@@ -6,7 +6,8 @@ use clap::Parser as _;
 
 fn main() -> ExitCode {
     match xtask::run(xtask::args::Arguments::parse()) {
-        Ok(code) => code,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             xtask::progress::print_error(&error);
             ExitCode::FAILURE

@@ -1,10 +1,11 @@
 //! Reads `manifests/` and adapts the objects to a destination.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
+
+use crate::files;
 
 /// Prefix of the image names in `manifests/` and in the demo operator's bundles.
 pub const IMAGE_PREFIX: &str = "olm.local/";
@@ -19,19 +20,20 @@ const REGISTRY_CONFIG_PATH: &str = "/etc/olm/registries";
 /// # Errors
 /// A file cannot be read or parsed; the error names it.
 pub fn read_folder(folder: &Path) -> anyhow::Result<Vec<Value>> {
-    let mut files: Vec<_> = fs::read_dir(folder)
-        .with_context(|| format!("cannot read {}", folder.display()))?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<Result<_, _>>()?;
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
-    files.sort();
     let mut objects = Vec::new();
-    for file in files {
-        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        let documents = serde_saphyr::from_multiple::<Value>(&text)
-            .with_context(|| format!("{} is not YAML", file.display()))?;
-        objects.extend(documents.into_iter().filter(|document| !document.is_null()));
+    for (name, text) in files::yaml(folder)? {
+        objects.extend(parse(&text).with_context(|| format!("{name} is not YAML"))?);
     }
+    Ok(objects)
+}
+
+/// Returns the objects of a YAML text.
+///
+/// # Errors
+/// It is not YAML.
+pub(crate) fn parse(text: &str) -> anyhow::Result<Vec<Value>> {
+    let mut objects = serde_saphyr::from_multiple::<Value>(text)?;
+    objects.retain(|object| !object.is_null());
     Ok(objects)
 }
 
@@ -74,16 +76,14 @@ pub(crate) fn pin_image(value: &mut Value, image: &str, digest: &str) {
 pub(crate) fn mount_registry_config(objects: &mut [Value], folder: &Path) -> anyhow::Result<Value> {
     let mut data = serde_json::Map::new();
     let mut items = Vec::new();
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
-        let host = entry?.file_name().to_string_lossy().into_owned();
-        let file = folder.join(&host).join("hosts.toml");
-        let Ok(text) = fs::read_to_string(&file) else {
+    for (path, file) in files::below(folder)? {
+        let Some(host) = path.strip_suffix("/hosts.toml") else {
             continue;
         };
         // Keys of a ConfigMap may contain neither `/` nor `:`.
         let key = format!("{}.hosts.toml", host.replace(':', "_"));
-        items.push(json!({ "key": key, "path": format!("{host}/hosts.toml") }));
-        data.insert(key, Value::String(text));
+        items.push(json!({ "key": key, "path": path }));
+        data.insert(key, Value::String(files::read(&file)?));
     }
     for object in objects
         .iter_mut()
@@ -120,6 +120,8 @@ fn push(list: &mut Value, item: Value) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

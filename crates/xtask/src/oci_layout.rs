@@ -12,6 +12,8 @@ use flate2::{Compression, GzBuilder};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::files;
+
 /// A file of an image's only layer.
 #[derive(Debug, Clone)]
 pub struct LayerFile {
@@ -48,28 +50,11 @@ pub struct ImageConfig {
     pub small: bool,
 }
 
-/// Result of [`write_measured`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// Digest of the manifest.
-    pub digest: String,
-    /// Uncompressed bytes of the layer, the size on a node.
-    pub uncompressed: u64,
-}
-
 /// Writes an OCI layout tar with one image to `out`, replaces it atomically, and returns the manifest's digest.
 ///
 /// # Errors
 /// A source cannot be read, or `out` cannot be written.
 pub fn write(out: &Path, files: &[LayerFile], config: &ImageConfig) -> anyhow::Result<String> {
-    Ok(write_measured(out, files, config)?.digest)
-}
-
-/// Does the same as [`write()`], and also returns the size of the image.
-///
-/// # Errors
-/// The same as for [`write()`].
-pub fn write_measured(out: &Path, files: &[LayerFile], config: &ImageConfig) -> anyhow::Result<Written> {
     let layer = tar_of(files, config)?;
     let packed = gzip(&layer, config.small)?;
     let labels: serde_json::Map<String, Value> = config
@@ -92,7 +77,7 @@ pub fn write_measured(out: &Path, files: &[LayerFile], config: &ImageConfig) -> 
             "org.opencontainers.image.ref.name": reference.rsplit_once(':').map_or("latest", |(_, tag)| tag),
         })
     });
-    let digest = write_layout(
+    write_layout(
         out,
         (
             "application/vnd.oci.image.config.v1+json",
@@ -100,11 +85,7 @@ pub fn write_measured(out: &Path, files: &[LayerFile], config: &ImageConfig) -> 
         ),
         ("application/vnd.oci.image.layer.v1.tar+gzip", packed),
         annotations,
-    )?;
-    Ok(Written {
-        digest,
-        uncompressed: layer.len() as u64,
-    })
+    )
 }
 
 /// Writes an OCI layout tar with a Helm chart to `out`, as `helm push` stores it in a registry, and returns the manifest's digest.
@@ -171,33 +152,19 @@ fn write_layout(
 /// # Errors
 /// A folder cannot be read, or a name is not UTF-8.
 pub fn files_below(folder: &Path, inside: &str) -> anyhow::Result<Vec<LayerFile>> {
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
-        .with_context(|| format!("cannot read {}", folder.display()))?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<Result<_, _>>()?;
-    paths.sort();
-    let mut files = Vec::new();
-    for source in paths {
-        let name = source
-            .file_name()
-            .and_then(|name| name.to_str())
-            .context("a file name is not UTF-8")?;
+    let layer_file = |(name, source): (String, PathBuf)| {
         let path = if inside.is_empty() {
-            name.to_owned()
+            name
         } else {
             format!("{inside}/{name}")
         };
-        if source.is_dir() {
-            files.extend(files_below(&source, &path)?);
-        } else {
-            files.push(LayerFile {
-                path,
-                source,
-                mode: 0o644,
-            });
+        LayerFile {
+            path,
+            source,
+            mode: 0o644,
         }
-    }
-    Ok(files)
+    };
+    Ok(files::below(folder)?.into_iter().map(layer_file).collect())
 }
 
 fn tar_of(files: &[LayerFile], config: &ImageConfig) -> anyhow::Result<Vec<u8>> {

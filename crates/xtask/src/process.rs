@@ -18,11 +18,28 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
+/// Runs a command without input and returns its output. Errors name its program and arguments.
+///
+/// # Errors
+/// The errors of [`output`].
+pub(crate) fn run(command: &mut Command) -> anyhow::Result<String> {
+    let shown = shown(command);
+    output(command.stdin(Stdio::null()), None, &shown)
+}
+
+/// Returns the program and the arguments of a command, for messages.
+fn shown(command: &Command) -> String {
+    let arguments = command.get_args();
+    let words = std::iter::once(command.get_program()).chain(arguments);
+    let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    words.join(" ")
+}
+
 /// Runs a command, with `input` as standard input if given, and returns its output. `shown` names it in errors.
 ///
 /// # Errors
 /// The command cannot be run. If it exits with a failure, the error is [`Failed`] with its messages.
-pub(crate) fn output(mut command: Command, input: Option<&str>, shown: &str) -> anyhow::Result<String> {
+pub(crate) fn output(command: &mut Command, input: Option<&str>, shown: &str) -> anyhow::Result<String> {
     if input.is_some() {
         command.stdin(Stdio::piped());
     }

@@ -35,7 +35,7 @@ impl Progress {
     /// Prints a line that is no stage, for example about an installation.
     pub fn note(&self, text: &str) {
         if !self.quiet {
-            line(&format!("{} {text}", paint(Colour::Dim, &clock(self.elapsed()))));
+            line(&format!("{} {text}", paint(DIM, &clock(self.elapsed()))));
         }
     }
 
@@ -54,11 +54,11 @@ impl Progress {
     /// Prints the line of a stage that took `took`.
     pub fn done(&self, name: &str, took: Duration) {
         if !self.quiet {
-            let mark = paint(Colour::Green, "✓");
+            let mark = paint(GREEN, "✓");
             line(&format!(
                 "{} {mark} {name} {}",
-                paint(Colour::Dim, &clock(self.elapsed())),
-                paint(Colour::Dim, &format!("({})", seconds(took))),
+                paint(DIM, &clock(self.elapsed())),
+                paint(DIM, &format!("({})", seconds(took))),
             ));
         }
     }
@@ -66,7 +66,7 @@ impl Progress {
 
 /// Prints an error with its causes, outermost first, each on its own line.
 pub fn print_error(error: &anyhow::Error) {
-    line(&format!("{} {error}", paint(Colour::Red, "error:")));
+    line(&format!("{} {error}", paint(RED, "error:")));
     for cause in error.chain().skip(1) {
         line(&format!(
             "  cause: {}",
@@ -75,27 +75,16 @@ pub fn print_error(error: &anyhow::Error) {
     }
 }
 
-/// Colours of the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Colour {
-    /// Times and other details.
-    Dim,
-    /// Success.
-    Green,
-    /// Failure.
-    Red,
-}
+/// Codes of a terminal for times and other details, success, and failure.
+const DIM: &str = "2";
+const GREEN: &str = "32";
+const RED: &str = "31;1";
 
 /// Returns `text` in a colour if stderr is a terminal and NO_COLOR is not set, else unchanged.
-pub(crate) fn paint(colour: Colour, text: &str) -> String {
+fn paint(code: &str, text: &str) -> String {
     if !std::io::stderr().is_terminal() || std::env::var_os("NO_COLOR").is_some() {
         return text.to_owned();
     }
-    let code = match colour {
-        Colour::Dim => "2",
-        Colour::Green => "32",
-        Colour::Red => "31;1",
-    };
     format!("\u{1b}[{code}m{text}\u{1b}[0m")
 }
 

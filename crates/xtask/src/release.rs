@@ -17,14 +17,14 @@ mod source;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
 use self::contents::Setting;
 use crate::args::ReleaseOptions;
 use crate::progress::Progress;
-use crate::{cluster, images, interrupt, process, workspace};
+use crate::{cluster, files, images, interrupt, process, workspace};
 
 /// Programs of a release. Each is the only one in the package of its name.
 const PROGRAMS: [&str; 4] = ["cpb", "kubectl-operator", "olm-controllers", "opm"];
@@ -37,7 +37,7 @@ const PLACES: [&str; 2] = ["olm-release-", "olm-release-once-more-"];
 /// # Errors
 /// Files differ from the commit, the compilation fails, or a program contains the path of its build. The image of the controllers
 /// is too large, or a second release differs from the first.
-pub(crate) fn run(options: &ReleaseOptions) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(options: &ReleaseOptions) -> anyhow::Result<()> {
     interrupt::watch()?;
     let progress = Progress::start();
     images::require_authorities()?;
@@ -83,13 +83,13 @@ pub(crate) fn run(options: &ReleaseOptions) -> anyhow::Result<ExitCode> {
                 String::from_utf8_lossy(&diff.stdout)
             );
         }
-        remove(&second)?;
+        files::remove(&second)?;
         progress.note("verified: a second release, made at another place, is the same to the byte");
     }
-    remove(&out)?;
+    files::remove(&out)?;
     fs::rename(&made, &out).with_context(|| format!("cannot write {}", out.display()))?;
     print!("{}", fs::read_to_string(out.join(contents::sums_file()))?);
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Builds a release from the programs in a folder, or from compiled ones, and writes it to `out`.
@@ -100,8 +100,7 @@ fn make(
     out: &Path,
     progress: &Progress,
 ) -> anyhow::Result<()> {
-    remove(out)?;
-    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    files::renew(out)?;
     let temporary = tempfile::Builder::new().prefix(place).tempdir()?;
     // The path without links, as in compilers.
     let folder = temporary.path().canonicalize()?;
@@ -126,7 +125,7 @@ fn strip(from: &Path, to: &Path) -> anyhow::Result<PathBuf> {
     for program in PROGRAMS {
         let mut command = Command::new("strip");
         command.arg("-o").arg(to.join(program)).arg(from.join(program));
-        process::output(command, None, &format!("strip {program}"))?;
+        process::run(&mut command)?;
     }
     Ok(to.to_owned())
 }
@@ -136,15 +135,6 @@ fn beside(folder: &Path, what: &str) -> PathBuf {
     let mut name = folder.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{what}"));
     folder.with_file_name(name)
-}
-
-fn remove(folder: &Path) -> anyhow::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// # Errors

@@ -10,9 +10,9 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// Records a line of a test program's output.
+    /// Records a line of a test program's output. Summaries of programs in which no test ran are left out.
     pub(crate) fn read_line(&mut self, line: &str) {
-        if line.starts_with("test result:") {
+        if line.starts_with("test result:") && !line.contains(" 0 passed; 0 failed;") {
             self.summaries.push(line.to_owned());
         } else if let Some((name, outcome)) = line
             .strip_prefix("test ")
@@ -37,6 +37,7 @@ mod tests {
             "test c ... FAILED",
             "test d ... ignored, needs a printer",
             "test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s",
+            "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out; finished in 0.00s",
         ] {
             results.read_line(line);
         }

@@ -1,7 +1,7 @@
 //! Commands that work on a cluster: `demo`, `deploy`, `images`.
 
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
@@ -14,14 +14,11 @@ use crate::manifest::rename_images_in_text;
 use crate::progress::Progress;
 use crate::{demo as main_job, deploy as installation, interrupt, process};
 
-/// Error and remedy if images cannot be pushed.
-const NO_SKOPEO: &str = "cannot run skopeo, which pushes images to registries; install the package skopeo";
-
 /// Runs `cargo xtask demo`.
 ///
 /// # Errors
 /// A stage fails; running programs are kept for inspection. With `no_deploy` and without OLM it fails before any image is built.
-pub(crate) fn demo(options: &DemoOptions) -> anyhow::Result<ExitCode> {
+pub(crate) fn demo(options: &DemoOptions) -> anyhow::Result<()> {
     interrupt::watch()?;
     let progress = Progress::start();
     let target = &options.target;
@@ -34,17 +31,14 @@ pub(crate) fn demo(options: &DemoOptions) -> anyhow::Result<ExitCode> {
     let destination = open(target, &progress)?;
     let images = if options.no_deploy {
         installation::wait_for_deployed(&destination, &progress)?;
-        publish(
-            &destination,
-            registry,
-            built::build_for_demo(&progress)?,
-            &progress,
-        )?
+        built::build_for_demo(&progress)?
     } else {
-        let images = publish_ours(&destination, built::Profile::Quick, target, &progress)?;
-        installation::deploy(&destination, &images, registry, &progress)?;
-        images
+        built::build(built::Profile::Quick, &progress)?
     };
+    publish(&destination, registry, &images, &progress)?;
+    if !options.no_deploy {
+        installation::deploy(&destination, &images, registry, &progress)?;
+    }
     if let Destination::Embedded(cluster) = &destination {
         for (name, program) in [
             ("opm", images.opm_program()),
@@ -68,27 +62,28 @@ pub(crate) fn demo(options: &DemoOptions) -> anyhow::Result<ExitCode> {
         .is_none()
         .then_some(target.cluster.name.as_str());
     main_job::show(&destination, &images.plugin_program(), name, !options.no_deploy)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Runs `cargo xtask deploy`.
 ///
 /// # Errors
 /// A stage fails.
-pub(crate) fn deploy(options: &TargetOptions) -> anyhow::Result<ExitCode> {
+pub(crate) fn deploy(options: &TargetOptions) -> anyhow::Result<()> {
     interrupt::watch()?;
     let progress = Progress::start();
     let destination = open(options, &progress)?;
-    let images = publish_ours(&destination, built::Profile::Release, options, &progress)?;
-    installation::deploy(&destination, &images, options.registry.as_deref(), &progress)?;
-    Ok(ExitCode::SUCCESS)
+    let registry = options.registry.as_deref();
+    let images = built::build(built::Profile::Release, &progress)?;
+    publish(&destination, registry, &images, &progress)?;
+    installation::deploy(&destination, &images, registry, &progress)
 }
 
 /// Runs `cargo xtask images`.
 ///
 /// # Errors
 /// The build or a push fails.
-pub(crate) fn images(options: &ImageOptions) -> anyhow::Result<ExitCode> {
+pub(crate) fn images(options: &ImageOptions) -> anyhow::Result<()> {
     let progress = Progress::start();
     let images = built::build(built::Profile::Release, &progress)?;
     if let Some(name) = &options.name {
@@ -107,7 +102,7 @@ pub(crate) fn images(options: &ImageOptions) -> anyhow::Result<ExitCode> {
             image.tar.display()
         );
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Returns the selected cluster. Requirements of the cluster and the images are checked and installed first, because a failure
@@ -118,9 +113,8 @@ fn open(options: &TargetOptions, progress: &Progress) -> anyhow::Result<Destinat
         let destination = Destination::Existing {
             context: context.clone(),
         };
-        let mut skopeo = Command::new("skopeo");
-        skopeo.arg("--version").stdin(Stdio::null());
-        process::output(skopeo, None, "skopeo --version").context(NO_SKOPEO)?;
+        process::run(Command::new("skopeo").arg("--version"))
+            .context("images are pushed to registries by skopeo; install the package skopeo")?;
         destination.run(&["version"]).with_context(|| {
             format!(
                 "the cluster of context {context} does not answer kubectl; `kubectl config get-contexts` lists those you have"
@@ -132,30 +126,19 @@ fn open(options: &TargetOptions, progress: &Progress) -> anyhow::Result<Destinat
     Cluster::up(&options.cluster.name, UpOptions::default(), progress).map(Destination::Embedded)
 }
 
-fn publish_ours(
-    destination: &Destination,
-    profile: built::Profile,
-    options: &TargetOptions,
-    progress: &Progress,
-) -> anyhow::Result<Built> {
-    let images = built::build(profile, progress)?;
-    publish(destination, options.registry.as_deref(), images, progress)
-}
-
-/// Pushes images to the registry from which the destination pulls, and returns them.
+/// Pushes images to the registry from which the destination pulls.
 fn publish(
     destination: &Destination,
     registry: Option<&str>,
-    images: Built,
+    images: &Built,
     progress: &Progress,
-) -> anyhow::Result<Built> {
+) -> anyhow::Result<()> {
     progress.stage("images pushed", || {
         for image in &images.images {
             push(destination, registry, &image.tar, &image.reference)?;
         }
         Ok(())
-    })?;
-    Ok(images)
+    })
 }
 
 /// Pushes an image tar to the registry from which the destination pulls.
@@ -166,10 +149,7 @@ fn push(
     reference: &str,
 ) -> anyhow::Result<()> {
     match (destination, registry) {
-        (Destination::Embedded(cluster), _) => {
-            cluster.load(tar, &[reference.to_owned()])?;
-            Ok(())
-        }
+        (Destination::Embedded(cluster), _) => cluster.load(tar, &[reference.to_owned()]),
         (Destination::Existing { .. }, Some(registry)) => {
             copy(tar, &rename_images_in_text(reference, registry))
         }
@@ -179,18 +159,10 @@ fn push(
 
 /// Copies an OCI layout tar to a registry, with the user's credentials.
 fn copy(tar: &Path, reference: &str) -> anyhow::Result<()> {
-    let output = Command::new("skopeo")
+    let mut skopeo = Command::new("skopeo");
+    skopeo
         .arg("copy")
         .arg(format!("oci-archive:{}", tar.display()))
-        .arg(format!("docker://{reference}"))
-        .stdin(Stdio::null())
-        .output()
-        .context(NO_SKOPEO)?;
-    if !output.status.success() {
-        bail!(
-            "pushing {reference} failed: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-    }
-    Ok(())
+        .arg(format!("docker://{reference}"));
+    process::run(&mut skopeo).map(drop)
 }

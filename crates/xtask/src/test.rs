@@ -11,7 +11,6 @@ mod runner;
 mod timing;
 
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -56,11 +55,11 @@ const PLUGIN: &str = "kubectl-operator";
 const E2E_PROGRAMS: usize = 4;
 const E2E_THREADS: &str = "4";
 
-/// Runs the tests and returns their result as exit code. The summary lines of all test programs are repeated at the end.
+/// Runs the tests and returns true if they passed. The summary lines of all test programs are repeated at the end.
 ///
 /// # Errors
-/// The tests cannot be run. Failing tests only affect the exit code.
-pub(crate) fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
+/// The tests cannot be run. Failing tests only affect the result.
+pub(crate) fn run(options: &TestOptions) -> anyhow::Result<bool> {
     crate::interrupt::watch()?;
     let progress = Progress::start();
     require_shared(&progress)?;
@@ -73,11 +72,7 @@ pub(crate) fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
         timing: &timing,
         results: Mutex::default(),
     };
-    let outcome = if options.arguments.is_empty() {
-        everything(options, &runner, &progress)
-    } else {
-        chosen(options, &runner, &progress)
-    };
+    let outcome = run_tests(options, &runner, &progress);
     println!("\n{timing}\n");
     let passed = outcome?;
     let results = runner
@@ -93,57 +88,49 @@ pub(crate) fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
     if results.summaries.is_empty() {
         bail!("no test ran: the filter matches none");
     }
-    Ok(if passed {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(passed)
 }
 
-/// Runs all tests of the workspace, or those of one kind.
-fn everything(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
+/// Runs the tests of the workspace, or those of one kind. The checks of the code follow unless only some tests are chosen.
+fn run_tests(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
     let (built, images) = compile(options, runner.timing, progress)?;
     let (e2e, unit): (Vec<&TestBinary>, Vec<&TestBinary>) =
         built.tests.iter().partition(|binary| binary.package == E2E);
+    let is_everything = options.arguments.is_empty();
     let mut passed = true;
     if !options.e2e_only {
         progress.note("tests that need no cluster");
-        let (fuzz, unit): (Vec<&TestBinary>, Vec<&TestBinary>) =
-            unit.into_iter().partition(|binary| binary.target == FUZZ_TARGET);
+        let (fuzz, unit): (Vec<&TestBinary>, Vec<&TestBinary>) = unit
+            .into_iter()
+            .partition(|binary| is_everything && binary.target == FUZZ_TARGET);
         let jobs: Vec<Job<'_>> = unit.into_iter().map(|binary| job(binary, options, &[])).collect();
         passed &= runner.in_turn(&jobs)?;
-        passed &= fuzzing(&fuzz, options, runner, progress)?;
+        if is_everything {
+            passed &= fuzzing(&fuzz, options, runner, progress)?;
+        }
     }
     let Some(images) = images else {
-        return Ok(passed & of_the_code(&built, runner, progress)?);
+        return Ok(passed & (!is_everything || of_the_code(&built, runner, progress)?));
     };
     let cluster = || {
         against_cluster(options, runner, progress, &images, |environment| {
             let alone = Manifest::read()?.alone;
-            let (last, first): (Vec<&TestBinary>, Vec<&TestBinary>) =
+            let (mut last, first): (Vec<&TestBinary>, Vec<&TestBinary>) =
                 e2e.iter().partition(|binary| alone.contains(&binary.target));
+            last.sort_by_key(|binary| alone.iter().position(|name| *name == binary.target));
             let mut environment = environment.to_vec();
             if let Some(plugin) = built.programs.get(PLUGIN) {
                 environment.push((PLUGIN_VARIABLE, plugin.display().to_string()));
             }
-            let jobs = |binaries: Vec<&'_ TestBinary>| -> Vec<Job<'_>> {
-                binaries
-                    .into_iter()
-                    .filter_map(|binary| e2e.iter().find(|known| known.executable == binary.executable))
-                    .map(|binary| {
-                        let mut job = job(binary, options, &environment);
-                        job.arguments = vec!["--test-threads".to_owned(), E2E_THREADS.to_owned()];
-                        job
-                    })
-                    .collect()
-            };
-            let mut passed = runner.side_by_side(E2E_PROGRAMS, jobs(first))?;
-            passed &= runner.in_turn(&jobs(in_order(last, &alone)))?;
+            let first = e2e_jobs(first, options, &environment);
+            let last = e2e_jobs(last, options, &environment);
+            let mut passed = runner.side_by_side(E2E_PROGRAMS, first)?;
+            passed &= runner.in_turn(&last)?;
             Ok(passed)
         })
     };
-    if options.e2e_only {
-        return cluster();
+    if options.e2e_only || !is_everything {
+        return Ok(passed & cluster()?);
     }
     thread::scope(|scope| {
         let code = scope.spawn(|| of_the_code(&built, runner, progress));
@@ -187,49 +174,6 @@ fn of_the_code(built: &Built, runner: &Runner<'_>, progress: &Progress) -> anyho
         &out,
     ];
     passed &= runner.told_from_behind(name, xtask, &arguments)?;
-    Ok(passed)
-}
-
-/// Runs the tests selected by the caller's arguments for `cargo test`.
-fn chosen(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
-    let mut passed = true;
-    let cargo_test = |selected: &[String]| {
-        let mut command = workspace::cargo();
-        command
-            .args(["test", "--no-fail-fast", "--workspace"])
-            .args(selected)
-            .args(&options.arguments);
-        if options.long {
-            command.env(LONG_VARIABLE, "1");
-        }
-        command
-    };
-    if !options.e2e_only {
-        progress.note("tests that need no cluster");
-        let command = cargo_test(&[format!("--exclude={E2E}")]);
-        passed &= runner.run("cargo test, compiling included", command, &|line| {
-            println!("{line}");
-        })?;
-    }
-    if !options.unit_only {
-        let built = runner
-            .timing
-            .measure(Part::Compile, "programs", || binaries::build(Some(&[])))?;
-        let images = images_for(options, &built, runner.timing, progress)?;
-        passed &= against_cluster(options, runner, progress, &images, |environment| {
-            let tests = Manifest::read()?.tests;
-            let mut command = cargo_test(
-                &tests
-                    .iter()
-                    .map(|name| format!("--test={name}"))
-                    .collect::<Vec<_>>(),
-            );
-            command.envs(environment.iter().map(|(name, value)| (name, value)));
-            runner.run("cargo test of e2e, compiling included", command, &|line| {
-                println!("{line}");
-            })
-        })?;
-    }
     Ok(passed)
 }
 
@@ -294,9 +238,25 @@ fn job<'a>(binary: &'a TestBinary, options: &TestOptions, environment: &[(&'stat
     }
     Job {
         binary,
-        arguments: Vec::new(),
+        arguments: options.arguments.clone(),
         environment,
     }
+}
+
+fn e2e_jobs<'a>(
+    binaries: Vec<&'a TestBinary>,
+    options: &TestOptions,
+    environment: &[(&'static str, String)],
+) -> Vec<Job<'a>> {
+    let threads = ["--test-threads", E2E_THREADS].map(str::to_owned);
+    binaries
+        .into_iter()
+        .map(|binary| {
+            let mut job = job(binary, options, environment);
+            job.arguments.extend(threads.clone());
+            job
+        })
+        .collect()
 }
 
 /// Runs all fuzz targets of a crate concurrently, after their seeds and former findings.
@@ -323,9 +283,8 @@ fn fuzzing(
         .iter()
         .map(|binary| {
             let mut job = job(binary, options, &environment);
-            job.arguments = ["--nocapture", "--test-threads", FUZZ_THREADS]
-                .map(str::to_owned)
-                .to_vec();
+            job.arguments
+                .extend(["--nocapture", "--test-threads", FUZZ_THREADS].map(str::to_owned));
             job
         })
         .collect();
@@ -386,11 +345,6 @@ fn rights_used(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) 
     Ok(report.faults.is_empty())
 }
 
-fn in_order<'a>(mut binaries: Vec<&'a TestBinary>, order: &[String]) -> Vec<&'a TestBinary> {
-    binaries.sort_by_key(|binary| order.iter().position(|name| *name == binary.target));
-    binaries
-}
-
 /// Returns the folder with corpus and recorded responses.
 pub(crate) fn shared_folder() -> PathBuf {
     std::env::var_os(SHARED_VARIABLE).map_or_else(|| workspace::root().join("../shared"), PathBuf::from)
@@ -398,25 +352,17 @@ pub(crate) fn shared_folder() -> PathBuf {
 
 /// Prints a note if the disk may have too little space, because a full disk looks like a broken linker.
 fn note_room(progress: &Progress) {
-    let free = Command::new("df")
-        .args(["--output=avail", "--block-size=1G"])
-        .arg(workspace::root())
-        .output();
-    let free = free
-        .ok()
-        .and_then(|output| gib_free(&String::from_utf8_lossy(&output.stdout)));
-    if let Some(free) = free.filter(|free| *free < ROOM_GIB) {
+    let Ok(disk) = rustix::fs::statvfs(workspace::root()) else {
+        return;
+    };
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize) >> 30;
+    if free < ROOM_GIB {
         progress.note(&format!(
             "only {free} GiB are free at {}: all tests from nothing take up to {ROOM_GIB} GiB; `cargo clean` and \
              `cargo xtask cluster down` make room",
             workspace::root().display()
         ));
     }
-}
-
-/// Parses the output of `df`: the number below its heading.
-fn gib_free(answer: &str) -> Option<u64> {
-    answer.lines().nth(1)?.trim().parse().ok()
 }
 
 /// Installs the required packages first. Tests without a cluster also start registries, and are skipped if the program is
@@ -448,16 +394,4 @@ fn require_shared(progress: &Progress) -> anyhow::Result<()> {
         "{missing}: the tests that compare with them say so and do not run"
     ));
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn room_on_the_disk_is_read_below_the_heading() {
-        assert_eq!(gib_free("Avail\n  71G\n"), None);
-        assert_eq!(gib_free("Avail\n   71\n"), Some(71));
-        assert_eq!(gib_free(""), None);
-    }
 }

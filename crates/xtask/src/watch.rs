@@ -45,16 +45,8 @@ impl Sightings {
         let mut children = Vec::new();
         for kind in kinds {
             let mut child = destination
-                .kubectl(&[
-                    "get",
-                    kind,
-                    "-n",
-                    namespace,
-                    "--watch",
-                    "--output-watch-events",
-                    "-o",
-                    "json",
-                ])
+                .kubectl(&["get", kind, "-n", namespace, "-o", "json"])
+                .args(["--watch", "--output-watch-events"])
                 .stdout(Stdio::piped())
                 .stderr(Stdio::null())
                 .spawn()
@@ -79,20 +71,16 @@ impl Sightings {
     ) -> anyhow::Result<Sighting> {
         let deadline = Instant::now() + patience;
         loop {
-            if let Some(found) = self.find(&wanted) {
-                return Ok(found);
+            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(found) = seen.iter().find(|sighting| wanted(sighting)) {
+                return Ok(found.clone());
             }
+            drop(seen);
             if Instant::now() > deadline {
                 bail!("waited {} s for {what}", patience.as_secs());
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-    }
-
-    /// Returns the first sighting so far that `wanted` accepts.
-    pub(crate) fn find(&self, wanted: impl Fn(&Sighting) -> bool) -> Option<Sighting> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.iter().find(|sighting| wanted(sighting)).cloned()
     }
 }
 

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context as _;
+use serde_json::Value;
+
+use crate::process;
 
 /// Returns the workspace's root folder, which contains the top `Cargo.toml`.
 ///
@@ -60,6 +63,16 @@ pub fn cargo() -> Command {
         command.env_remove(name);
     }
     command
+}
+
+/// Returns what `cargo metadata` prints about the packages of the workspace, without their dependencies' own.
+///
+/// # Errors
+/// cargo fails.
+pub(crate) fn metadata() -> anyhow::Result<Value> {
+    let mut command = cargo();
+    let printed = process::run(command.args(["metadata", "--no-deps", "--format-version=1"]))?;
+    serde_json::from_str(&printed).context("cargo metadata did not print JSON")
 }
 
 fn about_a_package(names: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {

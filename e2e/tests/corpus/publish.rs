@@ -22,7 +22,7 @@ pub fn publish(lab: &Lab, corpus: &Path, candidates: &[Candidate], samples: &[Sa
         let tar = folder.join(format!("stand-in-{number}.tar"));
         work.push(Box::new(move || {
             stand_in.write(program, &tar)?;
-            lab.cluster().load(&tar, &[image]).map(|_| ())
+            lab.cluster().load(&tar, &[image])
         }));
     }
     for candidate in candidates {
@@ -35,9 +35,7 @@ pub fn publish(lab: &Lab, corpus: &Path, candidates: &[Candidate], samples: &[Sa
                     image,
                 };
                 lab.opm().bundle_image(&bundle, &tar)?;
-                lab.cluster()
-                    .load(&tar, std::slice::from_ref(&bundle.image))
-                    .map(|_| ())
+                lab.cluster().load(&tar, std::slice::from_ref(&bundle.image))
             }));
         }
     }
@@ -47,7 +45,6 @@ pub fn publish(lab: &Lab, corpus: &Path, candidates: &[Candidate], samples: &[Sa
             lab.opm().bundle_image(&sample.image, &tar)?;
             lab.cluster()
                 .load(&tar, std::slice::from_ref(&sample.image.image))
-                .map(|_| ())
         }));
     }
     if !samples.is_empty() {
@@ -56,9 +53,7 @@ pub fn publish(lab: &Lab, corpus: &Path, candidates: &[Candidate], samples: &[Sa
             lab.opm().write_catalog(&sample::packages(samples), &home)?;
             lab.opm()
                 .catalog_image(&home, lab.opm_image(), sample::CATALOG, &tar)?;
-            lab.cluster()
-                .load(&tar, &[sample::CATALOG.to_owned()])
-                .map(|_| ())
+            lab.cluster().load(&tar, &[sample::CATALOG.to_owned()])
         }));
     }
     for site in &SITES {
@@ -87,7 +82,7 @@ fn publish_catalog(lab: &Lab, corpus: &Path, site: &Site, home: &Path, tar: &Pat
     lab.opm()
         .run(&["validate", home.to_str().context("the path is not UTF-8")?])?;
     lab.opm().catalog_image(home, lab.opm_image(), &image, tar)?;
-    lab.cluster().load(tar, &[image]).map(|_| ())
+    lab.cluster().load(tar, &[image])
 }
 
 /// Returns the name of the catalog image of a site.

@@ -1,73 +1,70 @@
-//! `cargo xtask bench catalogs`: compares the resources that `opm` and upstream's program need for the corpus catalog (targets P9
-//! to P13).
+//! `cargo xtask bench catalogs`: prints what `opm` needs for the corpus catalog next to upstream's figures (targets P9 to P13).
 //!
-//! Upstream's figures were recorded on a machine with two cores; with `--upstream` its `opm` is measured in the same run. Memory
-//! comes from `/proc`, polled while the program runs. A missed target is printed and is no error.
+//! Upstream's figures were recorded on a machine with two cores. Memory comes from `/proc`, polled while the program runs. A missed
+//! target is printed and is no error.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
 use super::memory::field;
-use crate::args::CatalogBenchOptions;
+use super::table;
 use crate::progress::Progress;
 use crate::test::shared_folder;
-use crate::workspace;
+use crate::{files, process, workspace};
 
 /// Duration of each load, in seconds.
 const LOAD: u64 = 4;
 const PORT: &str = "50971";
 
-/// Figures of one program.
-#[derive(Debug, Clone, Default)]
-struct Figures {
-    cold: Run,
-    warm: Run,
-    /// Anonymous and resident memory after ListBundles, in MiB.
-    serving: (f64, f64),
-    list_bundles: f64,
-    get_package: f64,
-    head: f64,
-    list_packages: f64,
-    validate: Run,
-    render: Run,
-}
+/// The figures in the order of [`measure`], for [`table::print`].
+const ROWS: &str = "\
+P9  | serve without a cache: first answer, ms                  | 7000            | 400
+    |   peak, MiB                                              | 194             | 20
+P10 | serve with a cache: first answer, ms                     | 2000            | 30
+    |   RssAnon after ListBundles, MiB                         |                 | 4
+    |   VmRSS after ListBundles, MiB                           | 183 to 211      |
+P11 | ListBundles, 2 clients, per s                            | 10.4            | > 400
+P12 | GetPackage, 8 clients, per s                             | 13900           | > 41700
+    |   GetBundleForChannel, 8 clients, per s                  | 950             | > 2850
+    |   ListPackages, 2 clients, per s                         | 930             | > 2790
+P13 | validate, ms                                             | 4100            | 440
+    |   peak, MiB                                              | 483             | 14.5
+    | render, ms                                               | 3000            | 600
+    |   peak, MiB                                              | 356             | 15.5";
 
 /// One run of a program.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Run {
     took: Duration,
     /// Peak of resident memory, in MiB.
     peak: f64,
 }
 
+impl Run {
+    fn figures(self) -> [f64; 2] {
+        [self.took.as_secs_f64() * 1000.0, self.peak]
+    }
+}
+
 /// Builds the programs, measures them and prints the table.
 ///
 /// # Errors
 /// A program cannot be built, or a measured operation fails.
-pub(super) fn run(options: &CatalogBenchOptions) -> anyhow::Result<ExitCode> {
+pub(super) fn run(runs: usize) -> anyhow::Result<()> {
     let progress = Progress::start();
-    // The folder is missing if cargo builds into another one.
-    fs::create_dir_all(workspace::root().join("target")).context("cannot make target/")?;
-    let catalog = match &options.catalog {
-        Some(catalog) => catalog.clone(),
-        None => corpus()?,
-    };
-    let (opm, load) = progress.stage("build opm and its load, optimised", || build(options))?;
+    let catalog = corpus()?;
+    let (opm, load) = progress.stage("build opm and its load, optimised", build)?;
     // Reads the files into the page cache, so that disk reads are not measured.
-    read_all(&catalog)?;
-    let ours = progress.stage("measure opm", || measure(&opm, &load, &catalog, options.runs))?;
-    let theirs = match &options.upstream {
-        Some(upstream) => Some(progress.stage("measure upstream's opm", || {
-            measure(upstream, &load, &catalog, options.runs)
-        })?),
-        None => None,
-    };
-    print_table(&ours, theirs.as_ref());
-    Ok(ExitCode::SUCCESS)
+    for (_, file) in files::below(&catalog)? {
+        fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    }
+    let figures = progress.stage("measure opm", || measure(&opm, &load, &catalog, runs))?;
+    table::print(ROWS, &figures);
+    Ok(())
 }
 
 /// Returns the archive of the corpus catalog, which may not exist.
@@ -97,98 +94,60 @@ pub(super) fn corpus() -> anyhow::Result<PathBuf> {
     let archive = archive();
     if !archive.is_file() {
         bail!(
-            "{} does not exist: name a catalog with --catalog, or set OLM_SHARED",
+            "{} does not exist; set OLM_SHARED to the folder that has the corpus",
             archive.display()
         );
     }
     fs::create_dir_all(&catalog).with_context(|| format!("cannot make {}", catalog.display()))?;
-    let status = Command::new("tar")
-        .arg("-xf")
-        .arg(&archive)
-        .arg("-C")
-        .arg(&catalog)
-        .status()
-        .context("cannot run tar")?;
-    if !status.success() {
-        bail!(
-            "tar failed on {}; remove {} and try again",
-            archive.display(),
-            catalog.display()
-        );
-    }
+    let mut tar = Command::new("tar");
+    tar.arg("-xf").arg(&archive).arg("-C").arg(&catalog);
+    process::run(&mut tar).with_context(|| format!("remove {} and try again", catalog.display()))?;
     Ok(catalog)
 }
 
-fn build(options: &CatalogBenchOptions) -> anyhow::Result<(PathBuf, PathBuf)> {
+/// Builds opm and the program that sends requests to it, and returns their paths. In one command the features that only the second
+/// needs would become part of opm.
+fn build() -> anyhow::Result<(PathBuf, PathBuf)> {
     let release = workspace::target().join("release");
-    let cargo = |arguments: &[&str]| -> anyhow::Result<()> {
-        let status = workspace::cargo()
-            .args(arguments)
-            .status()
-            .context("cannot run cargo")?;
-        if !status.success() {
-            bail!("cargo {} failed", arguments.join(" "));
-        }
-        Ok(())
-    };
-    cargo(&["build", "--release", "-p", "opm", "--example", "registry_load"])?;
-    let load = release.join("examples/registry_load");
-    if let Some(opm) = &options.opm {
-        return Ok((opm.clone(), load));
-    }
-    cargo(&["build", "--release", "-p", "opm"])?;
-    Ok((release.join("opm"), load))
+    super::cargo("build --release -p opm --example registry_load")?;
+    super::cargo("build --release -p opm")?;
+    Ok((release.join("opm"), release.join("examples/registry_load")))
 }
 
-fn read_all(folder: &Path) -> anyhow::Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
-        let path = entry?.path();
-        if path.is_dir() {
-            read_all(&path)?;
-        } else {
-            fs::read(&path)?;
-        }
-    }
-    Ok(())
-}
-
-fn measure(opm: &Path, load: &Path, catalog: &Path, runs: usize) -> anyhow::Result<Figures> {
+fn measure(opm: &Path, load: &Path, catalog: &Path, runs: usize) -> anyhow::Result<Vec<f64>> {
     let cache = workspace::root().join("target/bench-cache");
-    if cache.exists() {
-        fs::remove_dir_all(&cache)?;
-    }
+    files::remove(&cache)?;
     let catalog = catalog.to_string_lossy().into_owned();
-    let cache_flag = format!("--cache-dir={}", cache.display());
-    let best = |run: &dyn Fn() -> anyhow::Result<Run>| -> anyhow::Result<Run> {
-        let mut found = Vec::new();
-        for _ in 0..runs.max(1) {
-            found.push(run()?);
-        }
+    let cache = format!("--cache-dir={}", cache.display());
+    // Returns the run whose time is the median.
+    let typical = |run: &dyn Fn() -> anyhow::Result<Run>| -> anyhow::Result<[f64; 2]> {
+        let mut found = (0..runs).map(|_| run()).collect::<anyhow::Result<Vec<_>>>()?;
         found.sort_by_key(|run| run.took);
-        Ok(found[found.len() / 2])
+        Ok(found[found.len() / 2].figures())
     };
-    let cold = best(&|| first_answer(opm, load, &["serve", &catalog, "--port", PORT, "--pprof-addr="]))?;
-    complete(
-        opm,
-        &["serve", &catalog, &cache_flag, "--cache-only", "--pprof-addr="],
-    )?;
-    let serve = ["serve", &catalog, &cache_flag, "--port", PORT, "--pprof-addr="];
-    let warm = best(&|| first_answer(opm, load, &serve))?;
-    let mut figures = Figures {
-        cold,
-        warm,
-        validate: best(&|| complete(opm, &["validate", &catalog]))?,
-        render: best(&|| complete(opm, &["render", &catalog]))?,
-        ..Figures::default()
-    };
-    let server = Server::start(opm, &serve)?;
+    let without_cache = ["serve", &catalog, "--port", PORT, "--pprof-addr="];
+    let cold = typical(&|| first_answer(opm, load, &without_cache))?;
+    complete(opm, &["serve", &catalog, &cache, "--cache-only", "--pprof-addr="])?;
+    let with_cache = ["serve", &catalog, &cache, "--port", PORT, "--pprof-addr="];
+    let [warm, _] = typical(&|| first_answer(opm, load, &with_cache))?;
+    let validate = typical(&|| complete(opm, &["validate", &catalog]))?;
+    let render = typical(&|| complete(opm, &["render", &catalog]))?;
+
+    let server = Server::start(opm, &with_cache)?;
     wait_for_answer(load)?;
-    figures.list_bundles = rate(load, "list-bundles", 2)?;
-    figures.serving = (server.memory("RssAnon"), server.memory("VmRSS"));
-    figures.get_package = rate(load, "get-package", 8)?;
-    figures.head = rate(load, "head", 8)?;
-    figures.list_packages = rate(load, "list-packages", 2)?;
-    Ok(figures)
+    let list_bundles = rate(load, "list-bundles", 2)?;
+    let serving = [
+        warm,
+        server.memory("RssAnon"),
+        server.memory("VmRSS"),
+        list_bundles,
+    ];
+    let rates = [
+        rate(load, "get-package", 8)?,
+        rate(load, "head", 8)?,
+        rate(load, "list-packages", 2)?,
+    ];
+    Ok([&cold[..], &serving, &rates, &validate, &render].concat())
 }
 
 /// A server process that is killed when dropped.
@@ -224,14 +183,9 @@ fn memory(process: u32, name: &str) -> f64 {
 }
 
 fn wait_for_answer(load: &Path) -> anyhow::Result<()> {
-    let address = format!("127.0.0.1:{PORT}");
-    let status = Command::new(load)
-        .args(["first", &address])
-        .status()
-        .context("cannot run the load")?;
-    if !status.success() {
-        bail!("opm does not answer");
-    }
+    let mut first = Command::new(load);
+    first.args(["first", &format!("127.0.0.1:{PORT}")]);
+    process::run(&mut first).context("opm does not answer")?;
     Ok(())
 }
 
@@ -271,114 +225,14 @@ fn complete(opm: &Path, arguments: &[&str]) -> anyhow::Result<Run> {
     }
 }
 
+/// Returns the number of responses each second.
 fn rate(load: &Path, method: &str, clients: usize) -> anyhow::Result<f64> {
-    let output = Command::new(load)
-        .args([
-            method,
-            &format!("127.0.0.1:{PORT}"),
-            &clients.to_string(),
-            &LOAD.to_string(),
-        ])
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cannot run the load")?;
-    if !output.status.success() {
-        bail!("load {method} failed");
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    text.trim()
+    let address = format!("127.0.0.1:{PORT}");
+    let mut command = Command::new(load);
+    command.args([method, &address, &clients.to_string(), &LOAD.to_string()]);
+    let printed = process::run(&mut command)?;
+    printed
+        .trim()
         .parse()
-        .with_context(|| format!("load {method} printed {text:?}"))
-}
-
-/// Formats milliseconds: starts take tens of them, so seconds would hide a missed target.
-fn milliseconds(took: Duration) -> String {
-    format!("{} ms", took.as_millis())
-}
-
-/// Returns true if our rates are at least three times upstream's, measured in this run or recorded.
-fn is_three_times(ours: &Figures, theirs: Option<&Figures>) -> bool {
-    let recorded = [13_900.0, 950.0, 930.0];
-    let theirs = theirs.map_or(recorded, |theirs| {
-        [theirs.get_package, theirs.head, theirs.list_packages]
-    });
-    let ours = [ours.get_package, ours.head, ours.list_packages];
-    ours.iter()
-        .zip(theirs)
-        .all(|(ours, theirs)| *ours >= 3.0 * theirs)
-}
-
-fn print_table(ours: &Figures, theirs: Option<&Figures>) {
-    let run = |run: &Run| format!("{}, {:.0} MiB", milliseconds(run.took), run.peak);
-    let rates = |figures: &Figures| {
-        format!(
-            "{:.0} / {:.0} / {:.0}",
-            figures.get_package, figures.head, figures.list_packages
-        )
-    };
-    let serving = |figures: &Figures| {
-        format!(
-            "{}; {:.1} / {:.0} MiB",
-            milliseconds(figures.warm.took),
-            figures.serving.0,
-            figures.serving.1
-        )
-    };
-    let millis = |run: &Run| run.took.as_secs_f64() * 1000.0;
-    let show = |pick: &dyn Fn(&Figures) -> String| theirs.map_or_else(String::new, pick);
-    let rows = [
-        (
-            "P9  serve, no cache: first answer, peak",
-            "7 s, 203 MB",
-            "0.4 s, 20 MiB",
-            run(&ours.cold),
-            show(&|figures| run(&figures.cold)),
-            millis(&ours.cold) <= 400.0 && ours.cold.peak <= 20.0,
-        ),
-        (
-            "P10 serve, cache: first answer; RssAnon / VmRSS after ListBundles",
-            "2 s; VmRSS 192-221 MB",
-            "30 ms; RssAnon 4 MiB",
-            serving(ours),
-            show(&serving),
-            millis(&ours.warm) <= 30.0 && ours.serving.0 <= 4.0,
-        ),
-        (
-            "P11 ListBundles, 2 clients, per s",
-            "10.4",
-            "400",
-            format!("{:.1}", ours.list_bundles),
-            show(&|figures| format!("{:.1}", figures.list_bundles)),
-            ours.list_bundles >= 400.0,
-        ),
-        (
-            "P12 GetPackage / GetBundleForChannel / ListPackages, per s",
-            "13900 / 950 / 930",
-            "3 x upstream",
-            rates(ours),
-            show(&rates),
-            is_three_times(ours, theirs),
-        ),
-        (
-            "P13 validate",
-            "4.1 s, 506 MB",
-            "0.44 s, 14 MiB",
-            run(&ours.validate),
-            show(&|figures| run(&figures.validate)),
-            millis(&ours.validate) <= 440.0 && ours.validate.peak <= 14.5,
-        ),
-        (
-            "P13 render",
-            "3.0 s, 373 MB",
-            "0.6 s, 15 MiB",
-            run(&ours.render),
-            show(&|figures| run(&figures.render)),
-            millis(&ours.render) <= 600.0 && ours.render.peak <= 15.5,
-        ),
-    ];
-    println!("| What | Upstream, recorded | Upstream, now | Target | Ours | |\n|---|---|---|---|---|---|");
-    for (what, recorded, target, ours, now, is_met) in rows {
-        let verdict = if is_met { "" } else { "miss" };
-        println!("| {what} | {recorded} | {now} | {target} | {ours} | {verdict} |");
-    }
+        .with_context(|| format!("load {method} printed {printed:?}"))
 }

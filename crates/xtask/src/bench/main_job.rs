@@ -3,22 +3,20 @@
 //! Times come from watches, so they include the delivery to this process. Requests come from the API server's audit log. A missed
 //! target is printed and is no error.
 
-use std::process::ExitCode;
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
+use super::Measured;
 use super::memory::{field, process_of};
-use super::table::{counts, heading, is_ready_pod, median, row};
-use crate::args::BenchOptions;
+use super::table::{self, counts, is_ready_pod, medians};
 use crate::catalog::Opm;
 use crate::cluster::audit::{AuditEvent, AuditTail};
-use crate::cluster::{Cluster, UpOptions};
+use crate::demo;
 use crate::kubectl::{Destination, text};
-use crate::progress::Progress;
 use crate::watch::Sightings;
-use crate::{demo, deploy, images};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Accounts whose requests are counted.
@@ -27,68 +25,65 @@ pub(super) const ACCOUNTS: [&str; 2] = [
     "system:serviceaccount:olm:olm-operator",
 ];
 
-/// One run of the main job.
-#[derive(Debug, Clone, Default)]
-struct Run {
-    catalog_ready: Duration,
-    catalog_after_pod: Duration,
-    plan: Duration,
-    succeeded: Duration,
-    succeeded_after_pod: Duration,
-    requests: usize,
-    writes: usize,
-    conflicts: usize,
-    at_rest: usize,
-}
+/// The figures of a run, in the order of [`main_job`] and [`read_memory`], for [`table::print`].
+const ROWS: &str = "\
+P1 | CatalogSource created to READY, s                         | 11.3 to 17.9    |
+   |   of that after the pod was Ready, s                      |                 | 0.1
+P2 | Subscription to InstallPlan, s                            | 10.2 to 10.7    | 0.1
+P3 | Subscription to CSV Succeeded, s                          | 12.9 to 13.9    |
+   |   of that after the pod was Ready, s                      |                 | 0.1
+P4 | API requests of all components                            | 719             | 50
+   |   of them writes                                          | 195             | 42
+   |   of them answered 409                                    | 18              | 0
+P5 | API requests in 10 s at rest                              | 0 to 2 a minute | 0
+P6 | olm-operator VmRSS, MiB                                   | 87 / 32         | 16
+   | olm-operator RssAnon, MiB                                 |                 | 5
+   | olm-operator peak, MiB                                    |                 |
+P6 | catalog-operator VmRSS, MiB                               | 74 / 31         | 16
+   | catalog-operator RssAnon, MiB                             |                 | 5
+   | catalog-operator peak, MiB                                |                 |
+P6 | opm VmRSS, MiB                                            | 51 / 13         | 8
+   | opm RssAnon, MiB                                          |                 | 1
+   | opm peak, MiB                                             |                 |";
 
 /// Runs the main job several times and prints the medians.
 ///
 /// # Errors
 /// The main job fails.
-pub(super) fn run(options: &BenchOptions) -> anyhow::Result<ExitCode> {
-    crate::interrupt::watch()?;
-    let progress = Progress::start();
-    let cluster = Cluster::up(&options.cluster.name, UpOptions::default(), &progress)?;
-    let built = images::build(images::Profile::Release, &progress)?;
-    built.load(&cluster, &progress)?;
-    let destination = Destination::Embedded(cluster.clone());
-    deploy::deploy(&destination, &built, None, &progress)?;
+pub(super) fn run(name: &str, runs: usize) -> anyhow::Result<()> {
+    let measured = Measured::set_up(name)?;
+    let Measured {
+        cluster,
+        destination,
+        built,
+        ..
+    } = &measured;
     demo::publish(
         &Opm::new(built.opm_program()),
         &built.opm_image(),
         None,
-        |tar, reference| cluster.load(tar, &[reference.to_owned()]).map(|_| ()),
+        |tar, reference| cluster.load(tar, &[reference.to_owned()]),
     )?;
-
-    let mut runs = Vec::new();
-    let mut memory = Vec::new();
-    // The first run pulls images and is not counted.
-    for number in 0..=options.runs {
-        let run = progress.stage(&format!("run {number} of {}", options.runs), || {
-            let namespace = format!("bench-{number}");
-            let run = main_job(&cluster, &destination, &namespace)?;
-            if number == options.runs {
-                memory = read_memory(&destination, &namespace)?;
-            }
-            destination.run(&["delete", "namespace", &namespace, "--wait=true"])?;
-            Ok(run)
-        })?;
-        if number > 0 {
-            runs.push(run);
-        }
-    }
-    print_table(&runs, &memory);
-    Ok(ExitCode::SUCCESS)
+    let figures = measured.repeat(runs, |number| {
+        let namespace = format!("bench-{number}");
+        let mut figures = main_job(&cluster.audit_log(), destination, &namespace)?;
+        figures.extend(read_memory(destination, &namespace)?);
+        destination.run(&["delete", "namespace", &namespace, "--wait=true"])?;
+        Ok(figures)
+    })?;
+    table::print(ROWS, &medians(&figures));
+    Ok(())
 }
 
-fn main_job(cluster: &Cluster, destination: &Destination, namespace: &str) -> anyhow::Result<Run> {
+/// Installs the demo operator in a new namespace. Returns the figures of P1 to P5.
+fn main_job(audit_log: &Path, destination: &Destination, namespace: &str) -> anyhow::Result<Vec<f64>> {
     destination
         .apply(&[json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})])?;
     let kinds = ["catalogsource", "pod", "subscription", "installplan", "csv"];
     let sightings = Sightings::start(destination, namespace, &kinds)?;
     // Watches must be established before the events that they observe.
     std::thread::sleep(Duration::from_secs(2));
-    let mut log = AuditTail::of_olm(&cluster.audit_log())?;
+    let mut log = AuditTail::of_olm(audit_log)?;
     let counted = |event: &AuditEvent| counts(event, &ACCOUNTS);
 
     let mut objects: Vec<Value> = demo::user_objects("Automatic")
@@ -141,153 +136,38 @@ fn main_job(cluster: &Cluster, destination: &Destination, namespace: &str) -> an
     let ours: Vec<_> = log.read()?.into_iter().filter(counted).collect();
     std::thread::sleep(Duration::from_secs(10));
     let at_rest = log.read()?.into_iter().filter(counted).count();
-    Ok(Run {
-        catalog_ready: ready.at - catalog,
-        catalog_after_pod: ready.at.saturating_duration_since(catalog_pod.at),
-        plan: plan.saturating_duration_since(subscribed),
-        succeeded: succeeded.at - subscribed,
-        succeeded_after_pod: succeeded.at.saturating_duration_since(operator_pod.at),
-        requests: ours.len(),
-        writes: ours
-            .iter()
-            .filter(|event| event.verb != "get" && event.verb != "list" && event.verb != "watch")
-            .count(),
-        conflicts: ours
-            .iter()
-            .filter(|event| {
-                event
-                    .response_status
-                    .as_ref()
-                    .is_some_and(|status| status.code == 409)
-            })
-            .count(),
-        at_rest,
-    })
+    let is_write = |event: &&AuditEvent| !["get", "list", "watch"].contains(&event.verb.as_str());
+    let conflicts = ours.iter().filter(|event| {
+        let status = event.response_status.as_ref();
+        status.is_some_and(|status| status.code == 409)
+    });
+    let seconds = |from: Instant, to: Instant| to.saturating_duration_since(from).as_secs_f64();
+    Ok(vec![
+        seconds(catalog, ready.at),
+        seconds(catalog_pod.at, ready.at),
+        seconds(subscribed, plan),
+        seconds(subscribed, succeeded.at),
+        seconds(operator_pod.at, succeeded.at),
+        ours.len() as f64,
+        ours.iter().filter(is_write).count() as f64,
+        conflicts.count() as f64,
+        at_rest as f64,
+    ])
 }
 
-/// Memory of one process, in MiB.
-#[derive(Debug, Clone, PartialEq)]
-struct Memory {
-    program: &'static str,
-    resident: f64,
-    anonymous: f64,
-    peak: f64,
-}
-
-fn read_memory(destination: &Destination, namespace: &str) -> anyhow::Result<Vec<Memory>> {
-    let wanted = [
+/// Returns the figures of P6: resident and anonymous memory, and the peak, of each program.
+fn read_memory(destination: &Destination, namespace: &str) -> anyhow::Result<Vec<f64>> {
+    let programs = [
         ("olm-operator", "olm", "app=olm-operator"),
         ("catalog-operator", "olm", "app=catalog-operator"),
         ("opm", namespace, "olm.catalogSource"),
     ];
     let mut found = Vec::new();
-    for (program, namespace, selector) in wanted {
+    for (program, namespace, selector) in programs {
         let process = process_of(destination, program, namespace, selector)?;
-        found.push(Memory {
-            program,
-            resident: field(&process, "VmRSS")?,
-            anonymous: field(&process, "RssAnon")?,
-            peak: field(&process, "VmHWM")?,
-        });
+        for name in ["VmRSS", "RssAnon", "VmHWM"] {
+            found.push(field(&process, name)?);
+        }
     }
     Ok(found)
-}
-
-fn print_table(runs: &[Run], memory: &[Memory]) {
-    let seconds =
-        |pick: fn(&Run) -> Duration| median(runs.iter().map(|run| pick(run).as_secs_f64()).collect());
-    let number = |pick: fn(&Run) -> usize| median(runs.iter().map(|run| pick(run) as f64).collect());
-    heading();
-    row(
-        "P1",
-        "CatalogSource created to READY, s",
-        "11.3 to 17.9",
-        None,
-        seconds(|run| run.catalog_ready),
-    );
-    row(
-        "",
-        "  of that after the pod was Ready, s",
-        "",
-        Some(0.1),
-        seconds(|run| run.catalog_after_pod),
-    );
-    row(
-        "P2",
-        "Subscription to InstallPlan, s",
-        "10.2 to 10.7",
-        Some(0.1),
-        seconds(|run| run.plan),
-    );
-    row(
-        "P3",
-        "Subscription to CSV Succeeded, s",
-        "12.9 to 13.9",
-        None,
-        seconds(|run| run.succeeded),
-    );
-    row(
-        "",
-        "  of that after the pod was Ready, s",
-        "",
-        Some(0.1),
-        seconds(|run| run.succeeded_after_pod),
-    );
-    row(
-        "P4",
-        "API requests of all components",
-        "719",
-        Some(50.0),
-        number(|run| run.requests),
-    );
-    row(
-        "",
-        "  of them writes",
-        "195",
-        Some(42.0),
-        number(|run| run.writes),
-    );
-    row(
-        "",
-        "  of them answered 409",
-        "18",
-        Some(0.0),
-        number(|run| run.conflicts),
-    );
-    row(
-        "P5",
-        "API requests in 10 s at rest",
-        "0 to 2 a minute",
-        Some(0.0),
-        number(|run| run.at_rest),
-    );
-    for process in memory {
-        let (upstream, resident, anonymous) = match process.program {
-            "olm-operator" => ("87 / 32", 16.0, 5.0),
-            "catalog-operator" => ("74 / 31", 16.0, 5.0),
-            _ => ("51 / 13", 8.0, 1.0),
-        };
-        row(
-            "P6",
-            &format!("{} VmRSS, MiB", process.program),
-            upstream,
-            Some(resident),
-            process.resident,
-        );
-        row(
-            "",
-            &format!("{} RssAnon, MiB", process.program),
-            "",
-            Some(anonymous),
-            process.anonymous,
-        );
-        println!(
-            "{:<4} {:<52} {:>16} {:>12} {:>9.2}",
-            "",
-            format!("{} peak, MiB", process.program),
-            "",
-            "",
-            process.peak
-        );
-    }
 }

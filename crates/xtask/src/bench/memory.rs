@@ -36,6 +36,14 @@ pub(super) fn process_of(
     find_process(program, pod).with_context(|| format!("no process of {program} in pod {pod}"))
 }
 
+/// Returns the process of one of OLM's programs.
+///
+/// # Errors
+/// There is no such process.
+pub(super) fn process_of_olm(destination: &Destination, program: &str) -> anyhow::Result<PathBuf> {
+    process_of(destination, program, "olm", &format!("app={program}"))
+}
+
 /// Returns a field of a process's `status` that is in kB, converted to MiB.
 ///
 /// # Errors

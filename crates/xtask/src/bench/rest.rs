@@ -3,22 +3,21 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
+use super::Measured;
 use super::main_job::ACCOUNTS;
-use super::memory::process_of;
-use super::table::{counts, heading, row};
-use crate::args::RestBenchOptions;
+use super::memory::process_of_olm;
+use super::table::{self, counts};
 use crate::cluster::audit::{AuditEvent, AuditTail};
 use crate::cluster::{Cluster, UpOptions};
 use crate::kubectl::{Destination, text};
 use crate::progress::Progress;
-use crate::{deploy, images, interrupt};
+use crate::{deploy, interrupt};
 
 /// ClusterServiceVersions, and those in each namespace.
 const ALL: usize = 1000;
@@ -69,45 +68,31 @@ pub struct AtRest {
     pub quiet_after: f64,
 }
 
+/// The figures, for [`table::print`].
+const ROWS: &str = "\
+P20 | processor time of both operators, s an hour              |                 | 10
+    |   API requests at rest, an hour                          |                 |
+    |   API requests after the API server's restart            |                 | 40
+    |   from its start until OLM was quiet, s                  |                 | 5";
+
 /// Runs the measurement and prints its rows.
 ///
 /// # Errors
 /// The errors of [`measure`], and of the cluster's start.
-pub(super) fn run(options: &RestBenchOptions) -> anyhow::Result<ExitCode> {
-    interrupt::watch()?;
-    let progress = Progress::start();
-    let cluster = Cluster::up(&options.cluster.name, UpOptions::default(), &progress)?;
-    let built = images::build(images::Profile::Release, &progress)?;
-    built.load(&cluster, &progress)?;
-    deploy::deploy(&Destination::Embedded(cluster.clone()), &built, None, &progress)?;
-    let lasts = Duration::from_secs(60) * options.minutes.max(1);
+pub(super) fn run(name: &str, minutes: u32) -> anyhow::Result<()> {
+    let Measured {
+        cluster, progress, ..
+    } = Measured::set_up(name)?;
+    let lasts = Duration::from_secs(60) * minutes.max(1);
     let figures = measure(&cluster, ALL, lasts, &progress)?;
-    heading();
-    let rows = [
-        (
-            "P20",
-            "processor time of both operators, s an hour",
-            Some(10.0),
-            figures.processor,
-        ),
-        ("", "  API requests at rest, an hour", None, figures.requests),
-        (
-            "",
-            "  API requests after the API server's restart",
-            Some(40.0),
-            figures.requests_after as f64,
-        ),
-        (
-            "",
-            "  from its start until OLM was quiet, s",
-            Some(5.0),
-            figures.quiet_after,
-        ),
+    let figures = [
+        figures.processor,
+        figures.requests,
+        figures.requests_after as f64,
+        figures.quiet_after,
     ];
-    for (id, what, target, ours) in rows {
-        row(id, what, "", target, ours);
-    }
-    Ok(ExitCode::SUCCESS)
+    table::print(ROWS, &figures);
+    Ok(())
 }
 
 /// Creates this number of ClusterServiceVersions, has OLM rest with them, and restarts the API server. The cluster has OLM, and nobody
@@ -131,8 +116,7 @@ pub fn measure(
     let mut log = AuditTail::of_olm(&cluster.audit_log())?;
     progress.stage("OLM quiet", || until_quiet(&mut log, counted))?;
 
-    let processes =
-        deploy::OPERATORS.map(|program| process_of(&destination, program, "olm", &format!("app={program}")));
+    let processes = deploy::OPERATORS.map(|program| process_of_olm(&destination, program));
     let processes: Vec<PathBuf> = processes.into_iter().collect::<anyhow::Result<_>>()?;
     let before = processor_time(&processes)?;
     let began = Instant::now();

@@ -10,23 +10,38 @@ pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-/// Prints the heading of rows.
-pub(super) fn heading() {
-    println!(
-        "{:<4} {:<52} {:>16} {:>12} {:>9}",
-        "", "medians", "upstream", "target", "ours"
-    );
+/// Returns the median of each figure of several runs. All runs have the same figures, in the same order.
+pub(super) fn medians(runs: &[Vec<f64>]) -> Vec<f64> {
+    let count = runs.first().map_or(0, Vec::len);
+    (0..count)
+        .map(|at| median(runs.iter().map(|run| run[at]).collect()))
+        .collect()
 }
 
-/// Prints a row, with a mark if `ours` is above `target`. Rows about what does not depend on OLM have no target.
-pub(super) fn row(id: &str, what: &str, upstream: &str, target: Option<f64>, ours: f64) {
-    let mark = if target.is_some_and(|target| ours > target) {
-        "  MISS"
-    } else {
-        ""
-    };
-    let target = target.map(|target| format!("{target:.2}")).unwrap_or_default();
-    println!("{id:<4} {what:<52} {upstream:>16} {target:>12} {ours:>9.2}{mark}");
+/// Prints figures beside upstream's and the targets. Each line of `rows` describes the figure at the same place, in cells separated by
+/// `|`: number of the target, what is measured, upstream's figure, and our target. A figure above its target gets a mark; below it, if
+/// the target begins with `>`. Figures that do not depend on OLM alone have no target.
+pub(super) fn print(rows: &str, figures: &[f64]) {
+    println!(
+        "{:<4} {:<60} {:>16} {:>12} {:>9}",
+        "", "medians", "upstream", "target", "ours"
+    );
+    for (row, ours) in rows.lines().zip(figures) {
+        let mut cells = row.split('|');
+        let mut cell = || cells.next().unwrap_or_default().trim_end();
+        let (id, what, upstream, target) = (cell(), cell(), cell().trim(), cell().trim());
+        let what = what.strip_prefix(' ').unwrap_or(what);
+        let mark = if is_met(target, *ours) { "" } else { "  MISS" };
+        println!("{id:<4} {what:<60} {upstream:>16} {target:>12} {ours:>9.2}{mark}");
+    }
+}
+
+/// Returns true if a figure meets a target, as [`print()`] reads it.
+fn is_met(target: &str, ours: f64) -> bool {
+    match target.strip_prefix('>') {
+        Some(least) => least.trim().parse::<f64>().is_ok_and(|least| ours >= least),
+        None => target.parse::<f64>().map_or(true, |most| ours <= most),
+    }
 }
 
 /// Returns true for requests of `accounts` that count. Events, lease renewals and watches are excluded.
@@ -65,6 +80,18 @@ mod tests {
     fn the_median_is_the_one_in_the_middle() {
         assert!((median(vec![3.0, 1.0, 2.0]) - 2.0).abs() < f64::EPSILON);
         assert!(median(vec![]).abs() < f64::EPSILON);
+        assert_eq!(
+            medians(&[vec![1.0, 9.0], vec![3.0, 8.0], vec![2.0, 7.0]]),
+            [2.0, 8.0]
+        );
+        assert_eq!(medians(&[]), [0.0; 0]);
+    }
+
+    #[test]
+    fn a_target_is_the_most_or_the_least() {
+        assert!(is_met("0.1", 0.1) && !is_met("0.1", 0.2));
+        assert!(is_met("> 400", 400.0) && !is_met("> 400", 399.0));
+        assert!(is_met("", 1e9));
     }
 
     #[test]

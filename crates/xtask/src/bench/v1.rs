@@ -6,31 +6,30 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
-use super::catalogs;
-use super::memory::{field, process_of};
-use super::table::{counts, heading, is_ready_pod, is_true, median, row};
-use crate::args::V1BenchOptions;
+use super::memory::{field, process_of_olm};
+use super::table::{self, counts, is_ready_pod, is_true, median, medians};
+use super::{Measured, catalogs};
 use crate::catalog::{Bundle, Entry, Opm, Package};
+use crate::cluster::Cluster;
 use crate::cluster::audit::{AuditEvent, AuditTail};
-use crate::cluster::{Cluster, UpOptions};
-use crate::deploy::v1::{ACCOUNTS, Added, restart};
+use crate::deploy::v1::{self, ACCOUNTS};
 use crate::kubectl::{Destination, text};
 use crate::oci_layout::{self, ImageConfig, LayerFile};
-use crate::progress::Progress;
 use crate::watch::Sightings;
-use crate::{deploy, images, process, workspace};
+use crate::{files, process, workspace};
 
 const PATIENCE: Duration = Duration::from_secs(240);
 /// Extensions in a run.
 const EXTENSIONS: usize = 10;
 /// Start of the names of packages, extensions, catalogs and namespaces.
 const NAME: &str = "bench-v1";
+/// Label of all that a measurement creates.
+const LABEL: &str = "bench=v1";
 /// Names of the ClusterCatalogs.
 const LARGE: &str = "bench-v1-large";
 const SMALL: &str = "bench-v1-small";
@@ -70,39 +69,55 @@ pub struct OfOperatorController {
     pub anonymous: f64,
 }
 
+/// The figures of a run, for [`table::print`].
+const ROWS: &str = "\
+P16 | ClusterCatalog of the corpus created to served, s        |                 |
+    |   catalogd RssAnon, MiB                                  | 67 to 73 RSS    | 12
+    |   catalogd peak, MiB                                     | 80              | 40
+    |   metas of one package, ms                               | 15 to 24        | 2
+    |   all, ms                                                | 100 to 150      | 80
+P22 | ClusterExtension created to Installed, s                 |                 |
+    |   of that after the pod was Ready, s                     |                 | 0.3
+    |   API requests of operator-controller and catalogd       |                 | 60
+    |   operator-controller RssAnon, ten extensions, MiB       |                 | 8";
+
 /// Runs the measurements several times and prints the medians.
 ///
 /// # Errors
 /// A measured operation fails, or the corpus catalog is missing.
-pub(super) fn run(options: &V1BenchOptions) -> anyhow::Result<ExitCode> {
-    crate::interrupt::watch()?;
-    let progress = Progress::start();
+pub(super) fn run(name: &str, runs: usize) -> anyhow::Result<()> {
     let corpus = packages_of(&catalogs::corpus()?)?;
-    let cluster = Cluster::up(&options.cluster.name, UpOptions::default(), &progress)?;
-    let built = images::build(images::Profile::Release, &progress)?;
-    built.load(&cluster, &progress)?;
-    let destination = Destination::Embedded(cluster.clone());
-    deploy::deploy(&destination, &built, None, &progress)?;
-    let _added = Added::deploy(&cluster, &built, &progress)?;
+    let measured = Measured::set_up(name)?;
+    let Measured {
+        cluster,
+        destination,
+        built,
+        progress,
+    } = &measured;
+    v1::deploy(cluster, built, progress)?;
     let opm = Opm::new(built.opm_program());
     let bench = progress.stage("catalogs published", || {
-        Bench::publish(&cluster, &opm, &corpus, EXTENSIONS)
+        Bench::publish(cluster, &opm, &corpus, EXTENSIONS)
     })?;
-
-    let mut runs = Vec::new();
-    // The first run pulls images and is not counted.
-    for number in 0..=options.runs.max(1) {
-        progress.stage("processes replaced", || restart(&destination))?;
-        let what = |part: &str| format!("run {number} of {}: {part}", options.runs.max(1));
-        let of_catalogd = progress.stage(&what("catalogd"), || bench.catalogd())?;
-        let of_controller = progress.stage(&what("operator-controller"), || bench.operator_controller())?;
-        progress.stage(&what("removed"), || bench.clean_up())?;
-        if number > 0 {
-            runs.push((of_catalogd, of_controller));
-        }
-    }
-    print_table(&runs);
-    Ok(ExitCode::SUCCESS)
+    let figures = measured.repeat(runs, |_| {
+        v1::restart(destination)?;
+        let of_catalogd = bench.catalogd()?;
+        let of_controller = bench.operator_controller()?;
+        bench.clean_up()?;
+        Ok(vec![
+            of_catalogd.served,
+            of_catalogd.anonymous,
+            of_catalogd.peak,
+            of_catalogd.metas * 1000.0,
+            of_catalogd.all * 1000.0,
+            of_controller.installed,
+            of_controller.after_pod,
+            of_controller.requests as f64,
+            of_controller.anonymous,
+        ])
+    })?;
+    table::print(ROWS, &medians(&figures));
+    Ok(())
 }
 
 /// Returns the folders of the corpus catalog's packages, in order; none if the corpus is not on this machine.
@@ -117,12 +132,8 @@ pub fn corpus() -> anyhow::Result<Vec<PathBuf>> {
 }
 
 fn packages_of(catalog: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(catalog).with_context(|| format!("cannot read {}", catalog.display()))?;
-    let mut folders: Vec<PathBuf> = entries
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<Result<_, _>>()?;
+    let mut folders = files::entries(catalog)?;
     folders.retain(|path| path.is_dir());
-    folders.sort();
     Ok(folders)
 }
 
@@ -150,10 +161,7 @@ impl Bench {
         extensions: usize,
     ) -> anyhow::Result<Self> {
         let home = workspace::root().join("target/bench-v1");
-        if home.exists() {
-            fs::remove_dir_all(&home).with_context(|| format!("cannot replace {}", home.display()))?;
-        }
-        fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
+        files::renew(&home)?;
         let mut packages = Vec::new();
         for name in names(extensions) {
             let bundle = Bundle {
@@ -202,7 +210,7 @@ impl Bench {
             self.typical
         );
         std::thread::sleep(AT_REST);
-        let process = process_of(&self.destination, "catalogd", "olm", "app=catalogd")?;
+        let process = process_of_olm(&self.destination, "catalogd")?;
         Ok(OfCatalogd {
             served: (served.at - created.at).as_secs_f64(),
             anonymous: field(&process, "RssAnon")?,
@@ -228,21 +236,13 @@ impl Bench {
             "--insecure",
             "--max-time",
             "60",
-        ]);
-        curl.args([
-            "--output",
-            "/dev/null",
-            "--write-out",
-            "%{time_total} %{size_download}\n",
-        ]);
-        curl.args(["--connect-to", &format!("::{address}:8443")]);
+        ])
+        .args(["--output", "/dev/null"])
+        .args(["--write-out", "%{time_total} %{size_download}\n"])
+        .args(["--connect-to", &format!("::{address}:8443")])
         // Repeats the request: curl counts in the fragment, which is not sent.
-        curl.arg(format!("{base}/api/v1/{what}#[1-{count}]"));
-        parse_answers(&process::output(
-            curl,
-            None,
-            &format!("curl {base}/api/v1/{what}"),
-        )?)
+        .arg(format!("{base}/api/v1/{what}#[1-{count}]"));
+        parse_answers(&process::run(&mut curl)?)
     }
 
     /// Installs one extension and measures it, then the others at once, and measures the memory.
@@ -252,20 +252,15 @@ impl Bench {
     pub fn operator_controller(&self) -> anyhow::Result<OfOperatorController> {
         let destination = &self.destination;
         destination.apply(&[
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}}),
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": labelled(NAME)}),
             catalog(SMALL),
         ])?;
-        destination.wait(
+        let catalog = ["clustercatalog", SMALL];
+        destination.wait_for(
+            &catalog,
             "the catalog of the extensions to be served",
             PATIENCE,
-            |destination| {
-                let found = destination.get(&["clustercatalog", SMALL])?.unwrap_or_default();
-                Ok(if is_true(&found, "Serving") {
-                    Ok(())
-                } else {
-                    Err(found["status"].to_string())
-                })
-            },
+            |catalog| is_true(catalog, "Serving"),
         )?;
         let sightings = Sightings::start(destination, NAME, &["pod", "clusterextension"])?;
         std::thread::sleep(WATCHED);
@@ -287,27 +282,14 @@ impl Bench {
         let requests = log.read()?.into_iter().filter(counted).count();
 
         destination.apply(others)?;
-        destination.wait("all extensions to be installed", PATIENCE, |destination| {
-            let mut missing = Vec::new();
-            for name in names(self.extensions) {
-                let found = destination.get(&["clusterextension", &name])?.unwrap_or_default();
-                if !is_true(&found, "Installed") {
-                    missing.push(format!("{name}: {}", found["status"]["conditions"]));
-                }
-            }
-            Ok(if missing.is_empty() {
-                Ok(())
-            } else {
-                Err(missing.join("; "))
-            })
-        })?;
+        for name in names(self.extensions) {
+            let what = format!("{name} to be installed");
+            destination.wait_for(&["clusterextension", &name], &what, PATIENCE, |extension| {
+                is_true(extension, "Installed")
+            })?;
+        }
         std::thread::sleep(AT_REST);
-        let process = process_of(
-            destination,
-            "operator-controller",
-            "olm",
-            "app=operator-controller",
-        )?;
+        let process = process_of_olm(destination, "operator-controller")?;
         Ok(OfOperatorController {
             installed: (installed.at - created.at).as_secs_f64(),
             after_pod: installed.at.saturating_duration_since(pod.at).as_secs_f64(),
@@ -322,34 +304,24 @@ impl Bench {
     /// Something stays.
     pub fn clean_up(&self) -> anyhow::Result<()> {
         self.delete()?;
-        let definitions = names(self.extensions).map(|name| format!("greetings.{name}.example.com"));
-        let mut left: Vec<(&str, String)> = definitions.map(|name| ("crd", name)).collect();
-        left.push(("namespace", NAME.to_owned()));
-        self.destination
-            .wait("the extensions to be gone", PATIENCE, |destination| {
-                while let Some((kind, name)) = left.last() {
-                    if destination.get(&[*kind, name.as_str()])?.is_some() {
-                        return Ok(Err(format!("{kind} {name} is there")));
-                    }
-                    left.pop();
-                }
-                Ok(Ok(()))
-            })
+        for name in names(self.extensions) {
+            let definition = format!("greetings.{name}.example.com");
+            self.destination
+                .wait_until_gone(&["crd", &definition], PATIENCE)?;
+        }
+        self.destination.wait_until_gone(&["namespace", NAME], PATIENCE)
     }
 
     /// Deletes it and waits for the extensions only, because their namespace must not go first.
     fn delete(&self) -> anyhow::Result<()> {
-        let extensions: Vec<String> = names(self.extensions).collect();
-        let with = |first: &[&str], rest: &[String]| {
-            let mut words = vec!["delete"];
-            words.extend(first);
-            words.extend(rest.iter().map(String::as_str));
-            words.extend(["--ignore-not-found", "--timeout=120s"]);
-            self.destination.run(&words)
-        };
-        with(&["clusterextension"], &extensions)?;
-        with(&["clustercatalog", LARGE, SMALL], &[])?;
-        with(&["namespace", NAME, "--wait=false"], &[])?;
+        for (kind, wait) in [
+            ("clusterextension", "--wait=true"),
+            ("clustercatalog", "--wait=true"),
+            ("namespace", "--wait=false"),
+        ] {
+            self.destination
+                .run(&["delete", kind, "-l", LABEL, wait, "--timeout=120s"])?;
+        }
         Ok(())
     }
 }
@@ -384,26 +356,31 @@ fn image(catalog: &str) -> String {
     format!("olm.local/{catalog}:v1")
 }
 
+/// Returns the metadata of an object that is removed at the end.
+fn labelled(name: &str) -> Value {
+    json!({"name": name, "labels": {"bench": "v1"}})
+}
+
 fn catalog(name: &str) -> Value {
     json!({
-        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": name},
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": labelled(name),
         "spec": {"source": {"type": "Image", "image": {"ref": image(name)}}}
     })
 }
 
 fn extension(name: &str) -> Value {
     json!({
-        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": name},
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": labelled(name),
         "spec": {"namespace": NAME, "source": {"sourceType": "Catalog", "catalog": {"packageName": name}}}
     })
 }
 
 /// Pushes the image of a catalog with these package folders. `catalogd` needs no opm in it, and no cache.
 fn publish_catalog(cluster: &Cluster, name: &str, packages: &[PathBuf], home: &Path) -> anyhow::Result<()> {
-    let mut files: Vec<LayerFile> = Vec::new();
+    let mut contents: Vec<LayerFile> = Vec::new();
     for folder in packages {
         let inside = folder.file_name().unwrap_or_default().to_string_lossy();
-        files.extend(oci_layout::files_below(folder, &format!("configs/{inside}"))?);
+        contents.extend(oci_layout::files_below(folder, &format!("configs/{inside}"))?);
     }
     let label = "operators.operatorframework.io.index.configs.v1";
     let config = ImageConfig {
@@ -412,9 +389,8 @@ fn publish_catalog(cluster: &Cluster, name: &str, packages: &[PathBuf], home: &P
         ..ImageConfig::default()
     };
     let tar = home.join(format!("{name}.tar"));
-    oci_layout::write(&tar, &files, &config)?;
-    cluster.load(&tar, &[image(name)])?;
-    Ok(())
+    oci_layout::write(&tar, &contents, &config)?;
+    cluster.load(&tar, &[image(name)])
 }
 
 /// Returns the name of the package of median size, which is that of its folder.
@@ -422,8 +398,8 @@ fn typical(packages: &[PathBuf]) -> anyhow::Result<String> {
     let mut sizes = Vec::new();
     for folder in packages {
         let mut size = 0;
-        for file in oci_layout::files_below(folder, "")? {
-            size += fs::metadata(&file.source)?.len();
+        for (_, file) in files::below(folder)? {
+            size += fs::metadata(&file)?.len();
         }
         sizes.push((size, folder));
     }
@@ -439,18 +415,13 @@ fn typical(packages: &[PathBuf]) -> anyhow::Result<String> {
 /// Parses curl's lines of seconds and bytes. Returns the median of the seconds without the first, which include the handshake, and the
 /// bytes.
 fn parse_answers(printed: &str) -> anyhow::Result<(f64, u64)> {
-    let mut seconds = Vec::new();
-    let mut bytes = Vec::new();
+    let mut seconds: Vec<f64> = Vec::new();
+    let mut bytes: Vec<u64> = Vec::new();
     for line in printed.lines() {
         let (time, size) = line.split_once(' ').context("curl printed no two numbers")?;
-        seconds.push(
-            time.parse::<f64>()
-                .with_context(|| format!("curl printed {line:?}"))?,
-        );
-        bytes.push(
-            size.parse::<u64>()
-                .with_context(|| format!("curl printed {line:?}"))?,
-        );
+        let wrong = || format!("curl printed {line:?}");
+        seconds.push(time.parse().with_context(wrong)?);
+        bytes.push(size.parse().with_context(wrong)?);
     }
     let first = *bytes.first().context("curl printed nothing")?;
     ensure!(
@@ -458,83 +429,6 @@ fn parse_answers(printed: &str) -> anyhow::Result<(f64, u64)> {
         "the answers have different sizes: {bytes:?}"
     );
     Ok((median(seconds.split_off(1)), first))
-}
-
-fn print_table(runs: &[(OfCatalogd, OfOperatorController)]) {
-    let of_catalogd =
-        |pick: fn(&OfCatalogd) -> f64| median(runs.iter().map(|(figures, _)| pick(figures)).collect());
-    let of_controller = |pick: fn(&OfOperatorController) -> f64| {
-        median(runs.iter().map(|(_, figures)| pick(figures)).collect())
-    };
-    heading();
-    let rows = [
-        (
-            "P16",
-            "ClusterCatalog of the corpus created to served, s",
-            "",
-            None,
-            of_catalogd(|figures| figures.served),
-        ),
-        (
-            "",
-            "  catalogd RssAnon, MiB",
-            "67 to 73 RSS",
-            Some(12.0),
-            of_catalogd(|figures| figures.anonymous),
-        ),
-        (
-            "",
-            "  catalogd peak, MiB",
-            "80",
-            Some(40.0),
-            of_catalogd(|figures| figures.peak),
-        ),
-        (
-            "",
-            "  metas of one package, ms",
-            "15 to 24",
-            Some(2.0),
-            of_catalogd(|figures| figures.metas * 1000.0),
-        ),
-        (
-            "",
-            "  all, ms",
-            "100 to 150",
-            Some(80.0),
-            of_catalogd(|figures| figures.all * 1000.0),
-        ),
-        (
-            "P22",
-            "ClusterExtension created to Installed, s",
-            "",
-            None,
-            of_controller(|figures| figures.installed),
-        ),
-        (
-            "",
-            "  of that after the pod was Ready, s",
-            "",
-            Some(0.3),
-            of_controller(|figures| figures.after_pod),
-        ),
-        (
-            "",
-            "  API requests of operator-controller and catalogd",
-            "",
-            Some(60.0),
-            of_controller(|figures| figures.requests as f64),
-        ),
-        (
-            "",
-            "  operator-controller RssAnon, ten extensions, MiB",
-            "",
-            Some(8.0),
-            of_controller(|figures| figures.anonymous),
-        ),
-    ];
-    for (id, what, upstream, target, ours) in rows {
-        row(id, what, upstream, target, ours);
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::process::Stdio;
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
@@ -439,7 +440,7 @@ fn an_uninstall_leaves_what_users_depend_on() {
         "--show-only",
         "templates/90-uninstall.yaml",
     ]);
-    let hook = process::output(command, None, "helm template").unwrap();
+    let hook = process::run(&mut command).unwrap();
     let hook: Value = serde_saphyr::from_str(&hook).unwrap();
     assert_eq!(name(&hook), PACKAGES);
     assert_eq!(
@@ -457,7 +458,7 @@ fn an_uninstall_leaves_what_users_depend_on() {
         command.args(["template", RELEASE]).arg(folder());
         command.args(["--kube-version", KUBERNETES, "--set"]);
         command.arg(format!("uninstallHook={value}"));
-        let text = process::output(command, None, "helm template").unwrap();
+        let text = process::run(&mut command).unwrap();
         let objects = serde_saphyr::from_multiple::<Value>(&text).unwrap();
         let objects = objects.iter().filter(|object| !object.is_null());
         let found = objects.filter(|object| name(object) == PACKAGES).count();

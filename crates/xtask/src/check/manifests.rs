@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use serde::Deserialize;
+use serde_json::Value;
 
-use crate::workspace;
+use crate::{process, workspace};
 
 /// A package of this workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,23 +16,16 @@ pub(super) struct Package {
     pub(super) needs: BTreeSet<String>,
 }
 
-/// Returns all packages, by name.
+/// Returns all packages.
 ///
 /// # Errors
 /// cargo fails.
 pub(super) fn packages() -> anyhow::Result<Vec<Package>> {
-    let output = workspace::cargo()
-        .args(["metadata", "--no-deps", "--format-version", "1"])
-        .output()
-        .context("cannot run cargo metadata")?;
-    parse(&output.stdout)
+    described(&workspace::metadata()?)
 }
 
-fn parse(metadata: &[u8]) -> anyhow::Result<Vec<Package>> {
-    #[derive(Deserialize)]
-    struct Metadata {
-        packages: Vec<Described>,
-    }
+/// Returns the packages of cargo's metadata.
+fn described(metadata: &Value) -> anyhow::Result<Vec<Package>> {
     #[derive(Deserialize)]
     struct Described {
         name: String,
@@ -44,18 +37,19 @@ fn parse(metadata: &[u8]) -> anyhow::Result<Vec<Package>> {
         kind: Option<String>,
         path: Option<PathBuf>,
     }
-    let metadata: Metadata = serde_json::from_slice(metadata).context("cargo metadata did not print JSON")?;
-    Ok(metadata
-        .packages
+    let packages: Vec<Described> = Vec::deserialize(&metadata["packages"])?;
+    let needs = |package: &Described| -> BTreeSet<String> {
+        let ours = package
+            .dependencies
+            .iter()
+            .filter(|dependency| dependency.path.is_some() && dependency.kind.as_deref() != Some("dev"));
+        ours.map(|dependency| dependency.name.clone()).collect()
+    };
+    Ok(packages
         .into_iter()
         .map(|package| Package {
+            needs: needs(&package),
             name: package.name,
-            needs: package
-                .dependencies
-                .iter()
-                .filter(|dependency| dependency.path.is_some() && dependency.kind.as_deref() != Some("dev"))
-                .map(|dependency| dependency.name.clone())
-                .collect(),
         })
         .collect())
 }
@@ -135,14 +129,10 @@ impl Ban {
 }
 
 fn built_with(whom: &[&str]) -> anyhow::Result<BTreeSet<String>> {
-    let output = workspace::cargo()
-        .args(["tree", "--edges", "normal", "--prefix", "none", "--format", "{p}"])
-        .args(whom)
-        .output()
-        .context("cannot run cargo tree")?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    anyhow::ensure!(output.status.success(), "cargo tree {}: {told}", whom.join(" "));
-    let names = String::from_utf8_lossy(&output.stdout);
+    let mut tree = workspace::cargo();
+    tree.args(["tree", "--edges", "normal", "--prefix", "none", "--format", "{p}"])
+        .args(whom);
+    let names = process::run(&mut tree)?;
     Ok(names
         .lines()
         .filter_map(|line| line.split(' ').next())
@@ -160,13 +150,13 @@ mod tests {
 
     #[test]
     fn a_dependency_is_allowed_by_the_table_or_a_fault() {
-        let metadata = br#"{"packages": [
-            {"name": "a", "manifest_path": "/w/a/Cargo.toml", "dependencies": [
-                {"name": "b", "kind": null, "rename": null, "path": "/w/b"},
-                {"name": "c", "kind": "dev", "rename": null, "path": "/w/c"},
-                {"name": "out-side", "kind": null, "rename": null, "path": null}]},
-            {"name": "b", "manifest_path": "/w/b/Cargo.toml", "dependencies": []}]}"#;
-        let packages = parse(metadata).unwrap();
+        let metadata = serde_json::json!({"packages": [
+            {"name": "a", "dependencies": [
+                {"name": "b", "kind": null, "path": "/w/b"},
+                {"name": "c", "kind": "dev", "path": "/w/c"},
+                {"name": "out-side", "kind": null, "path": null}]},
+            {"name": "b", "dependencies": []}]});
+        let packages = described(&metadata).unwrap();
         let table = |lines: &[(&str, &[&str])]| {
             lines
                 .iter()

@@ -9,9 +9,10 @@ use anyhow::{Context as _, bail};
 use sha2::{Digest as _, Sha256};
 
 use super::layout;
+use super::start::locked;
 use crate::oci_layout::{self, ImageConfig, LayerFile};
 use crate::progress::Progress;
-use crate::{interrupt, workspace};
+use crate::{files, interrupt, workspace};
 
 /// Reference of the pause image in the registry and in containerd's configuration.
 pub(super) const PAUSE_IMAGE: &str = "registry.k8s.io/pause:embedded";
@@ -35,54 +36,44 @@ struct Target {
     cold: &'static str,
 }
 
+impl Target {
+    /// A program of the machine.
+    const fn program(
+        binary: &'static str,
+        module: &'static str,
+        package: &'static str,
+        cold: &'static str,
+    ) -> Self {
+        Self {
+            binary,
+            module,
+            package,
+            is_image: false,
+            cold,
+        }
+    }
+
+    /// The same program, which runs in a container.
+    const fn in_image(self) -> Self {
+        Self {
+            is_image: true,
+            ..self
+        }
+    }
+}
+
 const TARGETS: [Target; 4] = [
-    Target {
-        binary: "kube-all",
-        is_image: false,
-        module: "",
-        package: ".",
-        cold: "about 4 minutes",
-    },
-    Target {
-        binary: "kubectl",
-        is_image: false,
-        module: "",
-        package: "./kubectl",
-        cold: "some seconds",
-    },
-    Target {
-        binary: "coredns",
-        is_image: true,
-        module: "coredns",
-        package: ".",
-        cold: "about half a minute",
-    },
-    Target {
-        binary: "pause",
-        is_image: true,
-        module: "",
-        package: "./pause",
-        cold: "a second",
-    },
+    Target::program("kube-all", "", ".", "about 4 minutes"),
+    Target::program("kubectl", "", "./kubectl", "some seconds"),
+    Target::program("coredns", "coredns", ".", "about half a minute").in_image(),
+    Target::program("pause", "", "./pause", "a second").in_image(),
 ];
 
 /// Renders the chart. It is no part of a cluster.
-const HELM: Target = Target {
-    binary: "helm",
-    is_image: false,
-    module: "helm",
-    package: "helm.sh/helm/v3/cmd/helm",
-    cold: "about 2 minutes",
-};
+const HELM: Target = Target::program("helm", "helm", "helm.sh/helm/v3/cmd/helm", "about 2 minutes");
 
 /// Evaluates alerts. It is no part of a cluster, either.
-const ALERTS: Target = Target {
-    binary: "alerts",
-    is_image: false,
-    module: "alerts",
-    package: ".",
-    cold: "about 2 minutes",
-};
+const ALERTS: Target = Target::program("alerts", "alerts", ".", "about 2 minutes");
 
 /// Returns the path of the image tar with the program, for `cluster load`.
 pub(super) fn image(program: &str) -> PathBuf {
@@ -118,39 +109,33 @@ pub fn alerts(progress: &Progress) -> anyhow::Result<PathBuf> {
 
 fn build_all(targets: &[Target], progress: &Progress) -> anyhow::Result<()> {
     let sources = workspace::root().join("e2e/cluster");
-    let version = kubernetes_version(&fs::read_to_string(sources.join("go.mod"))?)?;
+    let flags = linker_flags(&files::read(&sources.join("go.mod"))?)?;
+    let outdated = || -> anyhow::Result<Vec<&Target>> {
+        let mut found = Vec::new();
+        for target in targets {
+            if !target.is_current(&sources, &flags)? {
+                found.push(target);
+            }
+        }
+        Ok(found)
+    };
     // Checked first without the lock, because taking it requires write permission here.
-    if targets
-        .iter()
-        .map(|target| target.is_current(&sources, &version))
-        .collect::<Result<Vec<_>, _>>()?
-        .iter()
-        .all(|it| *it)
-    {
+    if outdated()?.is_empty() {
         return Ok(());
     }
-    let folder = layout::binaries();
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let lock = folder.join(".build.lock");
-    let guard = fs::File::create(&lock).with_context(|| format!("cannot create {}", lock.display()))?;
-    guard.lock().context("cannot wait for another build")?;
-    for target in targets {
-        if target.is_current(&sources, &version)? {
-            continue;
-        }
+    let _guard = locked(".build.lock")?;
+    for target in outdated()? {
         progress.note(&format!(
             "building {} ({} when nothing is cached)",
             target.binary, target.cold
         ));
         let began = Instant::now();
-        go_build(target, &sources, &version, progress)?;
+        go_build(target, &sources, &flags, progress)?;
         if target.is_image {
             pack(target.binary, &target.path())?;
         }
-        fs::write(
-            target.stamp(),
-            fingerprint(&sources.join(target.module), &version)?,
-        )?;
+        let built_from = fingerprint(&sources.join(target.module), &flags)?;
+        fs::write(target.stamp(), built_from)?;
         progress.done(&format!("built {}", target.binary), began.elapsed());
     }
     Ok(())
@@ -166,15 +151,15 @@ impl Target {
         layout::binaries().join(format!(".{}.stamp", self.binary))
     }
 
-    fn is_current(&self, sources: &Path, version: &Version) -> anyhow::Result<bool> {
-        let wanted = fingerprint(&sources.join(self.module), version)?;
+    fn is_current(&self, sources: &Path, flags: &str) -> anyhow::Result<bool> {
+        let wanted = fingerprint(&sources.join(self.module), flags)?;
         Ok(self.path().exists()
             && (!self.is_image || image(self.binary).exists())
             && fs::read_to_string(self.stamp()).is_ok_and(|found| found == wanted))
     }
 }
 
-fn go_build(target: &Target, sources: &Path, version: &Version, progress: &Progress) -> anyhow::Result<()> {
+fn go_build(target: &Target, sources: &Path, flags: &str, progress: &Progress) -> anyhow::Result<()> {
     let mut go = Command::new("go");
     go.current_dir(sources.join(target.module))
         .env("CGO_ENABLED", "0")
@@ -186,7 +171,7 @@ fn go_build(target: &Target, sources: &Path, version: &Version, progress: &Progr
             "-gcflags=all=-dwarf=false",
             "-ldflags",
         ])
-        .arg(version.linker_flags())
+        .arg(flags)
         .arg("-o")
         .arg(target.path())
         .arg(target.package)
@@ -236,56 +221,39 @@ fn pack(program: &str, binary: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The release of Kubernetes that `go.mod` requires.
-#[derive(Debug, PartialEq, Eq)]
-struct Version {
-    full: String,
-    major: String,
-    minor: String,
-}
-
-impl Version {
-    /// Without these flags the API server reports version 0.0.0, and every check of a minimum version fails.
-    fn linker_flags(&self) -> String {
-        let mut flags = "-s -w".to_owned();
-        for package in ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"] {
-            for (variable, value) in [
-                ("gitVersion", self.full.as_str()),
-                ("gitMajor", &self.major),
-                ("gitMinor", &self.minor),
-                ("gitTreeState", "clean"),
-            ] {
-                flags.push_str(&format!(" -X {package}.{variable}={value}"));
-            }
-        }
-        flags
-    }
-}
-
-fn kubernetes_version(go_mod: &str) -> anyhow::Result<Version> {
-    let full = go_mod
+/// Returns the flags that give the programs the version of Kubernetes in `go.mod`. Without them the API server reports version 0.0.0,
+/// and every check of a minimum version fails.
+fn linker_flags(go_mod: &str) -> anyhow::Result<String> {
+    let version = go_mod
         .lines()
         .find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "))
         .context("e2e/cluster/go.mod does not require k8s.io/kubernetes")?
         .trim();
-    let mut parts = full.trim_start_matches('v').split('.');
-    match (parts.next(), parts.next()) {
-        (Some(major), Some(minor)) => Ok(Version {
-            full: full.to_owned(),
-            major: major.to_owned(),
-            minor: minor.to_owned(),
-        }),
-        _ => bail!("e2e/cluster/go.mod requires k8s.io/kubernetes at `{full}`, which is no version"),
+    let mut parts = version.trim_start_matches('v').split('.');
+    let (Some(major), Some(minor)) = (parts.next(), parts.next()) else {
+        bail!("e2e/cluster/go.mod requires k8s.io/kubernetes at `{version}`, which is no version")
+    };
+    let mut flags = "-s -w".to_owned();
+    for package in ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"] {
+        for (variable, value) in [
+            ("gitVersion", version),
+            ("gitMajor", major),
+            ("gitMinor", minor),
+            ("gitTreeState", "clean"),
+        ] {
+            flags.push_str(&format!(" -X {package}.{variable}={value}"));
+        }
     }
+    Ok(flags)
 }
 
 /// Returns a hash of a module's sources and of the linker flags.
-fn fingerprint(module: &Path, version: &Version) -> anyhow::Result<String> {
+fn fingerprint(module: &Path, flags: &str) -> anyhow::Result<String> {
     let mut files = Vec::new();
     collect(module, &mut files)?;
     files.sort();
     let mut hash = Sha256::new();
-    hash.update(version.linker_flags());
+    hash.update(flags);
     for file in files {
         let content = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
         hash.update(file.strip_prefix(module)?.as_os_str().as_encoded_bytes());
@@ -296,18 +264,17 @@ fn fingerprint(module: &Path, version: &Version) -> anyhow::Result<String> {
 }
 
 /// Collects the files of the Go module in `folder`, without nested modules.
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
-        let path = entry?.path();
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    for path in files::entries(folder)? {
         if path.is_dir() {
             if !path.join("go.mod").exists() {
-                collect(&path, files)?;
+                collect(&path, found)?;
             }
         } else if path
             .extension()
             .is_some_and(|ending| ["go", "mod", "sum"].iter().any(|known| ending == *known))
         {
-            files.push(path);
+            found.push(path);
         }
     }
     Ok(())
@@ -319,27 +286,23 @@ mod tests {
 
     #[test]
     fn the_version_comes_from_go_mod() {
-        let version =
-            kubernetes_version("require (\n\tk8s.io/kubectl v0.34.4\n\tk8s.io/kubernetes v1.34.4\n)\n")
-                .unwrap();
-        assert_eq!((version.major.as_str(), version.minor.as_str()), ("1", "34"));
-        assert!(
-            version
-                .linker_flags()
-                .contains("-X k8s.io/component-base/version.gitVersion=v1.34.4")
-        );
-        assert!(kubernetes_version("module x\n").is_err());
+        let go_mod = "require (\n\tk8s.io/kubectl v0.34.4\n\tk8s.io/kubernetes v1.34.4\n)\n";
+        let flags = linker_flags(go_mod).unwrap();
+        for part in ["gitVersion=v1.34.4", "gitMajor=1", "gitMinor=34"] {
+            let flag = format!("-X k8s.io/component-base/version.{part} ");
+            assert!(flags.contains(&flag), "{flags}");
+        }
+        assert!(linker_flags("module x\n").is_err());
     }
 
     #[test]
     fn a_changed_source_changes_the_fingerprint_and_a_nested_module_does_not() {
         let folder = tempfile::tempdir().unwrap();
-        let version = kubernetes_version("\tk8s.io/kubernetes v1.34.4\n").unwrap();
         let write = |name: &str, text: &str| {
             let path = folder.path().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
-            fingerprint(folder.path(), &version).unwrap()
+            fingerprint(folder.path(), "-s -w").unwrap()
         };
         write("go.mod", "module x");
         let first = write("main.go", "package main");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
-use std::net::IpAddr;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -30,14 +30,10 @@ struct Identity {
 }
 
 impl Identity {
-    fn client(
-        file: &'static str,
-        common_name: impl Into<String>,
-        organisation: Option<&'static str>,
-    ) -> Self {
+    fn client(file: &'static str, common_name: &str, organisation: Option<&'static str>) -> Self {
         Self {
             file,
-            common_name: common_name.into(),
+            common_name: common_name.to_owned(),
             organisation,
             serves: Vec::new(),
         }
@@ -79,49 +75,50 @@ pub(super) fn create(folder: &Path, node: &str, addresses: Addresses) -> anyhow:
 }
 
 fn identities(node: &str, addresses: Addresses) -> anyhow::Result<Vec<Identity>> {
-    let mut serves = Vec::new();
-    for name in [
+    let names = [
         "kubernetes",
         "kubernetes.default",
         "kubernetes.default.svc",
         "kubernetes.default.svc.cluster.local",
         "localhost",
-    ] {
-        serves.push(SanType::DnsName(name.try_into()?));
-    }
-    let node_address = SanType::IpAddress(IpAddr::V4(addresses.node()));
-    let loopback = SanType::IpAddress(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST));
-    serves.extend([
-        node_address.clone(),
-        loopback.clone(),
-        SanType::IpAddress(IpAddr::V4(API_SERVICE)),
-    ]);
-
+    ];
+    let masters = Some("system:masters");
+    let nodes = Some("system:nodes");
     let node_user = format!("system:node:{node}");
     Ok(vec![
         Identity {
-            file: "apiserver",
-            common_name: "kube-apiserver".into(),
-            organisation: None,
-            serves,
+            serves: serves(&names, &[addresses.node(), Ipv4Addr::LOCALHOST, API_SERVICE])?,
+            ..Identity::client("apiserver", "kube-apiserver", None)
         },
         Identity {
-            file: "kubelet-server",
-            common_name: node_user.clone(),
-            organisation: Some("system:nodes"),
-            serves: vec![SanType::DnsName(node.try_into()?), node_address, loopback],
+            serves: serves(&[node], &[addresses.node(), Ipv4Addr::LOCALHOST])?,
+            ..Identity::client("kubelet-server", &node_user, nodes)
         },
         Identity::client(
             "apiserver-kubelet-client",
             "kube-apiserver-kubelet-client",
-            Some("system:masters"),
+            masters,
         ),
-        Identity::client("admin", "kubernetes-admin", Some("system:masters")),
+        Identity::client("admin", "kubernetes-admin", masters),
         Identity::client("controller-manager", "system:kube-controller-manager", None),
         Identity::client("scheduler", "system:kube-scheduler", None),
         Identity::client("proxy", "system:kube-proxy", None),
-        Identity::client("kubelet", node_user, Some("system:nodes")),
+        Identity::client("kubelet", &node_user, nodes),
     ])
+}
+
+/// Returns the names and addresses of a server.
+fn serves(names: &[&str], addresses: &[Ipv4Addr]) -> anyhow::Result<Vec<SanType>> {
+    let mut serves = Vec::new();
+    for name in names {
+        serves.push(SanType::DnsName((*name).try_into()?));
+    }
+    serves.extend(
+        addresses
+            .iter()
+            .map(|address| SanType::IpAddress((*address).into())),
+    );
+    Ok(serves)
 }
 
 fn create_authority(

@@ -2,49 +2,41 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
-use std::process::ExitCode;
 
 use anyhow::Context as _;
 
 use super::{Cluster, UpOptions, build_programs, flag, helm, require_root, status};
-use crate::args::{ClusterCommand, ClusterName, Output};
+use crate::args::{ClusterCommand, ClusterOptions};
 use crate::progress::{Progress, seconds};
 use crate::{demo, interrupt};
 
-/// Runs a cluster command.
+/// Runs a cluster command. Returns false if the status is asked for and not all of the cluster runs.
 ///
 /// # Errors
 /// The errors of the command.
-pub(crate) fn run(command: ClusterCommand) -> anyhow::Result<ExitCode> {
-    match command {
-        ClusterCommand::Up { cluster, no_node } => up(&cluster, no_node)?,
-        ClusterCommand::Down { cluster, keep_state } => down(&cluster, keep_state)?,
-        ClusterCommand::Status { cluster, output } => return show_status(&cluster, output),
-        ClusterCommand::Kubeconfig { cluster } => {
-            println!("{}", Cluster::open(&cluster.name)?.kubeconfig().display());
+pub(crate) fn run(options: ClusterOptions) -> anyhow::Result<bool> {
+    let name = options.name.as_str();
+    match options.command {
+        ClusterCommand::Up { no_node } => up(name, no_node)?,
+        ClusterCommand::Down { keep_state } => down(name, keep_state)?,
+        ClusterCommand::Status => {
+            let status = Cluster::status(name)?;
+            print!("{status}");
+            return Ok(status.state == status::State::Running);
         }
-        ClusterCommand::Registry { cluster } => println!("{}", Cluster::open(&cluster.name)?.registry()),
-        ClusterCommand::Load {
-            cluster,
-            image,
-            references,
-        } => {
-            require_root(
-                "loading an image",
-                &format!("load{} {}", flag(&cluster.name), image.display()),
-            )?;
-            for reference in Cluster::open(&cluster.name)?.load(&image, &references)? {
+        ClusterCommand::Kubeconfig => println!("{}", Cluster::open(name)?.kubeconfig().display()),
+        ClusterCommand::Registry => println!("{}", Cluster::open(name)?.registry()),
+        ClusterCommand::Load { image, references } => {
+            require_root("loading an image")?;
+            Cluster::open(name)?.load(&image, &references)?;
+            for reference in references {
                 println!("{reference}");
             }
         }
-        ClusterCommand::Exec { cluster, command } => {
-            let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-            require_root(
-                "entering the cluster",
-                &format!("exec{} -- {}", flag(&cluster.name), words.join(" ")),
-            )?;
+        ClusterCommand::Exec { command } => {
+            require_root("entering the cluster")?;
             let (program, arguments) = command.split_first().context("no command given")?;
-            let cluster = Cluster::open(&cluster.name)?;
+            let cluster = Cluster::open(name)?;
             let mut command = cluster.command(program);
             command.args(arguments).envs(environment_of_guides(&cluster));
             // `exec` only returns if it fails.
@@ -57,7 +49,7 @@ pub(crate) fn run(command: ClusterCommand) -> anyhow::Result<ExitCode> {
             helm(&progress)?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(true)
 }
 
 /// Returns the variables that the guides in `docs/guides` use: a registry to push to, the settings by which `opm` reaches it, and
@@ -70,14 +62,13 @@ fn environment_of_guides(cluster: &Cluster) -> [(&'static str, OsString); 3] {
     ]
 }
 
-fn up(cluster: &ClusterName, no_node: bool) -> anyhow::Result<()> {
+fn up(name: &str, no_node: bool) -> anyhow::Result<()> {
     interrupt::watch()?;
     let progress = Progress::start();
-    Cluster::up(&cluster.name, UpOptions { no_node }, &progress)?;
-    let flag = flag(&cluster.name);
+    Cluster::up(name, UpOptions { no_node }, &progress)?;
+    let flag = flag(name);
     progress.note(&format!(
-        "cluster `{}` is up ({})",
-        cluster.name,
+        "cluster `{name}` is up ({})",
         seconds(progress.elapsed())
     ));
     progress.note(&format!(
@@ -87,29 +78,16 @@ fn up(cluster: &ClusterName, no_node: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn down(cluster: &ClusterName, keep_state: bool) -> anyhow::Result<()> {
-    require_root("taking the cluster down", &format!("down{}", flag(&cluster.name)))?;
+fn down(name: &str, keep_state: bool) -> anyhow::Result<()> {
+    require_root("taking the cluster down")?;
     let progress = Progress::start();
     let what = if keep_state {
         "stopped, state kept"
     } else {
         "removed"
     };
-    progress.stage(&format!("cluster `{}` {what}", cluster.name), || {
-        Cluster::down(&cluster.name, keep_state)
-    })
-}
-
-fn show_status(cluster: &ClusterName, output: Output) -> anyhow::Result<ExitCode> {
-    let status = Cluster::status(&cluster.name)?;
-    match output {
-        Output::Text => print!("{status}"),
-        Output::Json => println!("{}", serde_json::to_string_pretty(&status)?),
-    }
-    Ok(if status.state == status::State::Running {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    progress.stage(&format!("cluster `{name}` {what}"), || {
+        Cluster::down(name, keep_state)
     })
 }
 

@@ -1,11 +1,10 @@
 //! Network namespace of the cluster. The cluster's addresses only exist there, and no route leads out of it.
 
-use std::process::{Command, Stdio};
-
-use anyhow::{Context as _, bail};
+use std::process::Command;
 
 use super::address::{Addresses, POD_GATEWAY, SERVICE_NETWORK};
 use super::layout::Layout;
+use crate::process;
 
 /// Creates the namespace with its two bridges, unless it exists. Needs root.
 ///
@@ -15,7 +14,7 @@ pub(super) fn create(layout: &Layout, addresses: Addresses) -> anyhow::Result<()
     if layout.network_namespace().exists() {
         return Ok(());
     }
-    let created = run("ip", &["netns", "add", layout.key()]).and_then(|()| fill(layout.key(), addresses));
+    let created = ip(&["netns", "add", layout.key()]).and_then(|()| fill(layout.key(), addresses));
     if created.is_err() {
         // The next start would take an incomplete namespace for a finished one.
         let _ = delete(layout);
@@ -39,24 +38,18 @@ fn fill(namespace: &str, addresses: Addresses) -> anyhow::Result<()> {
         // Connections to all other addresses fail at once instead of after a timeout.
         "route add unreachable default".to_owned(),
     ] {
-        let mut arguments = vec!["-n", namespace];
-        arguments.extend(command.split(' '));
-        run("ip", &arguments)?;
+        let arguments: Vec<&str> = ["-n", namespace].into_iter().chain(command.split(' ')).collect();
+        ip(&arguments)?;
     }
     // The second setting lets kube-proxy see packets between pods on the bridge. Kernels without the module lack it.
     let settings = "echo 1 > /proc/sys/net/ipv4/ip_forward && \
                     { test ! -e /proc/sys/net/bridge/bridge-nf-call-iptables || \
                     echo 1 > /proc/sys/net/bridge/bridge-nf-call-iptables; }";
-    run(
-        "nsenter",
-        &[
-            &format!("--net=/run/netns/{namespace}"),
-            "--",
-            "sh",
-            "-c",
-            settings,
-        ],
-    )
+    let mut nsenter = Command::new("nsenter");
+    nsenter
+        .arg(format!("--net=/run/netns/{namespace}"))
+        .args(["--", "sh", "-c", settings]);
+    process::run(&mut nsenter).map(drop)
 }
 
 /// Deletes the namespace and every device in it. Does nothing if it does not exist.
@@ -67,7 +60,7 @@ pub(super) fn delete(layout: &Layout) -> anyhow::Result<()> {
     if !layout.network_namespace().exists() {
         return Ok(());
     }
-    run("ip", &["netns", "delete", layout.key()])
+    ip(&["netns", "delete", layout.key()])
 }
 
 /// Returns a command that runs `program` inside the namespace. The process id stays that of the started command.
@@ -82,18 +75,6 @@ pub(super) fn enter(layout: &Layout, program: impl AsRef<std::ffi::OsStr>) -> Co
     command
 }
 
-fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    let output = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot run `{program}`"))?;
-    if !output.status.success() {
-        bail!(
-            "`{program} {}` failed: {}",
-            arguments.join(" "),
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-    }
-    Ok(())
+fn ip(arguments: &[&str]) -> anyhow::Result<()> {
+    process::run(Command::new("ip").args(arguments)).map(drop)
 }

@@ -1,75 +1,29 @@
 //! Programs of the machine that a cluster uses, and their installation.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 
+use crate::process;
 use crate::progress::Progress;
 
-/// A required program or folder, its Debian package, and whether only nodes need it.
-struct Need {
-    file: &'static str,
-    package: &'static str,
-    node_only: bool,
-}
-
-const NEEDS: [Need; 11] = [
-    Need {
-        file: "ip",
-        package: "iproute2",
-        node_only: false,
-    },
-    Need {
-        file: "nsenter",
-        package: "util-linux",
-        node_only: false,
-    },
-    Need {
-        file: "setsid",
-        package: "util-linux",
-        node_only: false,
-    },
-    Need {
-        file: "docker-registry",
-        package: "docker-registry",
-        node_only: false,
-    },
-    Need {
-        file: "skopeo",
-        package: "skopeo",
-        node_only: false,
-    },
-    Need {
-        file: "containerd",
-        package: "containerd",
-        node_only: true,
-    },
-    Need {
-        file: "runc",
-        package: "runc",
-        node_only: true,
-    },
-    Need {
-        file: "/usr/lib/cni/bridge",
-        package: "containernetworking-plugins",
-        node_only: true,
-    },
-    Need {
-        file: "iptables",
-        package: "iptables",
-        node_only: true,
-    },
-    Need {
-        file: "conntrack",
-        package: "conntrack",
-        node_only: true,
-    },
-    Need {
-        file: "ethtool",
-        package: "ethtool",
-        node_only: true,
-    },
+/// Programs and folders that every cluster needs, each with its Debian package.
+const NEEDS: [(&str, &str); 5] = [
+    ("ip", "iproute2"),
+    ("nsenter", "util-linux"),
+    ("setsid", "util-linux"),
+    ("docker-registry", "docker-registry"),
+    ("skopeo", "skopeo"),
+];
+/// What clusters with a node need in addition.
+const NEEDS_OF_NODE: [(&str, &str); 6] = [
+    ("containerd", "containerd"),
+    ("runc", "runc"),
+    ("/usr/lib/cni/bridge", "containernetworking-plugins"),
+    ("iptables", "iptables"),
+    ("conntrack", "conntrack"),
+    ("ethtool", "ethtool"),
 ];
 
 /// Folder of the CNI plugins in Debian's package.
@@ -89,8 +43,7 @@ pub fn ensure(with_node: bool, progress: &Progress) -> anyhow::Result<()> {
         return Ok(());
     }
     let list = missing.join(" ");
-    let has_apt = is_present("apt-get");
-    if !has_apt {
+    if !is_present("apt-get") {
         bail!(
             "the cluster needs programs this machine does not have, and there is no apt to install them with: install \
              what Debian packages as {list}"
@@ -109,31 +62,24 @@ pub fn ensure(with_node: bool, progress: &Progress) -> anyhow::Result<()> {
 }
 
 fn apt(arguments: &[&str]) -> anyhow::Result<()> {
-    let output = Command::new("apt-get")
+    let mut command = Command::new("apt-get");
+    command
         // Another apt may be running, and a mirror may be busy.
         .args(["-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=3"])
         .args(arguments)
         .env("DEBIAN_FRONTEND", "noninteractive")
         // Debian starts a package's service on installation; the cluster runs its own instances.
-        .env("RUNLEVEL", "1")
-        .stdin(Stdio::null())
-        .output()
-        .context("cannot run apt-get")?;
-    if !output.status.success() {
-        bail!(
-            "`apt-get {}` failed:\n{}",
-            arguments.join(" "),
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-    }
-    Ok(())
+        .env("RUNLEVEL", "1");
+    process::run(&mut command).map(drop)
 }
 
 fn missing(with_node: bool, is_present: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let of_node = NEEDS_OF_NODE.iter().filter(|_| with_node);
     let mut packages: Vec<&str> = NEEDS
         .iter()
-        .filter(|need| (with_node || !need.node_only) && !is_present(need.file))
-        .map(|need| need.package)
+        .chain(of_node)
+        .filter(|(file, _)| !is_present(file))
+        .map(|(_, package)| *package)
         .collect();
     packages.dedup();
     packages

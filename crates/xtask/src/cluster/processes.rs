@@ -1,7 +1,6 @@
 //! Long-running programs of the cluster. They are detached from this process, identified by a record, and ended by a signal.
 
 use std::fs;
-use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -200,25 +199,21 @@ pub(super) fn last_words(layout: &Layout, name: &str) -> String {
     format!("last lines of {}:\n{lines}", path.display())
 }
 
+/// Returns the last lines of a log, each shortened; empty without a log.
 fn tail(path: &Path, lines: usize) -> String {
-    const WINDOW: u64 = 16 * 1024;
-    let mut text = Vec::new();
-    if let Ok(mut file) = fs::File::open(path) {
-        let length = file.metadata().map_or(0, |metadata| metadata.len());
-        let _ = file.seek(SeekFrom::Start(length.saturating_sub(WINDOW)));
-        let _ = file.read_to_end(&mut text);
-    }
+    let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let all: Vec<&str> = text.lines().collect();
-    let last = &all[all.len().saturating_sub(lines)..];
-    let shortened: Vec<String> = last
-        .iter()
+    let mut last: Vec<String> = text
+        .lines()
+        .rev()
+        .take(lines)
         .map(|line| match line.char_indices().nth(LINE_WIDTH) {
             Some((end, _)) => format!("{}…", &line[..end]),
-            None => (*line).to_owned(),
+            None => line.to_owned(),
         })
         .collect();
-    shortened.join("\n")
+    last.reverse();
+    last.join("\n")
 }
 
 fn signal(pid: u32, signal: Signal) {

@@ -1,9 +1,7 @@
 //! OCI registry of the cluster: plain HTTP on the node's address, without authentication.
 
 use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
@@ -12,6 +10,7 @@ use super::address::Addresses;
 use super::layout::Layout;
 use super::processes::Program;
 use super::{config_file, network};
+use crate::process;
 
 /// Maximum number of attempts to push an image.
 const PUSHES: usize = 3;
@@ -53,177 +52,60 @@ fn render_config(layout: &Layout, addresses: Addresses) -> Value {
     })
 }
 
-/// Pushes an image tar (OCI layout or `docker save`) under each of `references`, or under its own names. Returns the pushed
-/// references.
+/// Pushes an image tar (OCI layout or `docker save`) under each of `references`.
 ///
 /// # Errors
-/// The tar is of neither kind, has no name and none is given, a reference is malformed, or the push fails.
+/// The tar holds not exactly one image, a reference is malformed, or the push fails.
 pub(super) fn push(
     layout: &Layout,
     addresses: Addresses,
     tar: &Path,
     references: &[String],
-) -> anyhow::Result<Vec<String>> {
-    let archive = Archive::read(tar)?;
-    let images = archive.select(references, tar)?;
-    for (selector, reference) in &images {
-        let target = format!(
-            "docker://{}/{}",
-            addresses.registry(),
-            repository_path(reference)?
-        );
-        let source = format!("{}:{}{selector}", archive.transport(), tar.display());
+) -> anyhow::Result<()> {
+    // `docker save` writes no manifest, so there is no digest to preserve.
+    let (transport, preserve) = if is_oci_layout(tar)? {
+        ("oci-archive", Some("--preserve-digests"))
+    } else {
+        ("docker-archive", None)
+    };
+    for reference in references {
         let mut skopeo = network::enter(layout, "skopeo");
         skopeo
-            .args([
-                "--insecure-policy",
-                "copy",
-                "--quiet",
-                "--all",
-                "--dest-tls-verify=false",
-            ])
-            .args(archive.keeps_digests().then_some("--preserve-digests"))
-            .args([&source, &target])
+            .args(["--insecure-policy", "copy", "--quiet", "--all"])
+            .arg("--dest-tls-verify=false")
+            .args(preserve)
+            .arg(format!("{transport}:{}", tar.display()))
+            .arg(format!(
+                "docker://{}/{}",
+                addresses.registry(),
+                repository_path(reference)?
+            ))
             .env_remove("HTTP_PROXY")
-            .env_remove("http_proxy")
-            .stdin(Stdio::null());
-        pushed(&mut skopeo).with_context(|| format!("cannot push {} as {reference}", tar.display()))?;
-    }
-    Ok(images.into_iter().map(|(_, reference)| reference).collect())
-}
-
-/// Runs skopeo and retries failures. With concurrent pushes the registry sometimes does not find a blob that was just pushed to
-/// another repository.
-fn pushed(skopeo: &mut Command) -> anyhow::Result<()> {
-    for tries_left in (0..PUSHES).rev() {
-        let output = skopeo.output().context("cannot run skopeo")?;
-        if output.status.success() {
-            return Ok(());
+            .env_remove("http_proxy");
+        // With concurrent pushes the registry sometimes does not find a blob that was just pushed to another repository.
+        let mut pushed = process::run(&mut skopeo);
+        for _ in 1..PUSHES {
+            if pushed.is_err() {
+                pushed = process::run(&mut skopeo);
+            }
         }
-        if tries_left == 0 {
-            bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
-        }
+        pushed.with_context(|| format!("cannot push {} as {reference}", tar.display()))?;
     }
     Ok(())
 }
 
-/// Contents of an image tar.
-#[derive(Debug, Default)]
-struct Archive {
-    is_oci: bool,
-    /// Names of the images.
-    names: Vec<String>,
-    /// Number of images.
-    count: usize,
-}
-
-impl Archive {
-    fn read(tar: &Path) -> anyhow::Result<Self> {
-        let file = fs::File::open(tar).with_context(|| format!("cannot open {}", tar.display()))?;
-        let (mut layout, mut index, mut manifest) = (false, None, None);
-        let unreadable = || format!("{} is not a readable tar", tar.display());
-        for entry in tar::Archive::new(file).entries().with_context(unreadable)? {
-            let mut entry = entry.with_context(unreadable)?;
-            let path = entry.path().with_context(unreadable)?.into_owned();
-            let slot = match path.strip_prefix("./").unwrap_or(&path).to_str() {
-                Some("oci-layout") => {
-                    layout = true;
-                    continue;
-                }
-                Some("index.json") => &mut index,
-                Some("manifest.json") => &mut manifest,
-                _ => continue,
-            };
-            let mut text = Vec::new();
-            entry.read_to_end(&mut text)?;
-            *slot =
-                Some(serde_json::from_slice(&text).with_context(|| {
-                    format!("{} holds a {} that is not JSON", tar.display(), path.display())
-                })?);
-        }
-        match (index, manifest) {
-            (Some(index), _) if layout => Ok(Self::oci(&index)),
-            (_, Some(manifest)) => Ok(Self::docker(&manifest)),
-            _ => bail!(
-                "{} is no image: it holds neither an OCI layout (oci-layout, index.json) nor what `docker save` writes \
-                 (manifest.json)",
-                tar.display()
-            ),
+/// Returns true for the tar of an OCI layout.
+fn is_oci_layout(tar: &Path) -> anyhow::Result<bool> {
+    let file = fs::File::open(tar).with_context(|| format!("cannot open {}", tar.display()))?;
+    let unreadable = || format!("{} is not a readable tar", tar.display());
+    for entry in tar::Archive::new(file).entries().with_context(unreadable)? {
+        let entry = entry.with_context(unreadable)?;
+        let path = entry.path().with_context(unreadable)?;
+        if path.strip_prefix("./").unwrap_or(&path) == Path::new("oci-layout") {
+            return Ok(true);
         }
     }
-
-    fn oci(index: &Value) -> Self {
-        let manifests = index["manifests"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        let names = manifests
-            .iter()
-            .filter_map(|manifest| manifest["annotations"]["org.opencontainers.image.ref.name"].as_str())
-            .map(str::to_owned)
-            .collect();
-        Self {
-            is_oci: true,
-            names,
-            count: manifests.len(),
-        }
-    }
-
-    fn docker(manifest: &Value) -> Self {
-        let images = manifest.as_array().map(Vec::as_slice).unwrap_or_default();
-        let names = images
-            .iter()
-            .filter_map(|image| image["RepoTags"].as_array())
-            .flatten()
-            .filter_map(|tag| Some(tag.as_str()?.to_owned()))
-            .collect();
-        Self {
-            is_oci: false,
-            names,
-            count: images.len(),
-        }
-    }
-
-    fn transport(&self) -> &'static str {
-        if self.is_oci {
-            "oci-archive"
-        } else {
-            "docker-archive"
-        }
-    }
-
-    /// Returns true if a push keeps the digests. `docker save` writes no manifest, so it has none.
-    fn keeps_digests(&self) -> bool {
-        self.is_oci
-    }
-
-    /// Returns pairs of skopeo's selector in the tar and the reference to push to.
-    fn select(&self, references: &[String], tar: &Path) -> anyhow::Result<Vec<(String, String)>> {
-        if !references.is_empty() {
-            if self.count != 1 {
-                bail!(
-                    "{} holds {} images; a reference can be given only for one",
-                    tar.display(),
-                    self.count
-                );
-            }
-            return Ok(references
-                .iter()
-                .map(|reference| (String::new(), reference.clone()))
-                .collect());
-        }
-        if self.names.is_empty() {
-            bail!(
-                "the image in {} has no name: say under which to load it",
-                tar.display()
-            );
-        }
-        Ok(self
-            .names
-            .iter()
-            .map(|name| (format!(":{name}"), name.clone()))
-            .collect())
-    }
+    Ok(false)
 }
 
 /// Returns the path in the cluster's registry of an image that pods request as `reference`. It is the path without the registry's
@@ -280,33 +162,21 @@ mod tests {
     }
 
     #[test]
-    fn names_come_from_the_tar_unless_given() {
-        let index =
-            json!({"manifests": [{"annotations": {"org.opencontainers.image.ref.name": "quay.io/a/b:1"}}]});
-        let tar = Path::new("x.tar");
-        let own = Archive::oci(&index).select(&[], tar).unwrap();
-        assert_eq!(own, [(":quay.io/a/b:1".to_owned(), "quay.io/a/b:1".to_owned())]);
-        let given = Archive::oci(&index).select(&["c/d:2".to_owned()], tar).unwrap();
-        assert_eq!(given, [(String::new(), "c/d:2".to_owned())]);
-        assert!(
-            Archive::oci(&json!({"manifests": [{}]}))
-                .select(&[], tar)
-                .is_err()
-        );
-        let saved = Archive::docker(&json!([{"RepoTags": ["a:1", "a:2"]}]));
-        assert_eq!(saved.select(&[], tar).unwrap().len(), 2);
-    }
-
-    #[test]
-    fn a_tar_that_is_no_image_is_refused() {
+    fn the_kind_of_an_image_is_told_by_its_files() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.tar");
-        let mut archive = tar::Builder::new(fs::File::create(&path).unwrap());
-        let mut header = tar::Header::new_gnu();
-        header.set_size(0);
-        archive.append_data(&mut header, "README", &b""[..]).unwrap();
-        archive.finish().unwrap();
-        let error = Archive::read(&path).unwrap_err();
-        assert!(error.to_string().contains("is no image"), "{error}");
+        for (name, is_oci) in [
+            ("oci-layout", true),
+            ("./oci-layout", true),
+            ("manifest.json", false),
+        ] {
+            let path = folder.path().join("x.tar");
+            let mut archive = tar::Builder::new(fs::File::create(&path).unwrap());
+            let mut header = tar::Header::new_gnu();
+            header.set_size(0);
+            archive.append_data(&mut header, name, &b""[..]).unwrap();
+            archive.finish().unwrap();
+            assert_eq!(is_oci_layout(&path).unwrap(), is_oci, "{name}");
+        }
+        assert!(is_oci_layout(&folder.path().join("missing.tar")).is_err());
     }
 }

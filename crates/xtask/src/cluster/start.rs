@@ -24,11 +24,7 @@ pub(super) fn up(layout: Layout, options: UpOptions, progress: &Progress) -> any
         progress.note("starting a cluster needs root; building its programs, which does not");
     }
     build::build(progress)?;
-    let no_node = if options.no_node { " --no-node" } else { "" };
-    require_root(
-        "starting a cluster",
-        &format!("up{}{no_node}", flag(layout.name())),
-    )?;
+    require_root("starting a cluster")?;
     packages::ensure(!options.no_node, progress)?;
 
     let _guard = lock(&layout)?;
@@ -92,7 +88,8 @@ pub(super) fn lock(layout: &Layout) -> anyhow::Result<File> {
     locked(&format!(".{}.lock", layout.name()))
 }
 
-fn locked(name: &str) -> anyhow::Result<File> {
+/// Locks a file in the folder of binaries until the result is dropped.
+pub(super) fn locked(name: &str) -> anyhow::Result<File> {
     let path = binaries().join(name);
     fs::create_dir_all(binaries())?;
     let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
@@ -249,7 +246,7 @@ fn wait_for_registry(cluster: &Cluster) -> anyhow::Result<()> {
             &["docker-registry"],
             Duration::from_secs(60),
             || match cluster.load(&build::image(program), &[(*reference).to_owned()]) {
-                Ok(_) => Ok(Some(())),
+                Ok(()) => Ok(Some(())),
                 Err(error) => {
                     last = Some(error);
                     Ok(None)
@@ -284,8 +281,8 @@ fn start_node(cluster: &Cluster, progress: &Progress) -> anyhow::Result<()> {
     processes::start(layout, &node::kubelet(layout, record.addresses()))?;
     processes::start(layout, &node::proxy(layout))?;
     progress.stage("cluster DNS applied", || {
-        let apply = cluster.kubectl(["apply", "--server-side", "--filename=-"]);
-        process::output(apply, Some(&dns::manifest()), "kubectl apply of CoreDNS").map(drop)
+        let mut apply = cluster.kubectl(["apply", "--server-side", "--filename=-"]);
+        process::output(&mut apply, Some(&dns::manifest()), "kubectl apply of CoreDNS").map(drop)
     })?;
     progress.stage("node ready", || {
         wait_for(

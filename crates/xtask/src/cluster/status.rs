@@ -1,40 +1,26 @@
-//! Status of a cluster, as text and JSON.
+//! Status of a cluster, and its text.
 
 use std::fmt;
 use std::path::PathBuf;
-
-use serde::Serialize;
 
 use super::layout::Layout;
 use super::{Record, processes};
 
 /// A cluster as printed by `cluster status`.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone)]
 pub struct Status {
     /// Name of the cluster.
     pub name: String,
-    /// `running`, `degraded` (some program has ended), `stopped` (state without processes) or `absent`.
+    /// State of the whole.
     pub state: State,
     /// All programs with their process ids.
     pub programs: Vec<ProgramStatus>,
-    /// True if pods can run; `None` if the cluster is absent.
-    pub has_node: Option<bool>,
-    /// URL of the API server, inside the cluster's network namespace.
-    pub api_server: Option<String>,
-    /// `host:port` of the registry, inside the cluster's network namespace.
-    pub registry: Option<String>,
-    /// Name of the network namespace.
-    pub network_namespace: String,
-    /// Path of the administrator's kubeconfig.
-    pub kubeconfig: PathBuf,
-    /// Folder with all state and logs.
-    pub folder: PathBuf,
+    /// Where to find the cluster, in text; empty if it does not exist.
+    places: String,
 }
 
 /// Overall state of a cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// All programs run.
     Running,
@@ -47,7 +33,7 @@ pub enum State {
 }
 
 /// A program of a cluster.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct ProgramStatus {
     /// Name of the program.
     pub name: String,
@@ -75,17 +61,20 @@ pub(super) fn read(layout: &Layout, record: Option<Record>) -> Status {
         _ if running == programs.len() => State::Running,
         _ => State::Degraded,
     };
-    let addresses = record.map(|record| record.addresses());
+    let places = record.map(Record::addresses).map(|addresses| {
+        format!(
+            "  API server {}, registry {}, both in network namespace {}\n  kubeconfig {}\n",
+            addresses.api_server(),
+            addresses.registry(),
+            layout.key(),
+            layout.kubeconfig().display()
+        )
+    });
     Status {
         name: layout.name().to_owned(),
         state,
         programs,
-        has_node: record.map(|record| record.node),
-        api_server: addresses.map(super::address::Addresses::api_server),
-        registry: addresses.map(super::address::Addresses::registry),
-        network_namespace: layout.key().to_owned(),
-        kubeconfig: layout.kubeconfig(),
-        folder: layout.state().to_owned(),
+        places: places.unwrap_or_default(),
     }
 }
 
@@ -104,14 +93,6 @@ impl fmt::Display for Status {
                 None => writeln!(f, "  {:<24} ended, see {}", program.name, program.log.display())?,
             }
         }
-        if let (Some(api_server), Some(registry)) = (&self.api_server, &self.registry) {
-            writeln!(
-                f,
-                "  API server {api_server}, registry {registry}, both in network namespace {}",
-                self.network_namespace
-            )?;
-            writeln!(f, "  kubeconfig {}", self.kubeconfig.display())?;
-        }
-        Ok(())
+        f.write_str(&self.places)
     }
 }

@@ -1,7 +1,7 @@
 //! Stops a cluster: processes, containers, mounts, cgroups and the network namespace.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
@@ -9,6 +9,7 @@ use rustix::mount::UnmountFlags;
 
 use super::layout::Layout;
 use super::{cgroup, network, processes};
+use crate::files;
 
 /// Ends and removes everything of the cluster except for its state folder. This also works after an incomplete start.
 ///
@@ -26,7 +27,7 @@ pub(super) fn stop(layout: &Layout) -> anyhow::Result<()> {
     unmount(layout)?;
     cgroup::delete(layout.key())?;
     network::delete(layout)?;
-    remove(&layout.run())
+    files::remove(&layout.run())
 }
 
 /// Removes the state folder of a stopped cluster.
@@ -36,7 +37,7 @@ pub(super) fn stop(layout: &Layout) -> anyhow::Result<()> {
 pub(super) fn forget(layout: &Layout) -> anyhow::Result<()> {
     // Otherwise the content of a remaining mount would be deleted.
     unmount(layout)?;
-    remove(layout.state())
+    files::remove(layout.state())
 }
 
 /// Returns everything that a stopped cluster left on the machine; normally empty.
@@ -158,15 +159,6 @@ fn unescape(text: &str) -> String {
         out = out.replace(code, character);
     }
     out
-}
-
-fn remove(folder: &Path) -> anyhow::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

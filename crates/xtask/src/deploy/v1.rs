@@ -6,11 +6,11 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use super::{NAMESPACE, pin, wait_for_definitions};
-use crate::chart;
 use crate::cluster::{self, Cluster};
 use crate::images::Built;
 use crate::kubectl::{Destination, text};
 use crate::progress::Progress;
+use crate::{chart, manifest};
 
 /// Templates of the chart with everything of OLM v1.
 const TEMPLATES: [&str; 3] = [
@@ -25,10 +25,6 @@ pub(crate) const ACCOUNTS: [&str; 2] = [
     "system:serviceaccount:olm:catalogd-controller-manager",
     "system:serviceaccount:olm:operator-controller-controller-manager",
 ];
-/// A definition of OLM v1, by which an installed one is found.
-const DEFINITION: &str = "clusterextensions.olm.operatorframework.io";
-/// ConfigMap with the configuration of registries.
-const REGISTRIES: &str = "registries";
 /// Timeout of a pod to be deleted, or to be ready.
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -43,7 +39,7 @@ pub fn with_v1(cluster: &Cluster, destination: &Destination) -> anyhow::Result<[
         cluster.registry()
     );
     destination.apply(&[json!({"apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"namespace": NAMESPACE, "name": REGISTRIES}, "data": {"registries.conf": registries}})])?;
+        "metadata": {"namespace": NAMESPACE, "name": "registries"}, "data": {"registries.conf": registries}})])?;
     Ok([
         "--set",
         "v1.enabled=true",
@@ -58,68 +54,29 @@ pub fn with_v1(cluster: &Cluster, destination: &Destination) -> anyhow::Result<[
     ])
 }
 
-/// OLM v1 that was added to a deployed OLM. It is removed when this is dropped, unless it was there before.
-#[derive(Debug)]
-pub(crate) struct Added {
-    destination: Destination,
-    /// What is removed; empty if OLM v1 was there before.
-    removed: Vec<Value>,
-}
-
-impl Added {
-    /// Adds OLM v1 with the images `built`, which the cluster can already pull, to the OLM that [`super::deploy()`] installed.
-    ///
-    /// # Errors
-    /// Helm cannot be built, an object is rejected, or a program does not become ready.
-    pub(crate) fn deploy(cluster: &Cluster, built: &Built, progress: &Progress) -> anyhow::Result<Self> {
-        let helm = cluster::helm(progress).context("helm renders the chart")?;
-        let destination = Destination::Embedded(cluster.clone());
-        let was_there = destination.get(&["crd", DEFINITION])?.is_some();
-        let mut values = with_v1(cluster, &destination)?.to_vec();
-        for template in TEMPLATES {
-            values.extend(["--show-only", template]);
-        }
-        let rendered = chart::render(&helm, &values)?;
-        let mut objects = serde_saphyr::from_multiple::<Value>(&rendered).context("helm rendered no YAML")?;
-        objects.retain(|object| !object.is_null());
-        pin(&mut objects, built);
-        let mut removed = Vec::new();
-        if !was_there {
-            removed.clone_from(&objects);
-            removed.push(json!({"apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"namespace": NAMESPACE, "name": REGISTRIES}}));
-        }
-        let added = Self {
-            destination: destination.clone(),
-            removed,
-        };
-        progress.stage("OLM v1 applied", || {
-            destination.apply(&objects)?;
-            objects.retain(|object| object["kind"] == "CustomResourceDefinition");
-            let wait = wait_for_definitions(&objects);
-            destination.run(&wait.iter().map(String::as_str).collect::<Vec<_>>())?;
-            Ok(())
-        })?;
-        progress.stage("catalogd and operator-controller ready", || {
-            PROGRAMS
-                .iter()
-                .try_for_each(|program| wait_until_alone(&destination, program))
-        })?;
-        Ok(added)
+/// Adds OLM v1 with the images `built`, which the cluster can already pull, to the OLM that [`super::deploy()`] installed.
+///
+/// # Errors
+/// Helm cannot be built, an object is rejected, or a program does not become ready.
+pub(crate) fn deploy(cluster: &Cluster, built: &Built, progress: &Progress) -> anyhow::Result<()> {
+    let helm = cluster::helm(progress).context("helm renders the chart")?;
+    let destination = Destination::Embedded(cluster.clone());
+    let mut values = with_v1(cluster, &destination)?.to_vec();
+    for template in TEMPLATES {
+        values.extend(["--show-only", template]);
     }
-}
-
-impl Drop for Added {
-    fn drop(&mut self) {
-        if self.removed.is_empty() {
-            return;
-        }
-        let list = json!({ "apiVersion": "v1", "kind": "List", "items": self.removed });
-        let delete = ["delete", "--ignore-not-found", "--timeout=120s", "-f", "-"];
-        if let Err(error) = self.destination.run_with_input(&delete, &list.to_string()) {
-            eprintln!("cannot remove OLM v1: {error:#}");
-        }
-    }
+    let mut objects = manifest::parse(&chart::render(&helm, &values)?).context("helm rendered no YAML")?;
+    pin(&mut objects, built);
+    progress.stage("OLM v1 applied", || {
+        destination.apply(&objects)?;
+        objects.retain(|object| object["kind"] == "CustomResourceDefinition");
+        wait_for_definitions(&destination, &objects)
+    })?;
+    progress.stage("catalogd and operator-controller ready", || {
+        PROGRAMS
+            .iter()
+            .try_for_each(|program| wait_until_alone(&destination, program))
+    })
 }
 
 /// Replaces the pods of OLM v1, so that their processes are new.

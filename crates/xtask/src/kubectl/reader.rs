@@ -2,11 +2,11 @@
 //!
 //! Whatever cannot be answered with certainty is left to kubectl: unusual arguments, unknown kinds, and every failure.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -136,11 +136,11 @@ impl Resource {
 
 /// Returns the resource of that name. The list of resources is read once, and again for a name that is not in it.
 fn known(socket: &Path, kind: &str) -> Option<Resource> {
-    static KNOWN: Mutex<Option<HashMap<PathBuf, Arc<Vec<Resource>>>>> = Mutex::new(None);
+    static KNOWN: Mutex<BTreeMap<PathBuf, Vec<Resource>>> = Mutex::new(BTreeMap::new());
     let lists = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = lists().as_ref().and_then(|lists| lists.get(socket).cloned());
-    if let Some(found) = known.and_then(|known| find(&known, kind)) {
-        return Some(found);
+    let known = lists().get(socket).and_then(|known| find(known, kind));
+    if known.is_some() {
+        return known;
     }
     let mut fresh = Vec::new();
     for root in ["/api", "/apis"] {
@@ -150,9 +150,7 @@ fn known(socket: &Path, kind: &str) -> Option<Resource> {
         fresh.extend(resources(&list)?);
     }
     let found = find(&fresh, kind);
-    lists()
-        .get_or_insert_default()
-        .insert(socket.to_owned(), Arc::new(fresh));
+    lists().insert(socket.to_owned(), fresh);
     found
 }
 

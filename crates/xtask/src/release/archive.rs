@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use sha2::{Digest as _, Sha256};
 
+use crate::files;
 use crate::oci_layout::gzip;
 
 /// Content and permission bits of files by their relative path in the archive.
@@ -41,21 +42,12 @@ pub(super) fn sha256(content: &[u8]) -> String {
 /// # Errors
 /// A file cannot be read.
 pub(super) fn sums(folder: &Path) -> anyhow::Result<String> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
-        let path = entry?.path();
+    let mut sums = String::new();
+    for (name, path) in files::below(folder)? {
         let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        found.insert(name, sha256(&content));
+        sums.push_str(&format!("{}  {name}\n", sha256(&content)));
     }
-    Ok(found
-        .iter()
-        .map(|(name, sum)| format!("{sum}  {name}\n"))
-        .collect())
+    Ok(sums)
 }
 
 #[cfg(test)]

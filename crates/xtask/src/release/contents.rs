@@ -10,10 +10,9 @@ use serde_json::{Value, json};
 
 use super::archive::{self, Entries, sha256};
 use super::installation::{self, Pinned};
-use super::krew::{self, PluginArchive};
 use super::packages::{self, Package};
 use super::source::Source;
-use super::{PROGRAMS, notices, sbom};
+use super::{PROGRAMS, krew, notices, sbom};
 use crate::manifest::IMAGE_PREFIX;
 use crate::oci_layout::{self, LayerFile};
 use crate::{images, process};
@@ -101,13 +100,8 @@ pub(super) fn write(sources: &Path, setting: &Setting, programs: &Path, out: &Pa
         put(&archive, &packed)?;
         if name == krew::PLUGIN {
             let sum = sha256(&packed);
-            let archives = [PluginArchive {
-                name: &archive,
-                sha256: &sum,
-                architecture: go_compat::platform::architecture(),
-            }];
             let (homepage, url) = (setting.source_url.as_deref(), setting.download_url.as_deref());
-            let manifest = krew::manifest(source, homepage, url, &archives);
+            let manifest = krew::manifest(source, homepage, url, &archive, &sum);
             put(&format!("{}.krew.yaml", stem(name)), manifest.as_bytes())?;
         }
     }
@@ -138,8 +132,7 @@ pub(super) fn write(sources: &Path, setting: &Setting, programs: &Path, out: &Pa
 /// Returns the first line that a tool of this machine prints.
 fn ask(sources: &Path, program: &str, argument: &str) -> anyhow::Result<String> {
     let mut command = Command::new(program);
-    command.arg(argument).current_dir(sources).env("LC_ALL", "C");
-    let output = process::output(command, None, program)?;
+    let output = process::run(command.arg(argument).current_dir(sources).env("LC_ALL", "C"))?;
     Ok(output.lines().next().unwrap_or_default().to_owned())
 }
 
@@ -238,19 +231,20 @@ fn write_images(
         config.reference = Some(reference.clone());
         config.small = !setting.is_trial;
         let archive = format!("{}.tar", stem(&format!("{}-image", recipe.name)));
-        let image = oci_layout::write_measured(&out.join(&archive), &files, &config)?;
-        if recipe.name == "olm" && image.uncompressed > MAX_IMAGE && !setting.is_trial {
-            bail!(
-                "the image olm has {} bytes before packing, more than {MAX_IMAGE}",
-                image.uncompressed
-            );
+        let digest = oci_layout::write(&out.join(&archive), &files, &config)?;
+        let mut size = 0;
+        for file in &files {
+            size += fs::metadata(&file.source)?.len();
+        }
+        if recipe.name == "olm" && size > MAX_IMAGE && !setting.is_trial {
+            bail!("the image olm has {size} bytes before packing, more than {MAX_IMAGE}");
         }
         summaries.push(json!({
-            "name": recipe.name, "reference": format!("{reference}@{}", image.digest), "digest": image.digest, "archive": archive,
+            "name": recipe.name, "reference": format!("{reference}@{digest}"), "digest": digest, "archive": archive,
         }));
         pinned.push(Pinned {
             name: recipe.name.to_owned(),
-            digest: image.digest,
+            digest,
         });
     }
     Ok((pinned, summaries))

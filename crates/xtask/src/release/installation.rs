@@ -7,9 +7,9 @@ use anyhow::{Context as _, bail};
 use serde_json::Value;
 
 use super::archive::Entries;
-use crate::chart;
 use crate::images::VERSION;
 use crate::manifest::IMAGE_PREFIX;
+use crate::{chart, files};
 
 /// Path of the chart below the workspace's root, and in its archive.
 const CHART: &str = "charts/olm";
@@ -37,7 +37,10 @@ pub(super) fn chart(
     images: &[Pinned],
 ) -> anyhow::Result<Entries> {
     let mut files = Entries::new();
-    add(&root.join(CHART), IN_ARCHIVE, &mut files)?;
+    for (name, path) in files::below(&root.join(CHART))? {
+        let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        files.insert(format!("{IN_ARCHIVE}/{name}"), (content, MODE));
+    }
     let mut edit = |name: &str, from: &str, to: &str| {
         let (content, _) = files
             .get_mut(&format!("{IN_ARCHIVE}/{name}"))
@@ -65,23 +68,6 @@ pub(super) fn chart(
         edit("values.yaml", &line("\"\""), &line(digest))?;
     }
     Ok(files)
-}
-
-fn add(folder: &Path, below: &str, files: &mut Entries) -> anyhow::Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
-        let path = entry?.path();
-        let name = format!(
-            "{below}/{}",
-            path.file_name().unwrap_or_default().to_string_lossy()
-        );
-        if path.is_dir() {
-            add(&path, &name, files)?;
-        } else {
-            let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            files.insert(name, (content, MODE));
-        }
-    }
-    Ok(())
 }
 
 /// Returns what `Chart.yaml` says.

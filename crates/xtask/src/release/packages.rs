@@ -1,12 +1,9 @@
 //! Packages that are linked into a program.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
-
-use crate::{images, process, workspace};
+use crate::{files, images, process, workspace};
 
 /// A linked package.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +25,7 @@ pub(super) fn fetch(sources: &Path) -> anyhow::Result<()> {
     command
         .args(["fetch", "--locked", "--target", &images::target()])
         .current_dir(sources);
-    process::output(command, None, "cargo fetch").map(drop)
+    process::run(&mut command).map(drop)
 }
 
 /// Returns the packages of `program`, including itself and procedural macros.
@@ -43,7 +40,7 @@ pub(super) fn of_program(sources: &Path, program: &str) -> anyhow::Result<BTreeS
         .args(["--format={p}|{l}", "--target", &images::target()])
         .args(["--package", program])
         .current_dir(sources);
-    let listed = process::output(command, None, "cargo tree")?;
+    let listed = process::run(&mut command)?;
     Ok(listed.lines().filter_map(parse).collect())
 }
 
@@ -64,9 +61,5 @@ fn parse(line: &str) -> Option<Package> {
 /// # Errors
 /// There is none.
 pub(super) fn folders() -> anyhow::Result<Vec<PathBuf>> {
-    let folder = workspace::cargo_home()?.join("registry/src");
-    fs::read_dir(&folder)
-        .with_context(|| format!("cannot list {}", folder.display()))?
-        .map(|entry| Ok(entry?.path()))
-        .collect()
+    files::entries(&workspace::cargo_home()?.join("registry/src"))
 }

@@ -37,8 +37,7 @@ impl Source {
 fn git(root: &Path, arguments: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new("git");
     command.arg("-C").arg(root).args(arguments);
-    let output = process::output(command, None, &format!("git {}", arguments.join(" ")))?;
-    Ok(output.trim().to_owned())
+    Ok(process::run(&mut command)?.trim().to_owned())
 }
 
 /// Reads the checkout at `root` with git. `is_trial` marks a release of programs that were not compiled for it.

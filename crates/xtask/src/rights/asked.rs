@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::Context as _;
 
 use super::rule::{Request, Right, Subject};
 use crate::cluster::audit::{AuditEvent, AuditUser, OLM_ACCOUNTS};
@@ -32,10 +32,8 @@ impl Asked {
     /// Reads a log line by line.
     ///
     /// # Errors
-    /// The log cannot be read, or a line of OLM is no audit event. The API server rotated the log, so that a part is
-    /// missing.
+    /// The log cannot be read, or a line of OLM is no audit event.
     pub(super) fn read(&mut self, log: &Path, rights: &[Right]) -> anyhow::Result<()> {
-        whole(log)?;
         let file = File::open(log).with_context(|| format!("cannot open {}", log.display()))?;
         let mut reader = BufReader::with_capacity(1 << 20, file);
         let mut line = Vec::new();
@@ -113,29 +111,6 @@ impl Asked {
     }
 }
 
-/// Fails if the log was rotated: the API server renames a full file and starts a new one.
-fn whole(log: &Path) -> anyhow::Result<()> {
-    let (Some(folder), Some(stem)) = (log.parent(), log.file_stem()) else {
-        bail!("{} is no file", log.display());
-    };
-    let folder = if folder.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        folder
-    };
-    let start = format!("{}-", stem.to_string_lossy());
-    for entry in std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
-        let name = entry?.file_name();
-        ensure!(
-            !name.to_string_lossy().starts_with(&start),
-            "{} is only a part of the log: {} was before it",
-            log.display(),
-            name.display()
-        );
-    }
-    Ok(())
-}
-
 /// Returns true if an allowed request lacked a further permission: to create the object that an apply does not find, or to grant
 /// permissions that the account lacks. Admission denies with other messages.
 fn lacks_another(event: &AuditEvent) -> bool {
@@ -162,15 +137,13 @@ fn requests(event: &AuditEvent, code: u16) -> Vec<Request> {
     } else {
         format!("{}/{}", object.resource, object.subresource)
     };
-    let request = Request {
-        verb: event.verb.clone(),
-        subject: Subject::Resource {
-            group: object.api_group.clone(),
-            resource,
-        },
-        namespace: object.namespace.clone(),
-        name: object.name.clone(),
-    };
+    let request = on_object(
+        &event.verb,
+        &object.api_group,
+        resource,
+        &object.namespace,
+        &object.name,
+    );
     // Server-side apply and update of a missing object also require permission to create it.
     let creates = code == 201 && ["patch", "update"].contains(&event.verb.as_str());
     let creation = creates.then(|| Request {
@@ -191,30 +164,30 @@ fn impersonation(user: &AuditUser) -> Request {
         Some((namespace, name)) => ("serviceaccounts", namespace, name),
         None => ("users", "", user.username.as_str()),
     };
-    Request {
-        verb: "impersonate".to_owned(),
-        subject: Subject::Resource {
-            group: String::new(),
-            resource: resource.to_owned(),
-        },
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    }
+    on_object("impersonate", "", resource.to_owned(), namespace, name)
 }
 
 /// Returns the further requests for extra attributes of `user`: one for each value.
 fn impersonation_extras(user: &AuditUser) -> impl Iterator<Item = Request> {
     let extras = user.extra.iter();
     let values = extras.flat_map(|(key, values)| values.iter().map(move |value| (key, value)));
-    values.map(|(key, value)| Request {
-        verb: "impersonate".to_owned(),
-        subject: Subject::Resource {
-            group: "authentication.k8s.io".to_owned(),
-            resource: format!("userextras/{key}"),
-        },
-        namespace: String::new(),
-        name: value.clone(),
+    values.map(|(key, value)| {
+        let resource = format!("userextras/{key}");
+        on_object("impersonate", "authentication.k8s.io", resource, "", value)
     })
+}
+
+/// Returns a request about objects of a kind, with `/` and the subresource in `resource` if there is one.
+fn on_object(verb: &str, group: &str, resource: String, namespace: &str, name: &str) -> Request {
+    Request {
+        verb: verb.to_owned(),
+        subject: Subject::Resource {
+            group: group.to_owned(),
+            resource,
+        },
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -369,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_read_to_its_last_whole_line_and_only_if_none_of_it_is_elsewhere() {
+    fn a_log_is_read_to_its_last_whole_line() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("audit.log");
         let mut file = File::create(&log).unwrap();
@@ -388,8 +361,5 @@ mod tests {
         writeln!(file).unwrap();
         let broken = Asked::default().read(&log, &rights).unwrap_err();
         assert!(broken.to_string().ends_with("line 4: no audit event"), "{broken}");
-        File::create(folder.path().join("audit-2026-01-01T00-00-00.000.log")).unwrap();
-        let part = Asked::default().read(&log, &rights).unwrap_err();
-        assert!(part.to_string().contains("only a part of the log"), "{part}");
     }
 }

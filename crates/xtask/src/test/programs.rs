@@ -1,9 +1,10 @@
 //! Test programs of e2e, from its manifest.
 
 use anyhow::{Context as _, bail};
-use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::E2E;
+use crate::kubectl::text;
 use crate::workspace;
 
 /// The test programs in `e2e/Cargo.toml`.
@@ -28,54 +29,29 @@ impl Manifest {
     }
 
     pub(super) fn read() -> anyhow::Result<Self> {
-        let output = workspace::cargo()
-            .args(["metadata", "--no-deps", "--format-version", "1"])
-            .output()
-            .context("cannot run cargo metadata")?;
-        Self::of(&output.stdout)
+        Self::of(&workspace::metadata()?)
     }
 
-    fn of(metadata: &[u8]) -> anyhow::Result<Self> {
-        #[derive(Deserialize)]
-        struct Metadata {
-            packages: Vec<Package>,
-        }
-        #[derive(Deserialize)]
-        struct Package {
-            name: String,
-            #[serde(default)]
-            targets: Vec<Target>,
-            metadata: Option<serde_json::Value>,
-        }
-        #[derive(Deserialize)]
-        struct Target {
-            name: String,
-            kind: Vec<String>,
-        }
-        let metadata: Metadata =
-            serde_json::from_slice(metadata).context("cargo metadata did not print JSON")?;
-        let package = metadata
-            .packages
-            .into_iter()
-            .find(|package| package.name == E2E)
+    fn of(metadata: &Value) -> anyhow::Result<Self> {
+        let package = list(&metadata["packages"])
+            .find(|package| package["name"] == E2E)
             .context("the workspace has no package e2e")?;
-        let list = package
-            .metadata
-            .and_then(|metadata| metadata.pointer("/tests/alone").cloned())
-            .context("e2e/Cargo.toml has no list package.metadata.tests.alone")?;
-        let tests: Vec<String> = package
-            .targets
-            .into_iter()
-            .filter(|target| target.kind == ["test"])
-            .map(|target| target.name)
+        let tests: Vec<String> = list(&package["targets"])
+            .filter(|target| target["kind"] == json!(["test"]))
+            .map(|target| text(target, "/name").to_owned())
             .collect();
-        let alone: Vec<String> = serde_json::from_value(list)
+        let alone = package["metadata"]["tests"]["alone"].clone();
+        let alone: Vec<String> = serde_json::from_value(alone)
             .context("package.metadata.tests.alone of e2e/Cargo.toml is no list of names")?;
         if let Some(name) = alone.iter().find(|name| !tests.contains(name)) {
             bail!("package.metadata.tests.alone of e2e/Cargo.toml names {name}, which is no test");
         }
         Ok(Self { tests, alone })
     }
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
 }
 
 #[cfg(test)]
@@ -89,7 +65,7 @@ mod tests {
                 r#"{{"packages": [{{"name": "opm", "metadata": null}}, {{"name": "e2e", "metadata": {alone},
                 "targets": [{{"name": "e2e", "kind": ["lib"]}}, {{"name": "crash", "kind": ["test"]}}]}}]}}"#
             );
-            Manifest::of(text.as_bytes())
+            Manifest::of(&serde_json::from_str(&text).unwrap())
         };
         let manifest = of(r#"{"tests": {"alone": ["crash"]}}"#).unwrap();
         assert_eq!(

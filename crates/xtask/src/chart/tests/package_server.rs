@@ -174,7 +174,7 @@ fn a_plain_package_server_needs_no_hook_to_go() {
         "--set",
         "package.installedAs=Deployment",
     ]);
-    let all = process::output(command, None, "helm template").unwrap();
+    let all = process::run(&mut command).unwrap();
     assert!(!all.contains("helm.sh/hook"));
     assert!(all.contains("kind: APIService"));
 }

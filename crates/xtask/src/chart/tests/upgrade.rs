@@ -61,7 +61,7 @@ impl Installed {
         let chart = self.folder.path().join("olm");
         let mut copy = Command::new("cp");
         copy.arg("-r").args([&folder(), &chart]);
-        process::output(copy, None, "cp").unwrap();
+        process::run(&mut copy).unwrap();
         let values = chart.join("values.yaml");
         let text = fs::read_to_string(&values).unwrap();
         let pinned = text.replace("    digest: \"\"\n", &format!("    digest: {digest}\n"));
@@ -93,7 +93,7 @@ impl Installed {
             .args(["--dry-run=client", "-o", "json"])
             .args(arguments)
             .stdin(Stdio::null());
-        let told = process::output(command, None, "helm upgrade").unwrap();
+        let told = process::run(&mut command).unwrap();
         let upgraded: Value = serde_json::from_str(&told).unwrap();
         let objects = serde_saphyr::from_multiple::<Value>(upgraded["manifest"].as_str().unwrap()).unwrap();
         let objects: Vec<Value> = objects.into_iter().filter(|it| !it.is_null()).collect();
@@ -152,17 +152,17 @@ fn the_file_of_a_release_is_taken_apart_into_the_files_that_an_uninstall_names()
     let name = lines.split_whitespace().last().unwrap();
     // The file of a release: the definitions, then helm's output.
     let mut all = "# Definitions.\n".to_owned();
-    for text in read(&workspace::root().join(DEFINITIONS)).unwrap().values() {
+    for text in yaml(&workspace::root().join(DEFINITIONS)).unwrap().values() {
         all.push_str(&format!("---\n{}\n", text.trim_end()));
     }
     all.push_str(render(helm, &[]).unwrap().trim_start());
     fs::write(folder.path().join(name), all).unwrap();
     let mut shell = Command::new("sh");
     shell.args(["-euc", &lines]).current_dir(folder.path());
-    process::output(shell, None, "sh").unwrap();
+    process::run(&mut shell).unwrap();
 
-    let parts = read(&folder.path().join(OBJECTS)).unwrap();
-    let files = read(&workspace::root().join(OBJECTS)).unwrap();
+    let parts = yaml(&folder.path().join(OBJECTS)).unwrap();
+    let files = yaml(&workspace::root().join(OBJECTS)).unwrap();
     let objects = |text: &String| -> Vec<Value> {
         let objects = serde_saphyr::from_multiple::<Value>(text).unwrap();
         objects.into_iter().filter(|object| !object.is_null()).collect()
