@@ -310,10 +310,10 @@ pub(crate) enum Command {
     /// printed link works once, and grants everything on these pages that your permissions allow. No browser is started, because
     /// its arguments would show the link to other users of the machine.
     ///
-    /// The command stops on Ctrl-C, or after 8 hours without a request. A second Ctrl-C stops it immediately. Over ssh use -t,
-    /// because without a terminal Ctrl-C does not reach the command.
+    /// The command stops on Ctrl-C, or after 8 hours without a request. Over ssh use -t, because without a terminal Ctrl-C does not
+    /// reach the command.
     ///
-    /// Exit codes: 0 after Ctrl-C or 8 hours, 1 if the pages cannot be served, 130 after a second Ctrl-C.
+    /// Exit codes: 0 after Ctrl-C or 8 hours, 1 if the pages cannot be served.
     #[command(after_help = "Examples:\n  \
         kubectl operator ui                              # open the printed link\n  \
         kubectl operator ui -A --port 8001               # start with all namespaces, on a fixed port\n  \

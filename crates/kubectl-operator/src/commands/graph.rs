@@ -37,11 +37,7 @@ pub(crate) async fn run(args: &GraphArgs) -> anyhow::Result<Verdict> {
     let catalog = catalog(&cluster, args, &subscriptions).await?;
     let keys = BTreeSet::from([catalog.clone()]);
     let read = Box::pin(catalogs::read(client, &keys)).await;
-    let snapshot = match read.contents.get(&catalog) {
-        Some(Ok(snapshot)) => snapshot,
-        Some(Err(cause)) => bail!("cannot read catalog {catalog}: {}", plain(cause)),
-        None => bail!("cannot read catalog {catalog}"),
-    };
+    let snapshot = read.content(&catalog)?;
     let mut graph = drawn(snapshot, &catalog, args, &installed(&subscriptions), &cluster)?;
     if args.output == Drawing::Svg {
         graph.cut(MAX_DRAWN.0, MAX_DRAWN.1);

@@ -1,6 +1,5 @@
 //! HTTP server on the loopback address, with limits.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
 use super::gate::Asked;
@@ -94,10 +93,11 @@ pub(super) async fn serve(listener: TcpListener, app: Rc<App>, stop: impl Future
 async fn connection(stream: TcpStream, app: Rc<App>) {
     let service = service_fn(move |request: Request<Incoming>| {
         let app = Rc::clone(&app);
-        async move {
+        // If the browser disconnects, the work continues, and later requests share its result.
+        spawn_local(async move {
             let (head, body) = request.into_parts();
-            Ok::<_, Infallible>(response(answer(&app, &head, body).await))
-        }
+            response(answer(&app, &head, body).await)
+        })
     });
     // A browser that disconnects early is no error.
     let _ = http1::Builder::new()

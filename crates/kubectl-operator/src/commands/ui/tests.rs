@@ -446,14 +446,18 @@ async fn no_other_site_and_no_forged_form_approves() {
         ] {
             assert_eq!(browser.post("approve", &form, head).await.status, 403, "{head}");
         }
-        for forged in [
-            form.replace("install-1", "install-2"),
-            form.replace("namespace=shop", "namespace=ops"),
-            form.replace("token=", "token=0"),
-            form.split_once("&token").unwrap().0.to_owned(),
-            String::new(),
+        for (forged, expected) in [
+            (form.replace("install-1", "install-2"), 409),
+            (form.replace("namespace=shop", "namespace=ops"), 409),
+            (form.replace("shown=", "shown=0"), 409),
+            (form.split_once("&shown").unwrap().0.to_owned(), 409),
+            (String::new(), 403),
         ] {
-            assert_eq!(browser.submit("approve", &forged).await.status, 403, "{forged}");
+            assert_eq!(
+                browser.submit("approve", &forged).await.status,
+                expected,
+                "{forged}"
+            );
         }
         let big = format!("{form}&x={}", "x".repeat(server::BODY_BYTES));
         assert_eq!(browser.submit("approve", &big).await.status, 413);

@@ -8,12 +8,10 @@ use super::{Frame, Live, badge, is_told, page, reason, shell, text_or_none, widt
 use crate::operators::{Gathered, Node};
 use crate::terminal::{Mark, plain};
 
-/// Returns the page of the operator of this name.
-pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &str) -> String {
+/// Returns the page of the operator of this name; `None` if there is none.
+pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &str) -> Option<String> {
     let operators = gathered.operators();
-    let Some(operator) = operators.iter().find(|operator| operator.name() == name) else {
-        return super::message(frame, "It does not exist.");
-    };
+    let operator = operators.iter().find(|operator| operator.name() == name)?;
     let (row, namespace) = (operator.row(), operator.namespace());
     let place = [("namespace", namespace.as_str()), ("name", name)];
     let commands = frame.commands;
@@ -81,7 +79,7 @@ pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &
             }
         }
     };
-    page(frame, Live::Renewed, &body)
+    Some(page(frame, Live::Renewed, &body))
 }
 
 /// Renders an object of the tree. `above` is the reason at the top of the page, which is not repeated.

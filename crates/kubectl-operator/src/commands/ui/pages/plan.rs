@@ -9,7 +9,7 @@ use crate::commands::approve::Shown;
 use crate::preview::{definition_text, kind_and_name, name, object_text, rule_texts};
 use crate::terminal::escape;
 
-pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str, token: &str) -> String {
+pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str) -> String {
     let namespace = shown.namespace.as_str();
     let command = frame
         .commands
@@ -53,7 +53,6 @@ pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str, tok
                 input type="hidden" name="namespace" value=(namespace);
                 input type="hidden" name="name" value=(shown.plan);
                 input type="hidden" name="shown" value=(digest);
-                input type="hidden" name="token" value=(token);
                 button #approve { "Approve this plan" }
                 p { "OLM executes only these steps. If the plan changes, it needs a new approval." }
             }
