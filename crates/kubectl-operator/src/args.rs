@@ -291,7 +291,7 @@ pub(crate) enum Command {
     /// Collect diagnostic data for maintainers in one file
     ///
     /// The file contains OLM's objects, the Deployments, pods, Jobs and events of operators, the output of doctor and status,
-    /// versions, and a list of everything that could not be read. --logs adds the last 2 MiB of each log of OLM's own pods.
+    /// versions, and a list of everything that could not be read. --logs adds the last 10000 lines of each log of OLM's own pods.
     ///
     /// Secrets are not read at all. Values below data, stringData, binaryData, env, httpHeaders, args and command are removed,
     /// also from the manifests in InstallPlans. Nothing else is removed: messages, events, annotations and logs may contain a
