@@ -22,7 +22,7 @@ use olm_fbc::validate::PackageModel;
 use serde::{Serialize, Serializer};
 
 mod dot;
-mod fold;
+mod layout;
 mod mermaid;
 mod svg;
 mod text;

