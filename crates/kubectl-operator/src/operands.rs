@@ -11,14 +11,7 @@ use olm_api::names::is_dns1123_subdomain;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::ClusterServiceVersion;
 
-use crate::reader::{answer, list_readable};
-
-/// Page size of lists.
-const PAGE: u32 = 500;
-/// Maximum number of pages per list, in case a server never ends one.
-const MAX_PAGES: usize = 200;
-/// Maximum number of namespaces that are listed one by one. Beyond it, all are listed at once.
-const MAX_NAMESPACES: usize = 20;
+use crate::reader::{answer, list_readable, pages};
 
 /// A custom resource of an operator.
 #[derive(Debug, Clone)]
@@ -121,8 +114,7 @@ async fn of_kind(
         .ok_or_else(|| anyhow!("CustomResourceDefinition {} serves no version", crd.name_any()))?;
     let kind = GroupVersionKind::gvk(&spec.group, &version.name, &spec.names.kind);
     let resource = ApiResource::from_gvk_with_plural(&kind, &spec.names.plural);
-    let few = targets.filter(|targets| targets.len() <= MAX_NAMESPACES && spec.scope == "Namespaced");
-    let apis: Vec<Api<DynamicObject>> = match few {
+    let apis: Vec<Api<DynamicObject>> = match targets.filter(|_| spec.scope == "Namespaced") {
         Some(targets) => targets
             .iter()
             .filter(|target| is_dns1123_subdomain(target))
@@ -131,16 +123,12 @@ async fn of_kind(
         None => vec![Api::all_with(client.clone(), &resource)],
     };
     let mut found = Vec::new();
-    for api in apis {
-        found.extend(pages(&api, &crd.name_any()).await?);
+    for api in &apis {
+        let page = |params: ListParams| async move { api.list(&params).await };
+        found.extend(pages(&format!("list {}", crd.name_any()), "", page).await?);
     }
-    let is_target = |object: &DynamicObject| match (targets, object.namespace()) {
-        (Some(targets), Some(namespace)) => targets.contains(&namespace),
-        _ => true,
-    };
     Ok(found
         .into_iter()
-        .filter(is_target)
         .map(|mut object| {
             // Items of a list may have no kind and API version.
             object.types = Some(TypeMeta {
@@ -154,19 +142,4 @@ async fn of_kind(
             }
         })
         .collect())
-}
-
-async fn pages(api: &Api<DynamicObject>, name: &str) -> anyhow::Result<Vec<DynamicObject>> {
-    let what = || format!("list {name}");
-    let mut params = ListParams::default().limit(PAGE);
-    let mut found = Vec::new();
-    for _ in 0..MAX_PAGES {
-        let page = answer(what, api.list(&params)).await?;
-        found.extend(page.items);
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params.continue_token = Some(token),
-            None => return Ok(found),
-        }
-    }
-    bail!("cannot list {name}: the list does not end")
 }

@@ -298,8 +298,15 @@ fn listing<K: Resource<DynamicType = ()>>(namespace: Option<&str>) -> String {
     format!("list {} in {}", K::plural(&()), place(namespace))
 }
 
-/// Returns all pages of a list. Errors include `what`.
-async fn pages<T, F>(what: &str, labels: &str, page: impl Fn(ListParams) -> F) -> anyhow::Result<Vec<T>>
+/// Returns all pages of a list.
+///
+/// # Errors
+/// A request fails, or the list does not end. The text includes `what`.
+pub(crate) async fn pages<T, F>(
+    what: &str,
+    labels: &str,
+    page: impl Fn(ListParams) -> F,
+) -> anyhow::Result<Vec<T>>
 where
     T: Clone,
     F: Future<Output = kube::Result<ObjectList<T>>>,

@@ -3,7 +3,7 @@
 //! ```text
 //! entries of a cluster's catalog ─┐                   ┌─ to_svg   a drawing
 //!                                 ├─▶ PackageGraph ───┼─ to_text  lines, and JSON by serde
-//! a catalog's files, validated ───┘                   └─ to_dot, to_mermaid
+//! a catalog's files, validated ───┘                   └─ to_dot   for Graphviz
 //! ```
 //!
 //! Marks: installed versions, channel heads, deprecated bundles, bundles without an upgrade path to the head, skipped bundles,
@@ -23,13 +23,11 @@ use serde::{Serialize, Serializer};
 
 mod dot;
 mod layout;
-mod mermaid;
 mod svg;
 mod text;
 mod way;
 
 pub use dot::to_dot;
-pub use mermaid::to_mermaid;
 pub use svg::{STYLE, to_svg, to_svg_element};
 pub use text::{Tone, to_text};
 

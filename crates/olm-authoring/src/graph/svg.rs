@@ -8,8 +8,6 @@ use super::{ChannelGraph, Edge, EdgeKind, Node, PackageGraph, Tone, plain, print
 /// Style of the drawing, for light and dark colour schemes.
 pub const STYLE: &str = include_str!("svg.css");
 
-/// Maximum number of upgrades drawn.
-const MAX_EDGES: usize = 5_000;
 /// Maximum letters of a label; the title of its circle is complete.
 const MAX_LETTERS: usize = 120;
 /// Width of a letter, in a monospaced font.
@@ -81,7 +79,7 @@ fn drawing(graph: &PackageGraph, style: &str) -> String {
         );
     }
     draw_way(&mut out, graph, &layout, &places);
-    for (lane, edge) in layout.edges.iter().take(MAX_EDGES) {
+    for (lane, edge) in &layout.edges {
         draw_edge(&mut out, &layout, &places, *lane, edge);
     }
     let mut letters = titles
@@ -92,12 +90,7 @@ fn drawing(graph: &PackageGraph, style: &str) -> String {
     for (at, row) in layout.rows.iter().enumerate() {
         letters = letters.max(draw_row(&mut out, &layout, row, &places, at));
     }
-    let mut notes = graph.notes();
-    let more = layout.edges.len().saturating_sub(MAX_EDGES);
-    if more > 0 {
-        notes.push(format!("{more} upgrades are not shown"));
-    }
-    let end = draw_legend(&mut out, &notes, bottom + LINE);
+    let end = draw_legend(&mut out, &graph.notes(), bottom + LINE);
     let mut title = format!("Upgrade graph of {}", graph.package);
     if !graph.catalog.is_empty() {
         title = format!("{title}, catalog {}", graph.catalog);

@@ -117,24 +117,6 @@ fn dot_is_as_recorded() {
 }
 
 #[test]
-fn mermaid_has_a_class_a_mark() {
-    let text = to_mermaid(&graph());
-    for line in [
-        "    subgraph c0[\"c (deprecated)\"]",
-        "      c0n2 -. skips .-> c0n3",
-        "  class c0n0 absent",
-        "  class c0n1 deprecated",
-        "  class c0n3 head",
-        "  class c0n5 unreachable",
-    ] {
-        assert!(
-            text.lines().any(|found| found == line),
-            "{line} is missing in\n{text}"
-        );
-    }
-}
-
-#[test]
 fn svg_is_well_formed_and_shows_all_bundles() {
     let mut graph = graph();
     graph.channels[0].nodes[5].name = "p.<v5> & \"more\"".into();

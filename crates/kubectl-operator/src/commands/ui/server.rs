@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,7 +14,6 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
@@ -23,8 +21,6 @@ use super::gate::Asked;
 use super::pages;
 use super::routes::{Answer, App};
 
-/// Maximum number of connections; others wait in the backlog.
-pub(super) const CONNECTIONS: usize = 64;
 /// Limits for the head of a request: bytes and time.
 const HEAD_BYTES: usize = 16 << 10;
 const HEAD_TIME: Duration = Duration::from_secs(10);
@@ -64,17 +60,12 @@ const HEADERS: [(HeaderName, &str); 8] = [
 
 /// Serves until `stop` completes.
 pub(super) async fn serve(listener: TcpListener, app: Rc<App>, stop: impl Future<Output = ()>) {
-    let free = Arc::new(Semaphore::new(CONNECTIONS));
     // Unfinished connections are dropped at the end; an approval was then either sent or not.
     let mut connections = JoinSet::new();
     let mut stop = std::pin::pin!(stop);
     loop {
-        let next = async {
-            let place = Arc::clone(&free).acquire_owned().await;
-            (place, listener.accept().await)
-        };
-        let (place, accepted) = tokio::select! {
-            next = next => next,
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
             () = &mut stop => return,
         };
         while connections.try_join_next().is_some() {}
@@ -82,11 +73,7 @@ pub(super) async fn serve(listener: TcpListener, app: Rc<App>, stop: impl Future
             sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let app = Rc::clone(&app);
-        connections.spawn_local(async move {
-            let _ = timeout(CONNECTION_TIME, connection(stream, app)).await;
-            drop(place);
-        });
+        connections.spawn_local(timeout(CONNECTION_TIME, connection(stream, Rc::clone(&app))));
     }
 }
 

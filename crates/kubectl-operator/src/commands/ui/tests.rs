@@ -489,23 +489,6 @@ async fn a_request_without_an_end_is_left() {
 }
 
 #[tokio::test]
-async fn no_more_are_answered_at_a_time_than_there_is_room_for() {
-    let cluster = cluster();
-    logged_in(&cluster, async |browser| {
-        let mut held = Vec::new();
-        for _ in 0..server::CONNECTIONS {
-            held.push(TcpStream::connect(("127.0.0.1", browser.port)).await.unwrap());
-        }
-        let mut page = std::pin::pin!(browser.page("operators"));
-        let waits = tokio::time::timeout(Duration::from_millis(200), page.as_mut()).await;
-        assert!(waits.is_err(), "there is no room");
-        drop(held);
-        assert_eq!(page.await.status, 200);
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn neither_a_slow_browser_nor_a_silent_cluster_is_waited_for_without_end() {
     let cluster = cluster();
     logged_in(&cluster, async |browser| {
