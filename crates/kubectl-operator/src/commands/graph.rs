@@ -34,7 +34,9 @@ pub(crate) async fn run(args: &GraphArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let subscriptions = of_package(client, namespace, &args.package).await?;
-    let catalog = catalog(&cluster, args, &subscriptions).await?;
+    let global = args.global_catalog_namespace.as_deref();
+    let given = args.catalog.as_deref();
+    let catalog = catalog(&cluster, &args.package, given, global, &subscriptions).await?;
     let keys = BTreeSet::from([catalog.clone()]);
     let read = Box::pin(catalogs::read(client, &keys)).await;
     let snapshot = read.content(&catalog)?;
@@ -159,10 +161,16 @@ fn installed(subscriptions: &[Subscription]) -> BTreeMap<String, Vec<String>> {
     installed
 }
 
-/// Returns the catalog to read: the one of the flag, that of the Subscription, or the only one that offers the package.
+/// Returns the catalog to read: the given one, that of the Subscription, or the only one that offers the package. `global` is the
+/// namespace of global catalogs, if the user gave it.
+///
+/// # Errors
+/// The catalog does not exist, or it is not clear which one to read.
 pub(super) async fn catalog(
     cluster: &Cluster,
-    args: &GraphArgs,
+    package: &str,
+    given: Option<&str>,
+    global: Option<&str>,
     subscriptions: &[Subscription],
 ) -> anyhow::Result<CatalogKey> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
@@ -170,12 +178,11 @@ pub(super) async fn catalog(
         name: name.to_owned(),
         namespace: namespace.to_owned(),
     };
-    if let Some(catalog) = &args.catalog {
+    if let Some(catalog) = given {
         if let Some((namespace, name)) = catalog.split_once('/') {
             return Ok(key(namespace, name));
         }
-        let given = args.global_catalog_namespace.as_deref();
-        let global = global::find(client, given, Some(namespace)).await.catalogs;
+        let global = global::find(client, global, Some(namespace)).await.catalogs;
         for at in [namespace, &global] {
             if get::<CatalogSource>(client, at, catalog).await?.is_some() {
                 return Ok(key(at, catalog));
@@ -195,9 +202,7 @@ pub(super) async fn catalog(
     let mut choices: Vec<CatalogKey> = of_subscriptions.into_iter().collect();
     if choices.is_empty() {
         let packages = match offered(client, namespace).await? {
-            Offered::Packages(packages) => {
-                named(packages, &args.package, None, namespace, &cluster.commands)?
-            }
+            Offered::Packages(packages) => named(packages, package, None, namespace, &cluster.commands)?,
             Offered::NotServed(cause) => {
                 bail!("cannot find the catalogs of the package: {cause}; use --catalog")
             }
@@ -214,7 +219,7 @@ pub(super) async fn catalog(
             .ok_or_else(|| anyhow!("no catalog in {} has the package", place(Some(namespace)))),
         _ => bail!(
             "several catalogs have package {}; choose one with --catalog: {}",
-            plain(&args.package),
+            plain(package),
             names.join(", ")
         ),
     }

@@ -91,7 +91,15 @@ async fn a_package_or_channel_that_is_not_there_is_told_with_those_that_are() {
 
 async fn chosen(client: &Client, words: &[&str], subscriptions: &[Subscription]) -> Result<String, String> {
     let cluster = Cluster::of(client.clone(), "shop");
-    let found = catalog(&cluster, &args(words), subscriptions).await;
+    let args = args(words);
+    let found = catalog(
+        &cluster,
+        &args.package,
+        args.catalog.as_deref(),
+        None,
+        subscriptions,
+    );
+    let found = found.await;
     found
         .map(|key| key.to_string())
         .map_err(|error| error.to_string())

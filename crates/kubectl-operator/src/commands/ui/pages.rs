@@ -169,6 +169,13 @@ fn badge(mark: Mark, text: &str) -> Markup {
     html! { span.badge.(class) { (plain(text)) } }
 }
 
+/// Renders the names of a table's columns.
+fn head(columns: &[&str]) -> Markup {
+    html! {
+        thead { tr { @for column in columns { th scope="col" { (column) } } } }
+    }
+}
+
 /// Returns the class of a table cell with this text: one that does not wrap, or one that does.
 fn width(text: &str) -> &'static str {
     match text.chars().count() <= MAX_SHORT {

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::super::request::href;
 use super::markdown::markdown;
-use super::{Frame, Live, MAX_ROWS, page, shell, text_or_none, width};
+use super::{Frame, Live, MAX_ROWS, head, page, shell, text_or_none, width};
 use crate::packages::{Channel, Package};
 use crate::terminal::plain;
 
@@ -33,7 +33,7 @@ pub(in super::super) fn catalog(
         p { (found.len()) " of " (packages.len()) " packages that namespace " (plain(namespace)) " can use" }
         @if !found.is_empty() {
             table.rows {
-                thead { tr { @for head in ["Package", "Name", "Catalog", "Channel", "Version"] { th scope="col" { (head) } } } }
+                (head(&["Package", "Name", "Catalog", "Channel", "Version"]))
                 tbody {
                     @for package in found.iter().take(MAX_ROWS) {
                         @let version = package.head_channel().map(|head| head.head_version.as_str()).unwrap_or_default();

@@ -4,7 +4,7 @@ use kube::ResourceExt as _;
 use maud::{Markup, html};
 
 use super::super::request::href;
-use super::{Frame, Live, badge, is_told, page, reason, shell, text_or_none, width};
+use super::{Frame, Live, badge, head, is_told, page, reason, shell, text_or_none, width};
 use crate::operators::{Gathered, Node};
 use crate::terminal::{Mark, plain};
 
@@ -59,7 +59,7 @@ pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &
         @if !conditions.is_empty() {
             h2 { "Conditions" }
             table.rows {
-                thead { tr { th scope="col" { "Condition" } th scope="col" { "Status" } th scope="col" { "Reason" } th scope="col" { "Message" } } }
+                (head(&["Condition", "Status", "Reason", "Message"]))
                 tbody {
                     @for (at, condition) in conditions.iter().enumerate() {
                         @let reason_word = condition.reason.as_deref().unwrap_or_default();
