@@ -420,13 +420,8 @@ fn nothing_of_a_catalog_is_markup_or_moves_a_cursor() {
 }
 
 #[test]
-fn a_package_of_ten_thousand_versions_is_drawn_and_larger_ones_are_cut() {
-    let mut graph = graph_of(&chain("stable", MAX_ENTRIES + 5, ">=1.0.0"), "etcd.v1.3.0");
-    assert_eq!(graph.channels[0].nodes.len(), MAX_ENTRIES);
-    assert_eq!(graph.notes(), ["5 older versions or channels are not shown"]);
-    let text = text_of(&graph);
-    assert!(text.lines().count() < 1100);
-    assert!(text.contains("and 9000 older ones"));
+fn a_cut_graph_has_the_newest_versions_and_the_installed_one() {
+    let mut graph = graph_of(&chain("stable", 1_000, ">=1.0.0"), "etcd.v1.3.0");
     graph.cut(300, 100);
     let names: Vec<&str> = graph.channels[0].nodes.iter().map(|node| &*node.name).collect();
     assert_eq!(
@@ -436,7 +431,7 @@ fn a_package_of_ten_thousand_versions_is_drawn_and_larger_ones_are_cut() {
     );
     let picture = to_svg(&graph);
     assert!(picture.len() < 256 << 10, "{}", picture.len());
-    assert!(picture.contains("9704 older versions or channels are not shown"));
+    assert!(picture.contains("699 older versions or channels are not shown"));
 }
 
 #[test]
@@ -459,7 +454,7 @@ fn a_cut_graph_is_bounded_in_versions_and_channels() {
 #[test]
 fn what_a_catalog_repeats_is_drawn_once_and_counts_once() {
     let mut repeated = entries();
-    repeated.extend((0..MAX_ENTRIES).map(|_| entry("stable", "1.0.0", "", &[], ">=1.0.0")));
+    repeated.extend((0..1_000).map(|_| entry("stable", "1.0.0", "", &[], ">=1.0.0")));
     repeated.push(entry("new", "3.0.0", "", &[], ""));
     let mut once = entries();
     once.push(entry("new", "3.0.0", "", &[], ""));
@@ -468,25 +463,21 @@ fn what_a_catalog_repeats_is_drawn_once_and_counts_once() {
     assert_eq!(to_svg(&graph).matches("class=\"node").count(), 7);
 }
 
-/// A list or range that all versions share costs a catalog nothing.
+/// A list that all versions share costs a catalog nothing.
 #[test]
-fn what_is_long_is_neither_copied_nor_evaluated() {
-    let skips: Arc<[Arc<str>]> = (0..300_000).map(|at| Arc::from(format!("none.v{at}"))).collect();
-    let range: Arc<Range> = Arc::new(vec![">=0.0.0"; MAX_RANGE].join(" || ").parse().expect("range"));
+fn what_is_long_is_not_copied() {
+    let skips: Arc<[Arc<str>]> = (0..10_000).map(|at| Arc::from(format!("none.v{at}"))).collect();
     let long: Vec<BundleEntry> = (0..4)
         .map(|at| BundleEntry {
             skips: Arc::clone(&skips),
-            skip_range: Some(Arc::clone(&range)),
             ..entry("stable", &format!("1.{at}.0"), "", &[], "")
         })
         .collect();
     let graph = graph_of(&long, "");
-    assert_eq!((graph.channels[0].nodes.len(), graph.left_out), (3, 1));
-    assert!(graph.channels[0].edges(true).is_empty());
     for node in &graph.channels[0].nodes {
         assert!(Arc::ptr_eq(&node.skips, &skips));
     }
     let text = text_of(&graph);
-    assert!(text.contains("none.v9 and 299990 more"), "{text}");
+    assert!(text.contains("none.v9 and 9990 more"), "{text}");
     assert!(text.len() < 16 << 10, "{}", text.len());
 }

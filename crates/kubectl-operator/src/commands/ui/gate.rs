@@ -54,7 +54,6 @@ pub(super) struct Asked<'a> {
     /// `Sec-Purpose`: set if the browser prefetches a page.
     pub purpose: Option<&'a str>,
     pub cookie: Option<&'a str>,
-    pub content_type: Option<&'a str>,
 }
 
 /// Error response to a request.
@@ -81,7 +80,6 @@ const NO_METHOD: Refusal = refused(
     StatusCode::METHOD_NOT_ALLOWED,
     "Only pages and forms are supported.",
 );
-const NO_FORM: Refusal = refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Not a form.");
 pub(super) const FORGED: Refusal = refused(
     StatusCode::FORBIDDEN,
     "This form is outdated; open the page again.",
@@ -187,14 +185,9 @@ impl Gate {
             .host
             .is_some_and(|host| asked.origin == Some(&format!("http://{host}")));
         let is_told_by_site = asked.fetch_site.is_some() && matches!(asked.origin, None | Some("null"));
-        if !is_own && !is_told_by_site {
-            return Err(OTHER_SITE);
-        }
-        let is_form =
-            |media: &str| media.split(';').next().map(str::trim) == Some("application/x-www-form-urlencoded");
-        match asked.content_type.is_some_and(is_form) {
+        match is_own || is_told_by_site {
             true => Ok(()),
-            false => Err(NO_FORM),
+            false => Err(OTHER_SITE),
         }
     }
 
@@ -245,7 +238,6 @@ mod tests {
 
     fn write(request: &mut Asked<'_>) {
         request.method = Method::POST;
-        request.content_type = Some("application/x-www-form-urlencoded; charset=UTF-8");
         request.origin = Some("http://127.0.0.1:4000");
         request.fetch_site = Some("same-origin");
     }
@@ -406,8 +398,6 @@ mod tests {
             };
             assert_eq!(admitted(with), Err(403));
         }
-        assert_eq!(changed(|asked| asked.content_type = Some("text/plain")), Err(415));
-        assert_eq!(changed(|asked| asked.content_type = None), Err(415));
         assert_eq!(changed(|asked| asked.method = Method::DELETE), Err(405));
         assert_eq!(changed(|asked| asked.cookie = None), Err(403));
     }

@@ -211,7 +211,7 @@ impl App {
             "style.css" => Ok(Answer::asset("text/css; charset=utf-8", &style())),
             "script.js" => Ok(Answer::asset("text/javascript; charset=utf-8", SCRIPT)),
             "" => Ok(Answer::elsewhere(format!("{}operators", self.gate.base()))),
-            "operators" => self.show_operators(namespace.as_deref(), &fields.word()).await,
+            "operators" => self.show_operators(namespace.as_deref(), fields.word()).await,
             "catalogs" => self.show_catalogs(namespace.as_deref()).await,
             "operator" => match (&namespace, fields.name("name")) {
                 (Some(namespace), Some(name)) => self.show_operator(namespace, name).await,
@@ -231,7 +231,7 @@ impl App {
                 let namespace = namespace.as_deref().unwrap_or(&self.cluster.namespace);
                 let (catalog, name) = (fields.text("catalog"), fields.text("name"));
                 match page {
-                    "catalog" => self.show_catalog(namespace, &fields.word()).await,
+                    "catalog" => self.show_catalog(namespace, fields.word()).await,
                     "package" => self.show_package(namespace, catalog, name).await,
                     "graph" => self.show_graph(namespace, catalog, name).await,
                     _ => Err(self.nothing()),

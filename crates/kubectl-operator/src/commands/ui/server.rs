@@ -106,7 +106,6 @@ async fn answer(app: &Rc<App>, head: &Parts, body: Incoming) -> Answer {
         fetch_site: text(HeaderName::from_static("sec-fetch-site")),
         purpose: text(HeaderName::from_static("sec-purpose")),
         cookie: text(header::COOKIE),
-        content_type: text(header::CONTENT_TYPE),
     };
     let page = match app.admit(&asked, head.uri.query().unwrap_or_default()) {
         Ok(page) => page,

@@ -8,9 +8,6 @@ use super::{Frame, Live, MAX_ROWS, head, page, shell, text_or_none, width};
 use crate::packages::{Channel, Package};
 use crate::terminal::plain;
 
-/// Maximum number of versions per channel.
-const MAX_VERSIONS: usize = 200;
-
 /// Returns the page of the packages that a namespace can use.
 pub(in super::super) fn catalog(
     frame: &Frame<'_>,
@@ -127,14 +124,13 @@ fn lane(
         details {
             summary { "Versions (" (channel.versions.len()) ")" }
             ul {
-                @for version in channel.versions.iter().take(MAX_VERSIONS) {
+                @for version in &channel.versions {
                     li {
                         (plain(&version.version)) " (" (plain(&version.name)) ")"
                         @if version.name == channel.head { ", head" }
                         @if let Some(text) = &version.deprecated { ", deprecated: " (plain(text)) }
                     }
                 }
-                @if channel.versions.len() > MAX_VERSIONS { li { "and " (channel.versions.len() - MAX_VERSIONS) " more" } }
             }
         }
     }
