@@ -18,7 +18,8 @@ pub(crate) fn of(named: Option<String>, server: &Uri) -> Result<Option<Uri>, Inv
             Some("http") => "HTTP_PROXY",
             _ => "HTTPS_PROXY",
         };
-        variable_of_either_case(variable).filter(|_| !bypasses_proxy(&no_proxy(), server))
+        let no_proxy = variable_of_either_case("NO_PROXY").unwrap_or_default();
+        variable_of_either_case(variable).filter(|_| !bypasses_proxy(&no_proxy, server))
     };
     named.or_else(of_environment).map(|url| url.parse()).transpose()
 }
@@ -82,11 +83,7 @@ fn with_scheme(address: &str) -> String {
     format!("http://{address}")
 }
 
-/// Returns the value of `NO_PROXY`, or of `no_proxy` if that is unset or empty.
-fn no_proxy() -> String {
-    variable_of_either_case("NO_PROXY").unwrap_or_default()
-}
-
+/// Returns a variable, or the one of the lower-case name if it is unset or empty.
 fn variable_of_either_case(name: &str) -> Option<String> {
     let of = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
     of(name).or_else(|| of(&name.to_ascii_lowercase()))

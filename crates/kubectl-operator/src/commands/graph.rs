@@ -4,7 +4,6 @@
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::IsTerminal as _;
 
 use anyhow::{anyhow, bail};
 use kube::{Client, ResourceExt as _};
@@ -18,7 +17,7 @@ use crate::args::shared::Document;
 use crate::cluster::Cluster;
 use crate::packages::{Offered, named, offered};
 use crate::reader::{get, list_readable, place};
-use crate::terminal::{Colours, Mark, cut, plain, size};
+use crate::terminal::{Colours, Mark, plain};
 use crate::{Verdict, catalogs, global, printer};
 
 /// Maximum number of names in an error about a missing one.
@@ -49,8 +48,7 @@ pub(crate) async fn run(args: &GraphArgs) -> anyhow::Result<Verdict> {
     }
     match args.output {
         Drawing::Text => {
-            let width = std::io::stdout().is_terminal().then(|| size().1);
-            let lines = lines(&graph, Colours::of_stdout(), width);
+            let lines = lines(&graph, Colours::of_stdout());
             printer::painted(lines.iter().map(String::as_str))?;
         }
         Drawing::Svg => printer::data(&to_svg(&graph))?,
@@ -59,20 +57,16 @@ pub(crate) async fn run(args: &GraphArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
-/// Returns the graph as lines, cut at the width of the terminal.
-fn lines(graph: &PackageGraph, colours: Colours, columns: Option<usize>) -> Vec<String> {
-    let paint = |tone, word: &str| {
+/// Returns the graph as lines.
+fn lines(graph: &PackageGraph, colours: Colours) -> Vec<String> {
+    to_text(graph, &|tone, word| {
         let mark = match tone {
             Tone::Fine => Mark::Fine,
             Tone::Warning => Mark::Waits,
             Tone::Bad => Mark::Bad,
         };
         colours.paint(mark, word)
-    };
-    let lines = to_text(graph, &paint).into_iter();
-    lines
-        .map(|line| columns.map_or_else(|| line.clone(), |columns| cut(&line, columns)))
-        .collect()
+    })
 }
 
 /// Builds the graph of the package.

@@ -54,18 +54,15 @@ fn args(words: &[&str]) -> GraphArgs {
 }
 
 #[test]
-fn words_are_coloured_and_lines_end_where_the_terminal_does() {
+fn words_are_coloured() {
     let graph = PackageGraph::new("etcd", "olm/cat", &entries(), &by_db("etcd.v1.1.0"));
-    let painted = lines(&graph, Colours(true), None).join("\n");
+    let painted = lines(&graph, Colours(true)).join("\n");
     for part in [
         "\u{1b}[32minstalled\u{1b}[0m by shop/db",
         "\u{1b}[33mdeprecated\u{1b}[0m: it loses data",
     ] {
         assert!(painted.contains(part), "{part}: {painted:?}");
     }
-    let lines = lines(&graph, Colours(false), Some(30));
-    assert!(lines.iter().all(|line| line.chars().count() <= 30), "{lines:?}");
-    assert!(lines.iter().any(|line| line.contains("etcd.v1.2.0")), "{lines:?}");
 }
 
 #[tokio::test]

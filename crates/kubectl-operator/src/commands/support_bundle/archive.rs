@@ -55,7 +55,7 @@ impl Archive {
             return self.unread(path, &format!("the bundle would exceed {MAX_BYTES} bytes"));
         }
         self.bytes += text.len();
-        self.parts.push((safe(path), text.into_bytes()));
+        self.parts.push((path.to_owned(), text.into_bytes()));
     }
 
     /// Records a missing part.
@@ -155,25 +155,4 @@ pub(super) fn is_free(path: &Path, force: bool) -> anyhow::Result<()> {
         );
     }
     Ok(())
-}
-
-/// Returns a path that stays within the archive, regardless of object names.
-fn safe(path: &str) -> String {
-    let parts = path.split('/').map(|part| {
-        let part: String = part
-            .chars()
-            .map(|letter| {
-                if letter.is_ascii_alphanumeric() || "._-".contains(letter) {
-                    letter
-                } else {
-                    '_'
-                }
-            })
-            .collect();
-        match part.as_str() {
-            "" | "." | ".." => "_".to_owned(),
-            _ => part,
-        }
-    });
-    parts.collect::<Vec<_>>().join("/")
 }

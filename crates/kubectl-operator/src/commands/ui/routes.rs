@@ -161,11 +161,7 @@ impl App {
 
     /// Drops expired values, which include whole catalogs.
     pub(super) fn sweep(&self) {
-        self.operators.sweep();
-        self.operator.sweep();
-        self.plan.sweep();
         self.packages.sweep();
-        self.health.sweep();
         self.contents.sweep();
         self.outlook.sweep();
         self.explained.sweep();

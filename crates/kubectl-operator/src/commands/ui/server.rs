@@ -35,7 +35,7 @@ const CONNECTION_TIME: Duration = Duration::from_secs(180);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Headers that forbid loading foreign content, embedding in other pages, and caching.
-const HEADERS: [(HeaderName, &str); 8] = [
+const HEADERS: [(HeaderName, &str); 6] = [
     (
         header::CONTENT_SECURITY_POLICY,
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -47,14 +47,6 @@ const HEADERS: [(HeaderName, &str); 8] = [
     (
         HeaderName::from_static("cross-origin-resource-policy"),
         "same-origin",
-    ),
-    (
-        HeaderName::from_static("cross-origin-opener-policy"),
-        "same-origin",
-    ),
-    (
-        HeaderName::from_static("cross-origin-embedder-policy"),
-        "require-corp",
     ),
 ];
 
