@@ -41,23 +41,15 @@ pub(crate) fn named(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<St
 
 /// Returns the proxy variables that the Kubernetes client cannot parse although Go accepts them, with values that it can.
 pub(crate) fn variables_to_mend() -> Vec<(&'static str, String)> {
-    let names = [
-        "NO_PROXY",
-        "no_proxy",
-        "HTTPS_PROXY",
-        "https_proxy",
-        "HTTP_PROXY",
-        "http_proxy",
-    ];
-    let mended = |name: &'static str| {
+    let exceptions = ["NO_PROXY", "no_proxy"].map(|name| (name, readable as fn(&str) -> String));
+    let proxies = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"];
+    let proxies = proxies.map(|name| (name, with_scheme as fn(&str) -> String));
+    let mended = exceptions.into_iter().chain(proxies).filter_map(|(name, mend)| {
         let now = std::env::var(name).ok()?;
-        let mended = match name {
-            "NO_PROXY" | "no_proxy" => readable(&now),
-            _ => with_scheme(&now),
-        };
+        let mended = mend(&now);
         (now != mended).then_some((name, mended))
-    };
-    names.into_iter().filter_map(mended).collect()
+    });
+    mended.collect()
 }
 
 /// Leaves out the words that match nothing, and all others beside `*`.

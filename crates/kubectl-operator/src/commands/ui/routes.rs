@@ -82,6 +82,11 @@ impl Answer {
         self
     }
 
+    /// Returns an error page without any data.
+    pub(super) fn refused(status: StatusCode, text: &str) -> Self {
+        Self::html(pages::bare(text)).with(status)
+    }
+
     fn message(frame: &Frame<'_>, text: &str, status: StatusCode) -> Self {
         Self::html(pages::message(frame, text)).with(status)
     }

@@ -18,7 +18,6 @@ use tokio::task::{JoinSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
 use super::gate::Asked;
-use super::pages;
 use super::routes::{Answer, App};
 
 /// Limits for the head of a request: bytes and time.
@@ -146,14 +145,4 @@ fn response(answer: Answer) -> Response<Full<Bytes>> {
         }
     }
     response
-}
-
-impl Answer {
-    /// Returns an error page.
-    pub(super) fn refused(status: StatusCode, text: &str) -> Self {
-        Self {
-            status,
-            ..Self::html(pages::bare(text))
-        }
-    }
 }
