@@ -415,15 +415,12 @@ impl ChannelGraph {
     /// upgrades. A drawing shows the range of a head only, so a head with a range is not the same as a version that is no head.
     fn begins(&self, other: &Self) -> bool {
         let are_same = |(own, others): (&Node, &Node)| {
-            let has_range = own.skip_range.is_some();
-            let is_same = || {
-                let is_head = own.is_head;
-                *own == Node {
-                    is_head,
-                    ..others.clone()
-                }
+            let is_head = match own.skip_range {
+                Some(_) => others.is_head,
+                None => own.is_head,
             };
-            own.name == others.name && (!has_range || own.is_head == others.is_head) && is_same()
+            let others = others.clone();
+            *own == Node { is_head, ..others }
         };
         self.broken.is_none()
             && other.broken.is_none()

@@ -297,16 +297,10 @@ fn unpainted(_: Tone, word: &str) -> String {
 
 /// Escapes a catalog's text, so that nothing in it is markup, and removes control characters.
 fn escaped(text: &str) -> String {
-    let mut escaped = String::new();
-    for letter in plain(text).chars() {
-        match letter {
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '&' => escaped.push_str("&amp;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
+    plain(text)
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+        .replace('\'', "&#39;")
 }
