@@ -42,7 +42,16 @@ pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str) -> 
                 }
             }
             dt { "Installs" }
-            dd { ul { @for csv in &shown.operators { li { (escape(&name(csv))) @if let Some(former) = replaced(shown.preview.as_ref(), csv) { ", replaces " (escape(&name(former))) } } } } }
+            dd {
+                ul {
+                    @for csv in &shown.operators {
+                        li {
+                            (escape(&name(csv)))
+                            @if let Some(former) = replaced(shown.preview.as_ref(), csv) { ", replaces " (escape(&name(former))) }
+                        }
+                    }
+                }
+            }
         }
         @match &shown.preview {
             Some(preview) => (changes(preview)),
