@@ -36,7 +36,7 @@ impl<'a> Layout<'a> {
         });
         let lanes = lanes(graph);
         let mut layout = Self {
-            lanes: lanes.clone(),
+            lanes: Vec::new(),
             rows: rows.collect(),
             edges: Vec::new(),
             way_notes: graph.way_notes(),
@@ -45,6 +45,7 @@ impl<'a> Layout<'a> {
         for (lane, channels) in lanes.iter().enumerate() {
             layout.fill(lane, channels);
         }
+        layout.lanes = lanes;
         layout
     }
 
