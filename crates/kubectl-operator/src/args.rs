@@ -291,7 +291,7 @@ pub(crate) enum Command {
     /// Collect diagnostic data for maintainers in one file
     ///
     /// The file contains OLM's objects, the Deployments, pods, Jobs and events of operators, the output of doctor and status,
-    /// versions, and a list of everything that could not be read. --logs adds the last 2 MiB of each log of OLM's own pods.
+    /// versions, and a list of everything that could not be read. --logs adds the last 10000 lines of each log of OLM's own pods.
     ///
     /// Secrets are not read at all. Values below data, stringData, binaryData, env, httpHeaders, args and command are removed,
     /// also from the manifests in InstallPlans. Nothing else is removed: messages, events, annotations and logs may contain a
@@ -310,10 +310,10 @@ pub(crate) enum Command {
     /// printed link works once, and grants everything on these pages that your permissions allow. No browser is started, because
     /// its arguments would show the link to other users of the machine.
     ///
-    /// The command stops on Ctrl-C, or after 8 hours without a request. A second Ctrl-C stops it immediately. Over ssh use -t,
-    /// because without a terminal Ctrl-C does not reach the command.
+    /// The command stops on Ctrl-C, or after 8 hours without a request. Over ssh use -t, because without a terminal Ctrl-C does not
+    /// reach the command.
     ///
-    /// Exit codes: 0 after Ctrl-C or 8 hours, 1 if the pages cannot be served, 130 after a second Ctrl-C.
+    /// Exit codes: 0 after Ctrl-C or 8 hours, 1 if the pages cannot be served.
     #[command(after_help = "Examples:\n  \
         kubectl operator ui                              # open the printed link\n  \
         kubectl operator ui -A --port 8001               # start with all namespaces, on a fixed port\n  \

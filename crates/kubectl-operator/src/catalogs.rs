@@ -1,12 +1,12 @@
 //! Catalog contents, read from catalog servers in the cluster or from a directory.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
+use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::labels;
@@ -19,7 +19,7 @@ use olm_resolver::entry::Entry;
 use olm_resolver::plan::Install;
 use olm_resolver::{CatalogKey, Snapshot};
 use serde_json::Value;
-use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tonic::transport::Channel;
 
 use crate::printer;
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Maximum number of versions named in an error about a missing one.
 const MAX_NAMED: usize = 10;
 /// Maximum of concurrent catalog reads. It bounds memory, because each catalog may have the maximum size.
-const AT_ONCE: usize = 4;
+pub(crate) const AT_ONCE: usize = 4;
 
 /// Contents by catalog, or the error of the read.
 pub(crate) type Contents = BTreeMap<CatalogKey, Result<Arc<Snapshot>, String>>;
@@ -75,44 +75,46 @@ impl Catalogs {
                 csv: snapshot::csv_of(index, package, channel, name),
                 objects: snapshot::objects_of(index, package, channel, name),
             },
-            Some(Origin::Server(registry)) => {
-                let (registry, install) = (registry.clone(), install.clone());
-                let key = install.catalog.clone();
-                let read = isolated(async move {
-                    let Install {
-                        package,
-                        channel,
-                        name,
-                        ..
-                    } = &install;
-                    let bundle = registry.get_bundle(package, channel, name).await;
-                    bundle.map_err(|status| anyhow!("{}", status.message()))
-                });
-                match read.await {
-                    Ok(bundle) => Bundle {
-                        csv: snapshot::csv(&bundle),
-                        objects: snapshot::objects(&bundle),
-                    },
-                    Err(error) => {
-                        printer::warning(&format!(
-                            "catalog {key}: cannot read bundle {name}; its Kubernetes version and installability are unknown: {error:#}"
-                        ));
-                        Bundle::default()
-                    }
+            Some(Origin::Server(registry)) => match registry.get_bundle(package, channel, name).await {
+                Ok(bundle) => Bundle {
+                    csv: snapshot::csv(&bundle),
+                    objects: snapshot::objects(&bundle),
+                },
+                Err(status) => {
+                    printer::warning(&format!(
+                        "catalog {}: cannot read bundle {name}; its Kubernetes version and installability are unknown: {}",
+                        install.catalog,
+                        status.message()
+                    ));
+                    Bundle::default()
                 }
-            }
+            },
+        }
+    }
+
+    /// Returns the content of a catalog.
+    ///
+    /// # Errors
+    /// It could not be read.
+    pub(crate) fn content(&self, key: &CatalogKey) -> anyhow::Result<&Arc<Snapshot>> {
+        match self.contents.get(key) {
+            Some(Ok(snapshot)) => Ok(snapshot),
+            Some(Err(cause)) => bail!("cannot read catalog {key}: {cause}"),
+            None => bail!("cannot read catalog {key}"),
         }
     }
 }
 
 /// Reads catalogs from a cluster. A catalog that cannot be read has an error in its place and delays no other.
 pub(crate) async fn read(client: &Client, keys: &BTreeSet<CatalogKey>) -> Catalogs {
-    let reads = keys.iter().map(|key| {
-        let (client, of) = (client.clone(), key.clone());
-        (key.clone(), async move { read_one(&client, &of).await })
+    let reads = futures::stream::iter(keys).map(async |key| {
+        let read = timeout(PATIENCE, Box::pin(read_one(client, key))).await;
+        let late = |_| Err(anyhow!("timed out after {} s", PATIENCE.as_secs()));
+        (key, read.unwrap_or_else(late))
     });
+    let reads: Vec<_> = reads.buffered(AT_ONCE).collect().await;
     let mut catalogs = Catalogs::default();
-    for (key, read) in few_at_once(reads).await {
+    for (key, read) in reads {
         let content = match read {
             Ok((registry, fetched)) => {
                 let skipped = fetched.skipped.iter();
@@ -122,7 +124,7 @@ pub(crate) async fn read(client: &Client, keys: &BTreeSet<CatalogKey>) -> Catalo
             }
             Err(error) => Err(format!("{error:#}")),
         };
-        catalogs.contents.insert(key, content);
+        catalogs.contents.insert(key.clone(), content);
     }
     catalogs
 }
@@ -139,13 +141,9 @@ pub(crate) async fn read_version(
     channel: Option<&str>,
     version: Option<&str>,
 ) -> anyhow::Result<(Arc<Entry>, Bundle)> {
-    let mut catalogs = Box::pin(read(client, &BTreeSet::from([key.clone()]))).await;
-    let snapshot = match catalogs.contents.remove(key) {
-        Some(Ok(snapshot)) => snapshot,
-        Some(Err(cause)) => bail!("cannot read catalog {key}: {cause}"),
-        None => bail!("cannot read catalog {key}"),
-    };
-    let entry = find(&snapshot, package, channel, version).with_context(|| format!("catalog {key}"))?;
+    let catalogs = Box::pin(read(client, &BTreeSet::from([key.clone()]))).await;
+    let snapshot = catalogs.content(key)?;
+    let entry = find(snapshot, package, channel, version).with_context(|| format!("catalog {key}"))?;
     let install = Install {
         name: entry.name.to_string(),
         package: entry.package.to_string(),
@@ -194,45 +192,6 @@ pub(crate) fn find(
     match (version, names.is_empty()) {
         (Some(version), false) => bail!("{place} has no version {version}; it has {}", names.join(", ")),
         _ => bail!("{place} has no versions"),
-    }
-}
-
-/// Runs one future per key, at most [`AT_ONCE`] concurrently and each with a timeout. Returns the results by key.
-async fn few_at_once<K, T, F>(work: impl IntoIterator<Item = (K, F)>) -> BTreeMap<K, anyhow::Result<T>>
-where
-    K: Ord + Send + 'static,
-    T: Send + 'static,
-    F: Future<Output = anyhow::Result<T>> + Send + 'static,
-{
-    let (mut work, mut tasks) = (work.into_iter(), JoinSet::new());
-    let mut results = BTreeMap::new();
-    loop {
-        for (key, future) in work.by_ref().take(AT_ONCE.saturating_sub(tasks.len())) {
-            tasks.spawn(async move {
-                let result = tokio::time::timeout(PATIENCE, isolated(future)).await;
-                let late = |_| Err(anyhow!("timed out after {} s", PATIENCE.as_secs()));
-                (key, result.unwrap_or_else(late))
-            });
-        }
-        match tasks.join_next().await {
-            Some(Ok((key, result))) => drop(results.insert(key, result)),
-            // The task itself does not panic and is never aborted.
-            Some(Err(_)) => {}
-            None => return results,
-        }
-    }
-}
-
-/// Awaits a future and turns its panic into an error. Libraries may panic on malformed responses.
-///
-/// # Errors
-/// The error of the future, or that it panicked.
-async fn isolated<T: Send + 'static>(
-    work: impl Future<Output = anyhow::Result<T>> + Send + 'static,
-) -> anyhow::Result<T> {
-    match tokio::spawn(work).await {
-        Ok(result) => result,
-        Err(_) => Err(anyhow!("reading it panicked; this is a bug")),
     }
 }
 
@@ -305,8 +264,6 @@ fn is_ready(pod: &Pod) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
     use go_compat::semver::Version;
     use olm_fbc::entry::BundleEntry;
     use olm_testing::cluster::{FakeCluster, Fault, Refusal};
@@ -373,38 +330,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_few_catalogs_are_read_at_once_and_one_that_fails_is_alone() {
-        static RUNNING: AtomicUsize = AtomicUsize::new(0);
-        static MOST: AtomicUsize = AtomicUsize::new(0);
-        let work = (0..10).map(|number| {
-            let future = async move {
-                let running = RUNNING.fetch_add(1, Ordering::SeqCst) + 1;
-                MOST.fetch_max(running, Ordering::SeqCst);
-                match number {
-                    3 => std::future::pending().await,
-                    _ => tokio::time::sleep(Duration::from_secs(1)).await,
-                }
-                RUNNING.fetch_sub(1, Ordering::SeqCst);
-                match number {
-                    1 => panic!("an answer that makes no sense"),
-                    2 => bail!("refused"),
-                    _ => Ok(number),
-                }
-            };
-            (number, future)
-        });
-        let start = tokio::time::Instant::now();
-        let results = few_at_once(work).await;
-        assert_eq!(MOST.load(Ordering::SeqCst), AT_ONCE);
-        assert!(start.elapsed() < PATIENCE * 2, "{:?}", start.elapsed());
-        let text = |number: i32| match &results[&number] {
-            Ok(_) => "fine".to_owned(),
-            Err(error) => error.to_string(),
+    async fn a_catalog_that_does_not_answer_is_alone() {
+        let cluster = FakeCluster::new();
+        cluster.on_request(|request| (request.name == "silent").then_some(Fault::Hang));
+        let (client, _link) = cluster.connect();
+        let key = |name: &str| CatalogKey {
+            name: name.to_owned(),
+            namespace: "olm".to_owned(),
         };
-        assert_eq!(text(0), "fine");
-        assert_eq!(text(1), "reading it panicked; this is a bug");
-        assert_eq!(text(2), "refused");
-        assert_eq!(text(3), "timed out after 120 s");
-        assert_eq!((4..10).filter(|number| text(*number) == "fine").count(), 6);
+        let keys = BTreeSet::from(["a", "b", "c", "d", "e", "silent"].map(key));
+        let catalogs = read(&client, &keys).await;
+        let error = |name: &str| catalogs.content(&key(name)).unwrap_err().to_string();
+        assert_eq!(
+            error("silent"),
+            "cannot read catalog olm/silent: cannot read CatalogSource silent in namespace olm: no answer within 60 s"
+        );
+        for name in ["a", "b", "c", "d", "e"] {
+            let expected = format!("cannot read catalog olm/{name}: catalogsource olm/{name} not found");
+            assert_eq!(error(name), expected);
+        }
     }
 }

@@ -12,20 +12,14 @@ pub(crate) struct CommandLine {
 
 impl CommandLine {
     pub(crate) fn of(connection: &ConnectionArgs) -> Self {
-        let context = connection
-            .context
-            .iter()
-            .map(|context| ("--context", context.clone()));
-        let file = connection.kubeconfig.iter();
+        let context = connection.context.clone().map(|context| ("--context", context));
+        let file = connection.kubeconfig.as_ref();
         let file = file.map(|file| ("--kubeconfig", file.display().to_string()));
-        let user = connection.as_user.iter().map(|user| ("--as", user.clone()));
+        let user = connection.as_user.clone().map(|user| ("--as", user));
         let groups = connection.as_group.iter();
         let groups = groups.map(|group| ("--as-group", group.clone()));
-        let flags = context
-            .chain(file)
-            .chain(user)
-            .chain(groups)
-            .map(|(flag, value)| format!(" {flag} {}", quoted(&value)));
+        let flags = context.into_iter().chain(file).chain(user).chain(groups);
+        let flags = flags.map(|(flag, value)| format!(" {flag} {}", quoted(&value)));
         Self {
             flags: flags.collect(),
         }

@@ -13,8 +13,6 @@ use olm_api::v1alpha1::ClusterServiceVersion;
 
 use crate::reader::{PAGE, get_cluster, list_readable, pages};
 
-/// Maximum number of namespaces that are listed one by one. Beyond it, all are listed at once.
-const MAX_NAMESPACES: usize = 20;
 
 /// A custom resource of an operator.
 #[derive(Debug, Clone)]
@@ -115,8 +113,7 @@ async fn of_kind(
         .ok_or_else(|| anyhow!("CustomResourceDefinition {} serves no version", crd.name_any()))?;
     let kind = GroupVersionKind::gvk(&spec.group, &version.name, &spec.names.kind);
     let resource = ApiResource::from_gvk_with_plural(&kind, &spec.names.plural);
-    let few = targets.filter(|targets| targets.len() <= MAX_NAMESPACES && spec.scope == "Namespaced");
-    let apis: Vec<Api<DynamicObject>> = match few {
+    let apis: Vec<Api<DynamicObject>> = match targets.filter(|_| spec.scope == "Namespaced") {
         Some(targets) => targets
             .iter()
             .filter(|target| is_dns1123_subdomain(target))
@@ -130,13 +127,8 @@ async fn of_kind(
         let page = |params: ListParams| async move { api.list(&params).await };
         found.extend(pages(&what, "", PAGE, Some, page).await?);
     }
-    let is_target = |object: &DynamicObject| match (targets, object.namespace()) {
-        (Some(targets), Some(namespace)) => targets.contains(&namespace),
-        _ => true,
-    };
     Ok(found
         .into_iter()
-        .filter(is_target)
         .map(|mut object| {
             // Items of a list may have no kind and API version.
             object.types = Some(TypeMeta {

@@ -342,16 +342,14 @@ pub(crate) async fn all(
 ) -> anyhow::Result<Vec<Package>> {
     match offered(client, namespace).await? {
         Offered::Packages(packages) => Ok(packages),
-        Offered::NotServed(cause) => bail!("{}", not_served(&cause, commands)),
+        Offered::NotServed(cause) => {
+            let (group, version) = (PackageManifest::group(&()), PackageManifest::version(&()));
+            bail!(
+                "this cluster does not serve {group}/{version} ({cause}): OLM's package-server is missing or not ready; see `kubectl get apiservice {version}.{group}` and `{}`",
+                commands.suggest("catalog list", &[], None)
+            )
+        }
     }
-}
-
-fn not_served(cause: &str, commands: &CommandLine) -> String {
-    let (group, version) = (PackageManifest::group(&()), PackageManifest::version(&()));
-    format!(
-        "this cluster does not serve {group}/{version} ({cause}): OLM's package-server is missing or not ready; see `kubectl get apiservice {version}.{group}` and `{}`",
-        commands.suggest("catalog list", &[], None)
-    )
 }
 
 /// Returns the packages of that name, limited to one catalog if given.

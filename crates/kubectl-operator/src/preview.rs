@@ -28,19 +28,24 @@ pub(crate) fn names<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     names.join(", ")
 }
 
+/// Returns the ClusterServiceVersion that another one replaces, by the preview of its plan. `None` if there is none.
+pub(crate) fn replaced<'a>(preview: Option<&'a PlanPreview>, csv: &str) -> Option<&'a str> {
+    let mut changes = preview?.operators.iter();
+    let change = changes.find(|change| change.name == csv && !change.replaces.is_empty())?;
+    Some(&change.replaces)
+}
+
 /// Returns what a plan does in a few words, such as `shop 1.0.0 → 1.1.0`; `None` if it installs nothing.
 pub(crate) fn title(operators: &[String], preview: Option<&PlanPreview>) -> Option<String> {
     let first = operators.first()?;
-    let mut changes = preview.into_iter().flat_map(|preview| preview.operators.iter());
-    let change = changes.find(|change| change.name == *first && !change.replaces.is_empty());
-    let text = match (change, package_and_version(first)) {
-        (Some(change), Some((package, version))) => match package_and_version(&change.replaces) {
+    let text = match (replaced(preview, first), package_and_version(first)) {
+        (Some(replaced), Some((package, version))) => match package_and_version(replaced) {
             Some((same, former)) if same == package => {
                 format!("{} {} → {}", name(package), name(former), name(version))
             }
-            _ => format!("{} → {}", name(&change.replaces), name(first)),
+            _ => format!("{} → {}", name(replaced), name(first)),
         },
-        (Some(change), None) => format!("{} → {}", name(&change.replaces), name(first)),
+        (Some(replaced), None) => format!("{} → {}", name(replaced), name(first)),
         (None, Some((package, version))) => format!("{} {}", name(package), name(version)),
         (None, None) => name(first),
     };
@@ -82,7 +87,7 @@ fn version_and_field(text: &str) -> String {
     }
 }
 
-pub(crate) fn object_text(object: &ObjectChange) -> String {
+fn object_text(object: &ObjectChange) -> String {
     let (kind, own) = (name(&object.kind), name(&object.name));
     let mut text = match object.namespace.as_str() {
         "" => format!("{kind} {own}"),
@@ -156,25 +161,37 @@ pub(crate) fn diff(preview: &PlanPreview) -> Vec<String> {
 /// Describes each change of a plan in a line: removals first, then new permissions, then objects.
 pub(crate) fn changes(preview: &PlanPreview) -> Vec<String> {
     let of_rules = |sign: char, is_gained: bool| {
-        preview.permissions.iter().flat_map(move |change| {
-            let rules = if is_gained { &change.gained } else { &change.lost };
-            rule_texts(change, rules).map(move |text| format!("{sign} {text}"))
-        })
+        let texts = rules(preview, is_gained);
+        texts.map(move |text| format!("{sign} {text}"))
     };
     let definitions = preview.definitions.iter();
     let definitions =
         definitions.map(|found| format!("~ CustomResourceDefinition {}", definition_text(found)));
-    let objects = |verb: Verb, sign: char| {
-        let objects = preview.objects.iter().filter(move |object| object.verb == verb);
-        objects.map(move |object| format!("{sign} {}", object_text(object)))
+    let of_objects = |sign: char, verb: Verb| {
+        let texts = objects(preview, verb);
+        texts.map(move |text| format!("{sign} {text}"))
     };
     let all = of_rules('-', false)
-        .chain(objects(Verb::Delete, '-'))
+        .chain(of_objects('-', Verb::Delete))
         .chain(definitions)
         .chain(of_rules('+', true))
-        .chain(objects(Verb::Change, '~'))
-        .chain(objects(Verb::Create, '+'));
+        .chain(of_objects('~', Verb::Change))
+        .chain(of_objects('+', Verb::Create));
     all.collect()
+}
+
+/// Returns one line for each object that a plan creates, changes or deletes.
+pub(crate) fn objects(preview: &PlanPreview, verb: Verb) -> impl Iterator<Item = String> {
+    let objects = preview.objects.iter().filter(move |object| object.verb == verb);
+    objects.map(object_text)
+}
+
+/// Returns one line for each rule that accounts gain, or lose.
+pub(crate) fn rules(preview: &PlanPreview, is_gained: bool) -> impl Iterator<Item = String> {
+    preview.permissions.iter().flat_map(move |change| {
+        let rules = if is_gained { &change.gained } else { &change.lost };
+        rule_texts(change, rules)
+    })
 }
 
 /// Returns one line for each rule that an account gains or loses.

@@ -18,7 +18,8 @@ pub(crate) fn of(named: Option<String>, server: &Uri) -> Result<Option<Uri>, Inv
             Some("http") => "HTTP_PROXY",
             _ => "HTTPS_PROXY",
         };
-        variable_of_either_case(variable).filter(|_| !bypasses_proxy(&no_proxy(), server))
+        let no_proxy = variable_of_either_case("NO_PROXY").unwrap_or_default();
+        variable_of_either_case(variable).filter(|_| !bypasses_proxy(&no_proxy, server))
     };
     named.or_else(of_environment).map(|url| url.parse()).transpose()
 }
@@ -40,23 +41,15 @@ pub(crate) fn named(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<St
 
 /// Returns the proxy variables that the Kubernetes client cannot parse although Go accepts them, with values that it can.
 pub(crate) fn variables_to_mend() -> Vec<(&'static str, String)> {
-    let names = [
-        "NO_PROXY",
-        "no_proxy",
-        "HTTPS_PROXY",
-        "https_proxy",
-        "HTTP_PROXY",
-        "http_proxy",
-    ];
-    let mended = |name: &'static str| {
+    let exceptions = ["NO_PROXY", "no_proxy"].map(|name| (name, readable as fn(&str) -> String));
+    let proxies = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"];
+    let proxies = proxies.map(|name| (name, with_scheme as fn(&str) -> String));
+    let mended = exceptions.into_iter().chain(proxies).filter_map(|(name, mend)| {
         let now = std::env::var(name).ok()?;
-        let mended = match name {
-            "NO_PROXY" | "no_proxy" => readable(&now),
-            _ => with_scheme(&now),
-        };
+        let mended = mend(&now);
         (now != mended).then_some((name, mended))
-    };
-    names.into_iter().filter_map(mended).collect()
+    });
+    mended.collect()
 }
 
 /// Leaves out the words that match nothing, and all others beside `*`.
@@ -82,11 +75,7 @@ fn with_scheme(address: &str) -> String {
     format!("http://{address}")
 }
 
-/// Returns the value of `NO_PROXY`, or of `no_proxy` if that is unset or empty.
-fn no_proxy() -> String {
-    variable_of_either_case("NO_PROXY").unwrap_or_default()
-}
-
+/// Returns a variable, or the one of the lower-case name if it is unset or empty.
 fn variable_of_either_case(name: &str) -> Option<String> {
     let of = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
     of(name).or_else(|| of(&name.to_ascii_lowercase()))

@@ -8,20 +8,18 @@ const GAP: usize = 3;
 /// Text that kubectl prints for an empty value.
 pub(crate) const NONE: &str = "<none>";
 
-/// A table: column names, and rows with as many cells.
-#[derive(Debug, Clone, Default)]
+/// A table: rows with as many cells as there are columns.
+#[derive(Debug, Clone)]
 pub(crate) struct Table {
-    head: Vec<&'static str>,
+    /// The first row has the names of the columns.
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// Returns an empty table with these columns.
     pub(crate) fn new(head: impl IntoIterator<Item = &'static str>) -> Self {
-        Self {
-            head: head.into_iter().collect(),
-            rows: Vec::new(),
-        }
+        let head = head.into_iter().map(str::to_owned).collect();
+        Self { rows: vec![head] }
     }
 
     /// Adds a row. Cells are escaped; an empty one becomes [`NONE`].
@@ -35,25 +33,19 @@ impl Table {
 
     /// Returns the lines, each with a line end.
     pub(crate) fn text(&self) -> String {
-        let head: Vec<String> = self.head.iter().map(|name| (*name).to_owned()).collect();
-        let lines = || std::iter::once(&head).chain(&self.rows);
-        let width = |column: usize| {
-            let widths = lines().map(|row| row.get(column).map_or(0, |cell| cell.chars().count()));
-            widths.max().unwrap_or_default()
-        };
-        let widths: Vec<usize> = (0..head.len()).map(width).collect();
-        let mut text = String::new();
-        for row in lines() {
-            let mut line = String::new();
-            for (cell, width) in row.iter().zip(&widths) {
-                line.push_str(cell);
-                let missing = (width + GAP).saturating_sub(cell.chars().count());
-                line.push_str(&" ".repeat(missing));
+        let mut widths: Vec<usize> = Vec::new();
+        for row in &self.rows {
+            widths.resize(widths.len().max(row.len()), 0);
+            for (cell, width) in row.iter().zip(&mut widths) {
+                *width = cell.chars().count().max(*width);
             }
-            text.push_str(line.trim_end());
-            text.push('\n');
         }
-        text
+        let line = |row: &Vec<String>| {
+            let cells = row.iter().zip(&widths);
+            let cells = cells.map(|(cell, width)| format!("{cell:<0$}", width + GAP));
+            format!("{}\n", cells.collect::<String>().trim_end())
+        };
+        self.rows.iter().map(line).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! entries of a cluster's catalog ─┐                   ┌─ to_svg   a drawing
 //!                                 ├─▶ PackageGraph ───┼─ to_text  lines, and JSON by serde
-//! a catalog's files, validated ───┘                   └─ to_dot, to_mermaid
+//! a catalog's files, validated ───┘                   └─ to_dot   for Graphviz
 //! ```
 //!
 //! Marks: installed versions, channel heads, deprecated bundles, bundles without an upgrade path to the head, skipped bundles,
@@ -22,23 +22,15 @@ use olm_fbc::validate::PackageModel;
 use serde::{Serialize, Serializer};
 
 mod dot;
-mod fold;
-mod mermaid;
+mod layout;
 mod svg;
 mod text;
 mod way;
 
 pub use dot::to_dot;
-pub use mermaid::to_mermaid;
 pub use svg::{STYLE, to_svg, to_svg_element};
 pub use text::{Tone, to_text};
 
-/// Maximum number of entries of a package; the rest is omitted.
-const MAX_ENTRIES: usize = 10_000;
-/// Maximum number of names in the `skips` of all entries; entries beyond are omitted.
-const MAX_SKIPS: usize = 1_000_000;
-/// Maximum bytes of a `skipRange` that is evaluated.
-const MAX_RANGE: usize = 4_096;
 /// Maximum letters of a catalog's text in a drawing.
 const MAX_TEXT: usize = 600;
 /// Maximum number of names shown per `skips` list.
@@ -59,7 +51,7 @@ pub struct PackageGraph {
     pub channels: Vec<ChannelGraph>,
     /// Installed versions that are in none of the channels.
     pub elsewhere: Vec<Installed>,
-    /// Number of omitted entries, versions and channels.
+    /// Number of omitted versions and channels.
     pub left_out: usize,
     /// Path of the resolver: channel and bundle of each step. The first one is the installed bundle, without a channel.
     #[serde(skip)]
@@ -171,19 +163,11 @@ impl PackageGraph {
             ..Self::default()
         };
         let mut by_channel: BTreeMap<&Arc<str>, Vec<&BundleEntry>> = BTreeMap::new();
-        let (mut known, mut skips) = (BTreeSet::new(), 0);
+        let mut known: BTreeSet<(&str, &str)> = BTreeSet::new();
         for entry in entries {
-            let name = (&*entry.channel, &*entry.name);
-            if known.contains(&name) {
-                continue;
+            if known.insert((&*entry.channel, &*entry.name)) {
+                by_channel.entry(&entry.channel).or_default().push(entry);
             }
-            if known.len() >= MAX_ENTRIES || skips + entry.skips.len() > MAX_SKIPS {
-                graph.left_out += 1;
-                continue;
-            }
-            known.insert(name);
-            skips += entry.skips.len();
-            by_channel.entry(&entry.channel).or_default().push(entry);
         }
         let mut deprecations = by_channel
             .values()
@@ -397,9 +381,7 @@ impl ChannelGraph {
                 }
             }
             let range = node.skip_range.as_ref().filter(|_| all_ranges || node.is_head);
-            let Some(range) = range.filter(|range| range.as_str().len() <= MAX_RANGE) else {
-                continue;
-            };
+            let Some(range) = range else { continue };
             for (from, other) in self.nodes.iter().enumerate() {
                 let is_in = |version: &Version| range.contains(version);
                 if !named.contains(&from) && other.version.as_ref().is_some_and(is_in) {
@@ -433,15 +415,12 @@ impl ChannelGraph {
     /// upgrades. A drawing shows the range of a head only, so a head with a range is not the same as a version that is no head.
     fn begins(&self, other: &Self) -> bool {
         let are_same = |(own, others): (&Node, &Node)| {
-            let has_range = own.skip_range.is_some();
-            let is_same = || {
-                let is_head = own.is_head;
-                *own == Node {
-                    is_head,
-                    ..others.clone()
-                }
+            let is_head = match own.skip_range {
+                Some(_) => others.is_head,
+                None => own.is_head,
             };
-            own.name == others.name && (!has_range || own.is_head == others.is_head) && is_same()
+            let others = others.clone();
+            *own == Node { is_head, ..others }
         };
         self.broken.is_none()
             && other.broken.is_none()

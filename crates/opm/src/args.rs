@@ -240,8 +240,6 @@ pub(crate) enum GraphFormat {
     Svg,
     /// For Graphviz
     Dot,
-    /// For documents in Markdown
-    Mermaid,
 }
 
 /// `opm lint`

@@ -29,9 +29,6 @@ use crate::terminal::{Mark, plain};
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::{Verdict, printer, writer};
 
-/// Maximum number of Subscriptions listed as users of a catalog.
-const MAX_USERS: usize = 20;
-
 /// Runs a `catalog` command.
 ///
 /// # Errors
@@ -480,17 +477,11 @@ fn users_text(source: &CatalogSource, users: &[String], doubts: &[String]) -> St
         0 => format!("no readable Subscription uses {what}\n"),
         _ => format!("{what} is in use; these operators stay installed but get no upgrades:\n"),
     };
-    for user in users.iter().take(MAX_USERS) {
+    for user in users {
         text.push_str(&format!("  {}\n", plain(user)));
     }
-    if users.len() > MAX_USERS {
-        text.push_str(&format!("  and {} more\n", users.len() - MAX_USERS));
-    }
-    for doubt in doubts.iter().take(MAX_USERS) {
+    for doubt in doubts {
         text.push_str(&format!("note: {}\n", plain(doubt)));
-    }
-    if doubts.len() > MAX_USERS {
-        text.push_str(&format!("note: and {} more\n", doubts.len() - MAX_USERS));
     }
     text
 }

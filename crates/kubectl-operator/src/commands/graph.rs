@@ -4,7 +4,6 @@
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::IsTerminal as _;
 
 use anyhow::{anyhow, bail};
 use kube::{Client, ResourceExt as _};
@@ -18,7 +17,7 @@ use crate::args::shared::Document;
 use crate::cluster::Cluster;
 use crate::packages::{Offered, named, offered};
 use crate::reader::{get, list_readable, place};
-use crate::terminal::{Colours, Mark, cut, plain, size};
+use crate::terminal::{Colours, Mark, plain};
 use crate::{Verdict, catalogs, global, printer};
 
 /// Maximum number of names in an error about a missing one.
@@ -34,14 +33,12 @@ pub(crate) async fn run(args: &GraphArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let subscriptions = of_package(client, namespace, &args.package).await?;
-    let catalog = catalog(&cluster, args, &subscriptions).await?;
+    let global = args.global_catalog_namespace.as_deref();
+    let given = args.catalog.as_deref();
+    let catalog = catalog(&cluster, &args.package, given, global, &subscriptions).await?;
     let keys = BTreeSet::from([catalog.clone()]);
     let read = Box::pin(catalogs::read(client, &keys)).await;
-    let snapshot = match read.contents.get(&catalog) {
-        Some(Ok(snapshot)) => snapshot,
-        Some(Err(cause)) => bail!("cannot read catalog {catalog}: {}", plain(cause)),
-        None => bail!("cannot read catalog {catalog}"),
-    };
+    let snapshot = read.content(&catalog)?;
     let mut graph = drawn(snapshot, &catalog, args, &installed(&subscriptions), &cluster)?;
     if args.output == Drawing::Svg {
         graph.cut(MAX_DRAWN.0, MAX_DRAWN.1);
@@ -51,8 +48,7 @@ pub(crate) async fn run(args: &GraphArgs) -> anyhow::Result<Verdict> {
     }
     match args.output {
         Drawing::Text => {
-            let width = std::io::stdout().is_terminal().then(|| size().1);
-            let lines = lines(&graph, Colours::of_stdout(), width);
+            let lines = lines(&graph, Colours::of_stdout());
             printer::painted(lines.iter().map(String::as_str))?;
         }
         Drawing::Svg => printer::data(&to_svg(&graph))?,
@@ -61,20 +57,16 @@ pub(crate) async fn run(args: &GraphArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
-/// Returns the graph as lines, cut at the width of the terminal.
-fn lines(graph: &PackageGraph, colours: Colours, columns: Option<usize>) -> Vec<String> {
-    let paint = |tone, word: &str| {
+/// Returns the graph as lines.
+fn lines(graph: &PackageGraph, colours: Colours) -> Vec<String> {
+    to_text(graph, &|tone, word| {
         let mark = match tone {
             Tone::Fine => Mark::Fine,
             Tone::Warning => Mark::Waits,
             Tone::Bad => Mark::Bad,
         };
         colours.paint(mark, word)
-    };
-    let lines = to_text(graph, &paint).into_iter();
-    lines
-        .map(|line| columns.map_or_else(|| line.clone(), |columns| cut(&line, columns)))
-        .collect()
+    })
 }
 
 /// Builds the graph of the package.
@@ -163,10 +155,16 @@ fn installed(subscriptions: &[Subscription]) -> BTreeMap<String, Vec<String>> {
     installed
 }
 
-/// Returns the catalog to read: the one of the flag, that of the Subscription, or the only one that offers the package.
+/// Returns the catalog to read: the given one, that of the Subscription, or the only one that offers the package. `global` is the
+/// namespace of global catalogs, if the user gave it.
+///
+/// # Errors
+/// The catalog does not exist, or it is not clear which one to read.
 pub(super) async fn catalog(
     cluster: &Cluster,
-    args: &GraphArgs,
+    package: &str,
+    given: Option<&str>,
+    global: Option<&str>,
     subscriptions: &[Subscription],
 ) -> anyhow::Result<CatalogKey> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
@@ -174,12 +172,11 @@ pub(super) async fn catalog(
         name: name.to_owned(),
         namespace: namespace.to_owned(),
     };
-    if let Some(catalog) = &args.catalog {
+    if let Some(catalog) = given {
         if let Some((namespace, name)) = catalog.split_once('/') {
             return Ok(key(namespace, name));
         }
-        let given = args.global_catalog_namespace.as_deref();
-        let global = global::find(client, given, Some(namespace)).await.catalogs;
+        let global = global::find(client, global, Some(namespace)).await.catalogs;
         for at in [namespace, &global] {
             if get::<CatalogSource>(client, at, catalog).await?.is_some() {
                 return Ok(key(at, catalog));
@@ -199,9 +196,7 @@ pub(super) async fn catalog(
     let mut choices: Vec<CatalogKey> = of_subscriptions.into_iter().collect();
     if choices.is_empty() {
         let packages = match offered(client, namespace).await? {
-            Offered::Packages(packages) => {
-                named(packages, &args.package, None, namespace, &cluster.commands)?
-            }
+            Offered::Packages(packages) => named(packages, package, None, namespace, &cluster.commands)?,
             Offered::NotServed(cause) => {
                 bail!("cannot find the catalogs of the package: {cause}; use --catalog")
             }
@@ -218,7 +213,7 @@ pub(super) async fn catalog(
             .ok_or_else(|| anyhow!("no catalog in {} has the package", place(Some(namespace)))),
         _ => bail!(
             "several catalogs have package {}; choose one with --catalog: {}",
-            plain(&args.package),
+            plain(package),
             names.join(", ")
         ),
     }

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 
 use self::roles::{reach, roles};
 use super::graph;
-use crate::args::graph::{Drawing, GraphArgs};
 use crate::args::rights::RightsArgs;
 use crate::args::shared::{Document, quoted};
 use crate::cluster::Cluster;
@@ -28,7 +27,9 @@ pub(crate) async fn run(args: &RightsArgs) -> anyhow::Result<Verdict> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let (package, version) = (args.package.as_str(), args.version.as_deref());
     let subscriptions = graph::of_package(client, namespace, package).await?;
-    let key = graph::catalog(&cluster, &graph_args(args), &subscriptions).await?;
+    let given = args.catalog.as_deref();
+    let global = args.global_catalog_namespace.as_deref();
+    let key = graph::catalog(&cluster, package, given, global, &subscriptions).await?;
     let channel = args.channel.as_deref();
     let (entry, bundle) = catalogs::read_version(client, &key, package, channel, version).await?;
     let csv = bundle
@@ -92,18 +93,6 @@ pub(crate) async fn run(args: &RightsArgs) -> anyhow::Result<Verdict> {
         ));
     }
     Ok(Verdict::Fine)
-}
-
-/// Returns the flags by which `graph` finds the catalog.
-fn graph_args(args: &RightsArgs) -> GraphArgs {
-    GraphArgs {
-        package: args.package.clone(),
-        catalog: args.catalog.clone(),
-        channel: None,
-        output: Drawing::Text,
-        global_catalog_namespace: args.global_catalog_namespace.clone(),
-        connection: args.connection.clone(),
-    }
 }
 
 /// Returns the command that binds a role to the account of the OperatorGroup.

@@ -2,9 +2,7 @@
 
 mod archive;
 mod collect;
-mod logs;
 mod redact;
-mod shares;
 #[cfg(test)]
 mod tests;
 

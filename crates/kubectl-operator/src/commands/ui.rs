@@ -10,7 +10,7 @@
 //! - The only write is the approval of a plan as it was shown, by the code of `approve`.
 //! - For any number of open tabs, each value is read from the cluster at most once per [`reads::FRESH`], and not at all without
 //!   requests.
-//! - Computations on catalogs run outside the one thread that responds ([`works`]), and shutdown does not wait for them.
+//! - Computations on catalogs run outside the one thread that responds, and shutdown does not wait for them.
 
 mod gate;
 mod health;
@@ -21,18 +21,15 @@ mod routes;
 mod server;
 #[cfg(test)]
 mod tests;
-mod works;
 
 use std::future::Future;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
-use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Runtime};
-use tokio::sync::oneshot;
+use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 use tokio::time::sleep;
 
@@ -46,8 +43,6 @@ use crate::{Verdict, printer};
 const IDLE: Duration = Duration::from_secs(8 * 60 * 60);
 /// Interval of checks for inactivity and for values to drop.
 const TICK: Duration = Duration::from_secs(60);
-/// Exit code that shells use for a program ended by SIGINT.
-const INTERRUPTED: i32 = 130;
 
 /// Serves pages until interrupted or idle.
 ///
@@ -77,7 +72,6 @@ async fn serve(args: &UiArgs) -> anyhow::Result<Verdict> {
         gate::random()?,
         gate::random()?,
     );
-    let ctrl_c = interrupts();
     printer::data(&format!("{}\n", gate.link()))?;
     let hours = IDLE.as_secs() / 3600;
     printer::progress(&format!(
@@ -86,7 +80,8 @@ async fn serve(args: &UiArgs) -> anyhow::Result<Verdict> {
     let app = Rc::new(App::new(cluster, args, gate));
     let stop = async {
         tokio::select! {
-            () = ctrl_c => {}
+            // If signals cannot be received, the server is ended by other means.
+            Ok(()) = tokio::signal::ctrl_c() => {}
             () = forgotten(&app) => printer::progress(&format!("No requests for {hours} hours.")),
         }
     };
@@ -101,35 +96,5 @@ async fn forgotten(app: &App) {
     while app.idle() < IDLE {
         sleep(TICK).await;
         app.sweep();
-    }
-}
-
-/// Completes at the first Ctrl-C. The second one exits the process. A separate thread waits for it, because the serving thread
-/// may be busy.
-fn interrupts() -> impl Future<Output = ()> {
-    let (sender, receiver) = oneshot::channel();
-    thread::spawn(move || {
-        let Ok(runtime) = Builder::new_current_thread().enable_all().build() else {
-            return;
-        };
-        let next = async || tokio::signal::ctrl_c().await.is_ok();
-        let end = || sender.send(()).unwrap_or_default();
-        runtime.block_on(interrupted(next, end, || std::process::exit(INTERRUPTED)));
-    });
-    async move {
-        // If signals cannot be received, the server is ended by other means.
-        if receiver.await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-/// Calls `end` at the first signal and `exit` at the second.
-async fn interrupted(mut next: impl AsyncFnMut() -> bool, end: impl FnOnce(), exit: impl FnOnce()) {
-    if next().await {
-        end();
-        if next().await {
-            exit();
-        }
     }
 }

@@ -2,14 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::fold::{Layout, Row};
-use super::{ChannelGraph, Edge, EdgeKind, Node, PackageGraph, Tone, named, plain, printable};
+use super::layout::{Layout, Row};
+use super::{ChannelGraph, Edge, EdgeKind, Node, PackageGraph, Tone, plain, printable};
 
 /// Style of the drawing, for light and dark colour schemes.
 pub const STYLE: &str = include_str!("svg.css");
 
-/// Maximum number of upgrades drawn.
-const MAX_EDGES: usize = 5_000;
 /// Maximum letters of a label; the title of its circle is complete.
 const MAX_LETTERS: usize = 120;
 /// Width of a letter, in a monospaced font.
@@ -24,9 +22,8 @@ const RADIUS: usize = 7;
 const SECOND: usize = 400;
 
 /// Circles of the legend, by class.
-const CIRCLES: [(&str, &str); 8] = [
+const CIRCLES: [(&str, &str); 7] = [
     ("", "a version"),
-    ("folded", "several versions with the same upgrades"),
     ("installed", "installed"),
     ("head", "head of its channel"),
     ("skipped", "skipped by a newer version"),
@@ -82,7 +79,7 @@ fn drawing(graph: &PackageGraph, style: &str) -> String {
         );
     }
     draw_way(&mut out, graph, &layout, &places);
-    for (lane, edge) in layout.edges.iter().take(MAX_EDGES) {
+    for (lane, edge) in &layout.edges {
         draw_edge(&mut out, &layout, &places, *lane, edge);
     }
     let mut letters = titles
@@ -93,12 +90,7 @@ fn drawing(graph: &PackageGraph, style: &str) -> String {
     for (at, row) in layout.rows.iter().enumerate() {
         letters = letters.max(draw_row(&mut out, &layout, row, &places, at));
     }
-    let mut notes = graph.notes();
-    let more = layout.edges.len().saturating_sub(MAX_EDGES);
-    if more > 0 {
-        notes.push(format!("{more} upgrades are not shown"));
-    }
-    let end = draw_legend(&mut out, &notes, bottom + LINE);
+    let end = draw_legend(&mut out, &graph.notes(), bottom + LINE);
     let mut title = format!("Upgrade graph of {}", graph.package);
     if !graph.catalog.is_empty() {
         title = format!("{title}, catalog {}", graph.catalog);
@@ -212,53 +204,23 @@ fn draw_way(out: &mut String, graph: &PackageGraph, layout: &Layout<'_>, places:
     }
 }
 
-/// Draws the circles of a row and its label. Returns the length of the label.
+/// Draws the circles of a row, and its label with the facts of all lanes. Returns the length of the label.
 fn draw_row(out: &mut String, layout: &Layout<'_>, row: &Row<'_>, places: &Places, at: usize) -> usize {
     let y = places.y(at);
-    let [first, .., last] = row.versions.as_slice() else {
-        let Some(node) = row.versions.first() else {
-            return 0;
-        };
-        let note = layout.way_notes.get(&node.name).cloned();
-        draw_circles(out, row, places, y, |node| {
-            let mut details = vec![plain(&node.name)];
-            details.extend(node.details(&unpainted));
-            details.extend(note.clone());
-            details.join(", ")
-        });
-        return draw_label(out, layout, row, places, y, &node.version(), &plain(&node.name));
-    };
-    let names = named(row.versions.iter().map(|node| &*node.name));
-    draw_circles(out, row, places, y, |_| names.clone());
-    let (count, range) = (row.versions.len(), format!("{} to {}", short(last), short(first)));
-    draw_label(out, layout, row, places, y, &format!("{count} versions"), &range)
-}
-
-fn draw_circles(out: &mut String, row: &Row<'_>, places: &Places, y: usize, title: impl Fn(&Node) -> String) {
-    let folded = if row.versions.len() > 1 { " folded" } else { "" };
+    let name = plain(&row.version.name);
+    let note = layout.way_notes.get(&row.version.name);
+    let channels = layout.lanes.iter().map(Vec::len).sum::<usize>();
+    let mut facts: Vec<String> = Vec::new();
     for (lane, node) in &row.nodes {
-        let (x, title) = (places.x(*lane), escaped(&title(node)));
+        let mut details = vec![name.clone()];
+        details.extend(node.details(&unpainted));
+        details.extend(note.cloned());
+        let (x, title) = (places.x(*lane), escaped(&details.join(", ")));
         let marks: String = node.marks().into_iter().flat_map(|mark| [" ", mark]).collect();
         let _ = writeln!(
             out,
-            "<g class=\"node{folded}{marks}\"><title>{title}</title><circle cx=\"{x}\" cy=\"{y}\" r=\"{RADIUS}\"/></g>"
+            "<g class=\"node{marks}\"><title>{title}</title><circle cx=\"{x}\" cy=\"{y}\" r=\"{RADIUS}\"/></g>"
         );
-    }
-}
-
-/// Draws a label with the facts of all lanes. Returns its length.
-fn draw_label(
-    out: &mut String,
-    layout: &Layout<'_>,
-    row: &Row<'_>,
-    places: &Places,
-    y: usize,
-    version: &str,
-    name: &str,
-) -> usize {
-    let mut facts: Vec<String> = Vec::new();
-    let channels = layout.lanes.iter().map(Vec::len).sum::<usize>();
-    for (lane, node) in &row.nodes {
         for mut fact in node.facts(&unpainted) {
             if fact == "head" {
                 let names = headed(layout, *lane, node);
@@ -271,24 +233,20 @@ fn draw_label(
             }
         }
     }
-    let note = row
-        .versions
-        .first()
-        .and_then(|node| layout.way_notes.get(&node.name));
     facts.extend(note.cloned());
-    let mut label = name.to_owned();
+    let mut label = name;
     if !facts.is_empty() {
         label = format!("{label} · {}", facts.join(", "));
     }
     let label = printable::line(&label, MAX_LETTERS);
+    let version = printable::line(&row.version.version(), MAX_LETTERS);
     let (x, y, text) = (places.labels, y + 4, escaped(&label));
-    let shown = printable::line(version, MAX_LETTERS);
     let _ = writeln!(
         out,
         "<text x=\"{x}\" y=\"{y}\"><tspan class=\"version\">{}</tspan> {text}</text>",
-        escaped(&shown)
+        escaped(&version)
     );
-    shown.chars().count() + 1 + label.chars().count()
+    version.chars().count() + 1 + label.chars().count()
 }
 
 /// Returns the channels of a lane that have the version as their head.
@@ -339,16 +297,10 @@ fn unpainted(_: Tone, word: &str) -> String {
 
 /// Escapes a catalog's text, so that nothing in it is markup, and removes control characters.
 fn escaped(text: &str) -> String {
-    let mut escaped = String::new();
-    for letter in plain(text).chars() {
-        match letter {
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '&' => escaped.push_str("&amp;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
+    plain(text)
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+        .replace('\'', "&#39;")
 }

@@ -2,8 +2,6 @@
 
 use super::{ChannelGraph, Node, PackageGraph, plain};
 
-/// Maximum number of versions shown per channel.
-const MAX_NODES: usize = 1000;
 /// Maximum width of a column.
 const MAX_WIDTH: usize = 60;
 
@@ -55,7 +53,6 @@ fn of_lane(channel: &ChannelGraph, paint: &dyn Fn(Tone, &str) -> String) -> Vec<
         .nodes
         .iter()
         .rev()
-        .take(MAX_NODES)
         .map(|node| (node, node.version(), plain(&node.name)))
         .collect();
     let width = |lengths: &mut dyn Iterator<Item = usize>| lengths.max().unwrap_or(0).min(MAX_WIDTH);
@@ -65,10 +62,6 @@ fn of_lane(channel: &ChannelGraph, paint: &dyn Fn(Tone, &str) -> String) -> Vec<
         let (sign, details) = (sign(node), node.details(paint).join("; "));
         let line = format!("  {sign} {version:<versions$}  {name:<names$}  {details}");
         lines.push(line.trim_end().to_owned());
-    }
-    let more = channel.nodes.len() - rows.len();
-    if more > 0 {
-        lines.push(format!("  … and {more} older ones; list all with -o json"));
     }
     lines
 }

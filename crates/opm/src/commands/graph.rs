@@ -1,7 +1,7 @@
 //! `opm graph`: draws a package's upgrades.
 
 use anyhow::bail;
-use olm_authoring::graph::{PackageGraph, to_dot, to_mermaid, to_svg};
+use olm_authoring::graph::{PackageGraph, to_dot, to_svg};
 use olm_fbc::did_you_mean::suggestion;
 
 use crate::args::{GraphArgs, GraphFormat};
@@ -24,6 +24,5 @@ pub(crate) async fn run(args: &GraphArgs, settings: &Settings) -> anyhow::Result
     printer::data(&match args.output {
         GraphFormat::Svg => to_svg(&graph),
         GraphFormat::Dot => to_dot(&graph),
-        GraphFormat::Mermaid => to_mermaid(&graph),
     })
 }

@@ -8,7 +8,7 @@ use olm_api::v1alpha1::InstallPlan;
 use olm_api::{approval, labels};
 use serde::Serialize;
 
-use crate::preview::{definition_text, kind_and_name, name, names, object_text, rule_texts};
+use crate::preview::{definition_text, kind_and_name, name, names, objects, replaced, rule_texts};
 use crate::terminal::line as one_line;
 
 /// Maximum number of objects named per kind of change. Permissions are always complete.
@@ -156,13 +156,10 @@ impl fmt::Display for Shown {
         if !self.subscriptions.is_empty() {
             line(f, &format!("for        {}", names(&self.subscriptions)))?;
         }
-        let replaces = |csv: &String| {
-            let preview = self.preview.as_ref()?;
-            let found = preview.operators.iter().find(|operator| operator.name == *csv)?;
-            (!found.replaces.is_empty()).then(|| format!(", replaces {}", name(&found.replaces)))
-        };
         for csv in &self.operators {
-            let replaced = replaces(csv).unwrap_or_default();
+            let replaced = replaced(self.preview.as_ref(), csv);
+            let replaced = replaced.map(|former| format!(", replaces {}", name(former)));
+            let replaced = replaced.unwrap_or_default();
             line(f, &format!("installs   {}{replaced}", name(csv)))?;
         }
         match &self.preview {
@@ -182,8 +179,7 @@ impl fmt::Display for Shown {
 
 fn changes(f: &mut fmt::Formatter<'_>, preview: &PlanPreview) -> fmt::Result {
     for (verb, word) in [(Verb::Create, "creates    "), (Verb::Change, "changes    ")] {
-        let objects = preview.objects.iter().filter(|object| object.verb == verb);
-        named(f, word, objects.map(object_text))?;
+        named(f, word, objects(preview, verb))?;
     }
     for definition in &preview.definitions {
         line(f, &format!("definition {}", definition_text(definition)))?;

@@ -244,7 +244,7 @@ async fn users_that_may_not_be_seen_are_told_as_not_known() {
 async fn users_that_cannot_be_read_are_told() {
     let cluster = used();
     assert!(cluster.delete("Subscription", "shop", "db"));
-    for at in 0..MAX_USERS + 5 {
+    for at in 0..25 {
         let odd = json!({"spec": {"name": 7, "source": "cat", "sourceNamespace": "olm"}});
         cluster.put(object("Subscription", &format!("odd-{at:02}"), &odd));
     }
@@ -260,10 +260,9 @@ async fn users_that_cannot_be_read_are_told() {
     );
     assert_eq!(
         told.matches("\nnote: cannot read Subscription").count(),
-        MAX_USERS,
+        25,
         "{told}"
     );
-    assert!(told.ends_with("\nnote: and 5 more\n"), "{told}");
     // Malformed CatalogSources do not prevent it, either.
     cluster.put(object(
         "CatalogSource",

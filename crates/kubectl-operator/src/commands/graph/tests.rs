@@ -54,18 +54,15 @@ fn args(words: &[&str]) -> GraphArgs {
 }
 
 #[test]
-fn words_are_coloured_and_lines_end_where_the_terminal_does() {
+fn words_are_coloured() {
     let graph = PackageGraph::new("etcd", "olm/cat", &entries(), &by_db("etcd.v1.1.0"));
-    let painted = lines(&graph, Colours(true), None).join("\n");
+    let painted = lines(&graph, Colours(true)).join("\n");
     for part in [
         "\u{1b}[32minstalled\u{1b}[0m by shop/db",
         "\u{1b}[33mdeprecated\u{1b}[0m: it loses data",
     ] {
         assert!(painted.contains(part), "{part}: {painted:?}");
     }
-    let lines = lines(&graph, Colours(false), Some(30));
-    assert!(lines.iter().all(|line| line.chars().count() <= 30), "{lines:?}");
-    assert!(lines.iter().any(|line| line.contains("etcd.v1.2.0")), "{lines:?}");
 }
 
 #[tokio::test]
@@ -91,7 +88,15 @@ async fn a_package_or_channel_that_is_not_there_is_told_with_those_that_are() {
 
 async fn chosen(client: &Client, words: &[&str], subscriptions: &[Subscription]) -> Result<String, String> {
     let cluster = Cluster::of(client.clone(), "shop");
-    let found = catalog(&cluster, &args(words), subscriptions).await;
+    let args = args(words);
+    let found = catalog(
+        &cluster,
+        &args.package,
+        args.catalog.as_deref(),
+        None,
+        subscriptions,
+    );
+    let found = found.await;
     found
         .map(|key| key.to_string())
         .map_err(|error| error.to_string())

@@ -13,8 +13,6 @@ use crate::terminal::{escape, escape_json};
 
 /// Maximum bytes of all parts together, uncompressed.
 pub(super) const MAX_BYTES: usize = 256 * 1024 * 1024;
-/// Maximum bytes of a log or a report.
-pub(super) const MAX_LINES: usize = 8 * 1024 * 1024;
 /// Folder that contains all parts.
 const FOLDER: &str = "olm-support-bundle";
 /// Name of the list of parts.
@@ -42,31 +40,13 @@ impl Archive {
             return;
         }
         objects.iter_mut().for_each(redact);
-        self.redacted(path, &objects);
-    }
-
-    /// Adds objects that are redacted already.
-    pub(super) fn redacted(&mut self, path: &str, objects: &[Value]) {
-        if objects.is_empty() {
-            return;
-        }
         let text = format!("{:#}\n", json!({"items": objects}));
         self.part(path, escape_json(&text));
     }
 
     /// Adds a log or a report with control characters escaped, because it may be printed on a terminal.
     pub(super) fn lines(&mut self, path: &str, text: &str) {
-        let mut text = escape(text);
-        if text.len() > MAX_LINES {
-            let at = text.floor_char_boundary(MAX_LINES);
-            let end = text
-                .get(..at)
-                .and_then(|text| text.rfind('\n'))
-                .map_or(at, |end| end + 1);
-            text.truncate(end);
-            self.unread(path, &format!("truncated: more than {MAX_LINES} bytes"));
-        }
-        self.part(path, text);
+        self.part(path, escape(text));
     }
 
     /// Adds a text unchanged.
@@ -75,7 +55,7 @@ impl Archive {
             return self.unread(path, &format!("the bundle would exceed {MAX_BYTES} bytes"));
         }
         self.bytes += text.len();
-        self.parts.push((safe(path), text.into_bytes()));
+        self.parts.push((path.to_owned(), text.into_bytes()));
     }
 
     /// Records a missing part.
@@ -175,25 +155,4 @@ pub(super) fn is_free(path: &Path, force: bool) -> anyhow::Result<()> {
         );
     }
     Ok(())
-}
-
-/// Returns a path that stays within the archive, regardless of object names.
-fn safe(path: &str) -> String {
-    let parts = path.split('/').map(|part| {
-        let part: String = part
-            .chars()
-            .map(|letter| {
-                if letter.is_ascii_alphanumeric() || "._-".contains(letter) {
-                    letter
-                } else {
-                    '_'
-                }
-            })
-            .collect();
-        match part.as_str() {
-            "" | "." | ".." => "_".to_owned(),
-            _ => part,
-        }
-    });
-    parts.collect::<Vec<_>>().join("/")
 }

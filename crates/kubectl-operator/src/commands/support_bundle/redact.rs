@@ -7,24 +7,23 @@ use serde_json::{Map, Value};
 pub(super) const REDACTED: &str = "REDACTED";
 /// Summary of removed and kept values, for the output and the manifest.
 pub(super) const NOTE: &str = "removed: values below data, stringData, binaryData, env, httpHeaders, args and command; managedFields; last applied configurations. Secrets are not read. Everything else is unchanged: names, specs, messages, events and logs";
-/// Maximum depth of JSON texts within JSON texts; deeper ones are removed.
-const MAX_NESTED: usize = 3;
 
-/// Removes the values from an object.
-pub(super) fn redact(object: &mut Value) {
-    redact_value(object, 0);
-}
-
-fn redact_value(value: &mut Value, nested: usize) {
+/// Removes the values from an object, also in texts that are JSON, such as a manifest or an annotation.
+pub(super) fn redact(value: &mut Value) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| redact_value(item, nested)),
-        Value::Object(fields) => redact_fields(fields, nested),
-        Value::String(text) if text.trim_start().starts_with(['{', '[']) => redact_json(text, nested),
+        Value::Array(items) => items.iter_mut().for_each(redact),
+        Value::Object(fields) => redact_fields(fields),
+        Value::String(text) if text.trim_start().starts_with(['{', '[']) => {
+            if let Ok(mut inner) = serde_json::from_str::<Value>(text) {
+                redact(&mut inner);
+                *text = inner.to_string();
+            }
+        }
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
-fn redact_fields(fields: &mut Map<String, Value>, nested: usize) {
+fn redact_fields(fields: &mut Map<String, Value>) {
     if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
         metadata.remove("managedFields");
         if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
@@ -42,22 +41,9 @@ fn redact_fields(fields: &mut Map<String, Value>, nested: usize) {
             ("manifest", Value::String(text)) if serde_json::from_str::<Value>(text).is_err() => {
                 *value = REDACTED.into();
             }
-            (_, value) => redact_value(value, nested),
+            (_, value) => redact(value),
         }
     }
-}
-
-/// Redacts a text that is JSON, such as a manifest or an annotation; other texts stay.
-fn redact_json(text: &mut String, nested: usize) {
-    let Ok(mut value) = serde_json::from_str::<Value>(text) else {
-        return;
-    };
-    if nested >= MAX_NESTED {
-        *text = REDACTED.to_owned();
-        return;
-    }
-    redact_value(&mut value, nested + 1);
-    *text = value.to_string();
 }
 
 /// Replaces all values and keeps the names of the fields.

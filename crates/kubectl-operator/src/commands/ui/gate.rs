@@ -2,7 +2,7 @@
 //!
 //! Any web page can make a browser send requests to the loopback address, and any host name can point there. Other users of the
 //! machine can reach it as well. So a request must name this address, carry the session cookie, and come from a page of this
-//! server. A write also needs the token of the form that was shown.
+//! server. A write also names the hash of what was shown, which is for [`routes`](super::routes) to compare.
 //!
 //! Cookies ignore ports, so another server on 127.0.0.1 would receive ours. Therefore the cookie is limited to a random path.
 
@@ -15,8 +15,6 @@ use hyper::{Method, StatusCode};
 /// Path at which the token is exchanged for a cookie.
 pub(super) const LOGIN: &str = "/login";
 const COOKIE: &str = "kubectl-operator-ui";
-/// Port that browsers omit in `Host`.
-const USUAL_PORT: u16 = 80;
 
 /// 32 random bytes.
 pub(super) type Secret = [u8; 32];
@@ -56,7 +54,6 @@ pub(super) struct Asked<'a> {
     /// `Sec-Purpose`: set if the browser prefetches a page.
     pub purpose: Option<&'a str>,
     pub cookie: Option<&'a str>,
-    pub content_type: Option<&'a str>,
 }
 
 /// Error response to a request.
@@ -83,7 +80,6 @@ const NO_METHOD: Refusal = refused(
     StatusCode::METHOD_NOT_ALLOWED,
     "Only pages and forms are supported.",
 );
-const NO_FORM: Refusal = refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Not a form.");
 pub(super) const FORGED: Refusal = refused(
     StatusCode::FORBIDDEN,
     "This form is outdated; open the page again.",
@@ -97,18 +93,19 @@ pub(super) struct Gate {
     session: Secret,
     /// Random part of every path.
     place: Secret,
-    /// Key that signs forms.
-    key: Secret,
+    /// Value by which open pages recognize this server. After it ends, another program may use its port and receive the cookie and
+    /// the path from open pages.
+    seal: Secret,
 }
 
 impl Gate {
-    pub(super) fn new(port: u16, token: Secret, session: Secret, place: Secret, key: Secret) -> Self {
+    pub(super) fn new(port: u16, token: Secret, session: Secret, place: Secret, seal: Secret) -> Self {
         Self {
             port,
             token: Cell::new(Some(token)),
             session,
             place,
-            key,
+            seal,
         }
     }
 
@@ -174,11 +171,7 @@ impl Gate {
     }
 
     fn check_host(&self, asked: &Asked<'_>) -> Result<(), Refusal> {
-        let names = ["127.0.0.1", "localhost"];
-        let mut expected: Vec<String> = names.map(|name| format!("{name}:{}", self.port)).into();
-        if self.port == USUAL_PORT {
-            expected.extend(names.map(str::to_owned));
-        }
+        let expected = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{}", self.port));
         match asked.host {
             Some(host) if expected.iter().any(|expected| expected == host) => Ok(()),
             _ => Err(OTHER_HOST),
@@ -192,47 +185,15 @@ impl Gate {
             .host
             .is_some_and(|host| asked.origin == Some(&format!("http://{host}")));
         let is_told_by_site = asked.fetch_site.is_some() && matches!(asked.origin, None | Some("null"));
-        if !is_own && !is_told_by_site {
-            return Err(OTHER_SITE);
-        }
-        let is_form =
-            |media: &str| media.split(';').next().map(str::trim) == Some("application/x-www-form-urlencoded");
-        match asked.content_type.is_some_and(is_form) {
+        match is_own || is_told_by_site {
             true => Ok(()),
-            false => Err(NO_FORM),
+            false => Err(OTHER_SITE),
         }
     }
 
-    /// Returns the value by which open pages recognize this server. After it ends, another program may use its port and receive
-    /// the cookie and the path from open pages.
+    /// Returns the seal.
     pub(super) fn seal(&self) -> String {
-        self.signed(&["seal"]).to_hex().to_string()
-    }
-
-    /// Returns the token of a form that this server created for this session and these texts.
-    pub(super) fn form_token(&self, about: &[&str]) -> String {
-        self.signed(about).to_hex().to_string()
-    }
-
-    /// # Errors
-    /// The token is malformed or belongs to another form.
-    pub(super) fn check_form(&self, about: &[&str], token: &str) -> Result<(), Refusal> {
-        let given = Hash::from_hex(token).map_err(|_| FORGED)?;
-        match given == self.signed(about) {
-            true => Ok(()),
-            false => Err(FORGED),
-        }
-    }
-
-    fn signed(&self, about: &[&str]) -> Hash {
-        let mut hasher = blake3::Hasher::new_keyed(&self.key);
-        hasher.update(&self.session);
-        for text in about {
-            // Lengths are included, so that no two lists have the same hash input.
-            hasher.update(&text.len().to_le_bytes());
-            hasher.update(text.as_bytes());
-        }
-        hasher.finalize()
+        hex(self.seal)
     }
 }
 
@@ -240,10 +201,8 @@ impl Gate {
 mod tests {
     use super::*;
 
-    const PORT: u16 = 4000;
-
     fn gate() -> Gate {
-        Gate::new(PORT, [1; 32], [2; 32], [3; 32], [4; 32])
+        Gate::new(4000, [1; 32], [2; 32], [3; 32], [4; 32])
     }
 
     fn token() -> String {
@@ -279,7 +238,6 @@ mod tests {
 
     fn write(request: &mut Asked<'_>) {
         request.method = Method::POST;
-        request.content_type = Some("application/x-www-form-urlencoded; charset=UTF-8");
         request.origin = Some("http://127.0.0.1:4000");
         request.fetch_site = Some("same-origin");
     }
@@ -346,24 +304,6 @@ mod tests {
         assert_eq!(admitted(|asked| asked.host = None), Err(421));
     }
 
-    /// Browsers omit the default port.
-    #[test]
-    fn port_80_is_answered_without_its_name() {
-        let of = |port: u16, host: &str| {
-            let gate = Gate::new(port, [1; 32], [2; 32], [3; 32], [4; 32]);
-            let request = Asked {
-                host: Some(host),
-                ..asked(Method::GET, LOGIN)
-            };
-            gate.log_in(&request, &token()).map(drop)
-        };
-        for host in ["127.0.0.1", "localhost", "127.0.0.1:80"] {
-            assert_eq!(of(80, host), Ok(()), "{host}");
-            assert_eq!(of(PORT, host), Err(OTHER_HOST), "{host}");
-        }
-        assert_eq!(of(80, "evil.example"), Err(OTHER_HOST));
-    }
-
     /// Detects whether a type has `Debug`: inherent constants take precedence over those of a trait.
     struct Probe<T>(std::marker::PhantomData<T>);
     trait Silent {
@@ -382,18 +322,6 @@ mod tests {
             Probe::<super::super::routes::Answer>::IS_PRINTED,
         ];
         assert_eq!(printed, [true, false, false]);
-    }
-
-    #[test]
-    fn a_seal_is_of_one_server_and_approves_nothing() {
-        let (gate, other) = (gate(), Gate::new(PORT, [1; 32], [2; 32], [3; 32], [5; 32]));
-        assert_eq!(gate.seal(), gate.seal());
-        assert_ne!(gate.seal(), other.seal());
-        for sent in [hex([2; 32]), gate.base()] {
-            assert!(!gate.seal().contains(&sent), "whoever is asked is sent it");
-        }
-        let about = ["shop", "install-1", "hash"];
-        assert_eq!(gate.check_form(&about, &gate.seal()), Err(FORGED));
     }
 
     #[test]
@@ -470,39 +398,8 @@ mod tests {
             };
             assert_eq!(admitted(with), Err(403));
         }
-        assert_eq!(changed(|asked| asked.content_type = Some("text/plain")), Err(415));
-        assert_eq!(changed(|asked| asked.content_type = None), Err(415));
         assert_eq!(changed(|asked| asked.method = Method::DELETE), Err(405));
         assert_eq!(changed(|asked| asked.cookie = None), Err(403));
-    }
-
-    #[test]
-    fn a_form_is_for_what_it_was_shown_with_and_for_its_session() {
-        let gate = gate();
-        let token = gate.form_token(&["shop", "install-1", "hash"]);
-        assert_eq!(gate.check_form(&["shop", "install-1", "hash"], &token), Ok(()));
-        for about in [
-            &["shop", "install-1", "other"][..],
-            &["shop", "install-2", "hash"],
-            &["shopi", "nstall-1", "hash"],
-            &["shop", "install-1"],
-        ] {
-            assert_eq!(gate.check_form(about, &token), Err(FORGED), "{about:?}");
-        }
-        let mut changed = token.clone().into_bytes();
-        changed[0] = if changed[0] == b'0' { b'1' } else { b'0' };
-        for forged in ["", "x", &token[1..], &String::from_utf8(changed).unwrap()] {
-            assert_eq!(
-                gate.check_form(&["shop", "install-1", "hash"], forged),
-                Err(FORGED)
-            );
-        }
-        let others = Gate::new(PORT, [1; 32], [9; 32], [3; 32], [4; 32]);
-        let of_other = others.form_token(&["shop", "install-1", "hash"]);
-        assert_eq!(
-            gate.check_form(&["shop", "install-1", "hash"], &of_other),
-            Err(FORGED)
-        );
     }
 
     #[test]

@@ -26,32 +26,23 @@ pub(super) async fn read(
     namespace: Option<&str>,
     global: Option<&str>,
 ) -> anyhow::Result<Health> {
-    let mut health = Health::default();
-    let (own, unreadable) = list_readable::<CatalogSource>(client, namespace, "").await?;
-    let mut sources = own;
-    health
-        .notes
-        .extend(unreadable.into_iter().map(|object| object.text));
+    let (mut sources, mut unreadable) = list_readable::<CatalogSource>(client, namespace, "").await?;
+    let mut notes = Vec::new();
     if let Some(namespace) = namespace {
         let global = global::find(client, global, Some(namespace)).await.catalogs;
         if global != namespace {
             // A user of one namespace may lack the right.
             match list_readable::<CatalogSource>(client, Some(&global), "").await {
-                Ok((found, unreadable)) => {
+                Ok((found, others)) => {
                     sources.extend(found);
-                    health
-                        .notes
-                        .extend(unreadable.into_iter().map(|object| object.text));
+                    unreadable.extend(others);
                 }
-                Err(error) => health
-                    .notes
-                    .push(format!("global catalogs are not shown: {error:#}")),
+                Err(error) => notes.push(format!("global catalogs are not shown: {error:#}")),
             }
         }
     }
-    health.catalogs = sources.iter().map(row).collect();
-    health
-        .catalogs
-        .sort_by_cached_key(|catalog| (catalog.namespace.clone(), catalog.name.clone()));
-    Ok(health)
+    notes.extend(unreadable.into_iter().map(|object| object.text));
+    let mut catalogs: Vec<Row> = sources.iter().map(row).collect();
+    catalogs.sort_by_cached_key(|catalog| (catalog.namespace.clone(), catalog.name.clone()));
+    Ok(Health { catalogs, notes })
 }

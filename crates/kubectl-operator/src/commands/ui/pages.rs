@@ -49,6 +49,14 @@ pub(super) struct Frame<'a> {
 }
 
 impl Frame<'_> {
+    /// Returns the same frame with notes.
+    pub(super) fn noting(self, notes: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            notes: notes.into_iter().collect(),
+            ..self
+        }
+    }
+
     /// Returns a link to a page in the selected namespace.
     fn href(&self, page: &str) -> String {
         href(page, &[("namespace", self.namespace.unwrap_or_default())])
@@ -159,6 +167,13 @@ fn badge(mark: Mark, text: &str) -> Markup {
         Mark::Bad => "bad",
     };
     html! { span.badge.(class) { (plain(text)) } }
+}
+
+/// Renders the names of a table's columns.
+fn head(columns: &[&str]) -> Markup {
+    html! {
+        thead { tr { @for column in columns { th scope="col" { (column) } } } }
+    }
 }
 
 /// Returns the class of a table cell with this text: one that does not wrap, or one that does.

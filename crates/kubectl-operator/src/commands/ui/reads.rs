@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
@@ -12,25 +13,18 @@ use tokio::time::Instant;
 pub(super) const FRESH: Duration = Duration::from_secs(2);
 /// Maximum age of data that requires reading whole catalogs.
 pub(super) const CATALOG_FRESH: Duration = Duration::from_secs(60);
-/// Maximum number of kept answers. The least recently used one is evicted.
-pub(super) const MAX_KEPT: usize = 16;
 
 /// A shared value, or the error of its read.
-pub(super) type Read<V> = Result<Rc<V>, String>;
+pub(super) type Read<V> = Result<Arc<V>, String>;
+
+/// An answer and its time. The lock is held during the read, so that concurrent requests share it. If the read is dropped, the next
+/// request reads.
+type Slot<V> = Rc<Mutex<Option<(Instant, Read<V>)>>>;
 
 /// Answers by key. Data is only read for a request.
 pub(super) struct Reads<K, V> {
     fresh: Duration,
-    kept: RefCell<BTreeMap<K, Kept<V>>>,
-}
-
-/// An answer and its time. The lock is held during the read, so that concurrent requests share it. If the request is dropped, the
-/// next one reads.
-type Slot<V> = Rc<Mutex<Option<(Instant, Read<V>)>>>;
-
-struct Kept<V> {
-    used: Instant,
-    answer: Slot<V>,
+    kept: RefCell<BTreeMap<K, Slot<V>>>,
 }
 
 impl<K: Ord + Clone, V> Reads<K, V> {
@@ -43,14 +37,15 @@ impl<K: Ord + Clone, V> Reads<K, V> {
 
     /// Returns the kept answer if it is fresh, else reads it.
     pub(super) async fn get(&self, key: &K, read: impl AsyncFnOnce() -> anyhow::Result<V>) -> Read<V> {
-        let answer = self.answer(key);
-        let mut answer = answer.lock().await;
+        self.sweep();
+        let slot = Rc::clone(self.kept.borrow_mut().entry(key.clone()).or_default());
+        let mut answer = slot.lock().await;
         if let Some((at, known)) = &*answer
-            && self.is_fresh(*at)
+            && at.elapsed() < self.fresh
         {
             return known.clone();
         }
-        let found = read().await.map(Rc::new).map_err(|error| format!("{error:#}"));
+        let found = read().await.map(Arc::new).map_err(|error| format!("{error:#}"));
         *answer = Some((Instant::now(), found.clone()));
         found
     }
@@ -65,39 +60,14 @@ impl<K: Ord + Clone, V> Reads<K, V> {
         self.kept.borrow_mut().clear();
     }
 
-    fn is_fresh(&self, at: Instant) -> bool {
-        at.elapsed() < self.fresh
-    }
-
     /// Drops expired answers.
     pub(super) fn sweep(&self) {
-        let is_used = |kept: &Kept<V>| match kept.answer.try_lock() {
-            Ok(answer) => match &*answer {
-                Some((at, _)) => self.is_fresh(*at),
-                None => Rc::strong_count(&kept.answer) > 1,
-            },
+        let is_used = |slot: &Slot<V>| match slot.try_lock() {
+            Ok(answer) => matches!(&*answer, Some((at, _)) if at.elapsed() < self.fresh),
             // A locked answer is being read.
             Err(_) => true,
         };
-        self.kept.borrow_mut().retain(|_, kept| is_used(kept));
-    }
-
-    fn answer(&self, key: &K) -> Slot<V> {
-        self.sweep();
-        let mut kept = self.kept.borrow_mut();
-        let now = Instant::now();
-        if !kept.contains_key(key) && kept.len() >= MAX_KEPT {
-            let oldest = kept.iter().min_by_key(|(_, kept)| kept.used);
-            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
-                kept.remove(&oldest);
-            }
-        }
-        let found = kept.entry(key.clone()).or_insert_with(|| Kept {
-            used: now,
-            answer: Rc::default(),
-        });
-        found.used = now;
-        Rc::clone(&found.answer)
+        self.kept.borrow_mut().retain(|_, slot| is_used(slot));
     }
 }
 
@@ -152,15 +122,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_kept_is_bounded() {
+    async fn what_is_old_is_not_kept() {
         let reads = Reads::<usize, usize>::new(CATALOG_FRESH);
-        for number in 0..10 * MAX_KEPT {
+        for number in 0..10 {
             reads.get(&number, async || Ok(number)).await.unwrap();
         }
-        assert_eq!(reads.count(), MAX_KEPT);
+        assert_eq!(reads.count(), 10);
         tokio::time::sleep(CATALOG_FRESH).await;
         reads.get(&0, async || Ok(0)).await.unwrap();
-        assert_eq!(reads.count(), 1, "what is old is not kept");
+        assert_eq!(reads.count(), 1);
         let never = reads.get(&1, async || std::future::pending().await);
         let look = async {
             reads.sweep();

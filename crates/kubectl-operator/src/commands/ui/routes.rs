@@ -2,17 +2,16 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use futures::StreamExt as _;
 use hyper::StatusCode;
 use olm_authoring::graph::{PackageGraph, STYLE};
 use olm_resolver::plan::{Explained, Plan, Question};
 use olm_resolver::{CatalogKey, Snapshot};
-use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::gate::{Asked, FORGED, Gate, LOGIN, Refusal};
@@ -20,7 +19,6 @@ use super::health::{self, Health};
 use super::pages::{self, Frame};
 use super::reads::{CATALOG_FRESH, FRESH, Read, Reads};
 use super::request::{Fields, href};
-use super::works::{PLACES, Works};
 use crate::args::ClusterArgs;
 use crate::args::ui::UiArgs;
 use crate::catalogs::{self, Contents};
@@ -33,8 +31,6 @@ use crate::operators::{Gathered, Key};
 use crate::packages::{self, Package};
 use crate::preview;
 
-/// Maximum number of concurrent catalog reads.
-const CATALOGS_AT_ONCE: usize = 4;
 /// Maximum number of versions and of channels in an upgrade graph.
 const MAX_DRAWN: (usize, usize) = (100, 40);
 
@@ -85,6 +81,20 @@ impl Answer {
         self.status = status;
         self
     }
+
+    /// Returns an error page without any data.
+    pub(super) fn refused(status: StatusCode, text: &str) -> Self {
+        Self::html(pages::bare(text)).with(status)
+    }
+
+    fn message(frame: &Frame<'_>, text: &str, status: StatusCode) -> Self {
+        Self::html(pages::message(frame, text)).with(status)
+    }
+
+    /// Returns the page for data that cannot be read.
+    fn unread(frame: &Frame<'_>, cause: &str) -> Self {
+        Self::message(frame, cause, StatusCode::BAD_GATEWAY)
+    }
 }
 
 /// State of the server.
@@ -102,35 +112,25 @@ pub(super) struct App {
     plan: Reads<Key, Shown>,
     packages: Reads<String, Vec<Package>>,
     health: Reads<Option<String>, Health>,
-    reading: Semaphore,
     /// Catalog contents, shared by all namespaces.
-    contents: Reads<CatalogKey, Content>,
-    outlook: Works<String, Outlook>,
-    explained: Works<(Of, Option<String>), Explained>,
-    graph: Works<(Of, String, String), PackageGraph>,
+    contents: Reads<CatalogKey, Arc<Snapshot>>,
+    outlook: Reads<String, Outlook>,
+    explained: Reads<(String, Option<String>), Explained>,
 }
-
-/// The content of a catalog, or the error of its read.
-type Content = Result<Arc<Snapshot>, String>;
-
-/// Key of derived values: the namespace, and the time of the outlook they are based on.
-type Of = (String, Instant);
 
 /// Input and result of a namespace's resolution.
 struct Outlook {
-    question: Arc<Question>,
+    question: Question,
     /// Operators that are not ready.
-    causes: Arc<Vec<Cause>>,
+    causes: Vec<Cause>,
     /// The plan, or the error if the namespace cannot be resolved.
     plan: Result<Plan, String>,
     /// Notes on objects that are excluded.
     notes: Vec<String>,
-    at: Instant,
 }
 
 impl App {
     pub(super) fn new(cluster: Cluster, args: &UiArgs, gate: Gate) -> Self {
-        let places = Arc::new(Semaphore::new(PLACES));
         Self {
             namespace: (!args.all_namespaces).then(|| cluster.namespace.clone()),
             args: args.cluster.clone(),
@@ -143,11 +143,9 @@ impl App {
             plan: Reads::new(FRESH),
             packages: Reads::new(CATALOG_FRESH),
             health: Reads::new(FRESH),
-            reading: Semaphore::new(CATALOGS_AT_ONCE),
             contents: Reads::new(CATALOG_FRESH),
-            outlook: Works::new(&places),
-            explained: Works::new(&places),
-            graph: Works::new(&places),
+            outlook: Reads::new(CATALOG_FRESH),
+            explained: Reads::new(CATALOG_FRESH),
         }
     }
 
@@ -168,15 +166,10 @@ impl App {
 
     /// Drops expired values, which include whole catalogs.
     pub(super) fn sweep(&self) {
-        self.operators.sweep();
-        self.operator.sweep();
-        self.plan.sweep();
         self.packages.sweep();
-        self.health.sweep();
         self.contents.sweep();
         self.outlook.sweep();
         self.explained.sweep();
-        self.graph.sweep();
     }
 
     /// Returns the requested page, or the response to a login or to a request that is not allowed.
@@ -199,41 +192,50 @@ impl App {
     }
 
     /// Renders a page.
-    pub(super) async fn show(self: &Rc<Self>, page: &str, query: &str) -> Answer {
-        let fields = Fields::of(query.as_bytes());
+    pub(super) async fn show(&self, page: &str, query: &str) -> Answer {
+        match self.page(page, &Fields::of(query.as_bytes())).await {
+            Ok(answer) | Err(answer) => answer,
+        }
+    }
+
+    /// Renders a page.
+    ///
+    /// # Errors
+    /// The page does not exist, or its data cannot be read. The answer says so.
+    async fn page(&self, page: &str, fields: &Fields) -> Result<Answer, Answer> {
         let Some(namespace) = fields.namespace(self.namespace.as_deref()) else {
             let frame = self.frame("Namespace", self.namespace.as_deref());
             let text = "Invalid namespace name.";
-            return Answer::html(pages::message(&frame, text)).with(StatusCode::BAD_REQUEST);
+            return Err(Answer::message(&frame, text, StatusCode::BAD_REQUEST));
         };
         match page {
-            "style.css" => Answer::asset("text/css; charset=utf-8", &style()),
-            "script.js" => Answer::asset("text/javascript; charset=utf-8", SCRIPT),
-            "" => Answer::elsewhere(format!("{}operators", self.gate.base())),
-            "operators" => self.show_operators(namespace.as_deref(), &fields.word()).await,
+            "style.css" => Ok(Answer::asset("text/css; charset=utf-8", &style())),
+            "script.js" => Ok(Answer::asset("text/javascript; charset=utf-8", SCRIPT)),
+            "" => Ok(Answer::elsewhere(format!("{}operators", self.gate.base()))),
+            "operators" => self.show_operators(namespace.as_deref(), fields.word()).await,
             "catalogs" => self.show_catalogs(namespace.as_deref()).await,
             "operator" => match (&namespace, fields.name("name")) {
                 (Some(namespace), Some(name)) => self.show_operator(namespace, name).await,
-                _ => self.nothing(),
+                _ => Err(self.nothing()),
             },
             "plan" => match (&namespace, fields.name("name")) {
                 (Some(namespace), Some(name)) => self.show_plan(namespace, name).await,
-                _ => self.nothing(),
+                _ => Err(self.nothing()),
             },
             "explain" => match (&namespace, fields.text("name")) {
                 (Some(namespace), "") => self.show_explanation(namespace, None).await,
                 (Some(namespace), name) => self.show_explanation(namespace, Some(name)).await,
-                _ => self.nothing(),
+                _ => Err(self.nothing()),
             },
             // Pages about catalogs need one namespace.
             _ => {
                 let namespace = namespace.as_deref().unwrap_or(&self.cluster.namespace);
                 let (catalog, name) = (fields.text("catalog"), fields.text("name"));
                 match page {
-                    "catalog" => self.show_catalog(namespace, &fields.word()).await,
+                    "catalog" => self.show_catalog(namespace, fields.word()).await,
                     "package" => self.show_package(namespace, catalog, name).await,
                     "graph" => self.show_graph(namespace, catalog, name).await,
-                    _ => self.nothing(),
+                    _ => Err(self.nothing()),
                 }
             }
         }
@@ -246,10 +248,7 @@ impl App {
             return Answer::refused(FORGED.status, FORGED.text);
         };
         match page {
-            "approve" => {
-                self.approve(&namespace, name, form.text("shown"), form.text("token"))
-                    .await
-            }
+            "approve" => self.approve(&namespace, name, form.text("shown")).await,
             _ => self.nothing(),
         }
     }
@@ -266,92 +265,47 @@ impl App {
 
     fn nothing(&self) -> Answer {
         let frame = self.frame("Not found", self.namespace.as_deref());
-        Answer::html(pages::message(&frame, "This page does not exist.")).with(StatusCode::NOT_FOUND)
+        Answer::message(&frame, "This page does not exist.", StatusCode::NOT_FOUND)
     }
 
-    /// Renders a page, or an error page if the read failed.
-    fn page<V>(
-        &self,
-        title: &str,
-        namespace: Option<&str>,
-        read: &Read<V>,
-        shown: impl FnOnce(&Frame<'_>, &V) -> String,
-    ) -> Answer {
-        self.page_with(Vec::new(), title, namespace, read, shown)
-    }
-
-    /// Does the same, with additional notes.
-    fn page_with<V>(
-        &self,
-        notes: Vec<String>,
-        title: &str,
-        namespace: Option<&str>,
-        read: &Read<V>,
-        shown: impl FnOnce(&Frame<'_>, &V) -> String,
-    ) -> Answer {
-        let frame = Frame {
-            notes,
-            ..self.frame(title, namespace)
-        };
-        match read {
-            Ok(value) => Answer::html(shown(&frame, value)),
-            Err(text) => Answer::html(pages::message(&frame, text)).with(StatusCode::BAD_GATEWAY),
-        }
-    }
-
-    async fn show_operators(&self, namespace: Option<&str>, word: &str) -> Answer {
+    async fn show_operators(&self, namespace: Option<&str>, word: &str) -> Result<Answer, Answer> {
+        let frame = self.frame("Operators", namespace);
         let key = namespace.map(str::to_owned);
         let client = &self.cluster.client;
         let read = self
             .operators
             .get(&key, async || gather::operators(client, namespace).await);
-        let read = read.await;
-        self.page_with(notes(&read), "Operators", namespace, &read, |frame, gathered| {
-            pages::operators(frame, gathered, word)
-        })
+        let gathered = read.await.map_err(|text| Answer::unread(&frame, &text))?;
+        let frame = frame.noting(gathered.notes());
+        Ok(Answer::html(pages::operators(&frame, &gathered, word)))
     }
 
-    async fn show_operator(&self, namespace: &str, name: &str) -> Answer {
+    async fn show_operator(&self, namespace: &str, name: &str) -> Result<Answer, Answer> {
+        let frame = self.frame(name, Some(namespace));
         let key = (namespace.to_owned(), name.to_owned());
         let client = &self.cluster.client;
         let read = self.operator.get(&key, async || {
             gather::with_workloads(client, Some(namespace), |operator| operator.name() == name).await
         });
-        let read = read.await;
-        let is_there = |gathered: &Rc<Gathered>| {
-            gathered
-                .operators()
-                .iter()
-                .any(|operator| operator.name() == name)
-        };
-        if read.as_ref().is_ok_and(|gathered| !is_there(gathered)) {
+        let gathered = read.await.map_err(|text| Answer::unread(&frame, &text))?;
+        let frame = frame.noting(gathered.notes());
+        let page = pages::operator(&frame, &gathered, name).map(Answer::html);
+        page.ok_or_else(|| {
             // The operator may be an object that cannot be read.
-            let frame = Frame {
-                notes: notes(&read),
-                ..self.frame(name, Some(namespace))
-            };
             let text = format!("Namespace {namespace} has no operator {name}.");
-            return Answer::html(pages::message(&frame, &text)).with(StatusCode::NOT_FOUND);
-        }
-        self.page_with(notes(&read), name, Some(namespace), &read, |frame, gathered| {
-            pages::operator(frame, gathered, name)
+            Answer::message(&frame, &text, StatusCode::NOT_FOUND)
         })
     }
 
-    async fn show_plan(&self, namespace: &str, name: &str) -> Answer {
+    async fn show_plan(&self, namespace: &str, name: &str) -> Result<Answer, Answer> {
         let key = (namespace.to_owned(), name.to_owned());
-        let read = self
-            .plan
-            .get(&key, async || self.look(namespace, name).await)
-            .await;
-        let title = |shown: &Rc<Shown>| preview::title(&shown.operators, shown.preview.as_ref());
-        let title = read.as_ref().ok().and_then(title);
-        let title = title.unwrap_or_else(|| name.to_owned());
-        self.page(&title, Some(namespace), &read, |frame, shown| {
-            let digest = digest(shown);
-            let token = self.gate.form_token(&[namespace, name, &digest]);
-            pages::plan(frame, shown, &digest, &token)
-        })
+        let read = self.plan.get(&key, async || self.look(namespace, name).await);
+        let shown = read
+            .await
+            .map_err(|text| Answer::unread(&self.frame(name, Some(namespace)), &text))?;
+        let title = preview::title(&shown.operators, shown.preview.as_ref());
+        let frame = self.frame(title.as_deref().unwrap_or(name), Some(namespace));
+        Ok(Answer::html(pages::plan(&frame, &shown, &digest(&shown))))
     }
 
     /// Returns the plan as `approve` shows it, without approving.
@@ -361,157 +315,119 @@ impl App {
         approve::approve(&cluster, &name, &mut |_| Ok(false)).await
     }
 
-    async fn show_catalogs(&self, namespace: Option<&str>) -> Answer {
+    async fn show_catalogs(&self, namespace: Option<&str>) -> Result<Answer, Answer> {
+        let frame = self.frame("Catalogs", namespace);
         let key = namespace.map(str::to_owned);
         let global = self.args.global_catalog_namespace.as_deref();
         let read = self.health.get(&key, async || {
             Box::pin(health::read(&self.cluster.client, namespace, global)).await
         });
-        let read = read.await;
-        let notes = read.iter().flat_map(|health| health.notes.clone()).collect();
-        self.page_with(notes, "Catalogs", namespace, &read, pages::catalogs)
+        let health = read.await.map_err(|text| Answer::unread(&frame, &text))?;
+        let frame = frame.noting(health.notes.iter().cloned());
+        Ok(Answer::html(pages::catalogs(&frame, &health)))
     }
 
-    async fn show_catalog(&self, namespace: &str, word: &str) -> Answer {
-        let read = self.packages(namespace).await;
-        self.page("Packages", Some(namespace), &read, |frame, packages| {
-            pages::catalog(frame, namespace, packages, word)
-        })
+    async fn show_catalog(&self, namespace: &str, word: &str) -> Result<Answer, Answer> {
+        let frame = self.frame("Packages", Some(namespace));
+        let packages = self.packages(namespace, &frame).await?;
+        Ok(Answer::html(pages::catalog(&frame, namespace, &packages, word)))
     }
 
-    async fn show_package(&self, namespace: &str, catalog: &str, name: &str) -> Answer {
-        let read = self.packages(namespace).await;
+    async fn show_package(&self, namespace: &str, catalog: &str, name: &str) -> Result<Answer, Answer> {
+        let frame = self.frame(name, Some(namespace));
+        let packages = self.packages(namespace, &frame).await?;
         let is_it = |package: &&Package| package.name == name && packages::is_catalog(package, catalog);
-        let found = read.as_ref().map(|packages| packages.iter().find(is_it));
-        match found {
-            Ok(Some(package)) => Answer::html(pages::package(
-                &self.frame(name, Some(namespace)),
-                namespace,
-                package,
-                packages::needs_group(&self.cluster.client, namespace).await,
-            )),
-            Ok(None) => self.nothing(),
-            Err(_) => self.page(name, Some(namespace), &read, |_, _| String::new()),
-        }
+        let package = packages.iter().find(is_it).ok_or_else(|| self.nothing())?;
+        let needs_group = packages::needs_group(&self.cluster.client, namespace).await;
+        let page = pages::package(&frame, namespace, package, needs_group);
+        Ok(Answer::html(page))
     }
 
-    async fn packages(&self, namespace: &str) -> Read<Vec<Package>> {
+    /// Returns the packages of a namespace.
+    ///
+    /// # Errors
+    /// They cannot be read. The answer says so in this frame.
+    async fn packages(&self, namespace: &str, frame: &Frame<'_>) -> Result<Arc<Vec<Package>>, Answer> {
         let (client, commands) = (&self.cluster.client, &self.cluster.commands);
         let key = namespace.to_owned();
-        self.packages
-            .get(&key, async || packages::all(client, namespace, commands).await)
-            .await
+        let read = self
+            .packages
+            .get(&key, async || packages::all(client, namespace, commands).await);
+        read.await.map_err(|text| Answer::unread(frame, &text))
     }
 
-    async fn show_explanation(self: &Rc<Self>, namespace: &str, name: Option<&str>) -> Answer {
+    async fn show_explanation(&self, namespace: &str, name: Option<&str>) -> Result<Answer, Answer> {
         let title = name.map_or_else(|| format!("Why in {namespace}"), |name| format!("Why: {name}"));
-        let outlook = match self.outlook(namespace).await {
-            Ok(outlook) => outlook,
-            Err(text) => {
-                return self.page(&title, Some(namespace), &Err::<Rc<()>, _>(text), |_, ()| {
-                    String::new()
-                });
-            }
-        };
-        let key = ((namespace.to_owned(), outlook.at), name.map(str::to_owned));
-        let (question, asked) = (Arc::clone(&outlook.question), key.1.clone());
-        let causes = Arc::clone(&outlook.causes);
-        let read = self.explained.get(&key, async { Ok(question) }, move |question| {
-            let explained = explain::explain(&question, asked.as_deref())?;
-            let explained = explain::with_causes(explained, &causes, asked.as_deref());
-            Ok(explain::for_people(explained))
-        });
-        let (read, notes) = (read.await, outlook.notes.clone());
-        self.page_with(notes, &title, Some(namespace), &read, |frame, explained| {
-            pages::explain(frame, explained, &outlook.plan, name)
-        })
-    }
-
-    async fn show_graph(self: &Rc<Self>, namespace: &str, catalog: &str, name: &str) -> Answer {
-        let title = format!("Upgrade graph of {name}");
-        let (read, notes) = match self.outlook(namespace).await {
-            Ok(outlook) => (
-                self.graph(namespace, &outlook, catalog, name).await,
-                outlook.notes.clone(),
-            ),
-            Err(text) => (Err(text), Vec::new()),
-        };
-        self.page_with(notes, &title, Some(namespace), &read, |frame, graph| {
-            pages::graph(frame, namespace, graph, name, catalog)
-        })
-    }
-
-    async fn graph(
-        &self,
-        namespace: &str,
-        outlook: &Outlook,
-        catalog: &str,
-        name: &str,
-    ) -> Read<PackageGraph> {
-        let catalogs = &outlook.question.problem.catalogs;
-        let found = catalogs.iter().find(|found| found.key.to_string() == catalog);
-        let content = found.map(|found| found.content.clone());
-        let content = content.ok_or_else(|| {
-            format!("Catalog {catalog} does not exist or cannot be used from this namespace.")
-        })??;
-        let (installed, way) = way(outlook, catalog, name);
-        let of = (namespace.to_owned(), outlook.at);
-        let (of_catalog, package) = (catalog.to_owned(), name.to_owned());
-        let work =
-            move |content: Arc<Snapshot>| Ok(graph_of(&content, &of_catalog, &package, &installed, way));
-        self.graph
-            .get(
-                &(of, catalog.to_owned(), name.to_owned()),
-                async { Ok(content) },
-                work,
-            )
-            .await
-    }
-
-    async fn outlook(self: &Rc<Self>, namespace: &str) -> Read<Outlook> {
-        let (app, of) = (Rc::clone(self), namespace.to_owned());
-        let prepare = async move {
-            let cluster = app.cluster.in_namespace(&of);
-            let contents = async |keys: &BTreeSet<CatalogKey>| app.contents(keys).await;
-            explain::question_with(&cluster, &app.args, contents).await
-        };
-        // Resolution takes CPU time, during which other pages must be served.
-        let work = |read: explain::Read| {
-            let plan = olm_resolver::plan::answer(&read.question, None, &mut |_| {});
-            Ok(Outlook {
-                plan: plan.map_err(|error| error.to_string()),
-                question: Arc::new(read.question),
-                causes: Arc::new(read.causes),
-                notes: read.notes,
-                at: Instant::now(),
+        let frame = self.frame(&title, Some(namespace));
+        let outlook = self.outlook(namespace).await;
+        let outlook = outlook.map_err(|text| Answer::unread(&frame, &text))?;
+        let frame = frame.noting(outlook.notes.iter().cloned());
+        let key = (namespace.to_owned(), name.map(str::to_owned));
+        let (of, asked) = (Arc::clone(&outlook), key.1.clone());
+        let read = self.explained.get(&key, async move || {
+            computed(move || {
+                let explained = explain::explain(&of.question, asked.as_deref())?;
+                let explained = explain::with_causes(explained, &of.causes, asked.as_deref());
+                Ok(explain::for_people(explained))
             })
+            .await
+        });
+        let explained = read.await.map_err(|text| Answer::unread(&frame, &text))?;
+        let page = pages::explain(&frame, &explained, &outlook.plan, name);
+        Ok(Answer::html(page))
+    }
+
+    async fn show_graph(&self, namespace: &str, catalog: &str, name: &str) -> Result<Answer, Answer> {
+        let title = format!("Upgrade graph of {name}");
+        let frame = self.frame(&title, Some(namespace));
+        let outlook = self.outlook(namespace).await;
+        let outlook = outlook.map_err(|text| Answer::unread(&frame, &text))?;
+        let frame = frame.noting(outlook.notes.iter().cloned());
+        let graph = graph(&outlook, catalog, name);
+        let graph = graph.map_err(|text| Answer::unread(&frame, &text))?;
+        let page = pages::graph(&frame, namespace, &graph, name, catalog);
+        Ok(Answer::html(page))
+    }
+
+    async fn outlook(&self, namespace: &str) -> Read<Outlook> {
+        let read = async || {
+            let cluster = self.cluster.in_namespace(namespace);
+            let contents = async |keys: &BTreeSet<CatalogKey>| self.contents(keys).await;
+            let read = Box::pin(explain::question_with(&cluster, &self.args, contents)).await?;
+            computed(move || {
+                let plan = olm_resolver::plan::answer(&read.question, None, &mut |_| {});
+                Ok(Outlook {
+                    plan: plan.map_err(|error| error.to_string()),
+                    question: read.question,
+                    causes: read.causes,
+                    notes: read.notes,
+                })
+            })
+            .await
         };
-        self.outlook.get(&namespace.to_owned(), prepare, work).await
+        self.outlook.get(&namespace.to_owned(), read).await
     }
 
     async fn contents(&self, keys: &BTreeSet<CatalogKey>) -> Contents {
         let reads = futures::stream::iter(keys).map(async |key| (key.clone(), self.content(key).await));
-        let read: BTreeMap<_, _> = reads.buffer_unordered(CATALOGS_AT_ONCE).collect().await;
+        let read: BTreeMap<_, _> = reads.buffer_unordered(catalogs::AT_ONCE).collect().await;
         read
     }
 
-    async fn content(&self, key: &CatalogKey) -> Content {
+    async fn content(&self, key: &CatalogKey) -> Result<Arc<Snapshot>, String> {
         let client = &self.cluster.client;
         let read = async || {
-            let _place = self.reading.acquire().await?;
             let keys = BTreeSet::from([key.clone()]);
             let mut read = Box::pin(catalogs::read(client, &keys)).await;
-            read.contents.remove(key).context("it was not read")
+            let content = read.contents.remove(key).context("it was not read")?;
+            content.map_err(|cause| anyhow!(cause))
         };
-        let read = self.contents.get(key, read).await?;
-        (*read).clone()
+        let content = self.contents.get(key, read).await?;
+        Ok((*content).clone())
     }
 
     /// Approves a plan if it is unchanged since it was shown.
-    async fn approve(&self, namespace: &str, name: &str, shown: &str, token: &str) -> Answer {
-        if let Err(refusal) = self.gate.check_form(&[namespace, name, shown], token) {
-            return Answer::refused(refusal.status, refusal.text);
-        }
+    async fn approve(&self, namespace: &str, name: &str, shown: &str) -> Answer {
         let plan = format!("{}{name}", approve::PLAN_PREFIX);
         let mut answer = |now: &Shown| Ok(digest(now) == shown);
         let cluster = self.cluster.in_namespace(namespace);
@@ -521,7 +437,6 @@ impl App {
         self.plan.forget();
         self.outlook.forget();
         self.explained.forget();
-        self.graph.forget();
         let frame = self.frame(name, Some(namespace));
         let text = match result {
             Ok(now) if now.approved => {
@@ -537,9 +452,29 @@ impl App {
     }
 }
 
-/// Returns notes on operators that could not be read.
-fn notes(read: &Read<Gathered>) -> Vec<String> {
-    read.iter().flat_map(|gathered| gathered.notes()).collect()
+/// Runs work that takes CPU time in another thread, so that other pages are served meanwhile.
+///
+/// # Errors
+/// The work fails.
+async fn computed<T: Send + 'static>(
+    work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+) -> anyhow::Result<T> {
+    spawn_blocking(work).await.context("it did not finish")?
+}
+
+/// Returns the upgrade graph of a package with the resolver's path.
+///
+/// # Errors
+/// The namespace cannot use the catalog, or it cannot be read.
+fn graph(outlook: &Outlook, catalog: &str, name: &str) -> Result<PackageGraph, String> {
+    let catalogs = &outlook.question.problem.catalogs;
+    let found = catalogs.iter().find(|found| found.key.to_string() == catalog);
+    let content = found.map(|found| found.content.clone());
+    let content = content.ok_or_else(|| {
+        format!("Catalog {catalog} does not exist or cannot be used from this namespace.")
+    })??;
+    let (installed, way) = way(outlook, catalog, name);
+    Ok(graph_of(&content, catalog, name, &installed, way))
 }
 
 /// Returns the upgrade graph of a package, cut for a page.

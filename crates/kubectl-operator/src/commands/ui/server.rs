@@ -1,9 +1,7 @@
 //! HTTP server on the loopback address, with limits.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,16 +14,12 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
 use super::gate::Asked;
-use super::pages;
 use super::routes::{Answer, App};
 
-/// Maximum number of connections; others wait in the backlog.
-pub(super) const CONNECTIONS: usize = 64;
 /// Limits for the head of a request: bytes and time.
 const HEAD_BYTES: usize = 16 << 10;
 const HEAD_TIME: Duration = Duration::from_secs(10);
@@ -40,7 +34,7 @@ const CONNECTION_TIME: Duration = Duration::from_secs(180);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Headers that forbid loading foreign content, embedding in other pages, and caching.
-const HEADERS: [(HeaderName, &str); 8] = [
+const HEADERS: [(HeaderName, &str); 6] = [
     (
         header::CONTENT_SECURITY_POLICY,
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -53,29 +47,16 @@ const HEADERS: [(HeaderName, &str); 8] = [
         HeaderName::from_static("cross-origin-resource-policy"),
         "same-origin",
     ),
-    (
-        HeaderName::from_static("cross-origin-opener-policy"),
-        "same-origin",
-    ),
-    (
-        HeaderName::from_static("cross-origin-embedder-policy"),
-        "require-corp",
-    ),
 ];
 
 /// Serves until `stop` completes.
 pub(super) async fn serve(listener: TcpListener, app: Rc<App>, stop: impl Future<Output = ()>) {
-    let free = Arc::new(Semaphore::new(CONNECTIONS));
     // Unfinished connections are dropped at the end; an approval was then either sent or not.
     let mut connections = JoinSet::new();
     let mut stop = std::pin::pin!(stop);
     loop {
-        let next = async {
-            let place = Arc::clone(&free).acquire_owned().await;
-            (place, listener.accept().await)
-        };
-        let (place, accepted) = tokio::select! {
-            next = next => next,
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
             () = &mut stop => return,
         };
         while connections.try_join_next().is_some() {}
@@ -83,21 +64,18 @@ pub(super) async fn serve(listener: TcpListener, app: Rc<App>, stop: impl Future
             sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let app = Rc::clone(&app);
-        connections.spawn_local(async move {
-            let _ = timeout(CONNECTION_TIME, connection(stream, app)).await;
-            drop(place);
-        });
+        connections.spawn_local(timeout(CONNECTION_TIME, connection(stream, Rc::clone(&app))));
     }
 }
 
 async fn connection(stream: TcpStream, app: Rc<App>) {
     let service = service_fn(move |request: Request<Incoming>| {
         let app = Rc::clone(&app);
-        async move {
+        // If the browser disconnects, the work continues, and later requests share its result.
+        spawn_local(async move {
             let (head, body) = request.into_parts();
-            Ok::<_, Infallible>(response(answer(&app, &head, body).await))
-        }
+            response(answer(&app, &head, body).await)
+        })
     });
     // A browser that disconnects early is no error.
     let _ = http1::Builder::new()
@@ -119,7 +97,6 @@ async fn answer(app: &Rc<App>, head: &Parts, body: Incoming) -> Answer {
         fetch_site: text(HeaderName::from_static("sec-fetch-site")),
         purpose: text(HeaderName::from_static("sec-purpose")),
         cookie: text(header::COOKIE),
-        content_type: text(header::CONTENT_TYPE),
     };
     let page = match app.admit(&asked, head.uri.query().unwrap_or_default()) {
         Ok(page) => page,
@@ -168,14 +145,4 @@ fn response(answer: Answer) -> Response<Full<Bytes>> {
         }
     }
     response
-}
-
-impl Answer {
-    /// Returns an error page.
-    pub(super) fn refused(status: StatusCode, text: &str) -> Self {
-        Self {
-            status,
-            ..Self::html(pages::bare(text))
-        }
-    }
 }

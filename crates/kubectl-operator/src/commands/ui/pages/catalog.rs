@@ -4,12 +4,9 @@ use maud::{Markup, html};
 
 use super::super::request::href;
 use super::markdown::markdown;
-use super::{Frame, Live, MAX_ROWS, page, shell, text_or_none, width};
+use super::{Frame, Live, MAX_ROWS, head, page, shell, text_or_none, width};
 use crate::packages::{Channel, Package};
 use crate::terminal::plain;
-
-/// Maximum number of versions per channel.
-const MAX_VERSIONS: usize = 200;
 
 /// Returns the page of the packages that a namespace can use.
 pub(in super::super) fn catalog(
@@ -33,7 +30,7 @@ pub(in super::super) fn catalog(
         p { (found.len()) " of " (packages.len()) " packages that namespace " (plain(namespace)) " can use" }
         @if !found.is_empty() {
             table.rows {
-                thead { tr { @for head in ["Package", "Name", "Catalog", "Channel", "Version"] { th scope="col" { (head) } } } }
+                (head(&["Package", "Name", "Catalog", "Channel", "Version"]))
                 tbody {
                     @for package in found.iter().take(MAX_ROWS) {
                         @let version = package.head_channel().map(|head| head.head_version.as_str()).unwrap_or_default();
@@ -127,14 +124,13 @@ fn lane(
         details {
             summary { "Versions (" (channel.versions.len()) ")" }
             ul {
-                @for version in channel.versions.iter().take(MAX_VERSIONS) {
+                @for version in &channel.versions {
                     li {
                         (plain(&version.version)) " (" (plain(&version.name)) ")"
                         @if version.name == channel.head { ", head" }
                         @if let Some(text) = &version.deprecated { ", deprecated: " (plain(text)) }
                     }
                 }
-                @if channel.versions.len() > MAX_VERSIONS { li { "and " (channel.versions.len() - MAX_VERSIONS) " more" } }
             }
         }
     }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use maud::html;
 
 use super::super::health::Health;
-use super::{Frame, Live, MAX_ROWS, badge, counts, page, reason, shell, text_or_none, width};
+use super::{Frame, Live, MAX_ROWS, badge, counts, head, page, reason, shell, text_or_none, width};
 use crate::commands::catalog::Row;
 use crate::terminal::plain;
 
@@ -24,7 +24,7 @@ pub(in super::super) fn catalogs(frame: &Frame<'_>, health: &Health) -> String {
         p { (rows.len()) " catalogs " (plain(&place)) (counts(rows.iter().map(|row| row.mark()))) }
         @if !rows.is_empty() {
             table.rows {
-                thead { tr { @for head in ["Catalog", "State", "Name", "Source", "Priority", "Problem"] { th scope="col" { (head) } } } }
+                (head(&["Catalog", "State", "Name", "Source", "Priority", "Problem"]))
                 tbody {
                     @for (at, row) in rows.iter().take(MAX_ROWS).enumerate() {
                         @let state = if row.state.is_empty() { "New" } else { row.state.as_str() };

@@ -7,9 +7,6 @@ use olm_resolver::plan::{Explained, Plan};
 use super::{Frame, Live, page, shell};
 use crate::terminal::plain;
 
-/// Maximum number of steps shown.
-const MAX_STEPS: usize = 50;
-
 /// Returns the explanation of one Subscription, or of all, and the plan of the namespace.
 pub(in super::super) fn explain(
     frame: &Frame<'_>,
@@ -64,7 +61,7 @@ fn steps(plan: &Plan) -> Markup {
     html! {
         @if plan.steps.is_empty() { p { "Nothing." } } @else {
             ol {
-                @for step in plan.steps.iter().take(MAX_STEPS) {
+                @for step in &plan.steps {
                     li {
                         @for (at, install) in step.install.iter().enumerate() {
                             @if at > 0 { "; " }
@@ -76,7 +73,7 @@ fn steps(plan: &Plan) -> Markup {
                     }
                 }
             }
-            @if plan.steps.len() > MAX_STEPS || plan.more_steps { p { "and more after that" } }
+            @if plan.more_steps { p { "and more after that" } }
         }
         @if !plan.notes.is_empty() { ul { @for note in &plan.notes { li { (plain(note)) } } } }
     }

@@ -6,9 +6,6 @@ use olm_authoring::graph::{ChannelGraph, Node, PackageGraph, to_svg_element};
 use super::{Frame, Live, page, shell};
 use crate::terminal::plain;
 
-/// Maximum number of steps shown of the path.
-const MAX_STEPS: usize = 50;
-
 pub(in super::super) fn graph(
     frame: &Frame<'_>,
     namespace: &str,
@@ -16,9 +13,7 @@ pub(in super::super) fn graph(
     package: &str,
     catalog: &str,
 ) -> String {
-    let steps = graph.way.iter().take(MAX_STEPS);
-    let steps: Vec<String> = steps.map(|(_, name)| plain(name)).collect();
-    let more = graph.way.len() - steps.len();
+    let steps: Vec<String> = graph.way.iter().map(|(_, name)| plain(name)).collect();
     let names = [package, catalog];
     let command = frame
         .commands
@@ -31,7 +26,7 @@ pub(in super::super) fn graph(
             p.message { "This package is not in the catalog." }
         } @else {
             @if let Some(text) = &graph.deprecated { p.doubts { "deprecated: " (plain(text)) } }
-            @if steps.len() > 1 { p { "Upgrade path: " (steps.join(" → ")) @if more > 0 { " and " (more) " more steps" } } }
+            @if steps.len() > 1 { p { "Upgrade path: " (steps.join(" → ")) } }
             (jumps(&lanes))
             div.drawing tabindex="0" role="region" aria-label="Drawing; the list below has the same versions and reasons" { (PreEscaped(to_svg_element(graph))) }
             (shell("The same in a terminal", command))

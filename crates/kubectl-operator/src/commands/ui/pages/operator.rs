@@ -4,16 +4,14 @@ use kube::ResourceExt as _;
 use maud::{Markup, html};
 
 use super::super::request::href;
-use super::{Frame, Live, badge, is_told, page, reason, shell, text_or_none, width};
+use super::{Frame, Live, badge, head, is_told, page, reason, shell, text_or_none, width};
 use crate::operators::{Gathered, Node};
 use crate::terminal::{Mark, plain};
 
-/// Returns the page of the operator of this name.
-pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &str) -> String {
+/// Returns the page of the operator of this name; `None` if there is none.
+pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &str) -> Option<String> {
     let operators = gathered.operators();
-    let Some(operator) = operators.iter().find(|operator| operator.name() == name) else {
-        return super::message(frame, "It does not exist.");
-    };
+    let operator = operators.iter().find(|operator| operator.name() == name)?;
     let (row, namespace) = (operator.row(), operator.namespace());
     let place = [("namespace", namespace.as_str()), ("name", name)];
     let commands = frame.commands;
@@ -61,7 +59,7 @@ pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &
         @if !conditions.is_empty() {
             h2 { "Conditions" }
             table.rows {
-                thead { tr { th scope="col" { "Condition" } th scope="col" { "Status" } th scope="col" { "Reason" } th scope="col" { "Message" } } }
+                (head(&["Condition", "Status", "Reason", "Message"]))
                 tbody {
                     @for (at, condition) in conditions.iter().enumerate() {
                         @let reason_word = condition.reason.as_deref().unwrap_or_default();
@@ -81,7 +79,7 @@ pub(in super::super) fn operator(frame: &Frame<'_>, gathered: &Gathered, name: &
             }
         }
     };
-    page(frame, Live::Renewed, &body)
+    Some(page(frame, Live::Renewed, &body))
 }
 
 /// Renders an object of the tree. `above` is the reason at the top of the page, which is not repeated.

@@ -10,7 +10,7 @@ use olm_api::plan_preview::PlanPreview;
 use olm_api::v1alpha1::InstallPlan;
 
 use super::super::request::href;
-use super::{Frame, Live, MAX_ROWS, badge, counts, page, reason, shell, text_or_none, width};
+use super::{Frame, Live, MAX_ROWS, badge, counts, head, page, reason, shell, text_or_none, width};
 use crate::operators::{Gathered, Key, Row};
 use crate::preview;
 use crate::terminal::plain;
@@ -54,13 +54,7 @@ pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: 
         p { (rows.len()) " of " (operators.len()) " operators in " (place) (counts(rows.iter().map(|row| row.state.mark()))) }
         @if !rows.is_empty() {
             table.rows {
-                thead {
-                    tr {
-                        @for head in ["Operator", "State", "Installed", "Current", "Package", "Waiting for"] {
-                            th scope="col" { (head) }
-                        }
-                    }
-                }
+                (head(&["Operator", "State", "Installed", "Current", "Package", "Waiting for"]))
                 tbody {
                     @for row in rows.iter().take(MAX_ROWS) {
                         @let name = match frame.namespace {

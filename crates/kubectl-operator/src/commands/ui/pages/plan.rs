@@ -6,10 +6,10 @@ use olm_api::plan_preview::{PlanPreview, Verb};
 use super::super::request::href;
 use super::{Frame, Live, page, shell};
 use crate::commands::approve::Shown;
-use crate::preview::{definition_text, kind_and_name, name, object_text, rule_texts};
+use crate::preview::{definition_text, kind_and_name, name, objects, replaced, rules};
 use crate::terminal::escape;
 
-pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str, token: &str) -> String {
+pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str) -> String {
     let namespace = shown.namespace.as_str();
     let command = frame
         .commands
@@ -42,7 +42,16 @@ pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str, tok
                 }
             }
             dt { "Installs" }
-            dd { ul { @for csv in &shown.operators { li { (escape(&name(csv))) (replaced(shown.preview.as_ref(), csv)) } } } }
+            dd {
+                ul {
+                    @for csv in &shown.operators {
+                        li {
+                            (escape(&name(csv)))
+                            @if let Some(former) = replaced(shown.preview.as_ref(), csv) { ", replaces " (escape(&name(former))) }
+                        }
+                    }
+                }
+            }
         }
         @match &shown.preview {
             Some(preview) => (changes(preview)),
@@ -53,7 +62,6 @@ pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str, tok
                 input type="hidden" name="namespace" value=(namespace);
                 input type="hidden" name="name" value=(shown.plan);
                 input type="hidden" name="shown" value=(digest);
-                input type="hidden" name="token" value=(token);
                 button #approve { "Approve this plan" }
                 p { "OLM executes only these steps. If the plan changes, it needs a new approval." }
             }
@@ -77,31 +85,13 @@ pub(in super::super) fn not_approved(frame: &Frame<'_>, plan: &str, text: &str) 
     page(frame, Live::No, &body)
 }
 
-fn replaced(preview: Option<&PlanPreview>, csv: &str) -> Markup {
-    let operators = preview.into_iter().flat_map(|preview| preview.operators.iter());
-    let mut replaced = operators.filter(|operator| operator.name == csv && !operator.replaces.is_empty());
-    html! {
-        @if let Some(operator) = replaced.next() { ", replaces " (escape(&name(&operator.replaces))) }
-    }
-}
-
 fn changes(preview: &PlanPreview) -> Markup {
-    let objects = |verb| {
-        let objects = preview.objects.iter().filter(move |object| object.verb == verb);
-        objects.map(object_text)
-    };
-    let rules = |is_gained: bool| {
-        preview.permissions.iter().flat_map(move |change| {
-            let rules = if is_gained { &change.gained } else { &change.lost };
-            rule_texts(change, rules)
-        })
-    };
     html! {
-        (listed("Permissions gained", rules(true)))
-        (listed("Permissions lost", rules(false)))
+        (listed("Permissions gained", rules(preview, true)))
+        (listed("Permissions lost", rules(preview, false)))
         (listed("Changes of custom resource definitions", preview.definitions.iter().map(definition_text)))
-        (listed("Objects it creates", objects(Verb::Create)))
-        (listed("Objects it changes", objects(Verb::Change)))
+        (listed("Objects it creates", objects(preview, Verb::Create)))
+        (listed("Objects it changes", objects(preview, Verb::Change)))
     }
 }
 

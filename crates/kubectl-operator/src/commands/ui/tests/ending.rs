@@ -1,11 +1,9 @@
 //! Tests of how long pages are served, and of the shutdown.
 
-use std::cell::RefCell;
 use std::sync::mpsc::channel;
+use std::thread;
 
-use futures::poll;
 use tokio::runtime::Builder;
-use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::spawn_blocking;
 use tokio::time::{advance, timeout};
 
@@ -106,27 +104,6 @@ fn the_end_waits_for_no_work() {
     let done = told.recv_timeout(Duration::from_secs(20));
     drop(release);
     assert_eq!(done, Ok(1));
-}
-
-#[tokio::test]
-async fn the_first_ctrl_c_ends_what_is_served_and_the_second_all() {
-    let (press, mut pressed) = unbounded_channel();
-    let done = RefCell::new(Vec::new());
-    let next = async || pressed.recv().await.is_some();
-    let watch = interrupted(
-        next,
-        || done.borrow_mut().push("end"),
-        || done.borrow_mut().push("exit"),
-    );
-    let mut watch = std::pin::pin!(watch);
-    assert!(poll!(watch.as_mut()).is_pending());
-    assert!(done.borrow().is_empty());
-    press.send(()).unwrap();
-    assert!(poll!(watch.as_mut()).is_pending());
-    assert_eq!(*done.borrow(), ["end"]);
-    press.send(()).unwrap();
-    assert!(poll!(watch.as_mut()).is_ready());
-    assert_eq!(*done.borrow(), ["end", "exit"]);
 }
 
 /// An open tab keeps sending requests after another program has taken the port.

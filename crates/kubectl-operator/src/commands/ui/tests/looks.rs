@@ -69,7 +69,7 @@ fn failing_operators_are_first_and_counted() {
 #[test]
 fn a_long_reason_is_on_the_page_once_and_folded() {
     let commands = CommandLine::default();
-    let body = pages::operator(&frame("db", &commands), &gathered_of(failing()), "db");
+    let body = pages::operator(&frame("db", &commands), &gathered_of(failing()), "db").unwrap();
     assert_eq!(body.matches("the-end").count(), 1, "{body}");
     assert_eq!(body.matches("<details class=\"reason\"").count(), 1, "{body}");
     assert!(body.contains("see the reason above"), "{body}");
@@ -291,11 +291,11 @@ fn pages_to_look_at_are_written() {
     );
     write(
         "operator.html",
-        &pages::operator(&frame("waits", &commands), &operators, "waits"),
+        &pages::operator(&frame("waits", &commands), &operators, "waits").unwrap(),
     );
     write(
         "operator-failing.html",
-        &pages::operator(&frame("db", &commands), &gathered_of(failing()), "db"),
+        &pages::operator(&frame("db", &commands), &gathered_of(failing()), "db").unwrap(),
     );
     let plan: olm_api::v1alpha1::InstallPlan = serde_json::from_value(waiting("{}")).unwrap();
     let preview = plan.annotations().get(olm_api::labels::PLAN_PREVIEW);
@@ -309,7 +309,7 @@ fn pages_to_look_at_are_written() {
     };
     write(
         "plan.html",
-        &pages::plan(&frame("etcd 1.0.0 → 2.0.0", &commands), &shown, "digest", "token"),
+        &pages::plan(&frame("etcd 1.0.0 → 2.0.0", &commands), &shown, "digest"),
     );
     let mut health = Health::default();
     for (name, state) in [
