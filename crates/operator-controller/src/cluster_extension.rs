@@ -47,14 +47,13 @@ use olm_runtime::store::{Index, Store};
 use olm_runtime::{NamespacedName, Timestamp, clock};
 use serde_json::json;
 
-use self::choose::Chosen;
 use crate::apply::object::replace_finalizers;
 use crate::apply::revisions::{RevisionDecision, own_secrets};
 use crate::bundle_images::BundleImages;
 use crate::catalog_content::CatalogContents;
 use crate::reads::Reads;
 use crate::render::Bundle;
-use crate::resolve::PackageContent;
+use crate::resolve::{Chosen, PackageContent};
 
 /// Finalizers that upstream's program sets. Nothing needs them here: owner references delete the revisions.
 const OBSOLETE_FINALIZERS: [&str; 2] = [

@@ -13,14 +13,14 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::key::is_path_segment;
 use olm_runtime::{NamespacedName, clock};
 
-use super::choose::{Chosen, LONGEST_NAME, active};
+use super::choose::{LONGEST_NAME, active};
 use super::revision::{Revision, RevisionError, has_secrets, is_current, made_from, newest, renewed_at};
 use super::{ClusterExtensions, Observed, Refusal, Step};
 use crate::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions, lookup_error};
 use crate::apply::phase::Phase;
 use crate::apply::revisions::RevisionDecision;
 use crate::catalog_content::{never_had_content, served};
-use crate::resolve::{Catalog, PackageResult, ResolveError};
+use crate::resolve::{Catalog, Chosen, PackageResult, Request, ResolveError};
 
 impl Refusal {
     /// Returns the refusal of an attempt that may succeed later.
@@ -76,8 +76,14 @@ impl ClusterExtensions {
             Some(choice) => choice,
             None => match self.catalogs(key, &filter) {
                 Some(catalogs) => {
-                    let is_by_semver = labels::is_true(extension.annotations(), labels::SEMVER_UPGRADES);
-                    active.choose(&filter, self.openshift.as_ref(), is_by_semver, &catalogs)
+                    let installed = active.installed.map(|set| Chosen::of_revision(set));
+                    let request = Request {
+                        filter: &filter,
+                        installed: installed.as_ref(),
+                        openshift: self.openshift.as_ref(),
+                        is_by_semver: labels::is_true(extension.annotations(), labels::SEMVER_UPGRADES),
+                    };
+                    active.choose(&request, &catalogs)
                 }
                 None => return Ok(observed),
             },
@@ -89,14 +95,14 @@ impl ClusterExtensions {
                 .filter(|set| renewed_at(set).is_some_and(|at| at <= clock::now()));
             installed.map(|set| Chosen::of_revision(set))
         };
-        let bundle = choice.bundle.or_else(|error| due().ok_or(error));
+        let bundle = choice.outcome.or_else(|error| due().ok_or(error));
         observed.step = match bundle {
             Ok(chosen) => Box::pin(self.step(key, &observed, chosen)).await?,
             Err(error) => Step::Unresolved(Refusal {
                 text: error.to_string(),
                 is_configuration: false,
                 // Most errors end with a change of a catalog or of the extension.
-                is_repeated: matches!(error, ResolveError::Catalog { .. }),
+                is_repeated: matches!(error, ResolveError::Catalog(_)),
             }),
         };
         Ok(observed)

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::certificates::Certificates;
-use super::choose::Chosen;
 use crate::apply::revisions::{DesiredRevision, RevisionDecision, decide_revision};
 use crate::render::{Bundle, Options, RenderError, render};
+use crate::resolve::Chosen;
 
 /// Annotation of a ClusterServiceVersion with the properties of its bundle.
 const PROPERTIES: &str = "olm.properties";

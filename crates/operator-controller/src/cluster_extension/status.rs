@@ -15,12 +15,12 @@ use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::{Action, Requeue, Target, status_patch};
 
-use super::choose::{Chosen, active};
+use super::choose::active;
 use super::revision::{newest, renewed_at};
 use super::{Failures, Observed, Refusal, Step, Verdict};
 use crate::apply::revisions::ActiveRevisions;
 use crate::reads::FAILURE_LASTS;
-use crate::resolve::deprecation_conditions;
+use crate::resolve::{Chosen, deprecation_conditions};
 
 /// Longest delay between two attempts.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
@@ -48,7 +48,7 @@ pub(super) fn status(
     report.deprecations(observed, &active);
     let refusal = match &observed.step {
         Step::Refused(chosen, refusal) => Some(Refusal {
-            text: of_bundle(chosen, &refusal.text),
+            text: chosen.refusal(&refusal.text),
             ..refusal.clone()
         }),
         Step::Unresolved(refusal) => Some(refusal.clone()),
@@ -90,11 +90,6 @@ pub(super) fn unobserved(extension: &ClusterExtension, error: &str, now: Timesta
     let mut report = Report::new(extension, now);
     report.set(words::PROGRESSING, TRUE, words::RETRYING, error);
     report.patch()
-}
-
-fn of_bundle(chosen: &Chosen, text: &str) -> String {
-    let (name, version) = (go_compat::quote(&chosen.name), go_compat::quote(&chosen.version));
-    format!("error for resolved bundle {name} with version {version}: {text}")
 }
 
 /// The delay doubles with each failure.

@@ -8,7 +8,6 @@ mod tests;
 mod text;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use kube::ResourceExt as _;
@@ -18,17 +17,14 @@ use olm_fbc::schema::schemas;
 use operator_controller::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions};
 use operator_controller::apply::phase::Phase;
 use operator_controller::apply::revisions::{DesiredRevision, RevisionDecision, decide_revision};
-use operator_controller::cluster_extension::choose::{Choice, Chosen, LONGEST_NAME, active, choose};
+use operator_controller::cluster_extension::choose::{LONGEST_NAME, active};
 use operator_controller::render::{Bundle, Endpoint, Options, endpoints, render};
-use operator_controller::resolve::Catalog;
+use operator_controller::resolve::{Catalog, Chosen, Request, Resolution, resolve};
 use serde_json::Value;
 
-use self::text::{Plan, PlannedBundle, PlannedCatalog, sorted};
+use self::text::{Plan, sort};
 use super::extensions;
-use crate::args::olmv1::{
-    InstallExtensionArgs, PlanExtensionArgs, UnsetArgs, UpdateExtensionArgs, WriteArgs,
-};
-use crate::args::shared::WaitArgs;
+use crate::args::olmv1::PlanExtensionArgs;
 use crate::cluster::Cluster;
 use crate::reader::{get_cluster, has_namespace, is_forbidden};
 use crate::terminal::plain;
@@ -66,6 +62,7 @@ async fn plan(
     let active = active(&extension, &revisions);
     // OLM without revisions tells the installed bundle in the status only.
     let told = of_status(&extension).filter(|_| revisions.is_empty());
+    let installed = active.installed.map(|set| Chosen::of_revision(set)).or(told);
     let rollout = active.rollout(&filter);
     let is_rollout = rollout.is_some();
     let choice = match rollout {
@@ -73,35 +70,26 @@ async fn plan(
         None => {
             let catalogs = catalogs(&filter).await?;
             let openshift = read::openshift(cluster).await;
-            let is_by_semver = labels::is_true(extension.annotations(), labels::SEMVER_UPGRADES);
-            match &told {
-                Some(told) => {
-                    let installed = Some(told.clone());
-                    choose(
-                        installed,
-                        None,
-                        &filter,
-                        openshift.as_ref(),
-                        is_by_semver,
-                        &catalogs,
-                    )
-                }
-                None => active.choose(&filter, openshift.as_ref(), is_by_semver, &catalogs),
-            }
+            let request = Request {
+                filter: &filter,
+                installed: installed.as_ref(),
+                openshift: openshift.as_ref(),
+                is_by_semver: labels::is_true(extension.annotations(), labels::SEMVER_UPGRADES),
+            };
+            active.choose(&request, &catalogs)
         }
     };
-    let installed = active.installed.map(|set| Chosen::of_revision(set)).or(told);
     let mut plan = Plan {
         extension: extension.name_any(),
         namespace: extension.spec.namespace.clone(),
         package: filter.package_name.clone(),
-        installed: installed.as_ref().map(PlannedBundle::from),
+        installed: installed.clone(),
         is_rollout,
         ..Plan::default()
     };
     add_choice(&mut plan, &choice);
     add_obstacles(&mut plan, cluster, &extension).await?;
-    let Ok(chosen) = &choice.bundle else {
+    let Ok(chosen) = &choice.outcome else {
         return Ok(plan);
     };
     let unread = match chosen.image.as_str() {
@@ -154,12 +142,18 @@ pub(super) async fn first_revision(
     let filter = extension.spec.source.catalog.clone().unwrap_or_default();
     let catalogs = catalogs(&filter).await?;
     let openshift = read::openshift(cluster).await;
-    let choice = choose(None, None, &filter, openshift.as_ref(), false, &catalogs);
+    let request = Request {
+        filter: &filter,
+        installed: None,
+        openshift: openshift.as_ref(),
+        is_by_semver: false,
+    };
+    let choice = resolve(&request, &catalogs);
     let mut plan = Plan::default();
     add_choice(&mut plan, &choice);
     add_obstacles(&mut plan, cluster, extension).await?;
     let mut objects = Vec::new();
-    if let Ok(chosen) = &choice.bundle {
+    if let Ok(chosen) = &choice.outcome {
         match pull(&chosen.image).await {
             Ok(bundle) => {
                 let wanted = Wanted {
@@ -180,7 +174,7 @@ pub(super) async fn first_revision(
         }
     }
     Ok(FirstRevision {
-        chosen: choice.bundle.ok(),
+        chosen: choice.outcome.ok(),
         objects,
         problems: plan.problems,
         notes: plan.notes,
@@ -189,25 +183,13 @@ pub(super) async fn first_revision(
 
 /// Returns the extension with the fields of the flags.
 async fn wanted(cluster: &Cluster, args: &PlanExtensionArgs) -> anyhow::Result<ClusterExtension> {
-    let write = WriteArgs {
-        dry_run: None,
-        output: None,
-        connection: args.connection.clone(),
-    };
     let name = plain(&args.name);
     let Some(mut extension) = get_cluster::<ClusterExtension>(&cluster.client, &args.name).await? else {
-        let package_name = args.package_name.clone().ok_or_else(|| {
+        let package = args.package_name.as_deref().ok_or_else(|| {
             anyhow!("the cluster has no ClusterExtension {name}; to plan a new one, use --package-name")
         })?;
-        return extensions::new(&InstallExtensionArgs {
-            name: args.name.clone(),
-            package_name,
-            fields: args.fields.clone(),
-            service_account: None,
-            cleanup_timeout: Duration::ZERO,
-            wait: WaitArgs::default(),
-            write,
-        });
+        let namespace = args.connection.namespace.as_deref();
+        return extensions::of_package(&args.name, namespace, package, &args.fields);
     };
     let catalog = extension.spec.source.catalog.as_ref();
     let package = catalog
@@ -228,14 +210,7 @@ async fn wanted(cluster: &Cluster, args: &PlanExtensionArgs) -> anyhow::Result<C
             );
         }
     }
-    let update = UpdateExtensionArgs {
-        name: args.name.clone(),
-        fields: args.fields.clone(),
-        unset: UnsetArgs { ignore_unset: true },
-        wait: WaitArgs::default(),
-        write,
-    };
-    extensions::change(&mut extension, &update)?;
+    extensions::change(&mut extension, &args.fields, false)?;
     Ok(extension)
 }
 
@@ -246,27 +221,21 @@ fn of_status(extension: &ClusterExtension) -> Option<Chosen> {
     Some(Chosen {
         name: install.bundle.name.clone(),
         version: install.bundle.version.clone(),
-        image: String::new(),
         package: catalog.package_name.clone(),
+        ..Chosen::default()
     })
 }
 
 /// Adds the chosen bundle and the other candidates, or why there is none.
-fn add_choice(plan: &mut Plan, choice: &Choice) {
-    let chosen = choice.bundle.as_ref().ok();
-    plan.candidates = sorted(&choice.candidates, chosen);
-    plan.unused_catalogs = choice.unused_catalogs.iter().map(PlannedCatalog::from).collect();
-    match &choice.bundle {
-        Ok(chosen) => {
-            let mut candidates = plan.candidates.iter();
-            let candidate = candidates.find(|candidate| candidate.is_chosen);
-            plan.chosen = Some(PlannedBundle {
-                catalog: candidate.map(|found| found.catalog.clone()).unwrap_or_default(),
-                ..PlannedBundle::from(chosen)
-            });
-        }
+fn add_choice(plan: &mut Plan, choice: &Resolution) {
+    plan.candidates.clone_from(&choice.candidates);
+    sort(&mut plan.candidates);
+    plan.unused_catalogs.clone_from(&choice.unused_catalogs);
+    match &choice.outcome {
+        Ok(chosen) => plan.chosen = Some(chosen.clone()),
         Err(error) => plan.problems.push(error.to_string()),
     }
+    let chosen = choice.outcome.as_ref().ok();
     for entry in choice.deprecations.iter().flatten() {
         let reference = &entry.reference;
         let is_chosen = chosen.is_some_and(|chosen| chosen.name == reference.name);
@@ -371,7 +340,7 @@ async fn phases(
             Some(phases)
         }
         Err(error) => {
-            plan.problems.push(wanted.refusal(&error));
+            plan.problems.push(wanted.chosen.refusal(&error));
             None
         }
     }
@@ -402,12 +371,6 @@ impl Wanted<'_> {
             RevisionDecision::New { phases, .. } => phases,
             RevisionDecision::Unchanged { .. } => Vec::new(),
         })
-    }
-
-    /// Returns an error as OLM would report it.
-    fn refusal(&self, error: &str) -> String {
-        let Chosen { name, version, .. } = self.chosen;
-        format!("error for resolved bundle {name:?} with version {version:?}: {error}")
     }
 }
 
@@ -440,6 +403,6 @@ async fn add_definitions(plan: &mut Plan, cluster: &Cluster, wanted: &Wanted<'_>
     if wanted.extension.spec.checks_crd_upgrades()
         && let Err(error) = check_upgrades(&upgrades)
     {
-        plan.problems.push(wanted.refusal(&error));
+        plan.problems.push(wanted.chosen.refusal(&error));
     }
 }
