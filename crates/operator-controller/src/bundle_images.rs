@@ -8,7 +8,7 @@ use olm_api::labels::bundle;
 use olm_oci::{ImageContent, Limits, Reference, Spool, View};
 use olm_runtime::isolation;
 
-use crate::render::{Bundle, BundleError};
+use crate::render::Bundle;
 
 /// Folder of the manifests without a label.
 const MANIFESTS: &str = "manifests";
@@ -57,8 +57,8 @@ impl BundleImages for RegistryBundles {
         let pulled = puller.content(&reference, &credentials, VIEW).await;
         let content = pulled.map_err(|error| pull_error(&reference, &error))?;
         tracing::info!(image, "bundle pulled");
-        let read = isolation::blocking(move || read(&content).map_err(|error| error.to_string()));
-        read.await.map_err(|panicked| panicked.to_string())?
+        let read = isolation::blocking(move || read(&content)).await;
+        read.map_err(|panicked| panicked.to_string())?
     }
 }
 
@@ -75,7 +75,7 @@ fn folders(labels: &std::collections::BTreeMap<String, String>) -> [&str; 2] {
 ///
 /// # Errors
 /// The files are no bundle.
-pub fn read(content: &ImageContent) -> Result<Bundle, BundleError> {
+pub fn read(content: &ImageContent) -> Result<Bundle, String> {
     let usual = folders(&content.labels).into_iter().zip([MANIFESTS, METADATA]);
     let files: Vec<(String, &[u8])> = usual
         .flat_map(|(folder, usual)| {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt as _;
 use olm_api::condition::{FALSE, TRUE, cluster_object_set as words};
 use olm_api::extension_v1::{
@@ -107,13 +107,10 @@ pub fn active_revisions<'a>(
 /// stay until the newer revision is rolled out, which then archives it: archived before, it would delete what it took over from the
 /// installed one.
 pub fn is_stuck(revision: &ClusterObjectSet) -> bool {
-    let status = revision.status.as_ref();
-    let mut conditions = status.into_iter().flat_map(|status| status.conditions.iter());
-    let is_stuck = |condition: &Condition| {
-        let (status, reason) = (condition.status.as_str(), condition.reason.as_str());
+    revision.condition(words::PROGRESSING).is_some_and(|found| {
+        let (status, reason) = (found.status.as_str(), found.reason.as_str());
         matches!((status, reason), (FALSE, _) | (TRUE, words::RETRYING))
-    };
-    conditions.any(|condition| condition.type_ == words::PROGRESSING && is_stuck(condition))
+    })
 }
 
 fn sorted<'a>(

@@ -14,12 +14,13 @@ use olm_runtime::key::is_path_segment;
 use olm_runtime::{NamespacedName, clock};
 
 use super::choose::{LONGEST_NAME, active};
-use super::revision::{Revision, RevisionError, has_secrets, is_current, made_from, newest, renewed_at};
+use super::revision::{Revision, has_secrets, is_current, made_from, newest, renewed_at};
 use super::{ClusterExtensions, Observed, Refusal, Step};
 use crate::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions, lookup_error};
 use crate::apply::phase::Phase;
 use crate::apply::revisions::RevisionDecision;
 use crate::catalog_content::{never_had_content, served};
+use crate::render::RenderError;
 use crate::resolve::{Catalog, Chosen, PackageResult, Request, ResolveError};
 
 impl Refusal {
@@ -224,8 +225,7 @@ impl ClusterExtensions {
             }
             Ok(decision) => return Ok(Step::Revision(decision)),
             Err(error) => {
-                let is_configuration =
-                    matches!(&error, RevisionError::Render(error) if error.is_configuration());
+                let is_configuration = matches!(error, RenderError::Configuration(_));
                 Refusal {
                     text: error.to_string(),
                     is_configuration,

@@ -79,17 +79,6 @@ pub(super) fn renewed_at(revision: &ClusterObjectSet) -> Option<Timestamp> {
     text.parse().ok()
 }
 
-/// Error: there is no revision of a bundle.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum RevisionError {
-    /// The bundle cannot be rendered.
-    #[error(transparent)]
-    Render(#[from] RenderError),
-    /// An object is too large.
-    #[error("{0}")]
-    Size(String),
-}
-
 /// A revision to be made of a bundle.
 pub(super) struct Revision<'a> {
     pub(super) extension: &'a ClusterExtension,
@@ -124,7 +113,7 @@ impl Revision<'_> {
         &self,
         revisions: &[Arc<ClusterObjectSet>],
         bundle: &Bundle,
-    ) -> Result<RevisionDecision, RevisionError> {
+    ) -> Result<RevisionDecision, RenderError> {
         let extension = self.extension;
         let spec = &extension.spec;
         let name = extension.name_any();
@@ -138,7 +127,7 @@ impl Revision<'_> {
             system_namespace: self.system_namespace,
             has_secrets: self.has_secrets,
         };
-        decide_revision(revisions, &desired).map_err(RevisionError::Size)
+        decide_revision(revisions, &desired).map_err(|error| RenderError::Defects(vec![error]))
     }
 
     /// Returns the annotations of the ClusterObjectSet.

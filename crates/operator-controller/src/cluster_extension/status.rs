@@ -145,7 +145,7 @@ impl<'a> Report<'a> {
             }
             None => {
                 let newest = active.rolling_out.last();
-                let progressing = newest.and_then(|revision| condition(revision, of_set::PROGRESSING));
+                let progressing = newest.and_then(|revision| revision.condition(of_set::PROGRESSING));
                 let is_retrying = progressing.is_some_and(|found| found.reason == of_set::RETRYING);
                 let reason = if newest.is_some() && !is_retrying {
                     words::ABSENT
@@ -157,7 +157,7 @@ impl<'a> Report<'a> {
         }
         match active
             .installed
-            .and_then(|revision| condition(revision, of_set::AVAILABLE))
+            .and_then(|revision| revision.condition(of_set::AVAILABLE))
         {
             Some(available) => self.mirror(available),
             None => remove_condition(&mut self.status.conditions, of_set::AVAILABLE),
@@ -183,7 +183,7 @@ impl<'a> Report<'a> {
     /// Reports the progress of the newest revision.
     fn progress(&mut self, active: &ActiveRevisions<'_>) {
         let newest = active.rolling_out.last().or(active.installed.as_ref());
-        let progressing = newest.and_then(|revision| condition(revision, of_set::PROGRESSING));
+        let progressing = newest.and_then(|revision| revision.condition(of_set::PROGRESSING));
         match progressing {
             Some(found) if found.reason != of_set::REASON_SUCCEEDED => self.mirror(found),
             Some(_) => self.set(
@@ -224,19 +224,11 @@ impl<'a> Report<'a> {
     }
 }
 
-fn condition<'a>(revision: &'a Arc<ClusterObjectSet>, type_: &str) -> Option<&'a Condition> {
-    let status = revision.status.as_ref()?;
-    status
-        .conditions
-        .iter()
-        .find(|condition| condition.type_ == type_)
-}
-
 /// Returns the entry of a revision with its conditions of these types.
 fn revision_status(revision: &Arc<ClusterObjectSet>, types: &[&str]) -> RevisionStatus {
     let conditions = types
         .iter()
-        .filter_map(|type_| condition(revision, type_).cloned());
+        .filter_map(|type_| revision.condition(type_).cloned());
     RevisionStatus {
         name: revision.name_any(),
         conditions: conditions.collect::<Vec<_>>().into(),

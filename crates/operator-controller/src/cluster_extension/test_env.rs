@@ -56,7 +56,7 @@ impl BundleImages for FakeSources {
         outside.pulls.push(image.to_owned());
         let files = outside.bundles.get(image).ok_or("manifest unknown")?;
         let files = files.iter().map(|(path, text)| (path.as_str(), text.as_bytes()));
-        Bundle::read(files).map_err(|error| error.to_string())
+        Bundle::read(files)
     }
 }
 

@@ -7,7 +7,6 @@ use go_compat::semver::Version;
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::PartialObjectMeta;
 use kube::{Client, Resource, ResourceExt as _};
-use olm_api::condition::cluster_catalog::{PROGRESSING, SERVING};
 use olm_api::extension_v1::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use olm_api::labels;
 use olm_runtime::NamespacedName;
@@ -22,7 +21,6 @@ use super::ClusterExtensions;
 use crate::bundle_images::BundleImages;
 use crate::catalog_content::CatalogContents;
 use crate::reads::Reads;
-use crate::resolve::selects;
 
 /// Reconciles at a time. They wait for nothing but the API server.
 const WORKERS: usize = 2;
@@ -69,22 +67,9 @@ pub fn register(
         }
     });
     let (queued, known) = (queue.clone(), extensions.clone());
-    catalogs.on_change(move |change| {
-        if !changes_choices(change) {
-            return;
-        }
-        let labels: Vec<_> = change
-            .versions()
-            .map(|catalog| catalog.labels().clone())
-            .collect();
-        let is_affected = |extension: &ClusterExtension| {
-            let filter = extension.spec.source.catalog.as_ref();
-            let selector = filter.and_then(|filter| filter.selector.as_ref());
-            labels
-                .iter()
-                .any(|labels| selects(selector, labels).unwrap_or(true))
-        };
-        for extension in known.list_where(is_affected) {
+    // Catalogs seldom change, and packages that are known are not read again.
+    catalogs.on_change(move |_| {
+        for extension in known.list() {
             queued.add(NamespacedName::from_object(&*extension));
         }
     });
@@ -122,28 +107,4 @@ fn wake_owners<K: Resource>(change: &Change<K>, queue: &Queue<NamespacedName>) {
     for name in owners {
         queue.add(NamespacedName::cluster(name));
     }
-}
-
-/// True if the choice of a bundle may differ after the change of a catalog.
-fn changes_choices(change: &Change<ClusterCatalog>) -> bool {
-    let Change::Applied { old: Some(old), new } = change else {
-        return true;
-    };
-    let state = |catalog: &ClusterCatalog, type_: &str| {
-        let mut conditions = catalog.status.iter().flat_map(|status| status.conditions.iter());
-        let condition = conditions.find(|condition| condition.type_ == type_);
-        condition.map(|condition| (condition.status.clone(), condition.reason.clone()))
-    };
-    let relevant = |catalog: &ClusterCatalog| {
-        let status = catalog.status.as_ref();
-        (
-            catalog.labels().clone(),
-            catalog.spec.priority,
-            catalog.spec.is_switched_off(),
-            status.and_then(|status| status.resolved_source.clone()),
-            status.and_then(|status| status.urls.clone()),
-            [SERVING, PROGRESSING].map(|type_| state(catalog, type_)),
-        )
-    };
-    relevant(old) != relevant(new)
 }

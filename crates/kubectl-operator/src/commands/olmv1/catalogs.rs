@@ -2,7 +2,6 @@
 
 use anyhow::bail;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Api, ResourceExt as _};
 use olm_api::condition::{self, cluster_catalog};
 use olm_api::extension_v1::{
@@ -103,14 +102,6 @@ pub(super) fn change(
     Ok(())
 }
 
-/// Returns the conditions of a catalog; empty if there are none yet.
-pub(super) fn conditions(catalog: &ClusterCatalog) -> &[Condition] {
-    let status = catalog.status.as_ref();
-    status
-        .map(|status| status.conditions.as_slice())
-        .unwrap_or_default()
-}
-
 impl Managed for ClusterCatalog {
     const WORD: &'static str = "catalog";
     const HEAD: &'static [&'static str] = &[
@@ -133,7 +124,7 @@ impl Managed for ClusterCatalog {
             mode.map(ToString::to_string).unwrap_or_default(),
             self.spec.priority.unwrap_or_default().to_string(),
             since(now, unpacked),
-            status_of(conditions(self), cluster_catalog::SERVING),
+            status_of(self.condition(cluster_catalog::SERVING)),
             since(now, self.metadata.creation_timestamp.as_ref()),
         ]
     }
@@ -150,9 +141,9 @@ impl Managed for ClusterCatalog {
     }
 
     fn progress(&self) -> (Node, Outcome) {
-        let (conditions, generation) = (conditions(self), self.metadata.generation);
-        let serving = current(conditions, cluster_catalog::SERVING, generation);
-        let progressing = current(conditions, cluster_catalog::PROGRESSING, generation);
+        let generation = self.metadata.generation;
+        let serving = current(self.condition(cluster_catalog::SERVING), generation);
+        let progressing = current(self.condition(cluster_catalog::PROGRESSING), generation);
         let (wanted, done) = match self.spec.is_switched_off() {
             true => (condition::FALSE, "Unavailable"),
             false => (condition::TRUE, "Serving"),

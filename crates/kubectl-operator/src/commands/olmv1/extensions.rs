@@ -2,7 +2,7 @@
 
 use anyhow::{anyhow, bail};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{Api, ResourceExt as _};
 use olm_api::condition::{self, cluster_extension};
 use olm_api::extension_v1::{
@@ -172,14 +172,6 @@ pub(super) fn change(
     Ok(())
 }
 
-/// Returns the conditions of an extension; empty if there are none yet.
-pub(super) fn conditions(extension: &ClusterExtension) -> &[Condition] {
-    let status = extension.status.as_ref();
-    status
-        .map(|status| status.conditions.as_slice())
-        .unwrap_or_default()
-}
-
 impl Managed for ClusterExtension {
     const WORD: &'static str = "extension";
     const HEAD: &'static [&'static str] = &[
@@ -197,14 +189,13 @@ impl Managed for ClusterExtension {
     fn row(&self, now: Timestamp) -> Vec<String> {
         let install = self.status.as_ref().and_then(|status| status.install.as_ref());
         let bundle = install.map(|install| install.bundle.clone()).unwrap_or_default();
-        let conditions = conditions(self);
         vec![
             self.name_any(),
             bundle.name,
             bundle.version,
             self.spec.source.source_type.to_string(),
-            status_of(conditions, cluster_extension::INSTALLED),
-            status_of(conditions, cluster_extension::PROGRESSING),
+            status_of(self.condition(cluster_extension::INSTALLED)),
+            status_of(self.condition(cluster_extension::PROGRESSING)),
             since(now, self.metadata.creation_timestamp.as_ref()),
         ]
     }
@@ -214,9 +205,9 @@ impl Managed for ClusterExtension {
     }
 
     fn progress(&self) -> (Node, Outcome) {
-        let (conditions, generation) = (conditions(self), self.metadata.generation);
-        let installed = current(conditions, cluster_extension::INSTALLED, generation);
-        let progressing = current(conditions, cluster_extension::PROGRESSING, generation);
+        let generation = self.metadata.generation;
+        let installed = current(self.condition(cluster_extension::INSTALLED), generation);
+        let progressing = current(self.condition(cluster_extension::PROGRESSING), generation);
         let is_installed = installed.is_some_and(|installed| installed.status == condition::TRUE);
         let has_succeeded =
             progressing.is_none_or(|progressing| progressing.reason == cluster_extension::SUCCEEDED);

@@ -200,5 +200,5 @@ async fn pull(image: &str) -> Result<Bundle, String> {
     let puller = Puller::new(config);
     let content = puller.content(&reference, &credentials, bundle_images::VIEW);
     let content = content.await.map_err(|error| error.to_string())?;
-    bundle_images::read(&content).map_err(|error| error.to_string())
+    bundle_images::read(&content)
 }
