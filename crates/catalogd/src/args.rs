@@ -8,7 +8,7 @@ use kube::Client;
 use olm_runtime::NamespacedName;
 use olm_runtime::args::{Common, ExtensionServing, LeaderElection, parse_address};
 
-use crate::registry::{PullSecrets, Registry, own_account};
+use crate::registry::Registry;
 
 /// Port of metrics if none is named.
 pub(crate) const METRICS: u16 = 7443;
@@ -82,8 +82,7 @@ impl Registries {
     /// Returns the registry as these flags say. Pull secrets are read with `client`.
     pub fn registry(&self, client: &Client) -> Registry {
         let folder = (!self.pull_cas_dir.is_empty()).then(|| PathBuf::from(&self.pull_cas_dir));
-        let secrets = PullSecrets::new(client.clone(), self.global_pull_secret.clone(), own_account());
-        Registry::new(secrets, folder)
+        Registry::new(client.clone(), self.global_pull_secret.clone(), folder)
     }
 }
 

@@ -10,7 +10,6 @@
 
 #[cfg(test)]
 mod tests;
-pub(crate) mod triggers;
 
 use std::sync::Arc;
 use std::time::Duration;
