@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use kube::Client;
+use olm_oci::Limits;
 use olm_runtime::NamespacedName;
 use olm_runtime::args::{Common, ExtensionServing, LeaderElection, parse_address};
 
@@ -79,10 +80,12 @@ impl Args {
 }
 
 impl Registries {
-    /// Returns the registry as these flags say. Pull secrets are read with `client`.
-    pub fn registry(&self, client: &Client) -> Registry {
+    /// Returns the registry as these flags say. Pull secrets are read with `client`. Large layers are kept in the folder `spool` while
+    /// they are pulled.
+    pub fn registry(&self, client: &Client, spool: PathBuf, limits: Limits) -> Registry {
         let folder = (!self.pull_cas_dir.is_empty()).then(|| PathBuf::from(&self.pull_cas_dir));
-        Registry::new(client.clone(), self.global_pull_secret.clone(), folder)
+        let secret = self.global_pull_secret.clone();
+        Registry::new(client.clone(), secret, folder, spool, limits)
     }
 }
 

@@ -8,8 +8,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use olm_oci::{
-    ContainerTools, Credentials, CredentialsError, PullError, PullErrorClass, Puller, Reference,
-    RegistryConfig, certificate_files,
+    ContainerTools, Credentials, CredentialsError, Limits, PullError, PullErrorClass, Puller, Reference,
+    RegistryConfig, Spool, certificate_files,
 };
 use olm_runtime::error::{ObserveError, with_causes};
 use olm_runtime::{NamespacedName, pull_secrets};
@@ -29,22 +29,33 @@ pub struct Registry {
     account: Option<NamespacedName>,
     /// Folder with certificates of authorities, as PEM.
     authorities: Option<PathBuf>,
+    limits: Limits,
+    spool: Spool,
 }
 
 impl Registry {
     /// Pulls with the credentials in the secret `global`, and in those of this pod's ServiceAccount. Registries may be signed by the
-    /// `authorities` in a folder, besides those of the system.
-    pub(crate) fn new(client: Client, global: Option<NamespacedName>, authorities: Option<PathBuf>) -> Self {
+    /// `authorities` in a folder, besides those of the system. Large layers are kept in the folder `spool` while they are pulled, at most
+    /// two of the largest.
+    pub(crate) fn new(
+        client: Client,
+        global: Option<NamespacedName>,
+        authorities: Option<PathBuf>,
+        spool: PathBuf,
+        limits: Limits,
+    ) -> Self {
         let token = fs::read_to_string(TOKEN).unwrap_or_default();
         Self {
             client,
             global,
             account: account_of(&token),
             authorities,
+            limits,
+            spool: Spool::new(spool, 2 * limits.layer),
         }
     }
 
-    /// Returns a puller that trusts the authorities that are in the folder now, with the limits for bundles.
+    /// Returns a puller that trusts the authorities that are in the folder now.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -53,7 +64,8 @@ impl Registry {
         for file in certificate_files(self.authorities.as_deref())? {
             config = config.with_root_ca(file);
         }
-        Ok(Puller::new(config))
+        let puller = Puller::new(config).with_limits(self.limits);
+        Ok(puller.with_spool(self.spool.clone()))
     }
 
     /// Returns the credentials in all secrets as they are now. Secrets that do not exist are skipped, as kubelets do.

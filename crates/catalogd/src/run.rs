@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use kube::{Client, ResourceExt as _};
 use olm_api::extension_v1::ClusterCatalog;
+use olm_oci::Limits;
 use olm_runtime::driver::Runner;
 use olm_runtime::metrics::Metrics;
 use olm_runtime::queue::Queue;
@@ -21,7 +22,6 @@ use crate::args::{Args, METRICS};
 use crate::cluster_catalog::ClusterCatalogs;
 use crate::serving;
 use crate::store::ContentStore;
-use crate::unpacking::image_source::RegistryImages;
 use crate::unpacking::{CatalogImages, Request, Unpacking};
 
 /// Name of the Lease, as upstream's.
@@ -60,9 +60,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             None
         }
     };
-    let images = Arc::new(RegistryImages::new(args.registries.registry(&client), folder));
+    let images = args.registries.registry(&client, folder, Limits::CATALOG);
     let api = Api::new(contents.clone(), &metrics);
-    let (set, start) = controllers(&args.base_url(), &client, contents, images);
+    let (set, start) = controllers(&args.base_url(), &client, contents, Arc::new(images));
     let candidacy = args.leader_election.candidacy(LEASE, client.default_namespace());
     let (stopping, mut stopped) = watch::channel(false);
     let stop = async move {

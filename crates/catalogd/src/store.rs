@@ -239,30 +239,22 @@ impl ContentStore {
 
 /// Returns the content of a catalog that was stored last, and removes everything else from its folder.
 fn newest(folder: &Path) -> io::Result<Option<Content>> {
-    let mut newest: Option<Content> = None;
+    let mut contents = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let opened = Content::open(path.clone()).unwrap_or_else(|error| {
             tracing::warn!(?path, %error, "a stored content cannot be read and is removed");
             None
         });
-        let superseded = match (opened, newest.take()) {
-            (Some(content), Some(other)) if content.stored() < other.stored() => {
-                newest = Some(other);
-                Some(content.folder)
-            }
-            (Some(content), other) => {
-                newest = Some(content);
-                other.map(|other| other.folder)
-            }
-            (None, other) => {
-                newest = other;
-                Some(path)
-            }
-        };
-        if let Some(superseded) = superseded {
-            remove(&superseded)?;
+        match opened {
+            Some(content) => contents.push(content),
+            None => remove(&path)?,
         }
+    }
+    contents.sort_by_key(Content::stored);
+    let newest = contents.pop();
+    for older in contents {
+        remove(&older.folder)?;
     }
     Ok(newest)
 }

@@ -9,7 +9,7 @@
 //! - A content that is stored already is not pulled again.
 //! - Once [`Unpacking::remove`] has returned, no task stores a content of this catalog.
 
-pub(crate) mod image_source;
+mod image_source;
 #[cfg(test)]
 mod tests;
 
@@ -319,7 +319,7 @@ impl Shared {
         let installed = self.store.install(catalog, staged);
         let content = installed.map_err(|error| storing(&error))?;
         drop(entries);
-        tracing::info!(catalog, image = %pinned, documents = content.index().len(), "content stored");
+        tracing::info!(catalog, image = %pinned, bytes = content.size(), "content stored");
         Ok(content)
     }
 }

@@ -130,19 +130,14 @@ struct Refusal {
     is_repeated: bool,
 }
 
-/// Number of attempts that failed since the last success, less one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Failures(u32);
-
-/// State for `status`: the failures before this reconcile.
-pub struct Verdict(Option<Failures>);
-
 #[async_trait]
 impl Reconciler for ClusterExtensions {
     type Key = NamespacedName;
     type Observed = Observed;
-    type Verdict = Verdict;
-    type Memory = Failures;
+    /// The failures before this reconcile.
+    type Verdict = Option<u32>;
+    /// Number of attempts that failed since the last success, less one.
+    type Memory = u32;
 
     const NAME: &'static str = "cluster-extension";
 
@@ -162,17 +157,17 @@ impl Reconciler for ClusterExtensions {
         status::unobserved(&extension, &error.to_string(), clock::now())
     }
 
-    fn decide(observed: &Observed, memory: Option<&Failures>, _now: Timestamp) -> (Plan, Verdict) {
-        (decide(observed), Verdict(memory.copied()))
+    fn decide(observed: &Observed, memory: Option<&u32>, _now: Timestamp) -> (Plan, Option<u32>) {
+        (decide(observed), memory.copied())
     }
 
     fn status(
         observed: &Observed,
-        verdict: Verdict,
+        failures: Option<u32>,
         outcomes: &Outcomes,
         now: Timestamp,
-    ) -> StatusUpdate<Failures> {
-        status::status(observed, verdict, outcomes, now)
+    ) -> StatusUpdate<u32> {
+        status::status(observed, failures, outcomes, now)
     }
 }
 

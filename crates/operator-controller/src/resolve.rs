@@ -25,7 +25,7 @@ mod package;
 mod requirements;
 mod selector;
 
-pub use deprecation::{DeprecationCondition, deprecation_conditions};
+pub use deprecation::deprecation_conditions;
 pub use error::ResolveError;
 pub use package::{CatalogBundle, PackageContent, ReadError, parse_version, version_text};
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use kube::Client;
 use olm_api::extension_v1::ClusterObjectSet;
+use olm_oci::Limits;
 use olm_runtime::driver::Runner;
 use olm_runtime::metrics::Metrics;
 use olm_runtime::queue::Queue;
@@ -15,7 +16,6 @@ use tokio::task::JoinSet;
 
 use crate::apply::object_set::triggers as object_set;
 use crate::args::{Args, METRICS};
-use crate::bundle_images::RegistryBundles;
 use crate::catalog_content::ServedContents;
 use crate::cluster_extension::triggers::{self as cluster_extension, Sources};
 
@@ -33,10 +33,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot use {}", folder.display()))?;
     let sources = Sources {
         contents: Arc::new(ServedContents::new(args.catalogd_cas_dir())),
-        images: Arc::new(RegistryBundles::new(
-            args.registries.registry(&client),
-            folder.clone(),
-        )),
+        images: Arc::new(args.registries.registry(&client, folder.clone(), Limits::BUNDLE)),
         openshift: args.openshift(),
         reviewer: Arc::new(KubeReviewer::new(&client)),
         ignores_accounts: args.ignore_service_account,

@@ -17,7 +17,7 @@ use olm_runtime::plan::{Action, Requeue, Target, status_patch};
 
 use super::choose::active;
 use super::revision::{newest, renewed_at};
-use super::{Failures, Observed, Refusal, Step, Verdict};
+use super::{Observed, Refusal, Step};
 use crate::apply::revisions::ActiveRevisions;
 use crate::reads::FAILURE_LASTS;
 use crate::resolve::{Chosen, deprecation_conditions};
@@ -25,13 +25,13 @@ use crate::resolve::{Chosen, deprecation_conditions};
 /// Longest delay between two attempts.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 
-/// Returns the patch of the status if it changes, and when to try again.
+/// Returns the patch of the status if it changes, and when to try again. `failures` are those since the last success, less one.
 pub(super) fn status(
     observed: &Observed,
-    Verdict(failures): Verdict,
+    failures: Option<u32>,
     outcomes: &Outcomes,
     now: Timestamp,
-) -> StatusUpdate<Failures> {
+) -> StatusUpdate<u32> {
     let mut report = Report::new(&observed.extension, now);
     let active = active(&observed.extension, &observed.revisions);
     if matches!(observed.step, Step::Deleted | Step::Reading) {
@@ -73,11 +73,10 @@ pub(super) fn status(
     }
     let failures = refusal
         .filter(|refusal| refusal.is_repeated)
-        .map(|_| Failures(failures.map_or(0, |Failures(count)| count.saturating_add(1))));
+        .map(|_| failures.map_or(0, |count| count.saturating_add(1)));
     StatusUpdate {
         patches: Vec::from_iter(report.patch()),
         requeue: failures
-            .as_ref()
             .map_or(Requeue::AwaitChange, requeue)
             .sooner(renewal(observed, now)),
         memory: failures,
@@ -93,8 +92,8 @@ pub(super) fn unobserved(extension: &ClusterExtension, error: &str, now: Timesta
 }
 
 /// The delay doubles with each failure.
-fn requeue(Failures(count): &Failures) -> Requeue {
-    let delay = FAILURE_LASTS.saturating_mul(1 << count.min(&16));
+fn requeue(failures: u32) -> Requeue {
+    let delay = FAILURE_LASTS.saturating_mul(1 << failures.min(16));
     Requeue::after(delay.min(LONGEST_BACKOFF), "retry")
 }
 
@@ -218,8 +217,8 @@ impl<'a> Report<'a> {
             .map(|revision| Chosen::of_revision(revision).name);
         let conditions =
             deprecation_conditions(channels, installed.as_deref(), observed.deprecations.as_deref());
-        for it in conditions {
-            self.set(it.type_, it.status, it.reason, &it.message);
+        for (type_, status, reason, message) in conditions {
+            self.set(type_, status, reason, &message);
         }
     }
 }
