@@ -33,16 +33,11 @@ pub trait CatalogContents: Send + Sync {
 
 /// Reads contents over HTTP.
 pub struct ServedContents {
-    /// Folder with certificates of the authorities that sign those of servers.
-    authorities: Option<PathBuf>,
+    /// Folder with certificates of the authorities that sign those of servers, besides those of the system.
+    pub authorities: Option<PathBuf>,
 }
 
 impl ServedContents {
-    /// Trusts the authorities in a folder, besides those of the system.
-    pub fn new(authorities: Option<PathBuf>) -> Self {
-        Self { authorities }
-    }
-
     /// Returns a client that trusts the authorities that are in the folder now.
     fn client(&self) -> Result<Client, String> {
         install_tls_provider();

@@ -74,22 +74,29 @@ pub struct ClusterExtensions {
     revisions: Index<ClusterObjectSet>,
     /// Secrets with objects of revisions.
     secrets: Store<PartialObjectMeta<Secret>>,
-    contents: Arc<dyn CatalogContents>,
+    sources: Sources,
     /// Packages that were read; `None` for those that the catalog does not have.
     packages: Reads<PackageKey, Option<Arc<PackageContent>>>,
-    images: Arc<dyn BundleImages>,
     /// Bundles by image, until their revision is made.
     bundles: Reads<String, Arc<Bundle>>,
     client: Client,
     discovery: Discovery,
-    /// Answers questions about rights of accounts.
-    reviewer: Arc<dyn Reviewer>,
-    /// True if `spec.serviceAccount` has no effect.
-    ignores_accounts: bool,
     /// Namespace of the Secrets of revisions.
     system_namespace: Arc<str>,
-    /// Version of OpenShift that the cluster runs.
-    openshift: Option<Version>,
+}
+
+/// What the controller reads besides the cluster.
+pub struct Sources {
+    /// Contents of catalogs.
+    pub contents: Arc<dyn CatalogContents>,
+    /// Images of bundles.
+    pub images: Arc<dyn BundleImages>,
+    /// Version of OpenShift that the cluster runs; `None` elsewhere.
+    pub openshift: Option<Version>,
+    /// Answers questions about rights of accounts.
+    pub reviewer: Arc<dyn Reviewer>,
+    /// True if `spec.serviceAccount` has no effect.
+    pub ignores_accounts: bool,
 }
 
 /// An extension, and the input of decisions about it.

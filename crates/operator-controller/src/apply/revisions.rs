@@ -139,7 +139,8 @@ pub fn decide_revision(
         // There is no way back from the archive.
         let is_active = spec.lifecycle_state != LifecycleState::Archived;
         let protection = protection(spec.revision, desired);
-        let is_same = has_phases(spec, &packed.phases) && spec.collision_protection == protection;
+        let has_phases = spec.phases.as_slice() == packed.phases.as_slice();
+        let is_same = has_phases && spec.collision_protection == protection;
         if is_active && is_same {
             let set = object_set(&name, spec.revision, &packed.phases, desired);
             let update = (!is_up_to_date(newest, &set)).then(|| apply_set(&name, set));
@@ -279,11 +280,6 @@ fn is_up_to_date(revision: &ClusterObjectSet, set: &Value) -> bool {
         && ["progressionProbes", "progressDeadlineMinutes"]
             .iter()
             .all(|field| current["spec"][*field] == set["spec"][*field])
-}
-
-/// True if a revision has these phases.
-fn has_phases(spec: &ClusterObjectSetSpec, phases: &[ObjectSetPhase]) -> bool {
-    spec.phases.as_slice() == phases
 }
 
 /// Returns the archived revisions that are not kept. `revisions` are sorted, without the new one.

@@ -26,7 +26,7 @@ impl ClusterExtensions {
     pub(super) fn account(&self, extension: &ClusterExtension) -> Option<NamespacedName> {
         let account = extension.spec.service_account.as_ref()?;
         let name = account.name.clone().filter(|name| !name.is_empty())?;
-        (!self.ignores_accounts).then(|| NamespacedName::new(extension.spec.namespace.as_str(), name))
+        (!self.sources.ignores_accounts).then(|| NamespacedName::new(extension.spec.namespace.as_str(), name))
     }
 
     /// Returns the message about an account that does not exist, in upstream's former words.
@@ -132,7 +132,7 @@ impl ClusterExtensions {
             let attributes = right.attributes();
             (right, attributes)
         });
-        let lacking = denied(&self.reviewer, user, questions).await;
+        let lacking = denied(&self.sources.reviewer, user, questions).await;
         lacking.map_err(|error| ObserveError::read(format!("the rights of ServiceAccount {account}"), error))
     }
 }

@@ -81,7 +81,7 @@ impl ClusterExtensions {
                     let request = Request {
                         filter: &filter,
                         installed: installed.as_ref(),
-                        openshift: self.openshift.as_ref(),
+                        openshift: self.sources.openshift.as_ref(),
                         is_by_semver: labels::is_true(extension.annotations(), labels::SEMVER_UPGRADES),
                     };
                     active.choose(&request, &catalogs)
@@ -156,7 +156,7 @@ impl ClusterExtensions {
             let had_none = matches!(self.packages.last(&entry), Some(None)) || never_had_content(catalog);
             return Some(PackageResult::unserved(name, had_none));
         };
-        let contents = Arc::clone(&self.contents);
+        let contents = Arc::clone(&self.sources.contents);
         let (base, wanted) = (base.to_owned(), package.to_owned());
         let read = async move {
             let content = contents.package(&base, &wanted).await?;
@@ -193,7 +193,7 @@ impl ClusterExtensions {
         {
             return Ok(Step::Unresolved(Refusal::repeated(text)));
         }
-        let (images, image) = (Arc::clone(&self.images), chosen.image.clone());
+        let (images, image) = (Arc::clone(&self.sources.images), chosen.image.clone());
         let pull = async move { images.bundle(&image).await.map(Arc::new) };
         let bundle = match self.bundles.get_or_start(&chosen.image, "", key, pull) {
             None => return Ok(Step::Reading),

@@ -14,7 +14,7 @@ use olm_testing::stage::{Operator, Stage};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::triggers::Sources;
+use super::Sources;
 use crate::bundle_images::BundleImages;
 use crate::catalog_content::CatalogContents;
 use crate::render::Bundle;

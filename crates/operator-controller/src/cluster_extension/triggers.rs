@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use go_compat::semver::Version;
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::PartialObjectMeta;
 use kube::{Client, Resource, ResourceExt as _};
@@ -13,42 +12,25 @@ use olm_runtime::NamespacedName;
 use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::Runner;
 use olm_runtime::queue::Queue;
-use olm_runtime::review::Reviewer;
 use olm_runtime::store::{Change, Store, StoreSet, Watch};
 use tokio::task::JoinSet;
 
-use super::ClusterExtensions;
-use crate::bundle_images::BundleImages;
-use crate::catalog_content::CatalogContents;
+use super::{ClusterExtensions, Sources};
 use crate::reads::Reads;
 
 /// Reconciles at a time. They wait for nothing but the API server.
 const WORKERS: usize = 2;
 
-/// What the controller reads besides the cluster.
-pub struct Sources {
-    /// Contents of catalogs.
-    pub contents: Arc<dyn CatalogContents>,
-    /// Images of bundles.
-    pub images: Arc<dyn BundleImages>,
-    /// Version of OpenShift that the cluster runs; `None` elsewhere.
-    pub openshift: Option<Version>,
-    /// Answers questions about rights of accounts.
-    pub reviewer: Arc<dyn Reviewer>,
-    /// True if `spec.serviceAccount` has no effect.
-    pub ignores_accounts: bool,
-}
-
-/// Connects the controller and its queue to the stores, of which those of ClusterObjectSets exist. Secrets of revisions are in
+/// Connects the controller to the stores, of which those of ClusterObjectSets exist. Secrets of revisions are in
 /// `system_namespace`. Returns the function that starts the controller on a set of tasks when this process leads.
 pub fn register(
     set: &mut StoreSet,
     client: &Client,
     revisions: &Store<ClusterObjectSet>,
-    queue: &Queue<NamespacedName>,
     system_namespace: &str,
     sources: Sources,
 ) -> impl FnOnce(&Runner, &mut JoinSet<()>) + use<> {
+    let queue: Queue<NamespacedName> = Queue::new();
     let extensions: Store<ClusterExtension> = set.add(Watch::new(client));
     let catalogs: Store<ClusterCatalog> = set.add(Watch::new(client));
     let secrets: Store<PartialObjectMeta<Secret>> =
@@ -80,18 +62,13 @@ pub fn register(
         catalogs,
         revisions: index,
         secrets,
-        contents: sources.contents,
+        sources,
         packages: Reads::new(wake.clone()),
-        images: sources.images,
         bundles: Reads::new(wake),
         client: client.clone(),
         discovery: Discovery::new(client.clone()),
-        reviewer: sources.reviewer,
-        ignores_accounts: sources.ignores_accounts,
         system_namespace: Arc::from(system_namespace),
-        openshift: sources.openshift,
     };
-    let queue = queue.clone();
     move |runner: &Runner, tasks: &mut JoinSet<()>| {
         runner.spawn(tasks, &Arc::new(reconciler), &queue, WORKERS);
     }
