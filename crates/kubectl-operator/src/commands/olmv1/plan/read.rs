@@ -17,10 +17,10 @@ use olm_api::names::is_dns1123_subdomain;
 use olm_fbc::schema::Blob;
 use olm_oci::{AuthPlaces, ContainerTools, Credentials, Puller, Reference, RegistryConfig};
 use operator_controller::apply::packing::unpack;
-use operator_controller::bundle_images;
 use operator_controller::catalog_content::{never_had_content, served};
 use operator_controller::render::{Bundle, CertificateProvider, Endpoint};
 use operator_controller::resolve::{Catalog, PackageContent, PackageResult};
+use operator_controller::{Discovery, bundle_images};
 use serde_json::Value;
 
 use super::super::search;
@@ -138,12 +138,9 @@ pub(super) async fn openshift(cluster: &Cluster) -> Option<Version> {
 /// Returns the issuer of certificates that OLM would use for the webhooks of a bundle.
 pub(super) async fn certificates(cluster: &Cluster, endpoints: &[Endpoint]) -> CertificateProvider {
     if !endpoints.is_empty() {
+        let discovery = Discovery::new(cluster.client.clone());
         for (group, version, kind, provider) in CertificateProvider::OF_CLUSTER {
-            let version = format!("{group}/{version}");
-            let what = || format!("read the kinds of {version}");
-            let listed = answer(what, cluster.client.list_api_group_resources(&version)).await;
-            let has_kind = listed.is_ok_and(|listed| listed.resources.iter().any(|found| found.kind == kind));
-            if has_kind {
+            if matches!(discovery.find_kind(group, version, kind).await, Ok(Some(_))) {
                 return provider;
             }
         }
