@@ -31,7 +31,7 @@ use self::decide::{AdoptedObject, Adoption, Fate, Situation, way_back};
 use self::fields::left_in_pods;
 use self::objects::{Kinds, fate, is_adopted, template_changes, title};
 use super::follow;
-use super::plan::{first_revision, read};
+use super::plan::{of_extension, read};
 use crate::args::olmv1::AdoptArgs;
 use crate::args::shared::{WaitArgs, quoted};
 use crate::cluster::Cluster;
@@ -122,7 +122,9 @@ async fn look(
     };
     let name = args.name.clone().unwrap_or_else(|| subscription.name_any());
     let extension = situation.extension(&name)?;
-    let revision = first_revision(cluster, &extension, catalogs, pull).await?;
+    let planned = Box::pin(of_extension(cluster, &extension, catalogs, pull));
+    let (plan, objects) = planned.await?;
+    let unread = objects.as_ref().err().cloned();
     let mut found = Found {
         adoption: Adoption {
             namespace: namespace.to_owned(),
@@ -135,17 +137,18 @@ async fn look(
             notes: gathered
                 .notes()
                 .chain(situation.account_note())
-                .chain(revision.notes)
+                .chain(plan.notes)
                 .collect(),
         },
         subscription: subscription.clone(),
         csv: csv.clone(),
-        wanted: revision.objects,
+        wanted: objects.unwrap_or_default(),
         deployments: Vec::new(),
     };
     let adoption = &mut found.adoption;
-    adoption.blockers.extend(revision.problems);
-    let chosen = revision.chosen.filter(|chosen| chosen.name != adoption.csv);
+    adoption.blockers.extend(plan.problems);
+    adoption.blockers.extend(unread);
+    let chosen = plan.chosen.filter(|chosen| chosen.name != adoption.csv);
     adoption.blockers.extend(chosen.map(|chosen| {
         format!(
             "the ClusterCatalogs have {} in place of {}, which runs",

@@ -19,7 +19,7 @@ use operator_controller::apply::phase::Phase;
 use operator_controller::apply::revisions::{DesiredRevision, RevisionDecision, decide_revision};
 use operator_controller::cluster_extension::choose::{LONGEST_NAME, active};
 use operator_controller::render::{Bundle, Endpoint, Options, endpoints, render};
-use operator_controller::resolve::{Catalog, Chosen, Request, Resolution, resolve};
+use operator_controller::resolve::{Catalog, Chosen, Request, Resolution};
 use serde_json::Value;
 
 use self::text::{Plan, sort};
@@ -57,11 +57,28 @@ async fn plan(
     pull: &impl AsyncFn(&str) -> Result<Bundle, String>,
 ) -> anyhow::Result<Plan> {
     let extension = wanted(cluster, args).await?;
+    let planned = Box::pin(of_extension(cluster, &extension, catalogs, pull));
+    let (mut plan, objects) = planned.await?;
+    plan.notes.extend(objects.err());
+    Ok(plan)
+}
+
+/// Returns the plan for an extension, and the objects of the chosen bundle, or why they are unknown. There are none if OLM refuses the
+/// bundle, or can choose none. `catalogs` and `pull` are those of [`plan()`].
+///
+/// # Errors
+/// The catalogs, the revisions or the namespace cannot be read.
+pub(super) async fn of_extension(
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+    catalogs: &impl AsyncFn(&CatalogFilter) -> anyhow::Result<Vec<Catalog>>,
+    pull: &impl AsyncFn(&str) -> Result<Bundle, String>,
+) -> anyhow::Result<(Plan, Result<Vec<Value>, String>)> {
     let filter = extension.spec.source.catalog.clone().unwrap_or_default();
-    let revisions = read::revisions(cluster, &extension).await?;
-    let active = active(&extension, &revisions);
+    let revisions = read::revisions(cluster, extension).await?;
+    let active = active(extension, &revisions);
     // OLM without revisions tells the installed bundle in the status only.
-    let told = of_status(&extension).filter(|_| revisions.is_empty());
+    let told = of_status(extension).filter(|_| revisions.is_empty());
     let installed = active.installed.map(|set| Chosen::of_revision(set)).or(told);
     let rollout = active.rollout(&filter);
     let is_rollout = rollout.is_some();
@@ -88,9 +105,9 @@ async fn plan(
         ..Plan::default()
     };
     add_choice(&mut plan, &choice);
-    add_obstacles(&mut plan, cluster, &extension).await?;
+    add_obstacles(&mut plan, cluster, extension).await?;
     let Ok(chosen) = &choice.outcome else {
-        return Ok(plan);
+        return Ok((plan, Ok(Vec::new())));
     };
     let unread = match chosen.image.as_str() {
         "" => "its image is not known here".to_owned(),
@@ -98,87 +115,19 @@ async fn plan(
             Ok(bundle) => {
                 let current = active.installed.or(active.rolling_out.last().copied());
                 let wanted = Wanted {
-                    extension: &extension,
+                    extension,
                     chosen,
                     bundle: &bundle,
                     is_installed: installed.is_some(),
                 };
-                add_changes(&mut plan, cluster, &wanted, current.map(|set| &**set)).await;
-                return Ok(plan);
+                let objects = add_changes(&mut plan, cluster, &wanted, current.map(|set| &**set)).await;
+                return Ok((plan, Ok(objects)));
             }
             Err(error) => format!("its image {image} cannot be read from here: {error}"),
         },
     };
-    plan.notes.push(format!(
-        "the changes by {} are unknown, because {unread}",
-        chosen.name
-    ));
-    Ok(plan)
-}
-
-/// What OLM would install for a ClusterExtension that does not exist yet.
-#[derive(Debug, Default)]
-pub(super) struct FirstRevision {
-    /// The bundle; `None` if OLM could choose none.
-    pub chosen: Option<Chosen>,
-    /// Objects of the bundle; empty if they are unknown.
-    pub objects: Vec<Value>,
-    /// Why OLM could not do it.
-    pub problems: Vec<String>,
-    /// Further remarks.
-    pub notes: Vec<String>,
-}
-
-/// Returns the first revision of an extension. `catalogs` and `pull` are those of [`plan()`].
-///
-/// # Errors
-/// The catalogs or the namespace cannot be read.
-pub(super) async fn first_revision(
-    cluster: &Cluster,
-    extension: &ClusterExtension,
-    catalogs: &impl AsyncFn(&CatalogFilter) -> anyhow::Result<Vec<Catalog>>,
-    pull: &impl AsyncFn(&str) -> Result<Bundle, String>,
-) -> anyhow::Result<FirstRevision> {
-    let filter = extension.spec.source.catalog.clone().unwrap_or_default();
-    let catalogs = catalogs(&filter).await?;
-    let openshift = read::openshift(cluster).await;
-    let request = Request {
-        filter: &filter,
-        installed: None,
-        openshift: openshift.as_ref(),
-        is_by_semver: false,
-    };
-    let choice = resolve(&request, &catalogs);
-    let mut plan = Plan::default();
-    add_choice(&mut plan, &choice);
-    add_obstacles(&mut plan, cluster, extension).await?;
-    let mut objects = Vec::new();
-    if let Ok(chosen) = &choice.outcome {
-        match pull(&chosen.image).await {
-            Ok(bundle) => {
-                let wanted = Wanted {
-                    extension,
-                    chosen,
-                    bundle: &bundle,
-                    is_installed: false,
-                };
-                let endpoints = endpoints(&bundle, &extension.spec.namespace);
-                let phases = phases(&mut plan, cluster, &wanted, &endpoints).await;
-                let phases = phases.into_iter().flatten();
-                objects = phases.flat_map(|phase| phase.objects).collect();
-            }
-            Err(error) => plan.problems.push(format!(
-                "the image {} of {} cannot be read from here: {error}",
-                chosen.image, chosen.name
-            )),
-        }
-    }
-    Ok(FirstRevision {
-        chosen: choice.outcome.ok(),
-        objects,
-        problems: plan.problems,
-        notes: plan.notes,
-    })
+    let unread = format!("the changes by {} are unknown, because {unread}", chosen.name);
+    Ok((plan, Err(unread)))
 }
 
 /// Returns the extension with the fields of the flags.
@@ -285,17 +234,17 @@ struct Wanted<'a> {
     is_installed: bool,
 }
 
-/// Adds the changes of the objects, or why OLM refuses the bundle.
+/// Adds the changes of the objects, or why OLM refuses the bundle. Returns the objects.
 async fn add_changes(
     plan: &mut Plan,
     cluster: &Cluster,
     wanted: &Wanted<'_>,
     current: Option<&ClusterObjectSet>,
-) {
+) -> Vec<Value> {
     let namespace = wanted.extension.spec.namespace.as_str();
     let endpoints = endpoints(wanted.bundle, namespace);
     let Some(phases) = phases(plan, cluster, wanted, &endpoints).await else {
-        return;
+        return Vec::new();
     };
     let old = match current {
         Some(set) => read::objects(cluster, set).await.map_err(|error| {
@@ -319,6 +268,7 @@ async fn add_changes(
     let (changes, unknown) = changes::compare(&old, &new, namespace, &endpoints);
     plan.changes = Some(changes::Changes { against, ..changes });
     plan.notes.extend(unknown);
+    new
 }
 
 /// Returns the objects of a revision of the bundle. If OLM refuses the bundle, or a definition of it, the reason is added as a problem.

@@ -20,7 +20,7 @@ const MAX_CHANGES: usize = 60;
 /// What OLM would do with a ClusterExtension.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Plan {
+pub(in crate::commands::olmv1) struct Plan {
     /// Name of the ClusterExtension.
     pub extension: String,
     /// Namespace that it installs in.
