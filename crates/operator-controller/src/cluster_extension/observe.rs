@@ -14,13 +14,13 @@ use olm_runtime::key::is_path_segment;
 use olm_runtime::{NamespacedName, clock};
 
 use super::choose::{LONGEST_NAME, active};
-use super::revision::{Revision, has_secrets, is_current, made_from, newest, renewed_at};
+use super::revision::{annotations, has_secrets, is_current, made_from, newest, renewed_at};
 use super::{ClusterExtensions, Observed, Refusal, Step};
 use crate::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions, lookup_error};
 use crate::apply::phase::Phase;
-use crate::apply::revisions::RevisionDecision;
+use crate::apply::revisions::{DesiredRevision, RevisionDecision, decide_revision};
 use crate::catalog_content::{never_had_content, served};
-use crate::render::RenderError;
+use crate::render::{Options, RenderError, render};
 use crate::resolve::{Catalog, Chosen, PackageResult, Request, ResolveError};
 
 impl Refusal {
@@ -201,23 +201,34 @@ impl ClusterExtensions {
             Some(Err(error)) => return Ok(Step::Refused(chosen, Refusal::repeated(error))),
         };
         let certificates = self.certificates(&bundle, &extension.spec.namespace).await?;
-        let revision = Revision {
-            extension,
-            account: account.as_ref(),
-            chosen: &chosen,
-            certificates: &certificates,
-            system_namespace: &self.system_namespace,
-            has_secrets,
+        let options = Options {
+            namespace: &extension.spec.namespace,
+            config: extension.spec.inline_config(),
+            certificates: &certificates.provider,
         };
-        // A bundle that cannot be rendered is reported by the comparison.
+        let rendered = render(&bundle, &options);
         if let Some(account) = &account
-            && let Ok(objects) = revision.objects(&bundle)
-            && let Some(text) = Box::pin(self.missing_rights(account, &objects)).await?
+            && let Ok(objects) = &rendered
+            && let Some(text) = Box::pin(self.missing_rights(account, objects)).await?
         {
             self.bundles.retain(|image| *image != chosen.image);
             return Ok(Step::Refused(chosen, Refusal::repeated(text)));
         }
-        let refusal = match revision.compare(revisions, &bundle) {
+        let renewed_at = certificates.renewed_at;
+        let decision = rendered.and_then(|objects| {
+            let desired = DesiredRevision {
+                extension: &key.name,
+                extension_uid: extension.metadata.uid.as_deref().unwrap_or_default(),
+                annotations: annotations(extension, account.as_ref(), &chosen, &bundle, renewed_at),
+                objects,
+                adopts: extension.annotations().contains_key(labels::EXTENSION_ADOPTS),
+                progress_deadline_minutes: extension.spec.progress_deadline_minutes,
+                system_namespace: &self.system_namespace,
+                has_secrets,
+            };
+            decide_revision(revisions, &desired).map_err(|error| RenderError::Defects(vec![error]))
+        });
+        let refusal = match decision {
             Ok(RevisionDecision::New { phases, .. })
                 if let Err(text) = self.check_definitions(extension, &phases).await =>
             {
