@@ -55,6 +55,14 @@ pub struct DesiredRevision<'a> {
     pub has_secrets: bool,
 }
 
+impl DesiredRevision<'_> {
+    /// Returns the objects as the revision has them, in the phases in which they are applied.
+    pub fn phases(&self) -> Vec<Phase> {
+        let objects = self.objects.iter().map(|object| prepared(object, self));
+        sort_into_phases(objects.collect())
+    }
+}
+
 /// Decision about a revision.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RevisionDecision {
@@ -130,8 +138,7 @@ pub fn decide_revision(
     desired: &DesiredRevision<'_>,
 ) -> Result<RevisionDecision, String> {
     let revisions = sorted(revisions);
-    let objects = desired.objects.iter().map(|object| prepared(object, desired));
-    let phases = sort_into_phases(objects.collect());
+    let phases = desired.phases();
     if let Some(newest) = revisions.last() {
         let name = newest.name_any();
         let packed = pack(&name, desired.system_namespace, &phases)?;

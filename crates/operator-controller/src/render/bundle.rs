@@ -6,7 +6,7 @@ use go_compat::json::{self, Html};
 use go_compat::quote;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallModeType};
 use olm_api::{decode_csv_manifest, labels, manifest, permission};
-use olm_fbc::bundle_files::{self, BundleFile, read_file, unite};
+use olm_fbc::bundle_files::{BundleFile, read_file, unite};
 use olm_fbc::manifest::{CRD_KIND, CSV_KIND};
 use olm_fbc::yaml;
 use serde_json::Value;
@@ -208,13 +208,6 @@ fn parse_metadata(what: &str, bytes: Option<&[u8]>) -> Result<Value, String> {
     let parsed = yaml::parse_first(bytes);
     let (document, _) = parsed.map_err(|error| format!("failed to unmarshal {what}: {error}"))?;
     Ok(document)
-}
-
-/// Returns the texts about objects with the same name and different content; `objects` are those of a [`Bundle`].
-pub(super) fn contradictions(objects: &[BundleFile]) -> Vec<String> {
-    let files = objects.iter().map(|file| (file.name.as_str(), &file.object));
-    let found = bundle_files::contradictions(files);
-    found.iter().map(ToString::to_string).collect()
 }
 
 #[cfg(test)]

@@ -7,8 +7,6 @@ pub(super) mod read;
 mod tests;
 mod text;
 
-use std::collections::BTreeMap;
-
 use anyhow::{anyhow, bail};
 use kube::ResourceExt as _;
 use olm_api::extension_v1::{CatalogFilter, ClusterExtension, ClusterObjectSet};
@@ -16,7 +14,7 @@ use olm_api::labels;
 use olm_fbc::schema::schemas;
 use operator_controller::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions};
 use operator_controller::apply::phase::Phase;
-use operator_controller::apply::revisions::{DesiredRevision, RevisionDecision, decide_revision};
+use operator_controller::apply::revisions::DesiredRevision;
 use operator_controller::cluster_extension::choose::{LONGEST_NAME, active};
 use operator_controller::render::{Bundle, Endpoint, Options, endpoints, render};
 use operator_controller::resolve::{Catalog, Chosen, Request, Resolution};
@@ -284,44 +282,34 @@ async fn phases(
         config: wanted.extension.spec.inline_config(),
         certificates: &certificates,
     };
-    match wanted.phases(&options) {
-        Ok(phases) => {
-            add_definitions(plan, cluster, wanted, &phases).await;
-            Some(phases)
-        }
+    let objects = match render(wanted.bundle, &options) {
+        Ok(objects) => objects,
         Err(error) => {
-            plan.problems.push(wanted.chosen.refusal(&error));
-            None
+            plan.problems.push(wanted.chosen.refusal(&error.to_string()));
+            return None;
         }
-    }
-}
-
-impl Wanted<'_> {
-    /// Returns the objects of the bundle as a revision has them.
-    fn phases(&self, options: &Options<'_>) -> Result<Vec<Phase>, String> {
-        let name = self.extension.name_any();
-        let annotations = [
-            (labels::EXTENSION_BUNDLE_VERSION, &self.chosen.version),
-            (labels::EXTENSION_PACKAGE_NAME, &self.chosen.package),
-        ];
-        let desired = DesiredRevision {
-            extension: &name,
-            extension_uid: self.extension.metadata.uid.as_deref().unwrap_or_default(),
-            annotations: annotations
-                .into_iter()
-                .map(|(key, value)| (key.to_owned(), value.clone()))
-                .collect::<BTreeMap<String, String>>(),
-            objects: render(self.bundle, options).map_err(|error| error.to_string())?,
-            adopts: false,
-            progress_deadline_minutes: None,
-            system_namespace: "",
-            has_secrets: true,
-        };
-        Ok(match decide_revision(&[], &desired)? {
-            RevisionDecision::New { phases, .. } => phases,
-            RevisionDecision::Unchanged { .. } => Vec::new(),
-        })
-    }
+    };
+    let name = wanted.extension.name_any();
+    let annotations = [
+        (labels::EXTENSION_BUNDLE_VERSION, &wanted.chosen.version),
+        (labels::EXTENSION_PACKAGE_NAME, &wanted.chosen.package),
+    ];
+    let annotations = annotations.into_iter();
+    let desired = DesiredRevision {
+        extension: &name,
+        extension_uid: wanted.extension.metadata.uid.as_deref().unwrap_or_default(),
+        annotations: annotations
+            .map(|(key, value)| (key.to_owned(), value.clone()))
+            .collect(),
+        objects,
+        adopts: false,
+        progress_deadline_minutes: None,
+        system_namespace: "",
+        has_secrets: true,
+    };
+    let phases = desired.phases();
+    add_definitions(plan, cluster, wanted, &phases).await;
+    Some(phases)
 }
 
 /// Adds what OLM has against the definitions of a bundle.
