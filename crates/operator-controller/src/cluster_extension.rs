@@ -187,7 +187,7 @@ fn decide(observed: &Observed) -> Plan {
                 .extend(without_obsolete_finalizers(&observed.extension));
             return plan;
         }
-        Step::Revision(RevisionDecision::New { actions, .. } | RevisionDecision::Unchanged { actions }) => {
+        Step::Revision(RevisionDecision { actions, .. }) => {
             plan.actions.extend(delete_abandoned_secrets(observed, actions));
             plan.actions.extend(actions.iter().cloned());
         }

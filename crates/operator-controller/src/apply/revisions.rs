@@ -64,20 +64,13 @@ impl DesiredRevision<'_> {
 }
 
 /// Decision about a revision.
-#[derive(Debug, Clone, PartialEq)]
-pub enum RevisionDecision {
-    /// The newest revision has these objects.
-    Unchanged {
-        /// Its Secrets if one is missing, and an update of its annotations, probes or deadline if they differ.
-        actions: Vec<Action>,
-    },
-    /// A new revision is needed. Its definitions are to be checked before anything is written.
-    New {
-        /// Objects of the revision.
-        phases: Vec<Phase>,
-        /// Deletions of old revisions, then the Secrets, then the ClusterObjectSet.
-        actions: Vec<Action>,
-    },
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RevisionDecision {
+    /// Objects of a new revision, whose definitions are to be checked before anything is written; empty if the newest revision has them.
+    pub phases: Vec<Phase>,
+    /// For a new revision the deletions of old ones, then its Secrets, then its ClusterObjectSet. For the newest one its Secrets if one is
+    /// missing, and an update of its annotations, probes or deadline if they differ.
+    pub actions: Vec<Action>,
 }
 
 /// Revisions of an extension that matter for the choice of its bundle.
@@ -153,8 +146,10 @@ pub fn decide_revision(
             let update = (!is_up_to_date(newest, &set)).then(|| apply_set(&name, set));
             let secrets = packed.secrets.into_iter().filter(|_| !desired.has_secrets);
             let secrets = secrets.map(|secret| apply_secret(&name, secret, desired));
-            let actions = secrets.chain(update).collect();
-            return Ok(RevisionDecision::Unchanged { actions });
+            return Ok(RevisionDecision {
+                phases: Vec::new(),
+                actions: secrets.chain(update).collect(),
+            });
         }
     }
     let number = revisions
@@ -176,7 +171,7 @@ pub fn decide_revision(
     );
     let set = object_set(&name, number, &packed, desired);
     actions.push(apply_set(&name, set));
-    Ok(RevisionDecision::New { phases, actions })
+    Ok(RevisionDecision { phases, actions })
 }
 
 /// Returns the patches that make a revision the owner of its Secrets, which are created before it.

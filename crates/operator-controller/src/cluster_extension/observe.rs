@@ -184,9 +184,7 @@ impl ClusterExtensions {
         let made_from = made_from(extension, &chosen, account.as_ref());
         if has_secrets && is_current(revisions, &made_from, clock::now()) {
             self.bundles.retain(|image| *image != chosen.image);
-            return Ok(Step::Revision(RevisionDecision::Unchanged {
-                actions: Vec::new(),
-            }));
+            return Ok(Step::Revision(RevisionDecision::default()));
         }
         if let Some(account) = &account
             && let Some(text) = self.missing_account(account).await?
@@ -229,12 +227,10 @@ impl ClusterExtensions {
             decide_revision(revisions, &desired).map_err(|error| RenderError::Defects(vec![error]))
         });
         let refusal = match decision {
-            Ok(RevisionDecision::New { phases, .. })
-                if let Err(text) = self.check_definitions(extension, &phases).await =>
-            {
-                Refusal::repeated(text)
-            }
-            Ok(decision) => return Ok(Step::Revision(decision)),
+            Ok(decision) => match self.check_definitions(extension, &decision.phases).await {
+                Ok(()) => return Ok(Step::Revision(decision)),
+                Err(text) => Refusal::repeated(text),
+            },
             Err(error) => {
                 let is_configuration = matches!(error, RenderError::Configuration(_));
                 Refusal {
