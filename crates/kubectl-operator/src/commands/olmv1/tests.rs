@@ -136,14 +136,10 @@ fn a_catalog_keeps_what_has_no_flag() {
         let (image, is_reset) = (args.image.as_deref(), !args.unset.ignore_unset);
         catalogs::change(&mut catalog, &args.fields, image, is_reset).map(|()| {
             let value = serde_json::to_value(&catalog).unwrap();
-            let image = value["spec"]["source"]["image"].clone();
-            json!([
-                value["metadata"]["labels"],
-                value["spec"]["priority"],
-                value["spec"]["availabilityMode"],
-                image["ref"],
-                image["pollIntervalMinutes"]
-            ])
+            let (labels, spec) = (&value["metadata"]["labels"], &value["spec"]);
+            let (mode, image) = (&spec["availabilityMode"], &spec["source"]["image"]);
+            let poll = &image["pollIntervalMinutes"];
+            json!([labels, spec["priority"], mode, image["ref"], poll])
         })
     };
     let labels = json!({"a": "b", "c": "d"});
