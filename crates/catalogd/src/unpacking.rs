@@ -324,11 +324,9 @@ impl Shared {
     }
 }
 
-fn sourcing(error: UnpackError) -> UnpackError {
-    UnpackError {
-        text: format!("source catalog content: {}", error.text),
-        ..error
-    }
+fn sourcing(mut error: UnpackError) -> UnpackError {
+    error.text.insert_str(0, "source catalog content: ");
+    error
 }
 
 fn backoff(failures: u32) -> Duration {
