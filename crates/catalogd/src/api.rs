@@ -26,7 +26,7 @@ use olm_runtime::metrics::{Durations, Metrics};
 use percent_encoding::percent_decode_str;
 use tokio::time::Instant;
 
-use self::conditional::{Precondition, Validators};
+use self::conditional::Validators;
 use self::range::Wanted;
 use crate::store::{Content, ContentStore, Query};
 
@@ -100,25 +100,14 @@ impl Api {
         };
         let content = self.store.get(&catalog);
         let content = content.ok_or_else(|| coded(StatusCode::NOT_FOUND))?;
-        let validators = Validators {
-            tag: content.fingerprint(),
-            modified: content.stored(),
+        let validators = Validators::of(&content);
+        let Some(code) = conditional::check(headers, validators) else {
+            return Ok(self::content(method, headers, resource, &query, &content));
         };
-        match conditional::check(headers, validators) {
-            Precondition::Met => Ok(self::content(method, headers, resource, &query, &content)),
-            Precondition::NotModified => {
-                let mut response = Response::new(empty());
-                *response.status_mut() = StatusCode::NOT_MODIFIED;
-                validate(&mut response, validators);
-                Ok(response)
-            }
-            Precondition::Failed => {
-                let mut response = Response::new(empty());
-                *response.status_mut() = StatusCode::PRECONDITION_FAILED;
-                validate(&mut response, validators);
-                Ok(response)
-            }
-        }
+        let mut response = Response::new(empty());
+        *response.status_mut() = code;
+        validate(&mut response, validators);
+        Ok(response)
     }
 }
 
@@ -171,10 +160,7 @@ fn content(
     query: &Query,
     content: &Arc<Content>,
 ) -> Response<Body> {
-    let validators = Validators {
-        tag: content.fingerprint(),
-        modified: content.stored(),
-    };
+    let validators = Validators::of(content);
     let whole = 0..content.size();
     let mut response = Response::new(empty());
     let mut ranges: Vec<Range<u64>> = if query.is_everything() {

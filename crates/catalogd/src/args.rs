@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use kube::Client;
+use olm_oci::Limits;
 use olm_runtime::NamespacedName;
 use olm_runtime::args::{Common, ExtensionServing, LeaderElection, parse_address};
 
-use crate::registry::{PullSecrets, Registry, own_account};
+use crate::registry::Registry;
 
 /// Port of metrics if none is named.
 pub(crate) const METRICS: u16 = 7443;
@@ -79,11 +80,12 @@ impl Args {
 }
 
 impl Registries {
-    /// Returns the registry as these flags say. Pull secrets are read with `client`.
-    pub fn registry(&self, client: &Client) -> Registry {
+    /// Returns the registry as these flags say. Pull secrets are read with `client`. Large layers are kept in the folder `spool` while
+    /// they are pulled.
+    pub fn registry(&self, client: &Client, spool: PathBuf, limits: Limits) -> Registry {
         let folder = (!self.pull_cas_dir.is_empty()).then(|| PathBuf::from(&self.pull_cas_dir));
-        let secrets = PullSecrets::new(client.clone(), self.global_pull_secret.clone(), own_account());
-        Registry::new(secrets, folder)
+        let secret = self.global_pull_secret.clone();
+        Registry::new(client.clone(), secret, folder, spool, limits)
     }
 }
 

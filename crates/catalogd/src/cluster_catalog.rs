@@ -10,7 +10,6 @@
 
 #[cfg(test)]
 mod tests;
-pub(crate) mod triggers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -146,15 +145,12 @@ pub(crate) fn decide(observed: &Observed) -> Plan {
     let metadata = &observed.catalog.metadata;
     let name = observed.catalog.name_any();
     let mut change = Map::new();
-    let finalizers = metadata.finalizers.clone().unwrap_or_default();
+    let mut finalizers = metadata.finalizers.clone().unwrap_or_default();
     let has_one = finalizers.iter().any(|finalizer| finalizer == FINALIZER);
     let needs_one = matches!(observed.content, ContentState::Wanted(_));
-    if needs_one && !has_one {
-        let finalizers = [finalizers, vec![FINALIZER.to_owned()]].concat();
-        change.insert("finalizers".to_owned(), finalizers.into());
-    } else if has_one && !needs_one {
-        let mut finalizers = finalizers;
+    if needs_one != has_one {
         finalizers.retain(|finalizer| finalizer != FINALIZER);
+        finalizers.extend(needs_one.then(|| FINALIZER.to_owned()));
         change.insert("finalizers".to_owned(), finalizers.into());
     }
     let labels = metadata.labels.as_ref();

@@ -1,18 +1,19 @@
 //! Registries as both controllers of OLM v1 use them: credentials, authorities, and texts of errors.
 
-mod pull_secrets;
-
 use std::fs;
 use std::path::PathBuf;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
 use olm_oci::{
-    ContainerTools, Credentials, PullError, PullErrorClass, Puller, Reference, RegistryConfig,
-    certificate_files,
+    ContainerTools, Credentials, CredentialsError, Limits, PullError, PullErrorClass, Puller, Reference,
+    RegistryConfig, Spool, certificate_files,
 };
-use olm_runtime::NamespacedName;
-
-pub use self::pull_secrets::PullSecrets;
-use self::pull_secrets::account_of;
+use olm_runtime::error::{ObserveError, with_causes};
+use olm_runtime::{NamespacedName, pull_secrets};
+use serde_json::Value;
 
 /// Token of the ServiceAccount of a pod.
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
@@ -20,18 +21,41 @@ const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 /// Credentials for registries, and authorities that sign their certificates.
 #[derive(Clone)]
 pub struct Registry {
-    secrets: PullSecrets,
+    /// Reads pull secrets at each pull.
+    client: Client,
+    /// Pull secret for all images.
+    global: Option<NamespacedName>,
+    /// ServiceAccount of this pod, which may have pull secrets; `None` outside of a cluster.
+    account: Option<NamespacedName>,
     /// Folder with certificates of authorities, as PEM.
     authorities: Option<PathBuf>,
+    limits: Limits,
+    spool: Spool,
 }
 
 impl Registry {
-    /// Pulls with the credentials in `secrets`. Registries may be signed by the `authorities` in a folder, besides those of the system.
-    pub(crate) fn new(secrets: PullSecrets, authorities: Option<PathBuf>) -> Self {
-        Self { secrets, authorities }
+    /// Pulls with the credentials in the secret `global`, and in those of this pod's ServiceAccount. Registries may be signed by the
+    /// `authorities` in a folder, besides those of the system. Large layers are kept in the folder `spool` while they are pulled, at most
+    /// two of the largest.
+    pub(crate) fn new(
+        client: Client,
+        global: Option<NamespacedName>,
+        authorities: Option<PathBuf>,
+        spool: PathBuf,
+        limits: Limits,
+    ) -> Self {
+        let token = fs::read_to_string(TOKEN).unwrap_or_default();
+        Self {
+            client,
+            global,
+            account: account_of(&token),
+            authorities,
+            limits,
+            spool: Spool::new(spool, 2 * limits.layer),
+        }
     }
 
-    /// Returns a puller that trusts the authorities that are in the folder now, with the limits for bundles.
+    /// Returns a puller that trusts the authorities that are in the folder now.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -40,21 +64,45 @@ impl Registry {
         for file in certificate_files(self.authorities.as_deref())? {
             config = config.with_root_ca(file);
         }
-        Ok(Puller::new(config))
+        let puller = Puller::new(config).with_limits(self.limits);
+        Ok(puller.with_spool(self.spool.clone()))
     }
 
-    /// Returns the credentials as they are now.
+    /// Returns the credentials in all secrets as they are now. Secrets that do not exist are skipped, as kubelets do.
     ///
     /// # Errors
-    /// The API server does not answer, or a secret is malformed.
+    /// The API server does not answer, or a secret is malformed; the text names the object.
     pub async fn credentials(&self) -> Result<Credentials, String> {
-        self.secrets.credentials().await
+        let unread = |error: ObserveError| with_causes(&error);
+        let mut secrets: Vec<NamespacedName> = self.global.iter().cloned().collect();
+        if let Some(account) = &self.account {
+            let named = pull_secrets::of_account(&self.client, account).await;
+            secrets.extend(named.map_err(unread)?);
+        }
+        let mut credentials = Credentials::anonymous();
+        for (key, secret) in pull_secrets::read(&self.client, secrets).await.map_err(unread)? {
+            let read = read_secret(&secret, &format!("Secret {key}"));
+            credentials.merge(read.map_err(|error| error.to_string())?);
+        }
+        Ok(credentials)
     }
 }
 
-/// Returns the ServiceAccount of this pod; `None` outside of a cluster.
-pub(crate) fn own_account() -> Option<NamespacedName> {
-    account_of(&fs::read_to_string(TOKEN).ok()?)
+/// Returns the credentials in a pull secret of either type; none in other secrets.
+fn read_secret(secret: &Secret, origin: &str) -> Result<Credentials, CredentialsError> {
+    let data = |key: &str| Some(secret.data.as_ref()?.get(key)?.0.as_slice());
+    Ok(Credentials::from_secret(data, origin)?.0)
+}
+
+/// Returns the ServiceAccount that a token of Kubernetes belongs to. The token is our own, so its signature does not matter.
+fn account_of(token: &str) -> Option<NamespacedName> {
+    let claims = token.split('.').nth(1)?;
+    let claims = URL_SAFE_NO_PAD.decode(claims.trim_end_matches('=')).ok()?;
+    let claims: Value = serde_json::from_slice(&claims).ok()?;
+    let account = claims["sub"].as_str()?.strip_prefix("system:serviceaccount:")?;
+    let (namespace, name) = account.split_once(':')?;
+    let is_account = !namespace.is_empty() && !name.is_empty() && !name.contains(':');
+    is_account.then(|| NamespacedName::new(namespace, name))
 }
 
 /// Returns upstream's text for an image that does not exist, and our own otherwise, with the way out.
@@ -101,6 +149,8 @@ fn way_out(class: PullErrorClass) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::ByteString;
+
     use super::*;
 
     /// A registry that does not exist: upstream's users look for the text, and ours for the way out.
@@ -130,5 +180,55 @@ mod tests {
         ] {
             assert!(way_out(class).contains(part), "{class}");
         }
+    }
+
+    #[test]
+    fn the_account_of_a_token_is_its_subject() {
+        let token = |claims: &str| format!("e30.{}.sig", URL_SAFE_NO_PAD.encode(claims));
+        let of = |claims: &str| account_of(&token(claims)).map(|key| key.to_string());
+        assert_eq!(
+            of(r#"{"sub":"system:serviceaccount:olmv1-system:catalogd"}"#).as_deref(),
+            Some("olmv1-system/catalogd")
+        );
+        for claims in [
+            r#"{"sub":"system:node:a"}"#,
+            r#"{"sub":"system:serviceaccount:a:b:c"}"#,
+            r#"{"sub":"system:serviceaccount::b"}"#,
+            r#"{"sub":1}"#,
+            "[",
+        ] {
+            assert_eq!(of(claims), None, "{claims}");
+        }
+        for token in ["", "a", "a.%.c"] {
+            assert_eq!(account_of(token), None, "{token}");
+        }
+    }
+
+    #[test]
+    fn both_types_of_pull_secret_are_read_and_errors_show_none_of_it() {
+        let secret = |key: &str, text: &str| Secret {
+            data: Some([(key.to_owned(), ByteString(text.as_bytes().to_vec()))].into()),
+            ..Secret::default()
+        };
+        let auth = r#"{"quay.io": {"username": "u", "password": "p"}}"#;
+        let config = format!("{{\"auths\": {auth}}}");
+        for (key, text, expected) in [
+            (".dockerconfigjson", config.as_str(), 1),
+            (".dockercfg", auth, 1),
+            ("other", "x", 0),
+        ] {
+            let credentials = read_secret(&secret(key, text), "Secret a/b").unwrap();
+            assert_eq!(
+                credentials.for_repository("quay.io", "a/b").len(),
+                expected,
+                "{key}"
+            );
+        }
+        let broken = secret(".dockerconfigjson", "{\"auths\": hunter2}");
+        let error = read_secret(&broken, "Secret a/b").unwrap_err().to_string();
+        assert!(
+            error.contains("Secret a/b") && !error.contains("hunter2"),
+            "{error}"
+        );
     }
 }

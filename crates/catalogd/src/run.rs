@@ -7,10 +7,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use kube::{Client, ResourceExt as _};
 use olm_api::extension_v1::ClusterCatalog;
+use olm_oci::Limits;
 use olm_runtime::driver::Runner;
 use olm_runtime::metrics::Metrics;
 use olm_runtime::queue::Queue;
-use olm_runtime::store::{Store, StoreSet, Watch};
+use olm_runtime::store::{Change, Store, StoreSet, Watch};
 use olm_runtime::{NamespacedName, client, listener, process};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -19,11 +20,9 @@ use tokio::time::{sleep, timeout};
 use crate::api::Api;
 use crate::args::{Args, METRICS};
 use crate::cluster_catalog::ClusterCatalogs;
-use crate::cluster_catalog::triggers::{Followed, followed};
 use crate::serving;
 use crate::store::ContentStore;
-use crate::unpacking::image_source::RegistryImages;
-use crate::unpacking::{CatalogImages, Unpacking};
+use crate::unpacking::{CatalogImages, Request, Unpacking};
 
 /// Name of the Lease, as upstream's.
 const LEASE: &str = "catalogd-operator-lock";
@@ -61,9 +60,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             None
         }
     };
-    let images = Arc::new(RegistryImages::new(args.registries.registry(&client), folder));
+    let images = args.registries.registry(&client, folder, Limits::CATALOG);
     let api = Api::new(contents.clone(), &metrics);
-    let (set, start) = controllers(&args.base_url(), &client, contents, images);
+    let (set, start) = controllers(&args.base_url(), &client, contents, Arc::new(images));
     let candidacy = args.leader_election.candidacy(LEASE, client.default_namespace());
     let (stopping, mut stopped) = watch::channel(false);
     let stop = async move {
@@ -110,15 +109,7 @@ pub fn controllers(
         if is_leader.load(Ordering::SeqCst) {
             return;
         }
-        let name = change.object().name_any();
-        match followed(change) {
-            Followed::Nothing => following.remove(&name),
-            Followed::Unchanged => {}
-            Followed::Content(request) => {
-                following.remove_other(&name, &request);
-                drop(following.want(&name, &request));
-            }
-        }
+        follow(&following, change);
     });
     let (ready, is_ready) = watch::channel(false);
     set.ready_with("contents of catalogs", is_ready);
@@ -135,6 +126,28 @@ pub fn controllers(
         workers
     };
     (set, start)
+}
+
+/// Keeps the content that the leader has resolved, after a change of a catalog.
+fn follow(unpacking: &Unpacking, change: &Change<ClusterCatalog>) {
+    let catalog = change.object();
+    let name = catalog.name_any();
+    if matches!(change, Change::Deleted { .. })
+        || catalog.metadata.deletion_timestamp.is_some()
+        || catalog.spec.is_switched_off()
+    {
+        unpacking.remove(&name);
+        return;
+    }
+    let status = catalog.status.as_ref();
+    if let Some(resolved) = status.and_then(|status| status.resolved_source.as_ref()) {
+        let request = Request {
+            image: resolved.image.reference.clone(),
+            poll: None,
+        };
+        unpacking.remove_other(&name, &request);
+        drop(unpacking.want(&name, &request));
+    }
 }
 
 /// Removes the contents of catalogs that were deleted while this process did not run. Then it sets `ready` as soon as every content that

@@ -19,7 +19,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use olm_api::names::is_dns1123_subdomain;
@@ -166,12 +166,12 @@ impl ContentStore {
 
     /// Returns the content of a catalog.
     pub fn get(&self, catalog: &str) -> Option<Arc<Content>> {
-        self.current().get(catalog).cloned()
+        self.shared.current.read().get(catalog).cloned()
     }
 
     /// Returns the names of the catalogs with content.
     pub fn names(&self) -> Vec<String> {
-        self.current().keys().cloned().collect()
+        self.shared.current.read().keys().cloned().collect()
     }
 
     /// Creates an empty folder for the files of an image, on the volume of the store. It is removed when it is dropped, or at the next
@@ -201,7 +201,7 @@ impl ContentStore {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         // Held throughout, so that two installations of a catalog do not mix.
-        let mut current = self.current_mut();
+        let mut current = self.shared.current.write();
         let folder = self.shared.root.join(catalog);
         let target = folder.join(folder_name(staged.digest()));
         fs::create_dir_all(&folder)?;
@@ -231,46 +231,30 @@ impl ContentStore {
         if !is_dns1123_subdomain(catalog) {
             return Ok(());
         }
-        let mut current = self.current_mut();
+        let mut current = self.shared.current.write();
         current.remove(catalog);
         remove(&self.shared.root.join(catalog))
-    }
-
-    fn current(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Content>>> {
-        self.shared.current.read()
-    }
-
-    fn current_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Arc<Content>>> {
-        self.shared.current.write()
     }
 }
 
 /// Returns the content of a catalog that was stored last, and removes everything else from its folder.
 fn newest(folder: &Path) -> io::Result<Option<Content>> {
-    let mut newest: Option<Content> = None;
+    let mut contents = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let opened = Content::open(path.clone()).unwrap_or_else(|error| {
             tracing::warn!(?path, %error, "a stored content cannot be read and is removed");
             None
         });
-        let superseded = match (opened, newest.take()) {
-            (Some(content), Some(other)) if content.stored() < other.stored() => {
-                newest = Some(other);
-                Some(content.folder)
-            }
-            (Some(content), other) => {
-                newest = Some(content);
-                other.map(|other| other.folder)
-            }
-            (None, other) => {
-                newest = other;
-                Some(path)
-            }
-        };
-        if let Some(superseded) = superseded {
-            remove(&superseded)?;
+        match opened {
+            Some(content) => contents.push(content),
+            None => remove(&path)?,
         }
+    }
+    contents.sort_by_key(Content::stored);
+    let newest = contents.pop();
+    for older in contents {
+        remove(&older.folder)?;
     }
     Ok(newest)
 }

@@ -9,20 +9,20 @@
 //! - A content that is stored already is not pulled again.
 //! - Once [`Unpacking::remove`] has returned, no task stores a content of this catalog.
 
-pub(crate) mod image_source;
+mod image_source;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::hash::{BuildHasher, RandomState};
-use std::io;
 use std::path::Path;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use olm_oci::Reference;
+use olm_oci::{Digest, Reference};
 use olm_runtime::sync::Mutex;
 use olm_runtime::{clock, isolation};
 use tokio::sync::Semaphore;
@@ -114,7 +114,7 @@ struct Tasks {
 
 impl Drop for Tasks {
     fn drop(&mut self) {
-        self.shared.lock().clear();
+        self.shared.entries.lock().clear();
     }
 }
 
@@ -161,7 +161,7 @@ impl Unpacking {
     /// wait.
     pub fn want(&self, catalog: &str, request: &Request) -> Option<Attempt> {
         let shared = &self.tasks.shared;
-        let mut entries = shared.lock();
+        let mut entries = shared.entries.lock();
         if let Some(entry) = entries.get(catalog).filter(|entry| entry.request == *request) {
             return entry.last.clone();
         }
@@ -179,7 +179,7 @@ impl Unpacking {
     pub fn remove(&self, catalog: &str) {
         // Held throughout, so that no task installs a content in between.
         let shared = &self.tasks.shared;
-        let mut entries = shared.lock();
+        let mut entries = shared.entries.lock();
         entries.remove(catalog);
         if let Err(error) = shared.store.remove(catalog) {
             tracing::warn!(catalog, %error, "the content of a catalog was not removed; the next start removes it");
@@ -245,6 +245,7 @@ impl Shared {
                 }
             };
             if let Some(entry) = self
+                .entries
                 .lock()
                 .get_mut(&catalog)
                 .filter(|entry| entry.request == request)
@@ -260,10 +261,6 @@ impl Shared {
     }
 
     async fn attempt(&self, catalog: &str, request: &Request) -> Attempt {
-        let sourcing = |error: UnpackError| UnpackError {
-            text: format!("source catalog content: {}", error.text),
-            ..error
-        };
         let image: Reference = request.image.parse().map_err(|error| {
             let text = format!(
                 "terminal error: error parsing image reference {:?}: {error}",
@@ -280,13 +277,10 @@ impl Shared {
         let is_current = |content: &Arc<Content>| content.digest() == digest;
         let content = match self.store.get(catalog).filter(is_current) {
             Some(content) => content,
-            None => self
-                .unpack(catalog, request, &pinned, &image)
-                .await
-                .map_err(|error| match error {
-                    Failed::Sourcing(error) => sourcing(error),
-                    Failed::Storing(text) => UnpackError::retried(format!("error storing fbc: {text}")),
-                })?,
+            None => {
+                let unpacked = self.unpack(catalog, request, &pinned, digest, &image);
+                unpacked.await?
+            }
         };
         Ok(Unpacked {
             image: pinned.to_string(),
@@ -299,47 +293,40 @@ impl Shared {
         catalog: &str,
         request: &Request,
         pinned: &Reference,
+        digest: &Digest,
         as_requested: &Reference,
-    ) -> Result<Arc<Content>, Failed> {
-        let storing = |error: io::Error| Failed::Storing(error.to_string());
+    ) -> Result<Arc<Content>, UnpackError> {
+        let storing = |error: &dyn Display| UnpackError::retried(format!("error storing fbc: {error}"));
         // The semaphore is never closed.
         let _slot = self.slots.acquire().await;
-        let folder = self.store.temporary_folder().map_err(storing)?;
+        let folder = self.store.temporary_folder().map_err(|error| storing(&error))?;
         let fetched = self.images.fetch(pinned, as_requested, folder.path()).await;
-        fetched.map_err(Failed::Sourcing)?;
-        let digest = pinned.digest().cloned();
-        let (staging, now) = (self.store.clone(), clock::now());
+        fetched.map_err(sourcing)?;
+        let (store, digest, now) = (self.store.clone(), digest.clone(), clock::now());
         let staged = isolation::blocking(move || {
-            let digest = digest.ok_or_else(|| "the image has no digest".to_owned())?;
-            let staged = staging.stage(&digest, folder.path(), now);
+            let staged = store.stage(&digest, folder.path(), now);
             staged.map_err(|error| error.to_string())
         });
-        let staged = staged
-            .await
-            .map_err(|panicked| Failed::Storing(panicked.to_string()))?;
-        let staged = staged.map_err(Failed::Storing)?;
-        let entries = self.lock();
+        let staged = staged.await.map_err(|panicked| storing(&panicked))?;
+        let staged = staged.map_err(|error| storing(&error))?;
+        let entries = self.entries.lock();
         let is_wanted = entries
             .get(catalog)
             .is_some_and(|entry| entry.request == *request);
         if !is_wanted {
-            return Err(Failed::Storing("the content is no longer requested".to_owned()));
+            return Err(storing(&"the content is no longer requested"));
         }
-        let content = self.store.install(catalog, staged).map_err(storing)?;
+        let installed = self.store.install(catalog, staged);
+        let content = installed.map_err(|error| storing(&error))?;
         drop(entries);
-        tracing::info!(catalog, image = %pinned, documents = content.index().len(), "content stored");
+        tracing::info!(catalog, image = %pinned, bytes = content.size(), "content stored");
         Ok(content)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
-        self.entries.lock()
     }
 }
 
-/// The step that failed.
-enum Failed {
-    Sourcing(UnpackError),
-    Storing(String),
+fn sourcing(mut error: UnpackError) -> UnpackError {
+    error.text.insert_str(0, "source catalog content: ");
+    error
 }
 
 fn backoff(failures: u32) -> Duration {

@@ -13,7 +13,6 @@ use olm_api::v1alpha1::ClusterServiceVersion;
 
 use crate::reader::{PAGE, get_cluster, list_readable, pages};
 
-
 /// A custom resource of an operator.
 #[derive(Debug, Clone)]
 pub(crate) struct Operand {

@@ -32,7 +32,7 @@ pub enum MalformedProperty {
         /// The range as written.
         range: String,
         /// The fault.
-        cause: RangeError,
+        cause: Box<RangeError>,
     },
     /// An `olm.constraint` is too large to be parsed.
     #[error("olm.constraint value is greater than max constraint size {MAX_CONSTRAINT_SIZE} bytes")]
@@ -188,7 +188,7 @@ fn package(kind: &str, required: PackageRequired) -> Result<Predicate, Malformed
     let range = Range::parse(&range).map_err(|cause| MalformedProperty::Range {
         kind: kind.to_owned(),
         range: range.clone(),
-        cause,
+        cause: Box::new(cause),
     })?;
     Ok(Predicate::All(vec![
         Predicate::Package(required.package_name),

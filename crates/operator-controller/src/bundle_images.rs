@@ -1,21 +1,17 @@
 //! Reads bundles from their images.
 
-use std::path::PathBuf;
-
 use async_trait::async_trait;
 use catalogd::registry::{Registry, pull_error};
 use olm_api::labels::bundle;
-use olm_oci::{ImageContent, Limits, Reference, Spool, View};
+use olm_oci::{ImageContent, Reference, View};
 use olm_runtime::isolation;
 
-use crate::render::{Bundle, BundleError};
+use crate::render::Bundle;
 
 /// Folder of the manifests without a label.
 const MANIFESTS: &str = "manifests";
 /// Folder of the metadata without a label.
 const METADATA: &str = "metadata";
-/// Bytes of layers on disk during pulls: two of the largest.
-const SPOOL_BYTES: u64 = 2 * Limits::BUNDLE.layer;
 
 /// The files of a bundle image that are read.
 pub const VIEW: View = View::new(|labels| folders(labels).map(str::to_owned).to_vec());
@@ -30,35 +26,18 @@ pub trait BundleImages: Send + Sync {
     async fn bundle(&self, image: &str) -> Result<Bundle, String>;
 }
 
-/// Pulls bundles from registries.
-pub struct RegistryBundles {
-    registry: Registry,
-    spool: Spool,
-}
-
-impl RegistryBundles {
-    /// Pulls from `registry`. Large layers are kept in the folder `spool` while they are pulled.
-    pub fn new(registry: Registry, spool: PathBuf) -> Self {
-        Self {
-            registry,
-            spool: Spool::new(spool, SPOOL_BYTES),
-        }
-    }
-}
-
 #[async_trait]
-impl BundleImages for RegistryBundles {
+impl BundleImages for Registry {
     async fn bundle(&self, image: &str) -> Result<Bundle, String> {
         let reference: Reference = image
             .parse()
             .map_err(|error| format!("error parsing image reference {image:?}: {error}"))?;
-        let credentials = self.registry.credentials().await?;
-        let puller = self.registry.puller()?.with_spool(self.spool.clone());
-        let pulled = puller.content(&reference, &credentials, VIEW).await;
+        let credentials = self.credentials().await?;
+        let pulled = self.puller()?.content(&reference, &credentials, VIEW).await;
         let content = pulled.map_err(|error| pull_error(&reference, &error))?;
         tracing::info!(image, "bundle pulled");
-        let read = isolation::blocking(move || read(&content).map_err(|error| error.to_string()));
-        read.await.map_err(|panicked| panicked.to_string())?
+        let read = isolation::blocking(move || read(&content)).await;
+        read.map_err(|panicked| panicked.to_string())?
     }
 }
 
@@ -75,7 +54,7 @@ fn folders(labels: &std::collections::BTreeMap<String, String>) -> [&str; 2] {
 ///
 /// # Errors
 /// The files are no bundle.
-pub fn read(content: &ImageContent) -> Result<Bundle, BundleError> {
+pub fn read(content: &ImageContent) -> Result<Bundle, String> {
     let usual = folders(&content.labels).into_iter().zip([MANIFESTS, METADATA]);
     let files: Vec<(String, &[u8])> = usual
         .flat_map(|(folder, usual)| {

@@ -33,16 +33,11 @@ pub trait CatalogContents: Send + Sync {
 
 /// Reads contents over HTTP.
 pub struct ServedContents {
-    /// Folder with certificates of the authorities that sign those of servers.
-    authorities: Option<PathBuf>,
+    /// Folder with certificates of the authorities that sign those of servers, besides those of the system.
+    pub authorities: Option<PathBuf>,
 }
 
 impl ServedContents {
-    /// Trusts the authorities in a folder, besides those of the system.
-    pub fn new(authorities: Option<PathBuf>) -> Self {
-        Self { authorities }
-    }
-
     /// Returns a client that trusts the authorities that are in the folder now.
     fn client(&self) -> Result<Client, String> {
         install_tls_provider();
@@ -92,9 +87,8 @@ impl CatalogContents for ServedContents {
 /// Returns the URL of a catalog's content, and its digest; `None` if it is not served.
 pub fn served(catalog: &ClusterCatalog) -> Option<(&str, &str)> {
     let status = catalog.status.as_ref()?;
-    let mut conditions = status.conditions.iter();
-    let is_served =
-        conditions.any(|condition| condition.type_ == of_catalog::SERVING && condition.status == TRUE);
+    let serving = catalog.condition(of_catalog::SERVING);
+    let is_served = serving.is_some_and(|serving| serving.status == TRUE);
     let base = &status.urls.as_ref()?.base;
     let digest = &status.resolved_source.as_ref()?.image.reference;
     is_served.then_some((base.as_str(), digest.as_str()))
@@ -102,11 +96,10 @@ pub fn served(catalog: &ClusterCatalog) -> Option<(&str, &str)> {
 
 /// True if the catalog has failed before it served anything. So it has no package that could be missed.
 pub fn never_had_content(catalog: &ClusterCatalog) -> bool {
-    let conditions = || catalog.status.iter().flat_map(|status| status.conditions.iter());
-    let has_failed = |reason: &str| [of_catalog::RETRYING, of_catalog::BLOCKED].contains(&reason);
-    !conditions().any(|condition| condition.type_ == of_catalog::SERVING)
-        && conditions()
-            .any(|condition| condition.type_ == of_catalog::PROGRESSING && has_failed(&condition.reason))
+    let progressing = catalog.condition(of_catalog::PROGRESSING);
+    let has_failed = progressing
+        .is_some_and(|found| [of_catalog::RETRYING, of_catalog::BLOCKED].contains(&found.reason.as_str()));
+    has_failed && catalog.condition(of_catalog::SERVING).is_none()
 }
 
 fn not_found(url: &str) -> String {

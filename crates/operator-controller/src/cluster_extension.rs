@@ -47,14 +47,13 @@ use olm_runtime::store::{Index, Store};
 use olm_runtime::{NamespacedName, Timestamp, clock};
 use serde_json::json;
 
-use self::choose::Chosen;
 use crate::apply::object::replace_finalizers;
 use crate::apply::revisions::{RevisionDecision, own_secrets};
 use crate::bundle_images::BundleImages;
 use crate::catalog_content::CatalogContents;
 use crate::reads::Reads;
 use crate::render::Bundle;
-use crate::resolve::PackageContent;
+use crate::resolve::{Chosen, PackageContent};
 
 /// Finalizers that upstream's program sets. Nothing needs them here: owner references delete the revisions.
 const OBSOLETE_FINALIZERS: [&str; 2] = [
@@ -75,22 +74,29 @@ pub struct ClusterExtensions {
     revisions: Index<ClusterObjectSet>,
     /// Secrets with objects of revisions.
     secrets: Store<PartialObjectMeta<Secret>>,
-    contents: Arc<dyn CatalogContents>,
+    sources: Sources,
     /// Packages that were read; `None` for those that the catalog does not have.
     packages: Reads<PackageKey, Option<Arc<PackageContent>>>,
-    images: Arc<dyn BundleImages>,
     /// Bundles by image, until their revision is made.
     bundles: Reads<String, Arc<Bundle>>,
     client: Client,
     discovery: Discovery,
-    /// Answers questions about rights of accounts.
-    reviewer: Arc<dyn Reviewer>,
-    /// True if `spec.serviceAccount` has no effect.
-    ignores_accounts: bool,
     /// Namespace of the Secrets of revisions.
     system_namespace: Arc<str>,
-    /// Version of OpenShift that the cluster runs.
-    openshift: Option<Version>,
+}
+
+/// What the controller reads besides the cluster.
+pub struct Sources {
+    /// Contents of catalogs.
+    pub contents: Arc<dyn CatalogContents>,
+    /// Images of bundles.
+    pub images: Arc<dyn BundleImages>,
+    /// Version of OpenShift that the cluster runs; `None` elsewhere.
+    pub openshift: Option<Version>,
+    /// Answers questions about rights of accounts.
+    pub reviewer: Arc<dyn Reviewer>,
+    /// True if `spec.serviceAccount` has no effect.
+    pub ignores_accounts: bool,
 }
 
 /// An extension, and the input of decisions about it.
@@ -131,19 +137,14 @@ struct Refusal {
     is_repeated: bool,
 }
 
-/// Number of attempts that failed since the last success, less one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Failures(u32);
-
-/// State for `status`: the failures before this reconcile.
-pub struct Verdict(Option<Failures>);
-
 #[async_trait]
 impl Reconciler for ClusterExtensions {
     type Key = NamespacedName;
     type Observed = Observed;
-    type Verdict = Verdict;
-    type Memory = Failures;
+    /// The failures before this reconcile.
+    type Verdict = Option<u32>;
+    /// Number of attempts that failed since the last success, less one.
+    type Memory = u32;
 
     const NAME: &'static str = "cluster-extension";
 
@@ -163,17 +164,17 @@ impl Reconciler for ClusterExtensions {
         status::unobserved(&extension, &error.to_string(), clock::now())
     }
 
-    fn decide(observed: &Observed, memory: Option<&Failures>, _now: Timestamp) -> (Plan, Verdict) {
-        (decide(observed), Verdict(memory.copied()))
+    fn decide(observed: &Observed, memory: Option<&u32>, _now: Timestamp) -> (Plan, Option<u32>) {
+        (decide(observed), memory.copied())
     }
 
     fn status(
         observed: &Observed,
-        verdict: Verdict,
+        failures: Option<u32>,
         outcomes: &Outcomes,
         now: Timestamp,
-    ) -> StatusUpdate<Failures> {
-        status::status(observed, verdict, outcomes, now)
+    ) -> StatusUpdate<u32> {
+        status::status(observed, failures, outcomes, now)
     }
 }
 
@@ -186,7 +187,7 @@ fn decide(observed: &Observed) -> Plan {
                 .extend(without_obsolete_finalizers(&observed.extension));
             return plan;
         }
-        Step::Revision(RevisionDecision::New { actions, .. } | RevisionDecision::Unchanged { actions }) => {
+        Step::Revision(RevisionDecision { actions, .. }) => {
             plan.actions.extend(delete_abandoned_secrets(observed, actions));
             plan.actions.extend(actions.iter().cloned());
         }

@@ -17,3 +17,6 @@ mod reads;
 pub mod render;
 pub mod resolve;
 pub mod run;
+
+pub use olm_runtime::discovery::Discovery;
+pub use olm_runtime::key::is_path_segment;

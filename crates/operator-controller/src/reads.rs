@@ -5,7 +5,7 @@
 //! - All requesters of a result are woken once it is there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use olm_runtime::sync::Mutex;
@@ -18,17 +18,9 @@ const PARALLEL: usize = 4;
 /// Time after which a failed read may be repeated.
 pub(crate) const FAILURE_LASTS: Duration = Duration::from_secs(5);
 
-/// Results by key. Clones share them.
+/// Results by key.
 pub(crate) struct Reads<K, V> {
     shared: Arc<Shared<K, V>>,
-}
-
-impl<K, V> Clone for Reads<K, V> {
-    fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-        }
-    }
 }
 
 struct Shared<K, V> {
@@ -76,7 +68,7 @@ where
     where
         F: Future<Output = Result<V, String>> + Send + 'static,
     {
-        let mut entries = self.shared.lock();
+        let mut entries = self.shared.entries.lock();
         let mut waiting = BTreeSet::from([requester.clone()]);
         if let Some(entry) = entries.get_mut(key) {
             let is_same = entry.version == version;
@@ -116,7 +108,7 @@ where
 
     /// Returns the last result of a key, of any version; `None` without a success.
     pub(crate) fn last(&self, key: &K) -> Option<V> {
-        match &self.shared.lock().get(key)?.state {
+        match &self.shared.entries.lock().get(key)?.state {
             State::Done {
                 result: Ok(value), ..
             } => Some(value.clone()),
@@ -126,7 +118,7 @@ where
 
     /// Drops the results of keys for which `is_wanted` is false.
     pub(crate) fn retain(&self, is_wanted: impl Fn(&K) -> bool) {
-        let mut entries = self.shared.lock();
+        let mut entries = self.shared.entries.lock();
         entries.retain(|key, entry| matches!(entry.state, State::Running { .. }) || is_wanted(key));
     }
 }
@@ -134,7 +126,7 @@ where
 impl<K: Ord, V> Shared<K, V> {
     /// Stores a result unless another version is wanted by now, and wakes the requesters.
     fn finish(&self, key: &K, version: &str, result: Result<V, String>) {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         let Some(entry) = entries.get_mut(key).filter(|entry| entry.version == version) else {
             return;
         };
@@ -147,10 +139,6 @@ impl<K: Ord, V> Shared<K, V> {
         };
         drop(entries);
         waiting.iter().for_each(&self.wake);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<K, Entry<V>>> {
-        self.entries.lock()
     }
 }
 

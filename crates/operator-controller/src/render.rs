@@ -21,7 +21,7 @@ use olm_api::DecodeError;
 use olm_api::v1alpha1::{InstallModeType, SubscriptionConfig};
 use serde_json::{Value, json};
 
-pub use self::bundle::{Bundle, BundleError};
+pub use self::bundle::Bundle;
 pub use self::certificate::{CertificateProvider, Endpoint, OwnCertificate, endpoints};
 use crate::apply::object::ObjectId;
 
@@ -39,10 +39,7 @@ pub struct Options<'a> {
 /// Error: a bundle cannot be rendered. Texts that upstream has are upstream's.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// The bundle needs a feature that does not exist.
-    #[error("unsupported bundle: {0}")]
-    Unsupported(&'static str),
-    /// The configuration does not fit the bundle.
+    /// The configuration does not fit the bundle, so the user has to change it, and no retry helps.
     #[error("invalid ClusterExtension configuration: invalid configuration: {0}")]
     Configuration(String),
     /// The bundle has these defects.
@@ -54,14 +51,6 @@ pub enum RenderError {
     /// An object has no JSON form.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-}
-
-impl RenderError {
-    /// Returns true if the user has to change the configuration: the condition's reason is InvalidConfiguration, and no retry
-    /// helps.
-    pub fn is_configuration(&self) -> bool {
-        matches!(self, Self::Configuration(_))
-    }
 }
 
 /// What the generators of objects need.
@@ -90,7 +79,7 @@ impl Context<'_> {
 /// # Errors
 /// The bundle is not supported, its configuration is invalid, or it has defects, in this order.
 pub fn render(bundle: &Bundle, options: &Options<'_>) -> Result<Vec<Value>, RenderError> {
-    check_support(bundle).map_err(RenderError::Unsupported)?;
+    check_support(bundle)?;
     // The bundle may require a field, so an absent configuration is checked as an empty one.
     let empty = json!({});
     let inline = options.config.unwrap_or(&empty);
@@ -141,11 +130,12 @@ fn generate(context: &Context<'_>) -> Result<Vec<Value>, RenderError> {
     .collect())
 }
 
-/// Returns the reason why bundles of this kind cannot be installed.
-fn check_support(bundle: &Bundle) -> Result<(), &'static str> {
+/// Checks that bundles of this kind can be installed.
+fn check_support(bundle: &Bundle) -> Result<(), RenderError> {
+    let unsupported = |reason: &str| RenderError::Defects(vec![format!("unsupported bundle: {reason}")]);
     if !bundle.csv.spec.owned_api_services().is_empty() {
         // Upstream misspells it, too.
-        return Err("apiServiceDefintions are not supported");
+        return Err(unsupported("apiServiceDefintions are not supported"));
     }
     let modes = [
         InstallModeType::AllNamespaces,
@@ -153,9 +143,9 @@ fn check_support(bundle: &Bundle) -> Result<(), &'static str> {
         InstallModeType::OwnNamespace,
     ];
     if !modes.iter().any(|mode| bundle.supports(mode)) {
-        return Err(
+        return Err(unsupported(
             "bundle must support at least one of [AllNamespaces SingleNamespace OwnNamespace] install modes",
-        );
+        ));
     }
     Ok(())
 }

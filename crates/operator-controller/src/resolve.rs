@@ -13,22 +13,21 @@ use go_compat::semver::Version;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
 use kube_core::SelectorExt as _;
-use olm_api::extension_v1::{BundleMetadata, CatalogFilter, ClusterCatalog};
+use olm_api::extension_v1::{CatalogFilter, ClusterCatalog};
 use olm_fbc::release::VersionRelease;
 use olm_fbc::schema::DeprecationEntry;
+use serde::Serialize;
 
 mod deprecation;
 mod error;
 mod openshift;
 mod package;
 mod requirements;
-mod ruled_out;
 mod selector;
 
-pub use deprecation::{DeprecationCondition, deprecation_conditions};
+pub use deprecation::deprecation_conditions;
 pub use error::ResolveError;
 pub use package::{CatalogBundle, PackageContent, ReadError, parse_version, version_text};
-pub use ruled_out::RuledOut;
 
 use requirements::Requirements;
 
@@ -93,7 +92,7 @@ pub struct Request<'a> {
     /// Package and wanted versions.
     pub filter: &'a CatalogFilter,
     /// The installed bundle, if there is one.
-    pub installed: Option<&'a BundleMetadata>,
+    pub installed: Option<&'a Chosen>,
     /// Version of OpenShift that the cluster runs; `None` elsewhere.
     pub openshift: Option<&'a Version>,
     /// True if upgrades follow semantic versions, not the edges of the catalog.
@@ -104,7 +103,7 @@ pub struct Request<'a> {
 #[derive(Clone, Debug)]
 pub struct Resolution {
     /// The chosen bundle, or the error to report.
-    pub outcome: Result<Resolved, ResolveError>,
+    pub outcome: Result<Chosen, ResolveError>,
     /// Every bundle of the package in the catalogs that were used, by catalog name, then in the order of the catalog.
     pub candidates: Vec<Candidate>,
     /// Catalogs that were not used, by name.
@@ -114,55 +113,56 @@ pub struct Resolution {
     pub deprecations: Option<Vec<DeprecationEntry>>,
 }
 
-/// The chosen bundle.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Resolved {
-    /// Catalog that offers it.
+/// A bundle to install or to keep.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Chosen {
+    /// Name of the bundle.
+    pub name: String,
+    /// Version and release.
+    pub version: String,
+    /// Catalog that offers it; empty if it was not asked.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub catalog: String,
-    /// The bundle.
-    pub bundle: CatalogBundle,
-    /// Its version and release; [`version_text`] is the form for the status.
-    pub version: VersionRelease,
+    /// Image of the bundle; empty if it is not known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub image: String,
+    /// Name of the package.
+    #[serde(skip)]
+    pub package: String,
 }
 
 /// A bundle of the package, and why it was not chosen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Candidate {
-    /// Catalog that offers it.
-    pub catalog: String,
     /// Name of the bundle.
     pub bundle: String,
-    /// Its version; `None` if it cannot be read.
-    pub version: Option<String>,
-    /// Everything that rules it out; empty for the chosen bundle.
-    pub ruled_out: Vec<RuledOut>,
+    /// Version and release; empty if it cannot be read.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// Catalog that offers it.
+    pub catalog: String,
+    /// True if it is chosen.
+    pub is_chosen: bool,
+    /// Everything that rules it out, each as the end of a sentence whose subject is the bundle.
+    pub ruled_out: Vec<String>,
 }
 
 /// A catalog that was not used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UnusedCatalog {
     /// Name of the ClusterCatalog.
     pub name: String,
-    /// Why it was not used.
-    pub reason: UnusedReason,
-}
-
-/// Why a catalog was not used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnusedReason {
-    /// Its availability mode is Unavailable.
-    SwitchedOff,
-    /// The selector of the extension does not match its labels.
-    NotSelected,
-    /// It does not have the package.
-    WithoutPackage,
+    /// Why it was not used, as the end of a sentence whose subject is the catalog.
+    pub reason: &'static str,
 }
 
 /// Chooses a bundle. The result does not depend on the order of the catalogs.
 pub fn resolve(request: &Request<'_>, catalogs: &[Catalog]) -> Resolution {
     let mut walk = Walk::default();
     let outcome = walk.resolve(request, catalogs);
-    let chosen = outcome.as_ref().ok().map(|resolved| resolved.catalog.as_str());
+    let chosen = outcome.as_ref().ok().map(|chosen| chosen.catalog.as_str());
     Resolution {
         deprecations: walk.deprecations(chosen),
         outcome,
@@ -175,16 +175,12 @@ pub fn resolve(request: &Request<'_>, catalogs: &[Catalog]) -> Resolution {
 /// selector that could offer another.
 ///
 /// Upstream compares the wanted version with the installed one as text, so a range never keeps the bundle.
-pub fn keeps_installed(
-    filter: &CatalogFilter,
-    installed: &BundleMetadata,
-    has_matching_catalog: bool,
-) -> bool {
+pub fn keeps_installed(filter: &CatalogFilter, installed: &Chosen, has_matching_catalog: bool) -> bool {
     !has_matching_catalog && is_in_range(filter, installed)
 }
 
 /// Returns whether a bundle has a wanted version.
-pub fn is_in_range(filter: &CatalogFilter, bundle: &BundleMetadata) -> bool {
+pub fn is_in_range(filter: &CatalogFilter, bundle: &Chosen) -> bool {
     let Ok(range) = Requirements::range(filter) else {
         return false;
     };
@@ -226,18 +222,20 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn resolve(&mut self, request: &Request<'_>, catalogs: &'a [Catalog]) -> Result<Resolved, ResolveError> {
+    fn resolve(&mut self, request: &Request<'_>, catalogs: &'a [Catalog]) -> Result<Chosen, ResolveError> {
         let filter = request.filter;
-        let selector = selector::parse(filter.selector.as_ref()).map_err(ResolveError::Selector)?;
+        let selector = selector::parse(filter.selector.as_ref()).map_err(|error| {
+            ResolveError::NoBundle(format!("desired catalog selector is invalid: {error}"))
+        })?;
         let range = Requirements::range(filter)?;
         let mut sorted: Vec<&Catalog> = catalogs.iter().collect();
         sorted.sort_by(|a, b| a.name.cmp(&b.name));
         let mut finalists = Vec::new();
         for catalog in sorted {
             let unused = if catalog.is_switched_off {
-                UnusedReason::SwitchedOff
+                "is switched off"
             } else if !selector.matches(&catalog.labels) {
-                UnusedReason::NotSelected
+                "does not match the selector"
             } else {
                 match &catalog.package {
                     PackageResult::Found(package) => {
@@ -247,13 +245,12 @@ impl<'a> Walk<'a> {
                         finalists.extend(self.finalist(&requirements, catalog, package));
                         continue;
                     }
-                    PackageResult::Absent => UnusedReason::WithoutPackage,
+                    PackageResult::Absent => "does not have the package",
                     PackageResult::Unreadable(reason) => {
-                        return Err(ResolveError::Catalog {
-                            package: filter.package_name.clone(),
-                            catalog: catalog.name.clone(),
-                            reason: reason.clone(),
-                        });
+                        let (package, name) = (quote(&filter.package_name), quote(&catalog.name));
+                        return Err(ResolveError::Catalog(format!(
+                            "error walking catalogs: error getting package {package} from catalog {name}: {reason}"
+                        )));
                     }
                 }
             };
@@ -284,9 +281,10 @@ impl<'a> Walk<'a> {
                 });
             }
             self.candidates.push(Candidate {
-                catalog: catalog.name.clone(),
                 bundle: bundle.name().to_owned(),
-                version: bundle.version.as_ref().ok().map(version_text),
+                version: bundle.version.as_ref().map(version_text).unwrap_or_default(),
+                catalog: catalog.name.clone(),
+                is_chosen: false,
                 ruled_out,
             });
         }
@@ -294,11 +292,11 @@ impl<'a> Walk<'a> {
         let mut found = found.into_iter();
         let best = found.next()?;
         for other in found {
-            let name = best.bundle.name().to_owned();
+            let name = best.bundle.name();
             let reason = if other.is_deprecated == best.is_deprecated {
-                RuledOut::NotNewest { newest: name }
+                format!("is not the newest candidate, which is {name}")
             } else {
-                RuledOut::Deprecated { instead: name }
+                behind_deprecated(name)
             };
             self.rule_out(other.position, reason);
         }
@@ -310,12 +308,10 @@ impl<'a> Walk<'a> {
         &mut self,
         request: &Request<'_>,
         mut finalists: Vec<Finalist<'a>>,
-    ) -> Result<Resolved, ResolveError> {
+    ) -> Result<Chosen, ResolveError> {
         if let Some(supported) = finalists.iter().find(|finalist| !finalist.is_deprecated) {
-            let instead = supported.bundle.name().to_owned();
             for deprecated in finalists.iter().filter(|finalist| finalist.is_deprecated) {
-                let instead = instead.clone();
-                self.rule_out(deprecated.position, RuledOut::Deprecated { instead });
+                self.rule_out(deprecated.position, behind_deprecated(supported.bundle.name()));
             }
             finalists.retain(|finalist| !finalist.is_deprecated);
         }
@@ -329,47 +325,54 @@ impl<'a> Walk<'a> {
                 .map(|finalist| finalist.catalog.name.clone())
                 .collect();
             for finalist in &finalists {
-                self.rule_out(finalist.position, RuledOut::Ambiguous);
+                let reason = "is offered by several catalogs of the same priority";
+                self.rule_out(finalist.position, reason.to_owned());
             }
             return Err(ResolveError::no_bundle(request, &catalogs));
         };
         for other in others {
-            let catalog = winner.catalog.name.clone();
-            self.rule_out(other.position, RuledOut::LowerPriority { catalog });
+            let reason = format!("is in a catalog of lower priority than {}", winner.catalog.name);
+            self.rule_out(other.position, reason);
         }
-        self.checked(winner)
+        self.checked(winner, &request.filter.package_name)
     }
 
     /// Checks the winner. There is no second choice: it would depend on a rule that users do not see.
-    fn checked(&mut self, winner: &Finalist<'a>) -> Result<Resolved, ResolveError> {
+    fn checked(&mut self, winner: &Finalist<'a>, package: &str) -> Result<Chosen, ResolveError> {
         let bundle = winner.bundle;
-        let name = bundle.name().to_owned();
+        let name = quote(bundle.name());
         let version = match &bundle.version {
-            Ok(version) => version.clone(),
+            Ok(version) => version_text(version),
             Err(reason) => {
-                self.rule_out(winner.position, RuledOut::NoVersion(reason.clone()));
-                return Err(ResolveError::BundleVersion {
-                    bundle: name,
-                    reason: reason.clone(),
-                });
+                self.rule_out(winner.position, without_version(reason));
+                return Err(ResolveError::NoBundle(format!(
+                    "error getting resolved bundle version for bundle {name}: {reason}"
+                )));
             }
         };
         if let Some(property) = bundle.unsupported_property() {
-            let property = property.to_owned();
-            self.rule_out(winner.position, RuledOut::Dependency(property.clone()));
-            return Err(ResolveError::Dependency {
-                bundle: name,
-                property,
-            });
+            self.rule_out(
+                winner.position,
+                format!("depends on other bundles through property {property}, which is not supported"),
+            );
+            let property = quote(property);
+            return Err(ResolveError::NoBundle(format!(
+                "validating bundle {name}: bundle {name} has a dependency declared via property {property} which is currently not supported"
+            )));
         }
-        Ok(Resolved {
-            catalog: winner.catalog.name.clone(),
-            bundle: bundle.clone(),
+        if let Some(candidate) = self.candidates.get_mut(winner.position) {
+            candidate.is_chosen = true;
+        }
+        Ok(Chosen {
+            name: bundle.name().to_owned(),
             version,
+            catalog: winner.catalog.name.clone(),
+            image: bundle.bundle.image.clone(),
+            package: package.to_owned(),
         })
     }
 
-    fn rule_out(&mut self, position: usize, reason: RuledOut) {
+    fn rule_out(&mut self, position: usize, reason: String) {
         if let Some(candidate) = self.candidates.get_mut(position) {
             candidate.ruled_out.push(reason);
         }
@@ -385,6 +388,16 @@ impl<'a> Walk<'a> {
             .max_by_key(|(catalog, _)| rank(catalog))?;
         Some(package.deprecations.clone())
     }
+}
+
+/// Returns the reason against a deprecated bundle, where `instead` is not deprecated.
+fn behind_deprecated(instead: &str) -> String {
+    format!("is deprecated, and {instead} is not")
+}
+
+/// Returns the reason against a bundle whose version cannot be read.
+fn without_version(reason: &str) -> String {
+    format!("has no readable version: {reason}")
 }
 
 #[cfg(test)]

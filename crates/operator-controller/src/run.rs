@@ -5,19 +5,18 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use kube::Client;
 use olm_api::extension_v1::ClusterObjectSet;
+use olm_oci::Limits;
 use olm_runtime::driver::Runner;
 use olm_runtime::metrics::Metrics;
-use olm_runtime::queue::Queue;
 use olm_runtime::review::KubeReviewer;
 use olm_runtime::store::{Store, StoreSet, Watch};
-use olm_runtime::{NamespacedName, client, process};
+use olm_runtime::{client, process};
 use tokio::task::JoinSet;
 
 use crate::apply::object_set::triggers as object_set;
 use crate::args::{Args, METRICS};
-use crate::bundle_images::RegistryBundles;
 use crate::catalog_content::ServedContents;
-use crate::cluster_extension::triggers::{self as cluster_extension, Sources};
+use crate::cluster_extension::{Sources, triggers as cluster_extension};
 
 /// Name of the Lease, as upstream's.
 const LEASE: &str = "9c4404e7.operatorframework.io";
@@ -32,11 +31,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let folder = &args.cache_path;
     std::fs::create_dir_all(folder).with_context(|| format!("cannot use {}", folder.display()))?;
     let sources = Sources {
-        contents: Arc::new(ServedContents::new(args.catalogd_cas_dir())),
-        images: Arc::new(RegistryBundles::new(
-            args.registries.registry(&client),
-            folder.clone(),
-        )),
+        contents: Arc::new(ServedContents {
+            authorities: args.catalogd_cas_dir(),
+        }),
+        images: Arc::new(args.registries.registry(&client, folder.clone(), Limits::BUNDLE)),
         openshift: args.openshift(),
         reviewer: Arc::new(KubeReviewer::new(&client)),
         ignores_accounts: args.ignore_service_account,
@@ -48,7 +46,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     Ok(process::run(client, set, endpoints, metrics, candidacy, start).await?)
 }
 
-/// Returns the stores, connected to the queues, and the function that starts the controllers when this process leads. Secrets of
+/// Returns the stores, connected to the controllers, and the function that starts the controllers when this process leads. Secrets of
 /// revisions are in `system_namespace`. Must be called within a runtime.
 pub fn controllers(
     client: &Client,
@@ -57,17 +55,9 @@ pub fn controllers(
 ) -> (StoreSet, impl FnOnce(&Runner) -> JoinSet<()> + use<>) {
     let mut set = StoreSet::new();
     let revisions: Store<ClusterObjectSet> = set.add(Watch::new(client));
-    let revision_queue: Queue<NamespacedName> = Queue::new();
-    let extension_queue: Queue<NamespacedName> = Queue::new();
-    let start_extensions = cluster_extension::register(
-        &mut set,
-        client,
-        &revisions,
-        &extension_queue,
-        system_namespace,
-        sources,
-    );
-    let start_revisions = object_set::register(&set, client, &revisions, &revision_queue, system_namespace);
+    let start_extensions =
+        cluster_extension::register(&mut set, client, &revisions, system_namespace, sources);
+    let start_revisions = object_set::register(&set, client, &revisions, system_namespace);
     let start = move |runner: &Runner| {
         let mut workers = JoinSet::new();
         start_revisions(runner, &mut workers);

@@ -60,9 +60,12 @@ pub(super) fn of(content: Arc<Content>, ranges: Vec<Range<u64>>, is_compressed: 
 }
 
 /// Starts to read the next bytes, on another thread: the disk and compression would delay everything else on this one.
-fn start(reader: Reader) -> JoinHandle<Result<io::Result<(Option<Bytes>, Reader)>, Panicked>> {
+fn start(reader: Reader) -> JoinHandle<Result<Read, Panicked>> {
     tokio::spawn(isolation::blocking(move || reader.next()))
 }
+
+/// The next bytes of a body, `None` at its end, and the rest.
+type Read = io::Result<(Option<Bytes>, Reader)>;
 
 struct Reader {
     content: Arc<Content>,
@@ -73,7 +76,7 @@ struct Reader {
 
 impl Reader {
     /// Returns the next bytes of the body; `None` at its end.
-    fn next(mut self) -> io::Result<(Option<Bytes>, Self)> {
+    fn next(mut self) -> Read {
         loop {
             let chunk = match self.read()? {
                 Some(chunk) => self.encode(chunk)?,

@@ -56,16 +56,6 @@ type Line<'a> = (
 );
 
 impl Index {
-    /// Returns the number of documents.
-    pub fn len(&self) -> usize {
-        self.documents.len()
-    }
-
-    /// True if there are no documents.
-    pub fn is_empty(&self) -> bool {
-        self.documents.is_empty()
-    }
-
     /// Returns the length of all documents in bytes.
     pub fn size(&self) -> u64 {
         self.documents.last().map_or(0, |document| document.end)
@@ -174,7 +164,7 @@ mod tests {
             (meta("olm.package", "", "bar"), 3),
             (meta("olm.deprecations", "foo", ""), 1),
         ]);
-        assert_eq!((index.len(), index.size(), index.is_empty()), (5, 26, false));
+        assert_eq!(index.size(), 26);
         let rows: [(Query, &[(u64, u64)]); 7] = [
             (query("", "", ""), &[(0, 26)]),
             // The document of the package has only a name.

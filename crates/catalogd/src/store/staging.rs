@@ -21,16 +21,10 @@ use super::{ABOUT, About, Content, DOCUMENTS, FORMAT, INDEX, STAGING, index, syn
 pub enum StoreError {
     /// The files of the image are not a file-based catalog.
     #[error("error walking FBC root: {}", with_causes(.0))]
-    Catalog(#[source] LoadError),
+    Catalog(#[from] LoadError),
     /// A file cannot be written.
     #[error("cannot write the content: {0}")]
     Write(#[from] io::Error),
-}
-
-impl From<LoadError> for StoreError {
-    fn from(error: LoadError) -> Self {
-        Self::Catalog(error)
-    }
 }
 
 /// A complete content that no catalog has yet. Its files are removed when it is dropped.

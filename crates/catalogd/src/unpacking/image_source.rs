@@ -1,48 +1,21 @@
 //! Catalogs from image registries.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use async_trait::async_trait;
 use olm_api::labels::INDEX_CONFIGS;
-use olm_oci::{Credentials, Limits, PullError, Puller, Reference, Spool};
+use olm_oci::{PullError, Reference};
 
 use super::{CatalogImages, UnpackError};
 use crate::registry::{Registry, pull_error, with_way_out};
 
-/// Bytes of layers on disk during pulls: two of the largest.
-const SPOOL_BYTES: u64 = 2 * Limits::CATALOG.layer;
-
-/// Pulls catalog images.
-pub(crate) struct RegistryImages {
-    registry: Registry,
-    spool: Spool,
-}
-
-impl RegistryImages {
-    /// Pulls from `registry`. Large layers are kept in the folder `spool` while they are pulled.
-    pub(crate) fn new(registry: Registry, spool: PathBuf) -> Self {
-        Self {
-            registry,
-            spool: Spool::new(spool, SPOOL_BYTES),
-        }
-    }
-
-    fn puller(&self) -> Result<Puller, UnpackError> {
-        let puller = self.registry.puller().map_err(UnpackError::retried)?;
-        Ok(puller.with_limits(Limits::CATALOG).with_spool(self.spool.clone()))
-    }
-
-    async fn credentials(&self) -> Result<Credentials, UnpackError> {
-        self.registry.credentials().await.map_err(UnpackError::retried)
-    }
-}
-
 #[async_trait]
-impl CatalogImages for RegistryImages {
+impl CatalogImages for Registry {
     async fn resolve(&self, image: &Reference) -> Result<Reference, UnpackError> {
-        let credentials = self.credentials().await?;
-        let resolved = self.puller()?.resolve(image, &credentials).await;
+        let credentials = self.credentials().await.map_err(UnpackError::retried)?;
+        let puller = self.puller().map_err(UnpackError::retried)?;
+        let resolved = puller.resolve(image, &credentials).await;
         resolved.map_err(|error| UnpackError::retried(pull_error(image, &error)))
     }
 
@@ -52,9 +25,10 @@ impl CatalogImages for RegistryImages {
         as_requested: &Reference,
         folder: &Path,
     ) -> Result<(), UnpackError> {
-        let credentials = self.credentials().await?;
+        let credentials = self.credentials().await.map_err(UnpackError::retried)?;
+        let puller = self.puller().map_err(UnpackError::retried)?;
         let failed = |error: PullError| UnpackError::retried(with_way_out(&error));
-        let mut opened = self.puller()?.open(image, &credentials).await.map_err(failed)?;
+        let mut opened = puller.open(image, &credentials).await.map_err(failed)?;
         let configs = configs(opened.labels(), as_requested)?;
         let count = opened.write_below(&configs, folder).await.map_err(failed)?;
         tracing::debug!(%image, count, "files of the catalog written");

@@ -324,18 +324,13 @@ fn since(now: Timestamp, then: Option<&Time>) -> String {
 }
 
 /// Returns the status of a condition, as upstream's plugin prints it.
-fn status_of(conditions: &[Condition], type_: &str) -> String {
-    let found = conditions.iter().find(|found| found.type_ == type_);
+fn status_of(found: Option<&Condition>) -> String {
     found.map_or_else(|| "Unknown".to_owned(), |found| found.status.clone())
 }
 
 /// Returns a condition unless it is about an older generation of its object.
-fn current<'a>(conditions: &'a [Condition], type_: &str, generation: Option<i64>) -> Option<&'a Condition> {
-    let mut found = conditions.iter().filter(|found| found.type_ == type_);
-    found.find(|found| {
-        let observed = found.observed_generation.or(generation);
-        observed >= generation
-    })
+fn current(found: Option<&Condition>, generation: Option<i64>) -> Option<&Condition> {
+    found.filter(|found| found.observed_generation.or(generation) >= generation)
 }
 
 // === delete ===

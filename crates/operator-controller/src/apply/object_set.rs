@@ -32,7 +32,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Client, ResourceExt as _};
 use olm_api::condition::{TRUE, cluster_object_set as words};
 use olm_api::extension_v1::{ClusterObjectSet, CollisionProtection, LifecycleState, ObservedPhase};
@@ -269,16 +268,12 @@ fn identity(set: &ClusterObjectSet) -> Identity {
 
 /// True if the status says that the revision was torn down.
 fn is_reported_archived(set: &ClusterObjectSet) -> bool {
-    let mut conditions = conditions(set);
-    conditions.any(|condition| condition.type_ == words::PROGRESSING && condition.reason == words::ARCHIVED)
+    let progressing = set.condition(words::PROGRESSING);
+    progressing.is_some_and(|found| found.reason == words::ARCHIVED)
 }
 
 /// True if the revision was rolled out once.
 pub(super) fn has_succeeded(set: &ClusterObjectSet) -> bool {
-    conditions(set).any(|condition| condition.type_ == words::SUCCEEDED && condition.status == TRUE)
-}
-
-fn conditions(set: &ClusterObjectSet) -> impl Iterator<Item = &Condition> {
-    let status = set.status.as_ref();
-    status.into_iter().flat_map(|status| status.conditions.iter())
+    let succeeded = set.condition(words::SUCCEEDED);
+    succeeded.is_some_and(|found| found.status == TRUE)
 }

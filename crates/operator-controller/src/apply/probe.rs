@@ -16,6 +16,7 @@ use olm_api::extension_v1::{
 use serde_json::{Value, json};
 
 use super::object::ObjectId;
+use crate::resolve;
 
 /// Result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,33 +109,14 @@ pub(super) fn is_probed(probes: &[ProgressionProbe], id: &ObjectId, object: &Val
 /// Checks that the probes can be evaluated.
 ///
 /// # Errors
-/// A type or a label selector that is not known. The API server accepts only known types.
+/// A label selector that is not valid.
 pub(super) fn check_probes(probes: &[ProgressionProbe]) -> Result<(), String> {
-    for probe in probes {
-        for assertion in &probe.assertions {
-            if let AssertionType::Other(word) = &assertion.type_ {
-                return Err(format!("unknown progressionProbe assertion probe type: {word}"));
-            }
-        }
-        if let ProbeSelectorType::Other(word) = &probe.selector.type_ {
-            return Err(format!("unknown progressionProbe selector type: {word}"));
-        }
-        let label = probe.selector.label.as_ref();
-        let expressions = label.and_then(|label| label.match_expressions.as_ref());
-        for expression in expressions.into_iter().flatten() {
-            if !OPERATORS.contains(&expression.operator.as_str()) {
-                return Err(format!(
-                    "invalid label selector in progressionProbe: {} is not a valid label selector operator",
-                    quote(&expression.operator)
-                ));
-            }
-        }
+    for label in probes.iter().filter_map(|probe| probe.selector.label.as_ref()) {
+        resolve::selects(Some(label), &BTreeMap::new())
+            .map_err(|error| format!("invalid label selector in progressionProbe: {error}"))?;
     }
     Ok(())
 }
-
-/// Operators of label selectors.
-const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
 
 fn generation(object: &Value) -> i64 {
     object["metadata"]["generation"].as_i64().unwrap_or_default()
@@ -410,15 +392,17 @@ mod tests {
     #[test]
     fn probes_that_cannot_be_evaluated_are_reported() {
         let mut probe = default_probes().remove(0);
-        probe.selector.type_ = ProbeSelectorType::from("Name");
-        assert_eq!(
-            check_probes(&[probe.clone()]).unwrap_err(),
-            "unknown progressionProbe selector type: Name"
-        );
-        probe.assertions[0].type_ = AssertionType::from("CEL");
+        probe.selector.label = Some(LabelSelector {
+            match_expressions: Some(vec![LabelSelectorRequirement {
+                key: "a".to_owned(),
+                operator: "Near".to_owned(),
+                values: None,
+            }]),
+            ..LabelSelector::default()
+        });
         assert_eq!(
             check_probes(&[probe]).unwrap_err(),
-            "unknown progressionProbe assertion probe type: CEL"
+            "invalid label selector in progressionProbe: \"Near\" is not a valid label selector operator"
         );
     }
 }

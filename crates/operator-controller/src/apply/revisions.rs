@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt as _;
 use olm_api::condition::{FALSE, TRUE, cluster_object_set as words};
 use olm_api::extension_v1::{
@@ -55,21 +55,22 @@ pub struct DesiredRevision<'a> {
     pub has_secrets: bool,
 }
 
+impl DesiredRevision<'_> {
+    /// Returns the objects as the revision has them, in the phases in which they are applied.
+    pub fn phases(&self) -> Vec<Phase> {
+        let objects = self.objects.iter().map(|object| prepared(object, self));
+        sort_into_phases(objects.collect())
+    }
+}
+
 /// Decision about a revision.
-#[derive(Debug, Clone, PartialEq)]
-pub enum RevisionDecision {
-    /// The newest revision has these objects.
-    Unchanged {
-        /// Its Secrets if one is missing, and an update of its annotations, probes or deadline if they differ.
-        actions: Vec<Action>,
-    },
-    /// A new revision is needed. Its definitions are to be checked before anything is written.
-    New {
-        /// Objects of the revision.
-        phases: Vec<Phase>,
-        /// Deletions of old revisions, then the Secrets, then the ClusterObjectSet.
-        actions: Vec<Action>,
-    },
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RevisionDecision {
+    /// Objects of a new revision, whose definitions are to be checked before anything is written; empty if the newest revision has them.
+    pub phases: Vec<Phase>,
+    /// For a new revision the deletions of old ones, then its Secrets, then its ClusterObjectSet. For the newest one its Secrets if one is
+    /// missing, and an update of its annotations, probes or deadline if they differ.
+    pub actions: Vec<Action>,
 }
 
 /// Revisions of an extension that matter for the choice of its bundle.
@@ -107,13 +108,10 @@ pub fn active_revisions<'a>(
 /// stay until the newer revision is rolled out, which then archives it: archived before, it would delete what it took over from the
 /// installed one.
 pub fn is_stuck(revision: &ClusterObjectSet) -> bool {
-    let status = revision.status.as_ref();
-    let mut conditions = status.into_iter().flat_map(|status| status.conditions.iter());
-    let is_stuck = |condition: &Condition| {
-        let (status, reason) = (condition.status.as_str(), condition.reason.as_str());
+    revision.condition(words::PROGRESSING).is_some_and(|found| {
+        let (status, reason) = (found.status.as_str(), found.reason.as_str());
         matches!((status, reason), (FALSE, _) | (TRUE, words::RETRYING))
-    };
-    conditions.any(|condition| condition.type_ == words::PROGRESSING && is_stuck(condition))
+    })
 }
 
 fn sorted<'a>(
@@ -133,8 +131,7 @@ pub fn decide_revision(
     desired: &DesiredRevision<'_>,
 ) -> Result<RevisionDecision, String> {
     let revisions = sorted(revisions);
-    let objects = desired.objects.iter().map(|object| prepared(object, desired));
-    let phases = sort_into_phases(objects.collect());
+    let phases = desired.phases();
     if let Some(newest) = revisions.last() {
         let name = newest.name_any();
         let packed = pack(&name, desired.system_namespace, &phases)?;
@@ -142,14 +139,17 @@ pub fn decide_revision(
         // There is no way back from the archive.
         let is_active = spec.lifecycle_state != LifecycleState::Archived;
         let protection = protection(spec.revision, desired);
-        let is_same = has_phases(spec, &packed.phases) && spec.collision_protection == protection;
+        let has_phases = spec.phases.as_slice() == packed.phases.as_slice();
+        let is_same = has_phases && spec.collision_protection == protection;
         if is_active && is_same {
             let set = object_set(&name, spec.revision, &packed.phases, desired);
             let update = (!is_up_to_date(newest, &set)).then(|| apply_set(&name, set));
             let secrets = packed.secrets.into_iter().filter(|_| !desired.has_secrets);
             let secrets = secrets.map(|secret| apply_secret(&name, secret, desired));
-            let actions = secrets.chain(update).collect();
-            return Ok(RevisionDecision::Unchanged { actions });
+            return Ok(RevisionDecision {
+                phases: Vec::new(),
+                actions: secrets.chain(update).collect(),
+            });
         }
     }
     let number = revisions
@@ -171,7 +171,7 @@ pub fn decide_revision(
     );
     let set = object_set(&name, number, &packed, desired);
     actions.push(apply_set(&name, set));
-    Ok(RevisionDecision::New { phases, actions })
+    Ok(RevisionDecision { phases, actions })
 }
 
 /// Returns the patches that make a revision the owner of its Secrets, which are created before it.
@@ -282,11 +282,6 @@ fn is_up_to_date(revision: &ClusterObjectSet, set: &Value) -> bool {
         && ["progressionProbes", "progressDeadlineMinutes"]
             .iter()
             .all(|field| current["spec"][*field] == set["spec"][*field])
-}
-
-/// True if a revision has these phases.
-fn has_phases(spec: &ClusterObjectSetSpec, phases: &[ObjectSetPhase]) -> bool {
-    spec.phases.as_slice() == phases
 }
 
 /// Returns the archived revisions that are not kept. `revisions` are sorted, without the new one.

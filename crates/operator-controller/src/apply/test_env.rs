@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use olm_api::extension_v1::{API_VERSION, ClusterObjectSet};
 use olm_api::labels;
-use olm_runtime::NamespacedName;
 use olm_runtime::driver::Runner;
 use olm_runtime::process;
-use olm_runtime::queue::Queue;
 use olm_runtime::store::{Store, StoreSet, Watch};
 use olm_testing::cluster::Kind;
 use olm_testing::stage::story::StoryEnv;
@@ -141,8 +139,7 @@ fn operator() -> Operator {
         Box::pin(async move {
             let mut set = StoreSet::new();
             let sets: Store<ClusterObjectSet> = set.add(Watch::new(&client));
-            let queue: Queue<NamespacedName> = Queue::new();
-            let start = register(&set, &client, &sets, &queue, "olm");
+            let start = register(&set, &client, &sets, "olm");
             let start = move |runner: &Runner| {
                 let mut tasks = JoinSet::new();
                 start(runner, &mut tasks);

@@ -26,7 +26,7 @@ impl ClusterExtensions {
     pub(super) fn account(&self, extension: &ClusterExtension) -> Option<NamespacedName> {
         let account = extension.spec.service_account.as_ref()?;
         let name = account.name.clone().filter(|name| !name.is_empty())?;
-        (!self.ignores_accounts).then(|| NamespacedName::new(extension.spec.namespace.as_str(), name))
+        (!self.sources.ignores_accounts).then(|| NamespacedName::new(extension.spec.namespace.as_str(), name))
     }
 
     /// Returns the message about an account that does not exist, in upstream's former words.
@@ -53,7 +53,7 @@ impl ClusterExtensions {
         objects: &[Value],
     ) -> Result<Option<String>, ObserveError> {
         let lacks = |rights| self.lacks(account, rights);
-        if lacks(Right::all()).await?.is_empty() {
+        if lacks(Right::all("").into()).await?.is_empty() {
             return Ok(None);
         }
         let mut needed = BTreeSet::new();
@@ -78,20 +78,22 @@ impl ClusterExtensions {
         let permitted = grants.iter().map(|grant| grant.without.clone()).collect();
         let unpermitted = lacks(permitted).await?;
         let mut rules = BTreeSet::new();
-        for grant in grants.iter().filter(|grant| unpermitted.contains(&grant.without)) {
-            match (&grant.rules, &grant.role) {
-                (Some(of_bundle), _) => rules.extend(Right::of_rules(of_bundle, &grant.namespace)),
-                (None, role) => {
-                    // The rules of a role of others are not for everybody's eyes.
-                    let found = Box::pin(self.rules_of(role.as_ref(), &grant.namespace)).await?;
-                    let has_all = match found {
-                        Some(found) => lacks(Right::of_rules(&found, &grant.namespace)).await?.is_empty(),
-                        None => false,
-                    };
-                    if !has_all {
-                        missing.insert(grant.without.clone());
-                    }
-                }
+        for grant in grants {
+            if !unpermitted.contains(&grant.without) {
+                continue;
+            }
+            if let Some(of_bundle) = grant.rules {
+                rules.extend(of_bundle);
+                continue;
+            }
+            // The rules of a role of others are not for everybody's eyes.
+            let found = Box::pin(self.rules_of(grant.role.as_ref(), &grant.namespace)).await?;
+            let has_all = match found {
+                Some(found) => lacks(Right::of_rules(&found, &grant.namespace)).await?.is_empty(),
+                None => false,
+            };
+            if !has_all {
+                missing.insert(grant.without);
             }
         }
         missing.extend(lacks(rules).await?);
@@ -130,7 +132,7 @@ impl ClusterExtensions {
             let attributes = right.attributes();
             (right, attributes)
         });
-        let lacking = denied(&self.reviewer, user, questions).await;
+        let lacking = denied(&self.sources.reviewer, user, questions).await;
         lacking.map_err(|error| ObserveError::read(format!("the rights of ServiceAccount {account}"), error))
     }
 }

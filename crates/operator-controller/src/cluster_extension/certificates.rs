@@ -36,18 +36,14 @@ impl ClusterExtensions {
         namespace: &str,
     ) -> Result<Certificates, ObserveError> {
         let endpoints = endpoints(bundle, namespace);
-        if endpoints.is_empty() {
-            return Ok(Certificates {
-                provider: CertificateProvider::Own(BTreeMap::new()),
-                renewed_at: None,
-            });
-        }
-        for (group, version, kind, provider) in CertificateProvider::OF_CLUSTER {
-            if self.discovery.find_kind(group, version, kind).await?.is_some() {
-                return Ok(Certificates {
-                    provider,
-                    renewed_at: None,
-                });
+        if !endpoints.is_empty() {
+            for (group, version, kind, provider) in CertificateProvider::OF_CLUSTER {
+                if self.discovery.find_kind(group, version, kind).await?.is_some() {
+                    return Ok(Certificates {
+                        provider,
+                        renewed_at: None,
+                    });
+                }
             }
         }
         let now = clock::now();

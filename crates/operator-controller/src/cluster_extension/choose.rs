@@ -2,33 +2,16 @@
 
 use std::sync::Arc;
 
-use go_compat::semver::Version;
+use go_compat::quote;
 use kube::ResourceExt as _;
 use olm_api::extension_v1::{BundleMetadata, CatalogFilter, ClusterExtension, ClusterObjectSet};
 use olm_api::labels;
-use olm_fbc::schema::DeprecationEntry;
 
 use crate::apply::revisions::{ActiveRevisions, active_revisions, is_stuck};
-use crate::resolve::{
-    Candidate, Catalog, Request, ResolveError, Resolved, UnusedCatalog, is_in_range, keeps_installed,
-    resolve, selects, version_text,
-};
+use crate::resolve::{Catalog, Chosen, Request, Resolution, is_in_range, keeps_installed, resolve, selects};
 
 /// Longest name of an extension, in bytes: values of labels have 63, of which revisions take a dash and four digits.
 pub const LONGEST_NAME: usize = 58;
-
-/// A bundle to install or to keep.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chosen {
-    /// Name of the bundle.
-    pub name: String,
-    /// Version and release.
-    pub version: String,
-    /// Image of the bundle.
-    pub image: String,
-    /// Name of the package.
-    pub package: String,
-}
 
 impl Chosen {
     /// Returns the bundle of a revision.
@@ -37,41 +20,26 @@ impl Chosen {
         Self {
             name: annotation(labels::EXTENSION_BUNDLE_NAME),
             version: annotation(labels::EXTENSION_BUNDLE_VERSION),
+            catalog: String::new(),
             image: annotation(labels::EXTENSION_BUNDLE_REFERENCE),
             package: annotation(labels::EXTENSION_PACKAGE_NAME),
         }
     }
 
-    fn of_catalog(resolved: &Resolved, package: &str) -> Self {
-        Self {
-            name: resolved.bundle.name().to_owned(),
-            version: version_text(&resolved.version),
-            image: resolved.bundle.bundle.image.clone(),
-            package: package.to_owned(),
-        }
+    /// Returns the text about an error of the bundle.
+    pub fn refusal(&self, error: &str) -> String {
+        let (name, version) = (quote(&self.name), quote(&self.version));
+        format!("error for resolved bundle {name} with version {version}: {error}")
     }
 
     /// Returns name and version, as in the status.
-    pub fn metadata(&self) -> BundleMetadata {
+    pub(super) fn metadata(&self) -> BundleMetadata {
         BundleMetadata {
             name: self.name.clone(),
             version: self.version.clone(),
             ..BundleMetadata::default()
         }
     }
-}
-
-/// The chosen bundle, or the error to report.
-#[derive(Debug)]
-pub struct Choice {
-    /// The bundle.
-    pub bundle: Result<Chosen, ResolveError>,
-    /// Deprecations of the package; `None` if no catalog was read.
-    pub deprecations: Option<Vec<DeprecationEntry>>,
-    /// Bundles of the package in the catalogs that were read, and why the others were not chosen.
-    pub candidates: Vec<Candidate>,
-    /// Catalogs that were not used.
-    pub unused_catalogs: Vec<UnusedCatalog>,
 }
 
 /// Returns the active revisions of an extension among those with its label.
@@ -93,71 +61,38 @@ pub fn active<'a>(
 
 impl ActiveRevisions<'_> {
     /// Returns the newest revision that is being rolled out, if its version is wanted.
-    fn wanted_rollout(&self, filter: &CatalogFilter) -> Option<&ClusterObjectSet> {
-        let newest = self.rolling_out.last()?;
-        is_in_range(filter, &Chosen::of_revision(newest).metadata()).then_some(newest)
+    fn wanted_rollout(&self, filter: &CatalogFilter) -> Option<(&ClusterObjectSet, Chosen)> {
+        let newest: &ClusterObjectSet = self.rolling_out.last()?;
+        let chosen = Chosen::of_revision(newest);
+        is_in_range(filter, &chosen).then_some((newest, chosen))
     }
 
     /// Returns the bundle of the rollout to finish before anything else; `None` if the catalogs decide.
-    pub fn rollout(&self, filter: &CatalogFilter) -> Option<Choice> {
-        let newest = self.wanted_rollout(filter)?;
-        (!is_stuck(newest)).then(|| Choice {
-            bundle: Ok(Chosen::of_revision(newest)),
-            deprecations: None,
+    pub fn rollout(&self, filter: &CatalogFilter) -> Option<Resolution> {
+        let (newest, chosen) = self.wanted_rollout(filter)?;
+        (!is_stuck(newest)).then(|| Resolution {
+            outcome: Ok(chosen),
             candidates: Vec::new(),
             unused_catalogs: Vec::new(),
+            deprecations: None,
         })
     }
 
     /// Chooses among the bundles of the catalogs. If none fits, the rollout goes on, or the installed bundle is kept without catalogs.
-    pub fn choose(
-        &self,
-        filter: &CatalogFilter,
-        openshift: Option<&Version>,
-        is_by_semver: bool,
-        catalogs: &[Catalog],
-    ) -> Choice {
-        let installed = self.installed.map(|set| Chosen::of_revision(set));
-        let rollout = self.wanted_rollout(filter).map(Chosen::of_revision);
-        choose(installed, rollout, filter, openshift, is_by_semver, catalogs)
-    }
-}
-
-/// Chooses among the bundles of the catalogs. If none fits, `rollout` goes on, or the installed bundle is kept without catalogs.
-pub fn choose(
-    installed: Option<Chosen>,
-    rollout: Option<Chosen>,
-    filter: &CatalogFilter,
-    openshift: Option<&Version>,
-    is_by_semver: bool,
-    catalogs: &[Catalog],
-) -> Choice {
-    let metadata = installed.as_ref().map(Chosen::metadata);
-    let request = Request {
-        filter,
-        installed: metadata.as_ref(),
-        openshift,
-        is_by_semver,
-    };
-    let resolution = resolve(&request, catalogs);
-    let bundle = match resolution.outcome {
-        Ok(resolved) => Ok(Chosen::of_catalog(&resolved, &filter.package_name)),
-        Err(error) => {
-            let selector = filter.selector.as_ref();
-            let is_selected = |catalog: &Catalog| selects(selector, &catalog.labels).unwrap_or(true);
+    pub fn choose(&self, request: &Request<'_>, catalogs: &[Catalog]) -> Resolution {
+        let mut resolution = resolve(request, catalogs);
+        if resolution.outcome.is_err() {
+            let filter = request.filter;
+            let is_selected =
+                |catalog: &Catalog| selects(filter.selector.as_ref(), &catalog.labels).unwrap_or(true);
             let has_catalog = catalogs.iter().any(is_selected);
-            let kept = installed.filter(|_| {
-                metadata
-                    .as_ref()
-                    .is_some_and(|it| keeps_installed(filter, it, has_catalog))
-            });
-            rollout.or(kept).ok_or(error)
+            let rollout = self.wanted_rollout(filter).map(|(_, chosen)| chosen);
+            let kept = request.installed.cloned();
+            let kept = kept.filter(|installed| keeps_installed(filter, installed, has_catalog));
+            if let Some(kept) = rollout.or(kept) {
+                resolution.outcome = Ok(kept);
+            }
         }
-    };
-    Choice {
-        bundle,
-        deprecations: resolution.deprecations,
-        candidates: resolution.candidates,
-        unused_catalogs: resolution.unused_catalogs,
+        resolution
     }
 }

@@ -13,14 +13,15 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::key::is_path_segment;
 use olm_runtime::{NamespacedName, clock};
 
-use super::choose::{Chosen, LONGEST_NAME, active};
-use super::revision::{Revision, RevisionError, has_secrets, is_current, made_from, newest, renewed_at};
+use super::choose::{LONGEST_NAME, active};
+use super::revision::{annotations, has_secrets, is_current, made_from, newest, renewed_at};
 use super::{ClusterExtensions, Observed, Refusal, Step};
 use crate::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions, lookup_error};
 use crate::apply::phase::Phase;
-use crate::apply::revisions::RevisionDecision;
+use crate::apply::revisions::{DesiredRevision, RevisionDecision, decide_revision};
 use crate::catalog_content::{never_had_content, served};
-use crate::resolve::{Catalog, PackageResult, ResolveError};
+use crate::render::{Options, RenderError, render};
+use crate::resolve::{Catalog, Chosen, PackageResult, Request, ResolveError};
 
 impl Refusal {
     /// Returns the refusal of an attempt that may succeed later.
@@ -76,8 +77,14 @@ impl ClusterExtensions {
             Some(choice) => choice,
             None => match self.catalogs(key, &filter) {
                 Some(catalogs) => {
-                    let is_by_semver = labels::is_true(extension.annotations(), labels::SEMVER_UPGRADES);
-                    active.choose(&filter, self.openshift.as_ref(), is_by_semver, &catalogs)
+                    let installed = active.installed.map(|set| Chosen::of_revision(set));
+                    let request = Request {
+                        filter: &filter,
+                        installed: installed.as_ref(),
+                        openshift: self.sources.openshift.as_ref(),
+                        is_by_semver: labels::is_true(extension.annotations(), labels::SEMVER_UPGRADES),
+                    };
+                    active.choose(&request, &catalogs)
                 }
                 None => return Ok(observed),
             },
@@ -89,14 +96,14 @@ impl ClusterExtensions {
                 .filter(|set| renewed_at(set).is_some_and(|at| at <= clock::now()));
             installed.map(|set| Chosen::of_revision(set))
         };
-        let bundle = choice.bundle.or_else(|error| due().ok_or(error));
+        let bundle = choice.outcome.or_else(|error| due().ok_or(error));
         observed.step = match bundle {
             Ok(chosen) => Box::pin(self.step(key, &observed, chosen)).await?,
             Err(error) => Step::Unresolved(Refusal {
                 text: error.to_string(),
                 is_configuration: false,
                 // Most errors end with a change of a catalog or of the extension.
-                is_repeated: matches!(error, ResolveError::Catalog { .. }),
+                is_repeated: matches!(error, ResolveError::Catalog(_)),
             }),
         };
         Ok(observed)
@@ -149,7 +156,7 @@ impl ClusterExtensions {
             let had_none = matches!(self.packages.last(&entry), Some(None)) || never_had_content(catalog);
             return Some(PackageResult::unserved(name, had_none));
         };
-        let contents = Arc::clone(&self.contents);
+        let contents = Arc::clone(&self.sources.contents);
         let (base, wanted) = (base.to_owned(), package.to_owned());
         let read = async move {
             let content = contents.package(&base, &wanted).await?;
@@ -177,16 +184,14 @@ impl ClusterExtensions {
         let made_from = made_from(extension, &chosen, account.as_ref());
         if has_secrets && is_current(revisions, &made_from, clock::now()) {
             self.bundles.retain(|image| *image != chosen.image);
-            return Ok(Step::Revision(RevisionDecision::Unchanged {
-                actions: Vec::new(),
-            }));
+            return Ok(Step::Revision(RevisionDecision::default()));
         }
         if let Some(account) = &account
             && let Some(text) = self.missing_account(account).await?
         {
             return Ok(Step::Unresolved(Refusal::repeated(text)));
         }
-        let (images, image) = (Arc::clone(&self.images), chosen.image.clone());
+        let (images, image) = (Arc::clone(&self.sources.images), chosen.image.clone());
         let pull = async move { images.bundle(&image).await.map(Arc::new) };
         let bundle = match self.bundles.get_or_start(&chosen.image, "", key, pull) {
             None => return Ok(Step::Reading),
@@ -194,32 +199,40 @@ impl ClusterExtensions {
             Some(Err(error)) => return Ok(Step::Refused(chosen, Refusal::repeated(error))),
         };
         let certificates = self.certificates(&bundle, &extension.spec.namespace).await?;
-        let revision = Revision {
-            extension,
-            account: account.as_ref(),
-            chosen: &chosen,
-            certificates: &certificates,
-            system_namespace: &self.system_namespace,
-            has_secrets,
+        let options = Options {
+            namespace: &extension.spec.namespace,
+            config: extension.spec.inline_config(),
+            certificates: &certificates.provider,
         };
-        // A bundle that cannot be rendered is reported by the comparison.
+        let rendered = render(&bundle, &options);
         if let Some(account) = &account
-            && let Ok(objects) = revision.objects(&bundle)
-            && let Some(text) = Box::pin(self.missing_rights(account, &objects)).await?
+            && let Ok(objects) = &rendered
+            && let Some(text) = Box::pin(self.missing_rights(account, objects)).await?
         {
             self.bundles.retain(|image| *image != chosen.image);
             return Ok(Step::Refused(chosen, Refusal::repeated(text)));
         }
-        let refusal = match revision.compare(revisions, &bundle) {
-            Ok(RevisionDecision::New { phases, .. })
-                if let Err(text) = self.check_definitions(extension, &phases).await =>
-            {
-                Refusal::repeated(text)
-            }
-            Ok(decision) => return Ok(Step::Revision(decision)),
+        let renewed_at = certificates.renewed_at;
+        let decision = rendered.and_then(|objects| {
+            let desired = DesiredRevision {
+                extension: &key.name,
+                extension_uid: extension.metadata.uid.as_deref().unwrap_or_default(),
+                annotations: annotations(extension, account.as_ref(), &chosen, &bundle, renewed_at),
+                objects,
+                adopts: extension.annotations().contains_key(labels::EXTENSION_ADOPTS),
+                progress_deadline_minutes: extension.spec.progress_deadline_minutes,
+                system_namespace: &self.system_namespace,
+                has_secrets,
+            };
+            decide_revision(revisions, &desired).map_err(|error| RenderError::Defects(vec![error]))
+        });
+        let refusal = match decision {
+            Ok(decision) => match self.check_definitions(extension, &decision.phases).await {
+                Ok(()) => return Ok(Step::Revision(decision)),
+                Err(text) => Refusal::repeated(text),
+            },
             Err(error) => {
-                let is_configuration =
-                    matches!(&error, RevisionError::Render(error) if error.is_configuration());
+                let is_configuration = matches!(error, RenderError::Configuration(_));
                 Refusal {
                     text: error.to_string(),
                     is_configuration,

@@ -1,4 +1,4 @@
-//! Makes the next revision of a bundle, and decides whether the newest one still is what the extension wants. Pure.
+//! What a revision is made from, and whether the newest one still is what the extension wants. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,13 +9,11 @@ use kube::core::PartialObjectMeta;
 use olm_api::extension_v1::{ClusterExtension, ClusterObjectSet, LifecycleState};
 use olm_api::labels;
 use olm_runtime::{NamespacedName, Timestamp};
-use serde_json::{Value, json};
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::certificates::Certificates;
-use super::choose::Chosen;
-use crate::apply::revisions::{DesiredRevision, RevisionDecision, decide_revision};
-use crate::render::{Bundle, Options, RenderError, render};
+use crate::render::Bundle;
+use crate::resolve::Chosen;
 
 /// Annotation of a ClusterServiceVersion with the properties of its bundle.
 const PROPERTIES: &str = "olm.properties";
@@ -79,91 +77,31 @@ pub(super) fn renewed_at(revision: &ClusterObjectSet) -> Option<Timestamp> {
     text.parse().ok()
 }
 
-/// Error: there is no revision of a bundle.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum RevisionError {
-    /// The bundle cannot be rendered.
-    #[error(transparent)]
-    Render(#[from] RenderError),
-    /// An object is too large.
-    #[error("{0}")]
-    Size(String),
-}
-
-/// A revision to be made of a bundle.
-pub(super) struct Revision<'a> {
-    pub(super) extension: &'a ClusterExtension,
-    /// Account that its objects are written as; `None` for that of OLM.
-    pub(super) account: Option<&'a NamespacedName>,
-    pub(super) chosen: &'a Chosen,
-    pub(super) certificates: &'a Certificates,
-    pub(super) system_namespace: &'a str,
-    /// True if the Secrets of the newest revision exist.
-    pub(super) has_secrets: bool,
-}
-
-impl Revision<'_> {
-    /// Returns the objects of the bundle.
-    ///
-    /// # Errors
-    /// The bundle cannot be rendered.
-    pub(super) fn objects(&self, bundle: &Bundle) -> Result<Vec<Value>, RenderError> {
-        let options = Options {
-            namespace: &self.extension.spec.namespace,
-            config: self.extension.spec.inline_config(),
-            certificates: &self.certificates.provider,
-        };
-        render(bundle, &options)
-    }
-
-    /// Compares the objects of the bundle with the newest revision.
-    ///
-    /// # Errors
-    /// The bundle cannot be rendered, or an object of it is too large.
-    pub(super) fn compare(
-        &self,
-        revisions: &[Arc<ClusterObjectSet>],
-        bundle: &Bundle,
-    ) -> Result<RevisionDecision, RevisionError> {
-        let extension = self.extension;
-        let spec = &extension.spec;
-        let name = extension.name_any();
-        let desired = DesiredRevision {
-            extension: &name,
-            extension_uid: extension.metadata.uid.as_deref().unwrap_or_default(),
-            annotations: self.annotations(bundle),
-            objects: self.objects(bundle)?,
-            adopts: extension.annotations().contains_key(labels::EXTENSION_ADOPTS),
-            progress_deadline_minutes: spec.progress_deadline_minutes,
-            system_namespace: self.system_namespace,
-            has_secrets: self.has_secrets,
-        };
-        decide_revision(revisions, &desired).map_err(RevisionError::Size)
-    }
-
-    /// Returns the annotations of the ClusterObjectSet.
-    fn annotations(&self, bundle: &Bundle) -> BTreeMap<String, String> {
-        let chosen = self.chosen;
-        let renewed_at = self.certificates.renewed_at;
-        let account = self.account.cloned();
-        let (namespace, name) = account.map(|account| (account.namespace, account.name)).unzip();
-        let annotations = [
-            (labels::EXTENSION_BUNDLE_NAME, Some(chosen.name.clone())),
-            (labels::EXTENSION_BUNDLE_VERSION, Some(chosen.version.clone())),
-            (labels::EXTENSION_BUNDLE_REFERENCE, Some(chosen.image.clone())),
-            (labels::EXTENSION_PACKAGE_NAME, Some(chosen.package.clone())),
-            (
-                labels::REVISION_MADE_FROM,
-                Some(made_from(self.extension, chosen, self.account)),
-            ),
-            (labels::SERVICE_ACCOUNT_NAMESPACE, namespace),
-            (labels::SERVICE_ACCOUNT_NAME, name),
-            (labels::REVISION_RENEWED_AT, renewed_at.map(|at| at.to_string())),
-            (PROPERTIES, bundle.csv.annotations().get(PROPERTIES).cloned()),
-        ];
-        let present = annotations.into_iter();
-        present
-            .filter_map(|(key, value)| Some((key.to_owned(), value?)))
-            .collect()
-    }
+/// Returns the annotations of the ClusterObjectSet of a bundle, whose certificates are renewed at a time. Its objects are written as the
+/// `account`, or as that of OLM.
+pub(super) fn annotations(
+    extension: &ClusterExtension,
+    account: Option<&NamespacedName>,
+    chosen: &Chosen,
+    bundle: &Bundle,
+    renewed_at: Option<Timestamp>,
+) -> BTreeMap<String, String> {
+    let made_from = made_from(extension, chosen, account);
+    let account = account.cloned();
+    let (namespace, name) = account.map(|account| (account.namespace, account.name)).unzip();
+    let annotations = [
+        (labels::EXTENSION_BUNDLE_NAME, Some(chosen.name.clone())),
+        (labels::EXTENSION_BUNDLE_VERSION, Some(chosen.version.clone())),
+        (labels::EXTENSION_BUNDLE_REFERENCE, Some(chosen.image.clone())),
+        (labels::EXTENSION_PACKAGE_NAME, Some(chosen.package.clone())),
+        (labels::REVISION_MADE_FROM, Some(made_from)),
+        (labels::SERVICE_ACCOUNT_NAMESPACE, namespace),
+        (labels::SERVICE_ACCOUNT_NAME, name),
+        (labels::REVISION_RENEWED_AT, renewed_at.map(|at| at.to_string())),
+        (PROPERTIES, bundle.csv.annotations().get(PROPERTIES).cloned()),
+    ];
+    let present = annotations.into_iter();
+    present
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect()
 }

@@ -42,9 +42,22 @@ impl Right {
         }
     }
 
-    /// Returns the rights that include all others.
-    pub(super) fn all() -> BTreeSet<Self> {
-        Self::of_rules(&all_rules(), "")
+    /// Returns the rights of `cluster-admin`, in a namespace or in the whole cluster if it is empty.
+    pub(super) fn all(namespace: &str) -> [Self; 2] {
+        let all = || ALL.to_owned();
+        let on_resources = Self {
+            namespace: namespace.to_owned(),
+            group: all(),
+            resource: all(),
+            verb: all(),
+            ..Self::default()
+        };
+        let on_paths = Self {
+            path: all(),
+            verb: all(),
+            ..Self::default()
+        };
+        [on_resources, on_paths]
     }
 
     /// Returns the rights that rules give in a namespace, or in the whole cluster if it is empty.
@@ -98,25 +111,6 @@ impl Right {
     }
 }
 
-/// Returns the rules of `cluster-admin`.
-fn all_rules() -> [PolicyRule; 2] {
-    let all = || Some(vec![ALL.to_owned()]);
-    let verbs = || vec![ALL.to_owned()];
-    [
-        PolicyRule {
-            api_groups: all(),
-            resources: all(),
-            verbs: verbs(),
-            ..PolicyRule::default()
-        },
-        PolicyRule {
-            non_resource_urls: all(),
-            verbs: verbs(),
-            ..PolicyRule::default()
-        },
-    ]
-}
-
 /// Rules that an object of RBAC gives to others. Its author must have them, or a right of its own.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Grant {
@@ -124,8 +118,8 @@ pub(super) struct Grant {
     pub(super) without: Right,
     /// Namespace of the rules; empty for the whole cluster.
     pub(super) namespace: String,
-    /// The rules; `None` if the role is not in the bundle.
-    pub(super) rules: Option<Vec<PolicyRule>>,
+    /// The rules as rights; `None` if the role is not in the bundle.
+    pub(super) rules: Option<BTreeSet<Right>>,
     /// Role that a binding refers to.
     pub(super) role: Option<RoleRef>,
 }
@@ -140,7 +134,7 @@ impl Grant {
             "Role" | "ClusterRole" => Some(Self {
                 without: Right::on(id, plural(&id.kind), "escalate"),
                 namespace: id.namespace.clone(),
-                rules: Some(rules(object)),
+                rules: Some(rights(object, &id.namespace)),
                 role: None,
             }),
             "RoleBinding" | "ClusterRoleBinding" => {
@@ -158,7 +152,10 @@ impl Grant {
                 Some(Self {
                     without: Right::on(&of_role, plural(&role.kind), "bind"),
                     namespace: id.namespace.clone(),
-                    rules: objects.iter().find(is_referred).map(rules),
+                    rules: objects
+                        .iter()
+                        .find(is_referred)
+                        .map(|role| rights(role, &id.namespace)),
                     role: Some(role),
                 })
             }
@@ -171,13 +168,14 @@ fn plural(kind: &str) -> &'static str {
     if kind == "Role" { "roles" } else { "clusterroles" }
 }
 
-/// Returns the rules of a role. A role that collects those of others can have any.
-fn rules(role: &Value) -> Vec<PolicyRule> {
-    let mut rules: Vec<PolicyRule> = serde_json::from_value(role["rules"].clone()).unwrap_or_default();
+/// Returns the rights that a role gives in a namespace. A role that collects the rules of others can have any.
+fn rights(role: &Value, namespace: &str) -> BTreeSet<Right> {
+    let rules: Vec<PolicyRule> = serde_json::from_value(role["rules"].clone()).unwrap_or_default();
+    let mut rights = Right::of_rules(&rules, namespace);
     if !role["aggregationRule"].is_null() {
-        rules.extend(all_rules());
+        rights.extend(Right::all(namespace));
     }
-    rules
+    rights
 }
 
 /// Returns the resource and the scope of a kind that a definition of the bundle defines; `None` if none does. The second value is true

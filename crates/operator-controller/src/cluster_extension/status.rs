@@ -15,23 +15,23 @@ use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::{Action, Requeue, Target, status_patch};
 
-use super::choose::{Chosen, active};
+use super::choose::active;
 use super::revision::{newest, renewed_at};
-use super::{Failures, Observed, Refusal, Step, Verdict};
+use super::{Observed, Refusal, Step};
 use crate::apply::revisions::ActiveRevisions;
 use crate::reads::FAILURE_LASTS;
-use crate::resolve::deprecation_conditions;
+use crate::resolve::{Chosen, deprecation_conditions};
 
 /// Longest delay between two attempts.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 
-/// Returns the patch of the status if it changes, and when to try again.
+/// Returns the patch of the status if it changes, and when to try again. `failures` are those since the last success, less one.
 pub(super) fn status(
     observed: &Observed,
-    Verdict(failures): Verdict,
+    failures: Option<u32>,
     outcomes: &Outcomes,
     now: Timestamp,
-) -> StatusUpdate<Failures> {
+) -> StatusUpdate<u32> {
     let mut report = Report::new(&observed.extension, now);
     let active = active(&observed.extension, &observed.revisions);
     if matches!(observed.step, Step::Deleted | Step::Reading) {
@@ -48,7 +48,7 @@ pub(super) fn status(
     report.deprecations(observed, &active);
     let refusal = match &observed.step {
         Step::Refused(chosen, refusal) => Some(Refusal {
-            text: of_bundle(chosen, &refusal.text),
+            text: chosen.refusal(&refusal.text),
             ..refusal.clone()
         }),
         Step::Unresolved(refusal) => Some(refusal.clone()),
@@ -73,11 +73,10 @@ pub(super) fn status(
     }
     let failures = refusal
         .filter(|refusal| refusal.is_repeated)
-        .map(|_| Failures(failures.map_or(0, |Failures(count)| count.saturating_add(1))));
+        .map(|_| failures.map_or(0, |count| count.saturating_add(1)));
     StatusUpdate {
         patches: Vec::from_iter(report.patch()),
         requeue: failures
-            .as_ref()
             .map_or(Requeue::AwaitChange, requeue)
             .sooner(renewal(observed, now)),
         memory: failures,
@@ -92,14 +91,9 @@ pub(super) fn unobserved(extension: &ClusterExtension, error: &str, now: Timesta
     report.patch()
 }
 
-fn of_bundle(chosen: &Chosen, text: &str) -> String {
-    let (name, version) = (go_compat::quote(&chosen.name), go_compat::quote(&chosen.version));
-    format!("error for resolved bundle {name} with version {version}: {text}")
-}
-
 /// The delay doubles with each failure.
-fn requeue(Failures(count): &Failures) -> Requeue {
-    let delay = FAILURE_LASTS.saturating_mul(1 << count.min(&16));
+fn requeue(failures: u32) -> Requeue {
+    let delay = FAILURE_LASTS.saturating_mul(1 << failures.min(16));
     Requeue::after(delay.min(LONGEST_BACKOFF), "retry")
 }
 
@@ -150,7 +144,7 @@ impl<'a> Report<'a> {
             }
             None => {
                 let newest = active.rolling_out.last();
-                let progressing = newest.and_then(|revision| condition(revision, of_set::PROGRESSING));
+                let progressing = newest.and_then(|revision| revision.condition(of_set::PROGRESSING));
                 let is_retrying = progressing.is_some_and(|found| found.reason == of_set::RETRYING);
                 let reason = if newest.is_some() && !is_retrying {
                     words::ABSENT
@@ -162,7 +156,7 @@ impl<'a> Report<'a> {
         }
         match active
             .installed
-            .and_then(|revision| condition(revision, of_set::AVAILABLE))
+            .and_then(|revision| revision.condition(of_set::AVAILABLE))
         {
             Some(available) => self.mirror(available),
             None => remove_condition(&mut self.status.conditions, of_set::AVAILABLE),
@@ -188,7 +182,7 @@ impl<'a> Report<'a> {
     /// Reports the progress of the newest revision.
     fn progress(&mut self, active: &ActiveRevisions<'_>) {
         let newest = active.rolling_out.last().or(active.installed.as_ref());
-        let progressing = newest.and_then(|revision| condition(revision, of_set::PROGRESSING));
+        let progressing = newest.and_then(|revision| revision.condition(of_set::PROGRESSING));
         match progressing {
             Some(found) if found.reason != of_set::REASON_SUCCEEDED => self.mirror(found),
             Some(_) => self.set(
@@ -223,25 +217,17 @@ impl<'a> Report<'a> {
             .map(|revision| Chosen::of_revision(revision).name);
         let conditions =
             deprecation_conditions(channels, installed.as_deref(), observed.deprecations.as_deref());
-        for it in conditions {
-            self.set(it.type_, it.status, it.reason, &it.message);
+        for (type_, status, reason, message) in conditions {
+            self.set(type_, status, reason, &message);
         }
     }
-}
-
-fn condition<'a>(revision: &'a Arc<ClusterObjectSet>, type_: &str) -> Option<&'a Condition> {
-    let status = revision.status.as_ref()?;
-    status
-        .conditions
-        .iter()
-        .find(|condition| condition.type_ == type_)
 }
 
 /// Returns the entry of a revision with its conditions of these types.
 fn revision_status(revision: &Arc<ClusterObjectSet>, types: &[&str]) -> RevisionStatus {
     let conditions = types
         .iter()
-        .filter_map(|type_| condition(revision, type_).cloned());
+        .filter_map(|type_| revision.condition(type_).cloned());
     RevisionStatus {
         name: revision.name_any(),
         conditions: conditions.collect::<Vec<_>>().into(),

@@ -14,7 +14,7 @@ use olm_testing::stage::{Operator, Stage};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::triggers::Sources;
+use super::Sources;
 use crate::bundle_images::BundleImages;
 use crate::catalog_content::CatalogContents;
 use crate::render::Bundle;
@@ -56,7 +56,7 @@ impl BundleImages for FakeSources {
         outside.pulls.push(image.to_owned());
         let files = outside.bundles.get(image).ok_or("manifest unknown")?;
         let files = files.iter().map(|(path, text)| (path.as_str(), text.as_bytes()));
-        Bundle::read(files).map_err(|error| error.to_string())
+        Bundle::read(files)
     }
 }
 

@@ -3,54 +3,34 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use go_compat::semver::Version;
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::PartialObjectMeta;
 use kube::{Client, Resource, ResourceExt as _};
-use olm_api::condition::cluster_catalog::{PROGRESSING, SERVING};
 use olm_api::extension_v1::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use olm_api::labels;
 use olm_runtime::NamespacedName;
 use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::Runner;
 use olm_runtime::queue::Queue;
-use olm_runtime::review::Reviewer;
 use olm_runtime::store::{Change, Store, StoreSet, Watch};
 use tokio::task::JoinSet;
 
-use super::ClusterExtensions;
-use crate::bundle_images::BundleImages;
-use crate::catalog_content::CatalogContents;
+use super::{ClusterExtensions, Sources};
 use crate::reads::Reads;
-use crate::resolve::selects;
 
 /// Reconciles at a time. They wait for nothing but the API server.
 const WORKERS: usize = 2;
 
-/// What the controller reads besides the cluster.
-pub struct Sources {
-    /// Contents of catalogs.
-    pub contents: Arc<dyn CatalogContents>,
-    /// Images of bundles.
-    pub images: Arc<dyn BundleImages>,
-    /// Version of OpenShift that the cluster runs; `None` elsewhere.
-    pub openshift: Option<Version>,
-    /// Answers questions about rights of accounts.
-    pub reviewer: Arc<dyn Reviewer>,
-    /// True if `spec.serviceAccount` has no effect.
-    pub ignores_accounts: bool,
-}
-
-/// Connects the controller and its queue to the stores, of which those of ClusterObjectSets exist. Secrets of revisions are in
+/// Connects the controller to the stores, of which those of ClusterObjectSets exist. Secrets of revisions are in
 /// `system_namespace`. Returns the function that starts the controller on a set of tasks when this process leads.
 pub fn register(
     set: &mut StoreSet,
     client: &Client,
     revisions: &Store<ClusterObjectSet>,
-    queue: &Queue<NamespacedName>,
     system_namespace: &str,
     sources: Sources,
 ) -> impl FnOnce(&Runner, &mut JoinSet<()>) + use<> {
+    let queue: Queue<NamespacedName> = Queue::new();
     let extensions: Store<ClusterExtension> = set.add(Watch::new(client));
     let catalogs: Store<ClusterCatalog> = set.add(Watch::new(client));
     let secrets: Store<PartialObjectMeta<Secret>> =
@@ -69,22 +49,9 @@ pub fn register(
         }
     });
     let (queued, known) = (queue.clone(), extensions.clone());
-    catalogs.on_change(move |change| {
-        if !changes_choices(change) {
-            return;
-        }
-        let labels: Vec<_> = change
-            .versions()
-            .map(|catalog| catalog.labels().clone())
-            .collect();
-        let is_affected = |extension: &ClusterExtension| {
-            let filter = extension.spec.source.catalog.as_ref();
-            let selector = filter.and_then(|filter| filter.selector.as_ref());
-            labels
-                .iter()
-                .any(|labels| selects(selector, labels).unwrap_or(true))
-        };
-        for extension in known.list_where(is_affected) {
+    // Catalogs seldom change, and packages that are known are not read again.
+    catalogs.on_change(move |_| {
+        for extension in known.list() {
             queued.add(NamespacedName::from_object(&*extension));
         }
     });
@@ -95,18 +62,13 @@ pub fn register(
         catalogs,
         revisions: index,
         secrets,
-        contents: sources.contents,
+        sources,
         packages: Reads::new(wake.clone()),
-        images: sources.images,
         bundles: Reads::new(wake),
         client: client.clone(),
         discovery: Discovery::new(client.clone()),
-        reviewer: sources.reviewer,
-        ignores_accounts: sources.ignores_accounts,
         system_namespace: Arc::from(system_namespace),
-        openshift: sources.openshift,
     };
-    let queue = queue.clone();
     move |runner: &Runner, tasks: &mut JoinSet<()>| {
         runner.spawn(tasks, &Arc::new(reconciler), &queue, WORKERS);
     }
@@ -122,28 +84,4 @@ fn wake_owners<K: Resource>(change: &Change<K>, queue: &Queue<NamespacedName>) {
     for name in owners {
         queue.add(NamespacedName::cluster(name));
     }
-}
-
-/// True if the choice of a bundle may differ after the change of a catalog.
-fn changes_choices(change: &Change<ClusterCatalog>) -> bool {
-    let Change::Applied { old: Some(old), new } = change else {
-        return true;
-    };
-    let state = |catalog: &ClusterCatalog, type_: &str| {
-        let mut conditions = catalog.status.iter().flat_map(|status| status.conditions.iter());
-        let condition = conditions.find(|condition| condition.type_ == type_);
-        condition.map(|condition| (condition.status.clone(), condition.reason.clone()))
-    };
-    let relevant = |catalog: &ClusterCatalog| {
-        let status = catalog.status.as_ref();
-        (
-            catalog.labels().clone(),
-            catalog.spec.priority,
-            catalog.spec.is_switched_off(),
-            status.and_then(|status| status.resolved_source.clone()),
-            status.and_then(|status| status.urls.clone()),
-            [SERVING, PROGRESSING].map(|type_| state(catalog, type_)),
-        )
-    };
-    relevant(old) != relevant(new)
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use go_compat::json::{self, Html};
 use go_compat::quote;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallModeType};
-use olm_api::{DecodeError, decode_csv_manifest, labels, manifest, permission};
-use olm_fbc::bundle_files::{self, BundleFile, read_file, unite};
+use olm_api::{decode_csv_manifest, labels, manifest, permission};
+use olm_fbc::bundle_files::{BundleFile, read_file, unite};
 use olm_fbc::manifest::{CRD_KIND, CSV_KIND};
 use olm_fbc::yaml;
 use serde_json::Value;
@@ -35,42 +35,6 @@ pub struct Bundle {
     pub others: Vec<BundleFile>,
 }
 
-/// Error: the files are no bundle.
-#[derive(Debug, thiserror::Error)]
-pub enum BundleError {
-    /// The manifests folder has a subfolder.
-    #[error(
-        "subdirectories are not allowed within the \"manifests\" directory of the bundle image filesystem: found {}",
-        quote(.0)
-    )]
-    Subfolder(String),
-    /// A manifest cannot be read.
-    #[error("error parsing objects in {}: {reason}", quote(.file))]
-    Manifest {
-        /// Path of the file.
-        file: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// No file contains a ClusterServiceVersion.
-    #[error("no ClusterServiceVersion found in \"manifests\"")]
-    NoCsv,
-    /// Two files contain different ClusterServiceVersions.
-    #[error("files `{0}` and `{1}` both contain a ClusterServiceVersion, only one is allowed")]
-    TwoCsvs(String, String),
-    /// The ClusterServiceVersion does not decode.
-    #[error(transparent)]
-    Csv(#[from] DecodeError),
-    /// A file of the metadata folder cannot be read.
-    #[error("failed to unmarshal {what}: {reason}")]
-    Metadata {
-        /// The file, or the annotation.
-        what: &'static str,
-        /// What is wrong with it.
-        reason: String,
-    },
-}
-
 impl Bundle {
     /// Reads a bundle from the files of its image, as paths and contents. Only the folders `manifests` and `metadata` are read.
     ///
@@ -79,7 +43,7 @@ impl Bundle {
     ///
     /// # Errors
     /// A manifest is broken, or there is not exactly one ClusterServiceVersion. Texts that upstream has are upstream's.
-    pub fn read<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<Self, BundleError> {
+    pub fn read<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<Self, String> {
         let files: BTreeMap<&str, &[u8]> = files.into_iter().collect();
         let mut objects = Vec::new();
         for (path, bytes) in &files {
@@ -90,7 +54,11 @@ impl Bundle {
                 continue;
             };
             if let Some((folder, _)) = name.split_once('/') {
-                return Err(BundleError::Subfolder(format!("{MANIFESTS}/{folder}")));
+                let folder = format!("{MANIFESTS}/{folder}");
+                return Err(format!(
+                    "subdirectories are not allowed within the \"manifests\" directory of the bundle image filesystem: found {}",
+                    quote(&folder)
+                ));
             }
             if !name.starts_with('.') {
                 read_manifest(path, name, bytes, &mut objects)?;
@@ -100,10 +68,15 @@ impl Bundle {
             .into_iter()
             .partition(|file| object::kind(&file.object) == CSV_KIND);
         if let [first, second, ..] = csvs.as_slice() {
-            return Err(BundleError::TwoCsvs(first.name.clone(), second.name.clone()));
+            return Err(format!(
+                "files `{}` and `{}` both contain a ClusterServiceVersion, only one is allowed",
+                first.name, second.name
+            ));
         }
-        let csv = csvs.pop().ok_or(BundleError::NoCsv)?;
-        let mut csv = decode_csv_manifest(csv.object)?;
+        let csv = csvs
+            .pop()
+            .ok_or("no ClusterServiceVersion found in \"manifests\"")?;
+        let mut csv = decode_csv_manifest(csv.object).map_err(|error| error.to_string())?;
         add_properties(&mut csv, files.get(PROPERTIES).copied())?;
         let (crds, others) = objects
             .into_iter()
@@ -141,16 +114,8 @@ impl Bundle {
 }
 
 /// Adds the objects of a manifest to `objects`.
-fn read_manifest(
-    path: &str,
-    name: &str,
-    bytes: &[u8],
-    objects: &mut Vec<BundleFile>,
-) -> Result<(), BundleError> {
-    let broken = |reason: String| BundleError::Manifest {
-        file: path.to_owned(),
-        reason,
-    };
+fn read_manifest(path: &str, name: &str, bytes: &[u8], objects: &mut Vec<BundleFile>) -> Result<(), String> {
+    let broken = |reason: String| format!("error parsing objects in {}: {reason}", quote(path));
     let documents = match read_file(name, bytes) {
         Ok(read) if read.has_more => yaml::parse_all(bytes).map_err(|error| broken(error.to_string()))?,
         Ok(read) => vec![read.object],
@@ -208,7 +173,7 @@ fn complete_api_version(object: &mut Value) {
 }
 
 /// Returns the package that `metadata/annotations.yaml` names; empty if there is none.
-fn package(annotations: Option<&[u8]>) -> Result<String, BundleError> {
+fn package(annotations: Option<&[u8]>) -> Result<String, String> {
     let document = parse_metadata(ANNOTATIONS, annotations)?;
     let package = document
         .get("annotations")
@@ -217,17 +182,15 @@ fn package(annotations: Option<&[u8]>) -> Result<String, BundleError> {
 }
 
 /// Adds the properties of `metadata/properties.yaml` to those in the annotation of the ClusterServiceVersion.
-fn add_properties(csv: &mut ClusterServiceVersion, file: Option<&[u8]>) -> Result<(), BundleError> {
-    const ANNOTATION: &str = "csv.metadata.annotations['olm.properties']";
+fn add_properties(csv: &mut ClusterServiceVersion, file: Option<&[u8]>) -> Result<(), String> {
     let mut document = parse_metadata(PROPERTIES, file)?;
     let Some(Value::Array(more)) = document.get_mut("properties") else {
         return Ok(());
     };
     let annotations = csv.metadata.annotations.get_or_insert_default();
     let mut all: Vec<Value> = match annotations.get(PROPERTIES_ANNOTATION) {
-        Some(text) => serde_json::from_str(text).map_err(|error| BundleError::Metadata {
-            what: ANNOTATION,
-            reason: error.to_string(),
+        Some(text) => serde_json::from_str(text).map_err(|error| {
+            format!("failed to unmarshal csv.metadata.annotations['olm.properties']: {error}")
         })?,
         None => Vec::new(),
     };
@@ -238,24 +201,13 @@ fn add_properties(csv: &mut ClusterServiceVersion, file: Option<&[u8]>) -> Resul
 }
 
 /// Parses a file of the metadata folder; `null` if there is none.
-fn parse_metadata(what: &'static str, bytes: Option<&[u8]>) -> Result<Value, BundleError> {
+fn parse_metadata(what: &str, bytes: Option<&[u8]>) -> Result<Value, String> {
     let Some(bytes) = bytes else {
         return Ok(Value::Null);
     };
-    match yaml::parse_first(bytes) {
-        Ok((document, _)) => Ok(document),
-        Err(error) => Err(BundleError::Metadata {
-            what,
-            reason: error.to_string(),
-        }),
-    }
-}
-
-/// Returns the texts about objects with the same name and different content; `objects` are those of a [`Bundle`].
-pub(super) fn contradictions(objects: &[BundleFile]) -> Vec<String> {
-    let files = objects.iter().map(|file| (file.name.as_str(), &file.object));
-    let found = bundle_files::contradictions(files);
-    found.iter().map(ToString::to_string).collect()
+    let parsed = yaml::parse_first(bytes);
+    let (document, _) = parsed.map_err(|error| format!("failed to unmarshal {what}: {error}"))?;
+    Ok(document)
 }
 
 #[cfg(test)]
@@ -268,7 +220,7 @@ mod tests {
 
     fn read(files: &[(&str, &str)]) -> Result<Bundle, String> {
         let files = files.iter().map(|(path, text)| (*path, text.as_bytes()));
-        Bundle::read(files).map_err(|error| error.to_string())
+        Bundle::read(files)
     }
 
     #[test]

@@ -90,7 +90,7 @@ fn bundles_that_need_what_is_missing_are_refused() {
 fn an_invalid_configuration_is_terminal_and_defects_are_joined() {
     let own = bundle(&spec(&["OwnNamespace"], json!({})));
     let error = render(&own, &options(None)).unwrap_err();
-    assert!(error.is_configuration());
+    assert!(matches!(error, RenderError::Configuration(_)));
     assert_eq!(
         error.to_string(),
         "invalid ClusterExtension configuration: invalid configuration: required field \"watchNamespace\" is missing"
@@ -106,7 +106,7 @@ fn an_invalid_configuration_is_terminal_and_defects_are_joined() {
         ..bundle(&spec(ALL, json!({})))
     };
     let error = render(&defective, &options(None)).unwrap_err();
-    assert!(!error.is_configuration());
+    assert!(!matches!(error, RenderError::Configuration(_)));
     assert_eq!(
         error.to_string(),
         "unsupported resource \"a\" with kind \"Pod\"\nunsupported resource \"b\" with kind \"Pod\""

@@ -7,10 +7,10 @@ use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
 use olm_api::names::dns1123_subdomain_faults;
 use olm_api::v1alpha1::{InstallModeType, WebhookDescription, WebhookType};
 use olm_api::{DecodeError, crd, embedded, extension_v1};
-use olm_fbc::bundle_files::BundleFile;
+use olm_fbc::bundle_files::{BundleFile, contradictions};
 use serde_json::Value;
 
-use super::bundle::{Bundle, contradictions};
+use super::bundle::Bundle;
 use super::object;
 
 /// Kinds that a bundle may contain besides ClusterServiceVersion and CustomResourceDefinition, and whether their objects have a
@@ -112,7 +112,9 @@ pub(super) fn defects(bundle: &Bundle) -> Result<Vec<String>, DecodeError> {
     found.extend(unsupported(&bundle.others));
     // Upstream leaves these to the API server.
     found.extend(bundle.crds.iter().filter_map(not_served));
-    found.extend(contradictions(&bundle.others));
+    let others = bundle.others.iter();
+    let contradictions = contradictions(others.map(|file| (file.name.as_str(), &file.object)));
+    found.extend(contradictions.iter().map(ToString::to_string));
     Ok(found)
 }
 

@@ -4,20 +4,8 @@ use olm_api::condition::cluster_extension as texts;
 use olm_api::condition::{FALSE, TRUE, UNKNOWN};
 use olm_fbc::schema::{DeprecationEntry, schemas};
 
-/// A condition of a ClusterExtension, without time and generation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeprecationCondition {
-    /// Type of the condition.
-    pub type_: &'static str,
-    /// `True`, `False` or `Unknown`.
-    pub status: &'static str,
-    /// Reason.
-    pub reason: &'static str,
-    /// Message of the catalog, or upstream's text.
-    pub message: String,
-}
-
-/// Returns the four conditions about deprecations: of anything, of the package, of a wanted channel, of the installed bundle.
+/// Returns type, status, reason and message of the four conditions about deprecations: of anything, of the package, of a wanted channel,
+/// of the installed bundle.
 ///
 /// `channels` are the wanted ones, none for all. `installed` is the name of the installed bundle, and may differ from the one that
 /// resolution chose. Without `deprecations` no catalog could be read. Entries without a message do not count.
@@ -25,7 +13,7 @@ pub fn deprecation_conditions(
     channels: &[String],
     installed: Option<&str>,
     deprecations: Option<&[DeprecationEntry]>,
-) -> [DeprecationCondition; 4] {
+) -> [(&'static str, &'static str, &'static str, String); 4] {
     let messages = |matches: &dyn Fn(&DeprecationEntry) -> bool| {
         let entries = deprecations.unwrap_or_default().iter();
         entries
@@ -42,60 +30,42 @@ pub fn deprecation_conditions(
         entry.reference.schema == schemas::BUNDLE && installed == Some(entry.reference.name.as_str())
     });
     let all = [&package[..], &channel[..], &bundle[..]].concat();
-    let is_known = deprecations.is_some();
-    let of = |type_, messages: &[&str], otherwise| condition(type_, is_known, messages, otherwise);
+    let condition = |type_: &'static str, messages: &[&str], otherwise: &str| {
+        let (status, reason, message) = if deprecations.is_none() {
+            let message = texts::DEPRECATION_STATUS_UNKNOWN_MESSAGE.to_owned();
+            (UNKNOWN, texts::DEPRECATION_STATUS_UNKNOWN, message)
+        } else if messages.is_empty() {
+            (FALSE, texts::NOT_DEPRECATED, otherwise.to_owned())
+        } else {
+            (TRUE, texts::REASON_DEPRECATED, messages.join("\n"))
+        };
+        (type_, status, reason, message)
+    };
+    let of_bundle = match installed {
+        Some(_) => condition(
+            texts::BUNDLE_DEPRECATED,
+            &bundle,
+            texts::BUNDLE_NOT_DEPRECATED_MESSAGE,
+        ),
+        None => {
+            let message = texts::NO_BUNDLE_YET_MESSAGE.to_owned();
+            (texts::BUNDLE_DEPRECATED, UNKNOWN, texts::ABSENT, message)
+        }
+    };
     [
-        of(texts::DEPRECATED, &all, texts::NOT_DEPRECATED_MESSAGE),
-        of(
+        condition(texts::DEPRECATED, &all, texts::NOT_DEPRECATED_MESSAGE),
+        condition(
             texts::PACKAGE_DEPRECATED,
             &package,
             texts::PACKAGE_NOT_DEPRECATED_MESSAGE,
         ),
-        of(
+        condition(
             texts::CHANNEL_DEPRECATED,
             &channel,
             texts::CHANNEL_NOT_DEPRECATED_MESSAGE,
         ),
-        if installed.is_some() {
-            of(
-                texts::BUNDLE_DEPRECATED,
-                &bundle,
-                texts::BUNDLE_NOT_DEPRECATED_MESSAGE,
-            )
-        } else {
-            DeprecationCondition {
-                type_: texts::BUNDLE_DEPRECATED,
-                status: UNKNOWN,
-                reason: texts::ABSENT,
-                message: texts::NO_BUNDLE_YET_MESSAGE.to_owned(),
-            }
-        },
+        of_bundle,
     ]
-}
-
-fn condition(
-    type_: &'static str,
-    is_known: bool,
-    messages: &[&str],
-    otherwise: &'static str,
-) -> DeprecationCondition {
-    let (status, reason, message) = if !is_known {
-        (
-            UNKNOWN,
-            texts::DEPRECATION_STATUS_UNKNOWN,
-            texts::DEPRECATION_STATUS_UNKNOWN_MESSAGE.to_owned(),
-        )
-    } else if messages.is_empty() {
-        (FALSE, texts::NOT_DEPRECATED, otherwise.to_owned())
-    } else {
-        (TRUE, texts::REASON_DEPRECATED, messages.join("\n"))
-    };
-    DeprecationCondition {
-        type_,
-        status,
-        reason,
-        message,
-    }
 }
 
 #[cfg(test)]
@@ -123,7 +93,7 @@ mod tests {
         let channels: Vec<String> = channels.iter().map(|&channel| channel.to_owned()).collect();
         deprecation_conditions(&channels, installed, known)
             .into_iter()
-            .map(|it| format!("{} {} {} {:?}", it.type_, it.status, it.reason, it.message))
+            .map(|(type_, status, reason, message)| format!("{type_} {status} {reason} {message:?}"))
             .collect()
     }
 

@@ -1,70 +1,18 @@
 //! Errors of a resolution, in upstream's words: they are messages of the condition Progressing.
 
-use go_compat::masterminds::RangeError;
 use go_compat::quote;
-use go_compat::semver::VersionError;
 
 use super::Request;
 
 /// Error: no bundle can be chosen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
-    /// The selector of the extension is invalid.
-    #[error("desired catalog selector is invalid: {0}")]
-    Selector(String),
-    /// The wanted version is no range.
-    #[error("desired version range {} is invalid: {reason}", quote(range))]
-    Range {
-        /// The wanted version.
-        range: String,
-        /// Cause.
-        reason: RangeError,
-    },
     /// A selected catalog cannot be read. Its content could change the choice, so none is made.
-    #[error(
-        "error walking catalogs: error getting package {} from catalog {}: {reason}",
-        quote(package),
-        quote(catalog)
-    )]
-    Catalog {
-        /// Name of the package.
-        package: String,
-        /// Name of the ClusterCatalog.
-        catalog: String,
-        /// Cause.
-        reason: String,
-    },
-    /// The version of the installed bundle cannot be read, so its successors are unknown.
-    #[error(
-        "error walking catalogs: error finding upgrade edges: failed to get version and release of installed bundle: {0}"
-    )]
-    InstalledVersion(VersionError),
-    /// No bundle fits, or several catalogs of the same priority have one.
+    #[error("{0}")]
+    Catalog(String),
+    /// The extension does not allow any bundle of the catalogs, or several catalogs of the same priority have one.
     #[error("{0}")]
     NoBundle(String),
-    /// The version of the chosen bundle cannot be read.
-    #[error(
-        "error getting resolved bundle version for bundle {}: {reason}",
-        quote(bundle)
-    )]
-    BundleVersion {
-        /// Name of the bundle.
-        bundle: String,
-        /// Cause.
-        reason: String,
-    },
-    /// The chosen bundle depends on others.
-    #[error(
-        "validating bundle {0}: bundle {0} has a dependency declared via property {1} which is currently not supported",
-        quote(bundle),
-        quote(property)
-    )]
-    Dependency {
-        /// Name of the bundle.
-        bundle: String,
-        /// Type of the property.
-        property: String,
-    },
 }
 
 impl ResolveError {

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use go_compat::masterminds::Range;
-use go_compat::semver;
+use go_compat::{quote, semver};
 use olm_api::cluster_operator::Minor;
-use olm_api::extension_v1::{BundleMetadata, CatalogFilter, UpgradeConstraintPolicy};
+use olm_api::extension_v1::{CatalogFilter, UpgradeConstraintPolicy};
 use olm_fbc::release::VersionRelease;
 use olm_fbc::schema::{Channel, ChannelEntry};
 
 use super::openshift;
 use super::package::parse_version;
-use super::{CatalogBundle, PackageContent, Request, ResolveError, RuledOut};
+use super::{CatalogBundle, Chosen, PackageContent, Request, ResolveError, without_version};
 
 /// Requirements of a request on the bundles of one catalog.
 pub(super) struct Requirements<'a> {
@@ -24,7 +24,7 @@ pub(super) struct Requirements<'a> {
 
 /// The installed bundle.
 struct Installed<'a> {
-    metadata: &'a BundleMetadata,
+    bundle: &'a Chosen,
     /// `None` if any version may follow.
     constraint: Option<Successors<'a>>,
 }
@@ -43,9 +43,9 @@ impl<'a> Requirements<'a> {
         let Some(text) = filter.version.as_deref().filter(|text| !text.is_empty()) else {
             return Ok(None);
         };
-        let range = Range::parse(text).map_err(|reason| ResolveError::Range {
-            range: text.to_owned(),
-            reason,
+        let range = Range::parse(text).map_err(|reason| {
+            let text = quote(text);
+            ResolveError::NoBundle(format!("desired version range {text} is invalid: {reason}"))
         })?;
         Ok(Some(range))
     }
@@ -65,18 +65,22 @@ impl<'a> Requirements<'a> {
         let is_free = filter.upgrade_constraint_policy == Some(UpgradeConstraintPolicy::SelfCertified);
         let installed = match request.installed {
             None => None,
-            Some(metadata) if is_free => Some(Installed {
-                metadata,
+            Some(bundle) if is_free => Some(Installed {
+                bundle,
                 constraint: None,
             }),
-            Some(metadata) => {
-                let installed = parse_version(&metadata.version).map_err(ResolveError::InstalledVersion)?;
+            Some(bundle) => {
+                let installed = parse_version(&bundle.version).map_err(|error| {
+                    ResolveError::NoBundle(format!(
+                        "error walking catalogs: error finding upgrade edges: failed to get version and release of installed bundle: {error}"
+                    ))
+                })?;
                 let names = entries()
-                    .filter(|entry| follows(entry, metadata, &installed.version))
+                    .filter(|entry| follows(entry, &bundle.name, &installed.version))
                     .map(|entry| entry.name.as_str())
                     .collect();
                 Some(Installed {
-                    metadata,
+                    bundle,
                     constraint: Some(Successors {
                         installed,
                         names,
@@ -95,7 +99,7 @@ impl<'a> Requirements<'a> {
     }
 
     /// Returns everything that rules the bundle out; empty for a candidate.
-    pub(super) fn unmet_by(&self, bundle: &CatalogBundle) -> Vec<RuledOut> {
+    pub(super) fn unmet_by(&self, bundle: &CatalogBundle) -> Vec<String> {
         let unmet = [
             self.outside_channels(bundle),
             self.outside_range(bundle),
@@ -105,24 +109,22 @@ impl<'a> Requirements<'a> {
         unmet.into_iter().flatten().collect()
     }
 
-    fn outside_channels(&self, bundle: &CatalogBundle) -> Option<RuledOut> {
+    fn outside_channels(&self, bundle: &CatalogBundle) -> Option<String> {
         let names = self.in_channels.as_ref()?;
-        (!names.contains(bundle.name())).then_some(RuledOut::OtherChannel)
+        (!names.contains(bundle.name())).then(|| "is in none of the requested channels".to_owned())
     }
 
     /// Only the version counts, not the release.
-    fn outside_range(&self, bundle: &CatalogBundle) -> Option<RuledOut> {
+    fn outside_range(&self, bundle: &CatalogBundle) -> Option<String> {
         let range = self.range?;
         match &bundle.version {
             Ok(version) if range.contains(&version.version) => None,
-            Ok(_) => Some(RuledOut::OutsideRange {
-                range: range.as_str().to_owned(),
-            }),
-            Err(reason) => Some(RuledOut::NoVersion(reason.clone())),
+            Ok(_) => Some(format!("is outside of the requested range {}", range.as_str())),
+            Err(reason) => Some(without_version(reason)),
         }
     }
 
-    fn not_a_successor(&self, bundle: &CatalogBundle) -> Option<RuledOut> {
+    fn not_a_successor(&self, bundle: &CatalogBundle) -> Option<String> {
         let successors = self.installed.as_ref()?.constraint.as_ref()?;
         let installed = &successors.installed;
         let version = bundle.version.as_ref().ok();
@@ -135,25 +137,26 @@ impl<'a> Requirements<'a> {
         if follows || version == Some(installed) {
             return None;
         }
-        Some(match version {
-            Some(version) if version < installed => RuledOut::Downgrade,
-            _ if successors.is_by_semver => RuledOut::Incompatible,
-            _ => RuledOut::NotASuccessor,
-        })
+        let reason = match version {
+            Some(version) if version < installed => "is older than the installed version",
+            _ if successors.is_by_semver => {
+                "is not compatible with the installed version by semantic versioning"
+            }
+            _ => "is not a successor of the installed version",
+        };
+        Some(reason.to_owned())
     }
 
     /// The installed bundle stays a candidate: that it is outdated is no reason to fail.
-    fn too_old_for_cluster(&self, bundle: &CatalogBundle) -> Option<RuledOut> {
+    fn too_old_for_cluster(&self, bundle: &CatalogBundle) -> Option<String> {
         let cluster = self.openshift?;
         let is_installed = self
             .installed
             .as_ref()
-            .is_some_and(|installed| installed.metadata.name == bundle.name());
+            .is_some_and(|installed| installed.bundle.name == bundle.name());
         let last = openshift::last_supported(&bundle.bundle)?;
-        (!is_installed && last < cluster).then(|| RuledOut::OpenShift {
-            last: last.to_string(),
-            cluster: cluster.to_string(),
-        })
+        (!is_installed && last < cluster)
+            .then(|| format!("supports OpenShift up to {last}, and the cluster runs {cluster}"))
     }
 }
 
@@ -172,8 +175,8 @@ fn is_compatible(installed: &VersionRelease, newer: &VersionRelease, has_edge: b
 
 /// Returns true if the entry may follow the installed bundle. Its `skipRange` has the grammar of OLM Classic, and counts as absent if
 /// it is broken.
-fn follows(entry: &ChannelEntry, installed: &BundleMetadata, version: &semver::Version) -> bool {
-    entry.replaces == installed.name
-        || entry.skips.contains(&installed.name)
+fn follows(entry: &ChannelEntry, installed: &str, version: &semver::Version) -> bool {
+    entry.replaces == installed
+        || entry.skips.iter().any(|skipped| skipped == installed)
         || semver::Range::parse(&entry.skip_range).is_ok_and(|range| range.contains(version))
 }

@@ -114,18 +114,18 @@ fn resolved(fields: &Value, installed: Option<&str>, is_by_semver: bool, catalog
     resolve(&request, catalogs)
 }
 
-fn installed_bundle(name: &str) -> BundleMetadata {
-    BundleMetadata {
+fn installed_bundle(name: &str) -> Chosen {
+    Chosen {
         name: name.to_owned(),
         version: version(name),
-        ..BundleMetadata::default()
+        ..Chosen::default()
     }
 }
 
 /// Returns the name of the chosen bundle, or the error.
 fn chosen(fields: &Value, installed: Option<&str>, catalogs: &[Catalog]) -> String {
     match run(fields, installed, catalogs).outcome {
-        Ok(resolved) => resolved.bundle.name().to_owned(),
+        Ok(chosen) => chosen.name,
         Err(error) => error.to_string(),
     }
 }
@@ -135,12 +135,11 @@ fn explained(resolution: &Resolution) -> Vec<String> {
     let candidates = resolution.candidates.iter();
     candidates
         .map(|candidate| {
-            let reasons: Vec<String> = candidate.ruled_out.iter().map(ToString::to_string).collect();
             format!(
                 "{}/{}: {}",
                 candidate.catalog,
                 candidate.bundle,
-                reasons.join("; ")
+                candidate.ruled_out.join("; ")
             )
         })
         .collect()

@@ -31,7 +31,7 @@ use self::decide::{AdoptedObject, Adoption, Fate, Situation, way_back};
 use self::fields::left_in_pods;
 use self::objects::{Kinds, fate, is_adopted, template_changes, title};
 use super::follow;
-use super::plan::{first_revision, read};
+use super::plan::{of_extension, read};
 use crate::args::olmv1::AdoptArgs;
 use crate::args::shared::{WaitArgs, quoted};
 use crate::cluster::Cluster;
@@ -122,7 +122,9 @@ async fn look(
     };
     let name = args.name.clone().unwrap_or_else(|| subscription.name_any());
     let extension = situation.extension(&name)?;
-    let revision = first_revision(cluster, &extension, catalogs, pull).await?;
+    let planned = Box::pin(of_extension(cluster, &extension, catalogs, pull));
+    let (plan, objects) = planned.await?;
+    let unread = objects.as_ref().err().cloned();
     let mut found = Found {
         adoption: Adoption {
             namespace: namespace.to_owned(),
@@ -135,17 +137,18 @@ async fn look(
             notes: gathered
                 .notes()
                 .chain(situation.account_note())
-                .chain(revision.notes)
+                .chain(plan.notes)
                 .collect(),
         },
         subscription: subscription.clone(),
         csv: csv.clone(),
-        wanted: revision.objects,
+        wanted: objects.unwrap_or_default(),
         deployments: Vec::new(),
     };
     let adoption = &mut found.adoption;
-    adoption.blockers.extend(revision.problems);
-    let chosen = revision.chosen.filter(|chosen| chosen.name != adoption.csv);
+    adoption.blockers.extend(plan.problems);
+    adoption.blockers.extend(unread);
+    let chosen = plan.chosen.filter(|chosen| chosen.name != adoption.csv);
     adoption.blockers.extend(chosen.map(|chosen| {
         format!(
             "the ClusterCatalogs have {} in place of {}, which runs",
@@ -186,10 +189,10 @@ fn installed<'a>(
 /// Adds what happens to each object, and the restarts of pods.
 async fn add_objects(cluster: &Cluster, found: &mut Found) -> anyhow::Result<()> {
     let adoption = &mut found.adoption;
-    let mut kinds = Kinds::default();
+    let kinds = Kinds::of(cluster);
     for wanted in &found.wanted {
         let id = ObjectId::of(wanted);
-        let live = kinds.find(cluster, wanted).await?;
+        let live = kinds.find(wanted).await?;
         let fate = match fate(wanted, live.as_ref(), &found.csv) {
             Ok(fate) => fate,
             Err(blocker) => {
@@ -198,7 +201,7 @@ async fn add_objects(cluster: &Cluster, found: &mut Found) -> anyhow::Result<()>
             }
         };
         if let Some(live) = live.filter(|_| is_deployment(&id)) {
-            match kinds.applied(cluster, wanted, &live).await {
+            match kinds.applied(wanted, &live).await {
                 Ok(applied) => add_changes(adoption, &title(&id), &live, &applied),
                 Err(error) => adoption.blockers.push(format!("{error:#}")),
             }
@@ -341,8 +344,11 @@ async fn finish<W: Write>(
             file.display()
         )
     })?;
-    let passed = Box::pin(pass_fields(cluster, found)).await;
-    passed.with_context(|| incomplete(cluster, found, file))?;
+    let kinds = Kinds::of(cluster);
+    for wanted in &found.wanted {
+        let passed = Box::pin(kinds.pass_fields(wanted)).await;
+        passed.with_context(|| incomplete(cluster, found, file))?;
+    }
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     writer::delete(&api::<Subscription>(client, Some(namespace)), &found.subscription).await?;
     printer::progress(&format!("{} deleted", writer::subject(&found.subscription)));
@@ -375,9 +381,9 @@ async fn check(cluster: &Cluster, found: &Found) -> anyhow::Result<()> {
         bail!("{name} is being upgraded to {}", next.name_any());
     }
     let extension = found.adoption.extension.name_any();
-    let mut kinds = Kinds::default();
+    let kinds = Kinds::of(cluster);
     for wanted in &found.wanted {
-        let live = kinds.find(cluster, wanted).await?;
+        let live = kinds.find(wanted).await?;
         if live.is_none_or(|live| !is_adopted(&live, &extension)) {
             bail!(
                 "{} is not controlled by ClusterExtension {extension}",
@@ -388,21 +394,12 @@ async fn check(cluster: &Cluster, found: &Found) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Passes the fields that OLM v0 set in the objects to the extension, so that an upgrade removes those that it does not set.
-async fn pass_fields(cluster: &Cluster, found: &Found) -> anyhow::Result<()> {
-    let mut kinds = Kinds::default();
-    for wanted in &found.wanted {
-        kinds.pass_fields(cluster, wanted).await?;
-    }
-    Ok(())
-}
-
 /// Reports whether pods were restarted, and how the version is unpinned.
 async fn report(cluster: &Cluster, found: &Found, file: &Path) -> anyhow::Result<()> {
-    let mut kinds = Kinds::default();
+    let kinds = Kinds::of(cluster);
     let mut restarted = BTreeMap::new();
     for before in &found.deployments {
-        let now = kinds.find(cluster, before).await?.unwrap_or_default();
+        let now = kinds.find(before).await?.unwrap_or_default();
         let mut fields = template_changes(before, &now);
         if before["metadata"]["uid"] != now["metadata"]["uid"] {
             fields.push("it was created again".to_owned());

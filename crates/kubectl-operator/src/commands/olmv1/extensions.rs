@@ -2,13 +2,12 @@
 
 use anyhow::{anyhow, bail};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{Api, ResourceExt as _};
 use olm_api::condition::{self, cluster_extension};
 use olm_api::extension_v1::{
-    CatalogFilter, ClusterExtension, ClusterExtensionInstall, ClusterExtensionSource, ClusterExtensionSpec,
-    CrdUpgradeSafety, CrdUpgradeSafetyEnforcement, ExtensionSourceType, Preflight, ServiceAccountReference,
-    UpgradeConstraintPolicy,
+    CatalogFilter, ClusterExtension, ClusterExtensionSource, ClusterExtensionSpec,
+    CrdUpgradeSafetyEnforcement, ExtensionSourceType, ServiceAccountReference, UpgradeConstraintPolicy,
 };
 use olm_api::selector;
 
@@ -38,57 +37,38 @@ pub(super) async fn install(args: &InstallExtensionArgs) -> anyhow::Result<Verdi
 
 /// Builds the extension from the flags.
 pub(super) fn new(args: &InstallExtensionArgs) -> anyhow::Result<ClusterExtension> {
-    let fields = &args.fields;
     let namespace = args.write.connection.namespace.as_deref();
-    let namespace = namespace.filter(|namespace| !namespace.is_empty());
-    let catalog = CatalogFilter {
-        package_name: args.package_name.clone(),
-        version: version(fields),
-        channels: slice(&fields.channels).into(),
-        selector: catalog_selector(fields)?,
-        upgrade_constraint_policy: fields.upgrade_constraint_policy.clone(),
-        ..CatalogFilter::default()
-    };
-    let spec = ClusterExtensionSpec {
-        namespace: namespace.unwrap_or(DEFAULT_NAMESPACE).to_owned(),
-        service_account: args.service_account.clone().map(|name| ServiceAccountReference {
-            name: Some(name),
-            ..ServiceAccountReference::default()
-        }),
-        source: ClusterExtensionSource {
-            source_type: ExtensionSourceType::Catalog,
-            catalog: Some(catalog),
-            ..ClusterExtensionSource::default()
-        },
-        install: fields
-            .crd_upgrade_safety_enforcement
-            .clone()
-            .map(|enforcement| ClusterExtensionInstall {
-                preflight: Some(preflight(enforcement)),
-                ..ClusterExtensionInstall::default()
-            }),
-        ..ClusterExtensionSpec::default()
-    };
-    let mut extension = ClusterExtension::new(&args.name, spec);
-    if !fields.labels.is_empty() {
-        extension.metadata.labels = Some(fields.labels.iter().cloned().collect());
-    }
+    let mut extension = of_package(&args.name, namespace, &args.package_name, &args.fields)?;
+    extension.spec.service_account = args.service_account.clone().map(|name| ServiceAccountReference {
+        name: Some(name),
+        ..ServiceAccountReference::default()
+    });
     Ok(extension)
 }
 
-fn preflight(enforcement: CrdUpgradeSafetyEnforcement) -> Preflight {
-    Preflight {
-        crd_upgrade_safety: CrdUpgradeSafety {
-            enforcement,
-            ..CrdUpgradeSafety::default()
+/// Returns a new extension of a package, in a namespace or the default one.
+pub(super) fn of_package(
+    name: &str,
+    namespace: Option<&str>,
+    package: &str,
+    fields: &ExtensionFields,
+) -> anyhow::Result<ClusterExtension> {
+    let namespace = namespace.filter(|namespace| !namespace.is_empty());
+    let spec = ClusterExtensionSpec {
+        namespace: namespace.unwrap_or(DEFAULT_NAMESPACE).to_owned(),
+        source: ClusterExtensionSource {
+            source_type: ExtensionSourceType::Catalog,
+            catalog: Some(CatalogFilter {
+                package_name: package.to_owned(),
+                ..CatalogFilter::default()
+            }),
+            ..ClusterExtensionSource::default()
         },
-        ..Preflight::default()
-    }
-}
-
-/// Returns the requested versions; an empty flag counts as absent.
-fn version(fields: &ExtensionFields) -> Option<String> {
-    fields.version.clone().filter(|version| !version.is_empty())
+        ..ClusterExtensionSpec::default()
+    };
+    let mut extension = ClusterExtension::new(name, spec);
+    change(&mut extension, fields, false)?;
+    Ok(extension)
 }
 
 fn catalog_selector(fields: &ExtensionFields) -> anyhow::Result<Option<LabelSelector>> {
@@ -108,7 +88,7 @@ pub(super) async fn update(args: &UpdateExtensionArgs) -> anyhow::Result<Verdict
     let cluster = Cluster::connect(&args.write.connection).await?;
     let mut extension = find::<ClusterExtension>(&cluster, &args.name).await?;
     let before = extension.clone();
-    change(&mut extension, args)?;
+    change(&mut extension, &args.fields, !args.unset.ignore_unset)?;
     if extension == before {
         bail!(
             "{} has these fields already, so it was not updated; print them with `{}`",
@@ -142,20 +122,23 @@ pub(super) async fn update(args: &UpdateExtensionArgs) -> anyhow::Result<Verdict
     Ok(Verdict::Fine)
 }
 
-/// Sets the fields of an extension from the flags.
-pub(super) fn change(extension: &mut ClusterExtension, args: &UpdateExtensionArgs) -> anyhow::Result<()> {
-    let fields = &args.fields;
+/// Sets the fields of an extension from the flags. With `is_reset`, those without a flag get their defaults.
+pub(super) fn change(
+    extension: &mut ClusterExtension,
+    fields: &ExtensionFields,
+    is_reset: bool,
+) -> anyhow::Result<()> {
+    let name = extension.name_any();
     change_labels(&mut extension.metadata.labels, &fields.labels);
     let spec = &mut extension.spec;
     let Some(catalog) = &mut spec.source.catalog else {
         bail!(
-            "ClusterExtension {}: the source type {} is not known to this version of the plugin; use `kubectl edit`",
-            args.name,
+            "ClusterExtension {name}: the source type {} is not known to this version of the plugin; use `kubectl edit`",
             spec.source.source_type
         );
     };
-    let is_reset = !args.unset.ignore_unset;
-    let version = version(fields);
+    // An empty flag counts as absent.
+    let version = fields.version.clone().filter(|version| !version.is_empty());
     if is_reset || version.is_some() {
         catalog.version = version;
     }
@@ -189,14 +172,6 @@ pub(super) fn change(extension: &mut ClusterExtension, args: &UpdateExtensionArg
     Ok(())
 }
 
-/// Returns the conditions of an extension; empty if there are none yet.
-pub(super) fn conditions(extension: &ClusterExtension) -> &[Condition] {
-    let status = extension.status.as_ref();
-    status
-        .map(|status| status.conditions.as_slice())
-        .unwrap_or_default()
-}
-
 impl Managed for ClusterExtension {
     const WORD: &'static str = "extension";
     const HEAD: &'static [&'static str] = &[
@@ -214,14 +189,13 @@ impl Managed for ClusterExtension {
     fn row(&self, now: Timestamp) -> Vec<String> {
         let install = self.status.as_ref().and_then(|status| status.install.as_ref());
         let bundle = install.map(|install| install.bundle.clone()).unwrap_or_default();
-        let conditions = conditions(self);
         vec![
             self.name_any(),
             bundle.name,
             bundle.version,
             self.spec.source.source_type.to_string(),
-            status_of(conditions, cluster_extension::INSTALLED),
-            status_of(conditions, cluster_extension::PROGRESSING),
+            status_of(self.condition(cluster_extension::INSTALLED)),
+            status_of(self.condition(cluster_extension::PROGRESSING)),
             since(now, self.metadata.creation_timestamp.as_ref()),
         ]
     }
@@ -231,9 +205,9 @@ impl Managed for ClusterExtension {
     }
 
     fn progress(&self) -> (Node, Outcome) {
-        let (conditions, generation) = (conditions(self), self.metadata.generation);
-        let installed = current(conditions, cluster_extension::INSTALLED, generation);
-        let progressing = current(conditions, cluster_extension::PROGRESSING, generation);
+        let generation = self.metadata.generation;
+        let installed = current(self.condition(cluster_extension::INSTALLED), generation);
+        let progressing = current(self.condition(cluster_extension::PROGRESSING), generation);
         let is_installed = installed.is_some_and(|installed| installed.status == condition::TRUE);
         let has_succeeded =
             progressing.is_none_or(|progressing| progressing.reason == cluster_extension::SUCCEEDED);

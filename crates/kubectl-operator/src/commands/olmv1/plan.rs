@@ -7,9 +7,6 @@ pub(super) mod read;
 mod tests;
 mod text;
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use anyhow::{anyhow, bail};
 use kube::ResourceExt as _;
 use olm_api::extension_v1::{CatalogFilter, ClusterExtension, ClusterObjectSet};
@@ -17,18 +14,15 @@ use olm_api::labels;
 use olm_fbc::schema::schemas;
 use operator_controller::apply::crd_safety::{CrdUpgrade, check_upgrades, definitions};
 use operator_controller::apply::phase::Phase;
-use operator_controller::apply::revisions::{DesiredRevision, RevisionDecision, decide_revision};
-use operator_controller::cluster_extension::choose::{Choice, Chosen, LONGEST_NAME, active, choose};
+use operator_controller::apply::revisions::DesiredRevision;
+use operator_controller::cluster_extension::choose::{LONGEST_NAME, active};
 use operator_controller::render::{Bundle, Endpoint, Options, endpoints, render};
-use operator_controller::resolve::Catalog;
+use operator_controller::resolve::{Catalog, Chosen, Request, Resolution};
 use serde_json::Value;
 
-use self::text::{Plan, PlannedBundle, PlannedCatalog, sorted};
+use self::text::{Plan, sort};
 use super::extensions;
-use crate::args::olmv1::{
-    InstallExtensionArgs, PlanExtensionArgs, UnsetArgs, UpdateExtensionArgs, WriteArgs,
-};
-use crate::args::shared::WaitArgs;
+use crate::args::olmv1::PlanExtensionArgs;
 use crate::cluster::Cluster;
 use crate::reader::{get_cluster, has_namespace, is_forbidden};
 use crate::terminal::plain;
@@ -61,11 +55,29 @@ async fn plan(
     pull: &impl AsyncFn(&str) -> Result<Bundle, String>,
 ) -> anyhow::Result<Plan> {
     let extension = wanted(cluster, args).await?;
+    let planned = Box::pin(of_extension(cluster, &extension, catalogs, pull));
+    let (mut plan, objects) = planned.await?;
+    plan.notes.extend(objects.err());
+    Ok(plan)
+}
+
+/// Returns the plan for an extension, and the objects of the chosen bundle, or why they are unknown. There are none if OLM refuses the
+/// bundle, or can choose none. `catalogs` and `pull` are those of [`plan()`].
+///
+/// # Errors
+/// The catalogs, the revisions or the namespace cannot be read.
+pub(super) async fn of_extension(
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+    catalogs: &impl AsyncFn(&CatalogFilter) -> anyhow::Result<Vec<Catalog>>,
+    pull: &impl AsyncFn(&str) -> Result<Bundle, String>,
+) -> anyhow::Result<(Plan, Result<Vec<Value>, String>)> {
     let filter = extension.spec.source.catalog.clone().unwrap_or_default();
-    let revisions = read::revisions(cluster, &extension).await?;
-    let active = active(&extension, &revisions);
+    let revisions = read::revisions(cluster, extension).await?;
+    let active = active(extension, &revisions);
     // OLM without revisions tells the installed bundle in the status only.
-    let told = of_status(&extension).filter(|_| revisions.is_empty());
+    let told = of_status(extension).filter(|_| revisions.is_empty());
+    let installed = active.installed.map(|set| Chosen::of_revision(set)).or(told);
     let rollout = active.rollout(&filter);
     let is_rollout = rollout.is_some();
     let choice = match rollout {
@@ -73,36 +85,27 @@ async fn plan(
         None => {
             let catalogs = catalogs(&filter).await?;
             let openshift = read::openshift(cluster).await;
-            let is_by_semver = labels::is_true(extension.annotations(), labels::SEMVER_UPGRADES);
-            match &told {
-                Some(told) => {
-                    let installed = Some(told.clone());
-                    choose(
-                        installed,
-                        None,
-                        &filter,
-                        openshift.as_ref(),
-                        is_by_semver,
-                        &catalogs,
-                    )
-                }
-                None => active.choose(&filter, openshift.as_ref(), is_by_semver, &catalogs),
-            }
+            let request = Request {
+                filter: &filter,
+                installed: installed.as_ref(),
+                openshift: openshift.as_ref(),
+                is_by_semver: labels::is_true(extension.annotations(), labels::SEMVER_UPGRADES),
+            };
+            active.choose(&request, &catalogs)
         }
     };
-    let installed = active.installed.map(|set| Chosen::of_revision(set)).or(told);
     let mut plan = Plan {
         extension: extension.name_any(),
         namespace: extension.spec.namespace.clone(),
         package: filter.package_name.clone(),
-        installed: installed.as_ref().map(PlannedBundle::from),
+        installed: installed.clone(),
         is_rollout,
         ..Plan::default()
     };
     add_choice(&mut plan, &choice);
-    add_obstacles(&mut plan, cluster, &extension).await?;
-    let Ok(chosen) = &choice.bundle else {
-        return Ok(plan);
+    add_obstacles(&mut plan, cluster, extension).await?;
+    let Ok(chosen) = &choice.outcome else {
+        return Ok((plan, Ok(Vec::new())));
     };
     let unread = match chosen.image.as_str() {
         "" => "its image is not known here".to_owned(),
@@ -110,104 +113,30 @@ async fn plan(
             Ok(bundle) => {
                 let current = active.installed.or(active.rolling_out.last().copied());
                 let wanted = Wanted {
-                    extension: &extension,
+                    extension,
                     chosen,
                     bundle: &bundle,
                     is_installed: installed.is_some(),
                 };
-                add_changes(&mut plan, cluster, &wanted, current.map(|set| &**set)).await;
-                return Ok(plan);
+                let objects = add_changes(&mut plan, cluster, &wanted, current.map(|set| &**set)).await;
+                return Ok((plan, Ok(objects)));
             }
             Err(error) => format!("its image {image} cannot be read from here: {error}"),
         },
     };
-    plan.notes.push(format!(
-        "the changes by {} are unknown, because {unread}",
-        chosen.name
-    ));
-    Ok(plan)
-}
-
-/// What OLM would install for a ClusterExtension that does not exist yet.
-#[derive(Debug, Default)]
-pub(super) struct FirstRevision {
-    /// The bundle; `None` if OLM could choose none.
-    pub chosen: Option<Chosen>,
-    /// Objects of the bundle; empty if they are unknown.
-    pub objects: Vec<Value>,
-    /// Why OLM could not do it.
-    pub problems: Vec<String>,
-    /// Further remarks.
-    pub notes: Vec<String>,
-}
-
-/// Returns the first revision of an extension. `catalogs` and `pull` are those of [`plan()`].
-///
-/// # Errors
-/// The catalogs or the namespace cannot be read.
-pub(super) async fn first_revision(
-    cluster: &Cluster,
-    extension: &ClusterExtension,
-    catalogs: &impl AsyncFn(&CatalogFilter) -> anyhow::Result<Vec<Catalog>>,
-    pull: &impl AsyncFn(&str) -> Result<Bundle, String>,
-) -> anyhow::Result<FirstRevision> {
-    let filter = extension.spec.source.catalog.clone().unwrap_or_default();
-    let catalogs = catalogs(&filter).await?;
-    let openshift = read::openshift(cluster).await;
-    let choice = choose(None, None, &filter, openshift.as_ref(), false, &catalogs);
-    let mut plan = Plan::default();
-    add_choice(&mut plan, &choice);
-    add_obstacles(&mut plan, cluster, extension).await?;
-    let mut objects = Vec::new();
-    if let Ok(chosen) = &choice.bundle {
-        match pull(&chosen.image).await {
-            Ok(bundle) => {
-                let wanted = Wanted {
-                    extension,
-                    chosen,
-                    bundle: &bundle,
-                    is_installed: false,
-                };
-                let endpoints = endpoints(&bundle, &extension.spec.namespace);
-                let phases = phases(&mut plan, cluster, &wanted, &endpoints).await;
-                let phases = phases.into_iter().flatten();
-                objects = phases.flat_map(|phase| phase.objects).collect();
-            }
-            Err(error) => plan.problems.push(format!(
-                "the image {} of {} cannot be read from here: {error}",
-                chosen.image, chosen.name
-            )),
-        }
-    }
-    Ok(FirstRevision {
-        chosen: choice.bundle.ok(),
-        objects,
-        problems: plan.problems,
-        notes: plan.notes,
-    })
+    let unread = format!("the changes by {} are unknown, because {unread}", chosen.name);
+    Ok((plan, Err(unread)))
 }
 
 /// Returns the extension with the fields of the flags.
 async fn wanted(cluster: &Cluster, args: &PlanExtensionArgs) -> anyhow::Result<ClusterExtension> {
-    let write = WriteArgs {
-        dry_run: None,
-        output: None,
-        connection: args.connection.clone(),
-    };
     let name = plain(&args.name);
     let Some(mut extension) = get_cluster::<ClusterExtension>(&cluster.client, &args.name).await? else {
-        let package_name = args.package_name.clone().ok_or_else(|| {
+        let package = args.package_name.as_deref().ok_or_else(|| {
             anyhow!("the cluster has no ClusterExtension {name}; to plan a new one, use --package-name")
         })?;
-        return extensions::new(&InstallExtensionArgs {
-            name: args.name.clone(),
-            package_name,
-            fields: args.fields.clone(),
-            service_account: None,
-            cleanup_timeout: Duration::ZERO,
-            wait: WaitArgs::default(),
-            write,
-        });
+        let namespace = args.connection.namespace.as_deref();
+        return extensions::of_package(&args.name, namespace, package, &args.fields);
     };
     let catalog = extension.spec.source.catalog.as_ref();
     let package = catalog
@@ -228,14 +157,7 @@ async fn wanted(cluster: &Cluster, args: &PlanExtensionArgs) -> anyhow::Result<C
             );
         }
     }
-    let update = UpdateExtensionArgs {
-        name: args.name.clone(),
-        fields: args.fields.clone(),
-        unset: UnsetArgs { ignore_unset: true },
-        wait: WaitArgs::default(),
-        write,
-    };
-    extensions::change(&mut extension, &update)?;
+    extensions::change(&mut extension, &args.fields, false)?;
     Ok(extension)
 }
 
@@ -246,27 +168,21 @@ fn of_status(extension: &ClusterExtension) -> Option<Chosen> {
     Some(Chosen {
         name: install.bundle.name.clone(),
         version: install.bundle.version.clone(),
-        image: String::new(),
         package: catalog.package_name.clone(),
+        ..Chosen::default()
     })
 }
 
 /// Adds the chosen bundle and the other candidates, or why there is none.
-fn add_choice(plan: &mut Plan, choice: &Choice) {
-    let chosen = choice.bundle.as_ref().ok();
-    plan.candidates = sorted(&choice.candidates, chosen);
-    plan.unused_catalogs = choice.unused_catalogs.iter().map(PlannedCatalog::from).collect();
-    match &choice.bundle {
-        Ok(chosen) => {
-            let mut candidates = plan.candidates.iter();
-            let candidate = candidates.find(|candidate| candidate.is_chosen);
-            plan.chosen = Some(PlannedBundle {
-                catalog: candidate.map(|found| found.catalog.clone()).unwrap_or_default(),
-                ..PlannedBundle::from(chosen)
-            });
-        }
+fn add_choice(plan: &mut Plan, choice: &Resolution) {
+    plan.candidates.clone_from(&choice.candidates);
+    sort(&mut plan.candidates);
+    plan.unused_catalogs.clone_from(&choice.unused_catalogs);
+    match &choice.outcome {
+        Ok(chosen) => plan.chosen = Some(chosen.clone()),
         Err(error) => plan.problems.push(error.to_string()),
     }
+    let chosen = choice.outcome.as_ref().ok();
     for entry in choice.deprecations.iter().flatten() {
         let reference = &entry.reference;
         let is_chosen = chosen.is_some_and(|chosen| chosen.name == reference.name);
@@ -316,17 +232,17 @@ struct Wanted<'a> {
     is_installed: bool,
 }
 
-/// Adds the changes of the objects, or why OLM refuses the bundle.
+/// Adds the changes of the objects, or why OLM refuses the bundle. Returns the objects.
 async fn add_changes(
     plan: &mut Plan,
     cluster: &Cluster,
     wanted: &Wanted<'_>,
     current: Option<&ClusterObjectSet>,
-) {
+) -> Vec<Value> {
     let namespace = wanted.extension.spec.namespace.as_str();
     let endpoints = endpoints(wanted.bundle, namespace);
     let Some(phases) = phases(plan, cluster, wanted, &endpoints).await else {
-        return;
+        return Vec::new();
     };
     let old = match current {
         Some(set) => read::objects(cluster, set).await.map_err(|error| {
@@ -350,6 +266,7 @@ async fn add_changes(
     let (changes, unknown) = changes::compare(&old, &new, namespace, &endpoints);
     plan.changes = Some(changes::Changes { against, ..changes });
     plan.notes.extend(unknown);
+    new
 }
 
 /// Returns the objects of a revision of the bundle. If OLM refuses the bundle, or a definition of it, the reason is added as a problem.
@@ -365,50 +282,34 @@ async fn phases(
         config: wanted.extension.spec.inline_config(),
         certificates: &certificates,
     };
-    match wanted.phases(&options) {
-        Ok(phases) => {
-            add_definitions(plan, cluster, wanted, &phases).await;
-            Some(phases)
-        }
+    let objects = match render(wanted.bundle, &options) {
+        Ok(objects) => objects,
         Err(error) => {
-            plan.problems.push(wanted.refusal(&error));
-            None
+            plan.problems.push(wanted.chosen.refusal(&error.to_string()));
+            return None;
         }
-    }
-}
-
-impl Wanted<'_> {
-    /// Returns the objects of the bundle as a revision has them.
-    fn phases(&self, options: &Options<'_>) -> Result<Vec<Phase>, String> {
-        let name = self.extension.name_any();
-        let annotations = [
-            (labels::EXTENSION_BUNDLE_VERSION, &self.chosen.version),
-            (labels::EXTENSION_PACKAGE_NAME, &self.chosen.package),
-        ];
-        let desired = DesiredRevision {
-            extension: &name,
-            extension_uid: self.extension.metadata.uid.as_deref().unwrap_or_default(),
-            annotations: annotations
-                .into_iter()
-                .map(|(key, value)| (key.to_owned(), value.clone()))
-                .collect::<BTreeMap<String, String>>(),
-            objects: render(self.bundle, options).map_err(|error| error.to_string())?,
-            adopts: false,
-            progress_deadline_minutes: None,
-            system_namespace: "",
-            has_secrets: true,
-        };
-        Ok(match decide_revision(&[], &desired)? {
-            RevisionDecision::New { phases, .. } => phases,
-            RevisionDecision::Unchanged { .. } => Vec::new(),
-        })
-    }
-
-    /// Returns an error as OLM would report it.
-    fn refusal(&self, error: &str) -> String {
-        let Chosen { name, version, .. } = self.chosen;
-        format!("error for resolved bundle {name:?} with version {version:?}: {error}")
-    }
+    };
+    let name = wanted.extension.name_any();
+    let annotations = [
+        (labels::EXTENSION_BUNDLE_VERSION, &wanted.chosen.version),
+        (labels::EXTENSION_PACKAGE_NAME, &wanted.chosen.package),
+    ];
+    let annotations = annotations.into_iter();
+    let desired = DesiredRevision {
+        extension: &name,
+        extension_uid: wanted.extension.metadata.uid.as_deref().unwrap_or_default(),
+        annotations: annotations
+            .map(|(key, value)| (key.to_owned(), value.clone()))
+            .collect(),
+        objects,
+        adopts: false,
+        progress_deadline_minutes: None,
+        system_namespace: "",
+        has_secrets: true,
+    };
+    let phases = desired.phases();
+    add_definitions(plan, cluster, wanted, &phases).await;
+    Some(phases)
 }
 
 /// Adds what OLM has against the definitions of a bundle.
@@ -440,6 +341,6 @@ async fn add_definitions(plan: &mut Plan, cluster: &Cluster, wanted: &Wanted<'_>
     if wanted.extension.spec.checks_crd_upgrades()
         && let Err(error) = check_upgrades(&upgrades)
     {
-        plan.problems.push(wanted.refusal(&error));
+        plan.problems.push(wanted.chosen.refusal(&error));
     }
 }

@@ -14,7 +14,7 @@ use olm_api::extension_v1::ClusterCatalog;
 use olm_api::names::is_dns1123_subdomain;
 use serde_json::Value;
 
-use super::{Managed as _, catalogs, find};
+use super::{Managed as _, find};
 use crate::args::olmv1::SearchArgs;
 use crate::args::shared::Document;
 use crate::cluster::Cluster;
@@ -184,10 +184,10 @@ async fn served(cluster: &Cluster, args: &SearchArgs) -> anyhow::Result<Vec<Clus
 
 fn is_served(catalog: &ClusterCatalog) -> bool {
     let status = catalog.status.as_ref();
-    let mut conditions = catalogs::conditions(catalog).iter();
+    let serving = catalog.condition(cluster_catalog::SERVING);
     !catalog.spec.is_switched_off()
         && status.is_some_and(|status| status.resolved_source.is_some())
-        && conditions.any(|found| found.type_ == cluster_catalog::SERVING && found.status == condition::TRUE)
+        && serving.is_some_and(|found| found.status == condition::TRUE)
 }
 
 /// Returns the path below which the API server passes on the content of a catalog. `namespace` replaces the one in its address.

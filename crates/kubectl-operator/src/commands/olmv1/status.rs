@@ -6,7 +6,7 @@ use olm_api::condition::{self, cluster_extension, cluster_object_set};
 use olm_api::extension_v1::{ClusterExtension, ClusterObjectSet, LifecycleState};
 use olm_api::labels;
 
-use super::{Managed as _, extensions, find};
+use super::{Managed as _, find};
 use crate::args::olmv1::StatusArgs;
 use crate::cluster::Cluster;
 use crate::operators::{Node, lines};
@@ -47,7 +47,7 @@ pub(super) async fn run(args: &StatusArgs) -> anyhow::Result<Verdict> {
 pub(super) async fn tree(cluster: &Cluster, name: &str) -> anyhow::Result<Node> {
     let extension = find::<ClusterExtension>(cluster, name).await?;
     let (mut node, _) = extension.progress();
-    node.objects = condition_nodes(extensions::conditions(&extension));
+    node.objects = condition_nodes(extension.conditions());
     let selector = format!("{}={name}", labels::EXTENSION_OWNER_NAME);
     match list_cluster::<ClusterObjectSet>(&cluster.client, &selector).await {
         Ok(mut sets) => {
@@ -64,10 +64,7 @@ pub(super) async fn tree(cluster: &Cluster, name: &str) -> anyhow::Result<Node> 
 
 fn revision_node(set: &ClusterObjectSet) -> Node {
     let is_archived = set.spec.lifecycle_state == LifecycleState::Archived;
-    let status = set.status.as_ref();
-    let conditions = status
-        .map(|status| status.conditions.as_slice())
-        .unwrap_or_default();
+    let conditions = set.conditions();
     let version = set.annotations().get(labels::EXTENSION_BUNDLE_VERSION);
     let version = version.map(|version| format!(", version {version}"));
     let state = format!(

@@ -132,16 +132,14 @@ fn a_catalog_keeps_what_has_no_flag() {
     before["metadata"]["labels"] = json!({"a": "b", "c": "d"});
     let changed = |flags: &[&str]| {
         let mut catalog: ClusterCatalog = serde_json::from_value(before.clone()).unwrap();
-        catalogs::change(&mut catalog, &update_catalog_args(flags)).map(|()| {
+        let args = update_catalog_args(flags);
+        let (image, is_reset) = (args.image.as_deref(), !args.unset.ignore_unset);
+        catalogs::change(&mut catalog, &args.fields, image, is_reset).map(|()| {
             let value = serde_json::to_value(&catalog).unwrap();
-            let image = value["spec"]["source"]["image"].clone();
-            json!([
-                value["metadata"]["labels"],
-                value["spec"]["priority"],
-                value["spec"]["availabilityMode"],
-                image["ref"],
-                image["pollIntervalMinutes"]
-            ])
+            let (labels, spec) = (&value["metadata"]["labels"], &value["spec"]);
+            let (mode, image) = (&spec["availabilityMode"], &spec["source"]["image"]);
+            let poll = &image["pollIntervalMinutes"];
+            json!([labels, spec["priority"], mode, image["ref"], poll])
         })
     };
     let labels = json!({"a": "b", "c": "d"});
@@ -224,7 +222,8 @@ fn an_extension_is_made_of_the_flags() {
 fn an_extension_keeps_what_has_no_flag() {
     let changed = |flags: &[&str]| {
         let mut found: ClusterExtension = serde_json::from_value(extension("etcd", &Value::Null)).unwrap();
-        extensions::change(&mut found, &update_args(flags)).unwrap();
+        let args = update_args(flags);
+        extensions::change(&mut found, &args.fields, !args.unset.ignore_unset).unwrap();
         let spec = serde_json::to_value(&found.spec).unwrap();
         (spec["source"]["catalog"].clone(), spec["install"].clone())
     };

@@ -56,11 +56,8 @@ fn finalizer_patch(set: &ClusterObjectSet, is_wanted: bool) -> Option<Action> {
     if finalizers.iter().any(|finalizer| finalizer == FINALIZER) == is_wanted {
         return None;
     }
-    if is_wanted {
-        finalizers.push(FINALIZER.to_owned());
-    } else {
-        finalizers.retain(|finalizer| finalizer != FINALIZER);
-    }
+    finalizers.retain(|finalizer| finalizer != FINALIZER);
+    finalizers.extend(is_wanted.then(|| FINALIZER.to_owned()));
     Some(replace_finalizers(target_of(set), &set.metadata, &finalizers))
 }
 

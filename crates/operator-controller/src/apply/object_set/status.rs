@@ -53,7 +53,7 @@ pub(super) fn status(
         }
         Conclusion::Retrying(message) => {
             report.retrying(&message);
-            after(RETRY, "retry")
+            Requeue::after(RETRY, "retry")
         }
         Conclusion::Archived { is_done } => archived(&mut report, is_done, outcomes),
         Conclusion::Rollout { phases, is_complete } => {
@@ -74,10 +74,6 @@ pub(super) fn unobserved(set: &ClusterObjectSet, error: &str, now: Timestamp) ->
     let mut report = Report::new(set, now);
     report.retrying(error);
     report.patch()
-}
-
-fn after(delay: Duration, reason: &'static str) -> Requeue {
-    Requeue::after(delay, reason)
 }
 
 /// Returns the seconds until the progress deadline, not positive if it has passed. `None` if there is none.
@@ -164,7 +160,7 @@ fn archived(report: &mut Report<'_>, is_done: bool, outcomes: &Outcomes) -> Requ
     }
     if !is_done {
         report.retrying(words::TEARDOWN_MESSAGE);
-        return after(TEARDOWN, "objects are being deleted");
+        return Requeue::after(TEARDOWN, "objects are being deleted");
     }
     let message = words::ARCHIVED_MESSAGE;
     report.set(words::PROGRESSING, FALSE, words::ARCHIVED, message);
@@ -234,7 +230,7 @@ fn rollout(
     }
     if let Some(text) = objects(observed, states).find_map(|phase| refusal_text(report.set, &phase)) {
         report.retrying(&text);
-        return after(RETRY, "retry");
+        return Requeue::after(RETRY, "retry");
     }
     let version = report.set.metadata.annotations.as_ref();
     let version = version.and_then(|annotations| annotations.get(labels::EXTENSION_BUNDLE_VERSION));
@@ -254,7 +250,7 @@ fn rollout(
         .collect();
     if unready.is_empty() && has_succeeded(report.set) {
         // An object was applied again, and still is ready. The next reconcile reaches the later phases.
-        return after(NEXT_PHASE, "next phase");
+        return Requeue::after(NEXT_PHASE, "next phase");
     }
     report.progressing(words::ROLLING_OUT, &message);
     if unready.is_empty() {
@@ -264,7 +260,7 @@ fn rollout(
         return if is_left {
             Requeue::AwaitChange
         } else {
-            after(NEXT_PHASE, "next phase")
+            Requeue::after(NEXT_PHASE, "next phase")
         };
     }
     report.set(words::AVAILABLE, FALSE, words::PROBE_FAILURE, &unready.join("\n"));

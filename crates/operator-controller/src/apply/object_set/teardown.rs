@@ -20,12 +20,9 @@ pub(super) fn actions(
     for phase in phases.iter().rev() {
         let mut is_gone = true;
         for object in &phase.objects {
-            let removal = removal(set, object, anchor);
-            is_gone &= !matches!(removal, Removal::Delete(_) | Removal::Awaited);
-            match removal {
-                Removal::Delete(action) | Removal::Release(action) => actions.push(action),
-                Removal::Awaited | Removal::Nothing => {}
-            }
+            let (action, is_left) = removal(set, object, anchor);
+            is_gone &= !is_left;
+            actions.extend(action);
         }
         if !is_gone {
             return (actions, false);
@@ -34,36 +31,25 @@ pub(super) fn actions(
     (actions, true)
 }
 
-/// What happens to an object.
-enum Removal {
-    /// It is deleted.
-    Delete(Action),
-    /// It is being deleted.
-    Awaited,
-    /// It loses its reference to the revision.
-    Release(Action),
-    /// It is gone, or has nothing to do with the revision.
-    Nothing,
-}
-
-fn removal(set: &ClusterObjectSet, object: &ReadObject, anchor: Option<&str>) -> Removal {
+/// Returns the write for an object, and whether the object is there until it is deleted.
+fn removal(set: &ClusterObjectSet, object: &ReadObject, anchor: Option<&str>) -> (Option<Action>, bool) {
     let uid = set.metadata.uid.as_deref().unwrap_or_default();
     let (Some(target), Some(current)) = (&object.target, &object.current) else {
-        return Removal::Nothing;
+        return (None, false);
     };
     let live = &current.object;
     let (live_uid, version) = (metadata_text(live, "uid"), metadata_text(live, "resourceVersion"));
     let is_own = controller(live).is_some_and(|owner| owner.uid == uid);
     if is_own && is_deleting(live) {
-        return Removal::Awaited;
+        return (None, true);
     }
     if is_own && !object.is_kept {
         // Another revision may adopt it at the same time.
         let delete = Action::delete(target.clone(), live_uid).only_at(version);
-        return Removal::Delete(delete.by(identity(set)));
+        return (Some(delete.by(identity(set))), true);
     }
     let released = [Some(uid), anchor.filter(|_| is_own)];
-    release(target.clone(), live, &released).map_or(Removal::Nothing, Removal::Release)
+    (release(target.clone(), live, &released), false)
 }
 
 /// Returns the patch that removes owners with these uids from an object; `None` if it has none of them.

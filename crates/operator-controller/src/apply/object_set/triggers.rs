@@ -19,18 +19,17 @@ use crate::apply::managed::ManagedObjects;
 /// Reconciles at a time. They wait for nothing but the API server.
 const WORKERS: usize = 2;
 
-/// Connects the controller and its queue to the store of all ClusterObjectSets. Secrets that a set refers to without a namespace are in
+/// Connects the controller to the store of all ClusterObjectSets. Secrets that a set refers to without a namespace are in
 /// `system_namespace`. Returns the function that starts the controller on a set of tasks when this process leads.
 pub fn register(
     set: &StoreSet,
     client: &Client,
     sets: &Store<ClusterObjectSet>,
-    queue: &Queue<NamespacedName>,
     system_namespace: &str,
 ) -> impl FnOnce(&Runner, &mut JoinSet<()>) + use<> {
     let managed = ManagedObjects::new(set, client);
-    connect(sets, &managed, queue);
-    let queue = queue.clone();
+    let queue: Queue<NamespacedName> = Queue::new();
+    connect(sets, &managed, &queue);
     let reconciler = ClusterObjectSets {
         sets: sets.clone(),
         managed,

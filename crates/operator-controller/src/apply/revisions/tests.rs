@@ -31,20 +31,15 @@ fn desired(version: &str, names: &[&str]) -> DesiredRevision<'static> {
 
 /// Returns the ClusterObjectSet that a decision creates.
 fn created(decision: &RevisionDecision) -> Arc<ClusterObjectSet> {
-    let RevisionDecision::New { actions, .. } = decision else {
+    assert!(!decision.phases.is_empty(), "{decision:?}");
+    let Some(Action::Apply { object, .. }) = decision.actions.last() else {
         panic!("{decision:?}");
-    };
-    let Some(Action::Apply { object, .. }) = actions.last() else {
-        panic!("{actions:?}");
     };
     Arc::new(serde_json::from_value(object.clone()).unwrap())
 }
 
 fn texts(decision: &RevisionDecision) -> Vec<String> {
-    match decision {
-        RevisionDecision::New { actions, .. } => actions.iter().map(Action::to_string).collect(),
-        RevisionDecision::Unchanged { actions } => actions.iter().map(Action::to_string).collect(),
-    }
+    decision.actions.iter().map(Action::to_string).collect()
 }
 
 fn numbered(number: i64, state: LifecycleState) -> Arc<ClusterObjectSet> {
@@ -88,11 +83,8 @@ fn the_first_revision_consists_of_secrets_and_a_set() {
 #[test]
 fn objects_are_marked() {
     let decision = decide_revision(&[], &desired("1.0.0", &["a"])).unwrap();
-    let RevisionDecision::New { phases, .. } = decision else {
-        panic!("{decision:?}");
-    };
     assert_eq!(
-        phases[0].objects,
+        decision.phases[0].objects,
         [json!({
             "apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"},
             "metadata": {
@@ -109,7 +101,7 @@ fn the_same_objects_need_no_revision_and_others_need_the_next() {
     let first = created(&decide_revision(&[], &desired("1.0.0", &["a"])).unwrap());
     let revisions = [first];
     let same = decide_revision(&revisions, &desired("1.0.0", &["a"])).unwrap();
-    assert_eq!(same, RevisionDecision::Unchanged { actions: Vec::new() });
+    assert_eq!(same, RevisionDecision::default());
     let mut lost = desired("1.0.0", &["a"]);
     lost.has_secrets = false;
     let restored = texts(&decide_revision(&revisions, &lost).unwrap());
@@ -125,6 +117,7 @@ fn the_same_objects_need_no_revision_and_others_need_the_next() {
         .annotations
         .insert(labels::EXTENSION_BUNDLE_NAME.to_owned(), "b".to_owned());
     let decision = decide_revision(&revisions, &other).unwrap();
+    assert!(decision.phases.is_empty(), "{decision:?}");
     assert_eq!(
         texts(&decision),
         ["apply ClusterObjectSet e-1"],
@@ -146,7 +139,7 @@ fn only_the_first_revision_takes_over_objects() {
     assert_eq!(*protection, CollisionProtection::IfNoController);
     let revisions = [first];
     let same = decide_revision(&revisions, &adopting("1.0.0")).unwrap();
-    assert_eq!(same, RevisionDecision::Unchanged { actions: Vec::new() });
+    assert_eq!(same, RevisionDecision::default());
     let second = created(&decide_revision(&revisions, &adopting("1.1.0")).unwrap());
     assert_eq!(second.spec.revision, 2);
     assert_eq!(second.spec.collision_protection, CollisionProtection::Prevent);

@@ -86,7 +86,7 @@ fn v1_014_the_newest_bundle_that_fits_the_cluster_is_chosen() {
             is_by_semver: false,
         };
         let resolution = resolve(&request, &catalogs);
-        assert_eq!(resolution.outcome.unwrap().bundle.name(), expected, "{cluster:?}");
+        assert_eq!(resolution.outcome.unwrap().name, expected, "{cluster:?}");
     }
     let openshift = Version::new(4, 18, 0);
     let request = Request {
@@ -132,12 +132,20 @@ fn case_1_catalogs_of_one_priority_are_ambiguous_and_the_higher_priority_wins() 
             "b/p.v1.0.0: "
         ]
     );
-    let resolved = resolution.outcome.unwrap();
-    assert_eq!(
-        (resolved.catalog.as_str(), resolved.bundle.name()),
-        ("b", "p.v1.0.0")
-    );
-    assert_eq!(version_text(&resolved.version), "1.0.0");
+    let is_chosen: Vec<bool> = resolution
+        .candidates
+        .iter()
+        .map(|found| found.is_chosen)
+        .collect();
+    assert_eq!(is_chosen, [false, true]);
+    let expected = Chosen {
+        name: "p.v1.0.0".to_owned(),
+        version: "1.0.0".to_owned(),
+        catalog: "b".to_owned(),
+        image: "registry/p.v1.0.0".to_owned(),
+        package: "p".to_owned(),
+    };
+    assert_eq!(resolution.outcome, Ok(expected));
 }
 
 #[test]
@@ -165,7 +173,7 @@ fn case_2_a_deprecated_bundle_is_chosen_last() {
     assert_eq!(resolution.deprecations, Some(Vec::new()));
     // Without another choice it is accepted.
     let resolution = run(&json!({}), None, &both[..1]);
-    assert_eq!(resolution.outcome.unwrap().bundle.name(), "p.v2.0.0");
+    assert_eq!(resolution.outcome.unwrap().name, "p.v2.0.0");
     assert_eq!(resolution.deprecations.unwrap().len(), 2);
 }
 
@@ -200,9 +208,9 @@ fn case_7_catalogs_that_are_switched_off_or_not_selected_are_left_out() {
     assert_eq!(
         unused,
         [
-            ("a", UnusedReason::NotSelected),
-            ("off", UnusedReason::SwitchedOff),
-            ("other", UnusedReason::WithoutPackage),
+            ("a", "does not match the selector"),
+            ("off", "is switched off"),
+            ("other", "does not have the package"),
         ]
     );
     assert_eq!(

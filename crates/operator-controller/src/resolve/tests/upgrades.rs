@@ -182,7 +182,7 @@ fn v1u_010_to_v1u_013_by_semantic_versions_edges_do_not_count() {
     ] {
         let catalogs = one(&[("stable", channels)]);
         let resolution = resolved(&json!({}), Some(installed), true, &catalogs);
-        assert_eq!(resolution.outcome.unwrap().bundle.name(), expected, "{row}");
+        assert_eq!(resolution.outcome.unwrap().name, expected, "{row}");
     }
     let catalogs = one(&[("stable", "p.v2.0.0 >p.v1.0.0; p.v1.0.0; p.v0.9.0")]);
     assert_eq!(
@@ -195,7 +195,7 @@ fn v1u_010_to_v1u_013_by_semantic_versions_edges_do_not_count() {
     );
     let forced = json!({"version": "2.0.0", "upgradeConstraintPolicy": "SelfCertified"});
     let resolution = resolved(&forced, Some("p.v1.0.0"), true, &catalogs);
-    assert_eq!(resolution.outcome.unwrap().bundle.name(), "p.v2.0.0", "V1U-011");
+    assert_eq!(resolution.outcome.unwrap().name, "p.v2.0.0", "V1U-011");
 }
 
 #[test]

@@ -1,21 +1,21 @@
 //! Objects of an operator, as they are in the cluster and as the ClusterExtension wants them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use anyhow::bail;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::core::DynamicObject;
 use kube::{Api, ResourceExt as _};
 use olm_api::labels;
 use olm_api::v1alpha1::ClusterServiceVersion;
 use operator_controller::apply::object::ObjectId;
+use operator_controller::{Discovery, is_path_segment};
 use serde_json::{Value, json};
 
 use super::decide::Fate;
 use super::fields::passed_on;
 use crate::cluster::Cluster;
 use crate::commands::olmv1::plan::changes::add_fields;
-use crate::reader::{answer, is_unserved};
+use crate::reader::answer;
 use crate::writer;
 
 /// Kind of the controller of adopted objects.
@@ -25,51 +25,38 @@ const MAX_FIELDS: usize = 5;
 /// Maximum number of attempts to change an object that others change meanwhile.
 const MAX_ATTEMPTS: usize = 3;
 
-/// Kinds of the cluster, by their API version.
-#[derive(Debug, Default)]
-pub(super) struct Kinds(BTreeMap<String, Vec<APIResource>>);
+/// Kinds of the cluster.
+pub(super) struct Kinds<'a> {
+    cluster: &'a Cluster,
+    discovery: Discovery,
+}
 
-impl Kinds {
+impl<'a> Kinds<'a> {
+    /// Reads kinds when they are asked for.
+    pub(super) fn of(cluster: &'a Cluster) -> Self {
+        Self {
+            cluster,
+            discovery: Discovery::new(cluster.client.clone()),
+        }
+    }
+
     /// Returns the API of an object; `None` if the cluster does not serve its kind, or if it cannot have this name.
     ///
     /// # Errors
     /// The kinds of the API version cannot be read.
-    pub(super) async fn api(
-        &mut self,
-        cluster: &Cluster,
-        object: &Value,
-    ) -> anyhow::Result<Option<Api<DynamicObject>>> {
-        let version = object["apiVersion"].as_str().unwrap_or_default();
-        if !self.0.contains_key(version) {
-            let what = || format!("read the kinds of {version}");
-            let client = &cluster.client;
-            let listed = match version.contains('/') {
-                true => answer(what, client.list_api_group_resources(version)).await,
-                false => answer(what, client.list_core_api_resources(version)).await,
-            };
-            let resources = match listed {
-                Ok(listed) => listed.resources,
-                Err(error) if is_unserved(&error) => Vec::new(),
-                Err(error) => return Err(error),
-            };
-            self.0.insert(version.to_owned(), resources);
-        }
+    pub(super) async fn api(&self, object: &Value) -> anyhow::Result<Option<Api<DynamicObject>>> {
         let id = ObjectId::of(object);
-        let mut resources = self.0.get(version).into_iter().flatten();
-        // Subresources have the kinds of others.
-        let is_it = |resource: &&APIResource| resource.kind == id.kind && !resource.name.contains('/');
-        let Some(resource) = resources.find(is_it) else {
+        let found = self.discovery.find_kind(&id.group, &id.version, &id.kind).await?;
+        let Some(kind) = found else {
             return Ok(None);
         };
-        if !is_in_path(&id.name) || (resource.namespaced && !is_in_path(&id.namespace)) {
+        if !is_path_segment(&id.name) || (kind.namespaced && !is_path_segment(&id.namespace)) {
             return Ok(None);
         }
-        let kind = GroupVersionKind::gvk(&id.group, &id.version, &id.kind);
-        let kind = ApiResource::from_gvk_with_plural(&kind, &resource.name);
-        let client = cluster.client.clone();
-        Ok(Some(match resource.namespaced {
-            true => Api::namespaced_with(client, &id.namespace, &kind),
-            false => Api::all_with(client, &kind),
+        let client = self.cluster.client.clone();
+        Ok(Some(match kind.namespaced {
+            true => Api::namespaced_with(client, &id.namespace, &kind.api),
+            false => Api::all_with(client, &kind.api),
         }))
     }
 
@@ -77,8 +64,8 @@ impl Kinds {
     ///
     /// # Errors
     /// A request fails.
-    pub(super) async fn find(&mut self, cluster: &Cluster, object: &Value) -> anyhow::Result<Option<Value>> {
-        let Some(api) = self.api(cluster, object).await? else {
+    pub(super) async fn find(&self, object: &Value) -> anyhow::Result<Option<Value>> {
+        let Some(api) = self.api(object).await? else {
             return Ok(None);
         };
         let id = ObjectId::of(object);
@@ -91,27 +78,23 @@ impl Kinds {
     ///
     /// # Errors
     /// The API server would refuse the change.
-    pub(super) async fn applied(
-        &mut self,
-        cluster: &Cluster,
-        wanted: &Value,
-        live: &Value,
-    ) -> anyhow::Result<Value> {
-        let Some(api) = self.api(cluster, wanted).await? else {
+    pub(super) async fn applied(&self, wanted: &Value, live: &Value) -> anyhow::Result<Value> {
+        let Some(api) = self.api(wanted).await? else {
             return Ok(live.clone());
         };
         let applied = writer::apply_dry(&api, wanted, labels::EXTENSION_MANAGER).await?;
         Ok(serde_json::to_value(applied)?)
     }
 
-    /// Passes the fields that OLM v0 set in an object to the ClusterExtension, which has applied it. Values do not change.
+    /// Passes the fields that OLM v0 set in an object to the ClusterExtension, which has applied it, so that an upgrade removes those that
+    /// it does not set. Values do not change.
     ///
     /// # Errors
     /// A request fails, or others change the object during each attempt.
-    pub(super) async fn pass_fields(&mut self, cluster: &Cluster, wanted: &Value) -> anyhow::Result<()> {
+    pub(super) async fn pass_fields(&self, wanted: &Value) -> anyhow::Result<()> {
         for _ in 0..MAX_ATTEMPTS {
-            let live = self.find(cluster, wanted).await?.unwrap_or_default();
-            let (Some(fields), Some(api)) = (passed_on(&live), self.api(cluster, wanted).await?) else {
+            let live = self.find(wanted).await?.unwrap_or_default();
+            let (Some(fields), Some(api)) = (passed_on(&live), self.api(wanted).await?) else {
                 return Ok(());
             };
             let metadata = &live["metadata"];
@@ -126,12 +109,6 @@ impl Kinds {
             title(&ObjectId::of(wanted))
         )
     }
-}
-
-/// Returns true if a name can be a part of the path of a request.
-fn is_in_path(name: &str) -> bool {
-    let is_safe = |letter: char| letter.is_ascii_alphanumeric() || "-._:".contains(letter);
-    !name.is_empty() && name != "." && name != ".." && name.chars().all(is_safe)
 }
 
 /// Returns kind, namespace and name as text.

@@ -537,7 +537,7 @@ async fn the_csv_is_deleted_only_when_the_extension_controls_all_objects() {
 
 #[expect(clippy::disallowed_methods, reason = "the operators write like this")]
 async fn apply(here: &Cluster, manager: &str, object: &Value) {
-    let api = Kinds::default().api(here, object).await.unwrap().unwrap();
+    let api = Kinds::of(here).api(object).await.unwrap().unwrap();
     let params = PatchParams::apply(manager).force();
     api.patch("etcd", &params, &Patch::Apply(object)).await.unwrap();
 }

@@ -26,7 +26,7 @@ const CONTAINERS: [&str; 2] = [
 /// What a new revision changes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Changes {
+pub(in crate::commands::olmv1) struct Changes {
     /// The ClusterObjectSet that the bundle is compared with; `None` if nothing is installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub against: Option<String>,
@@ -41,7 +41,7 @@ pub(super) struct Changes {
 /// A container whose image changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ImageChange {
+pub(in crate::commands::olmv1) struct ImageChange {
     /// Kind of the workload.
     pub kind: String,
     /// Name of the workload.

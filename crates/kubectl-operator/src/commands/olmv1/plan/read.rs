@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow};
 use go_compat::semver::Version;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
@@ -16,21 +17,18 @@ use olm_api::names::is_dns1123_subdomain;
 use olm_fbc::schema::Blob;
 use olm_oci::{AuthPlaces, ContainerTools, Credentials, Puller, Reference, RegistryConfig};
 use operator_controller::apply::packing::unpack;
-use operator_controller::bundle_images;
 use operator_controller::catalog_content::{never_had_content, served};
 use operator_controller::render::{Bundle, CertificateProvider, Endpoint};
 use operator_controller::resolve::{Catalog, PackageContent, PackageResult};
+use operator_controller::{Discovery, bundle_images};
 use serde_json::Value;
 
 use super::super::search;
 use crate::cluster::Cluster;
-use crate::reader::{answer, api, is_unserved, list_cluster};
+use crate::reader::{answer, get, is_unserved, list_cluster};
 
 /// Maximum time to pull a bundle image.
 const PULL_TIME: Duration = Duration::from_secs(120);
-
-/// Data of a Secret by key.
-type Data = BTreeMap<String, Vec<u8>>;
 
 /// Returns all ClusterCatalogs with the wanted package. `catalogd` replaces the namespace of their server.
 ///
@@ -100,7 +98,7 @@ pub(super) async fn revisions(
 /// # Errors
 /// A Secret cannot be read, or does not have the object.
 pub(super) async fn objects(cluster: &Cluster, set: &ClusterObjectSet) -> anyhow::Result<Vec<Value>> {
-    let mut secrets: BTreeMap<(String, String), Data> = BTreeMap::new();
+    let mut secrets: BTreeMap<String, BTreeMap<String, ByteString>> = BTreeMap::new();
     let mut objects = Vec::new();
     for object in set.spec.phases.iter().flat_map(|phase| &phase.objects) {
         if let Some(inline) = &object.object {
@@ -110,33 +108,19 @@ pub(super) async fn objects(cluster: &Cluster, set: &ClusterObjectSet) -> anyhow
         let Some(reference) = &object.reference else {
             continue;
         };
-        let place = (
-            reference.namespace.clone().unwrap_or_default(),
-            reference.name.clone(),
-        );
-        if !secrets.contains_key(&place) {
-            let data = secret(cluster, &place.0, &place.1).await?;
-            secrets.insert(place.clone(), data);
+        let (namespace, name) = (reference.namespace.as_deref(), reference.name.as_str());
+        let namespace = namespace.unwrap_or_default();
+        let title = format!("{namespace}/{name}");
+        if !secrets.contains_key(&title) {
+            let found = get::<Secret>(&cluster.client, namespace, name).await?;
+            let found = found.with_context(|| format!("Secret {title} does not exist"))?;
+            secrets.insert(title.clone(), found.data.unwrap_or_default());
         }
-        let title = format!("{}/{}", place.0, place.1);
-        let data = secrets.get(&place).and_then(|data| data.get(&reference.key));
+        let data = secrets.get(&title).and_then(|data| data.get(&reference.key));
         let data = data.ok_or_else(|| anyhow!("Secret {title} has no key {:?}", reference.key))?;
-        objects.push(unpack(data, &reference.key, &title).map_err(|error| anyhow!(error))?);
+        objects.push(unpack(&data.0, &reference.key, &title).map_err(|error| anyhow!(error))?);
     }
     Ok(objects)
-}
-
-async fn secret(cluster: &Cluster, namespace: &str, name: &str) -> anyhow::Result<Data> {
-    if !is_dns1123_subdomain(name) {
-        bail!("{name:?} is not a valid Secret name");
-    }
-    let api: Api<Secret> = api(&cluster.client, Some(namespace));
-    let found = answer(|| format!("read Secret {namespace}/{name}"), api.get_opt(name)).await?;
-    let data = found
-        .with_context(|| format!("Secret {namespace}/{name} does not exist"))?
-        .data;
-    let data = data.unwrap_or_default().into_iter();
-    Ok(data.map(|(key, value)| (key, value.0)).collect())
 }
 
 /// Returns the version of OpenShift that the cluster runs; `None` elsewhere, or if it cannot be read.
@@ -154,12 +138,9 @@ pub(super) async fn openshift(cluster: &Cluster) -> Option<Version> {
 /// Returns the issuer of certificates that OLM would use for the webhooks of a bundle.
 pub(super) async fn certificates(cluster: &Cluster, endpoints: &[Endpoint]) -> CertificateProvider {
     if !endpoints.is_empty() {
+        let discovery = Discovery::new(cluster.client.clone());
         for (group, version, kind, provider) in CertificateProvider::OF_CLUSTER {
-            let version = format!("{group}/{version}");
-            let what = || format!("read the kinds of {version}");
-            let listed = answer(what, cluster.client.list_api_group_resources(&version)).await;
-            let has_kind = listed.is_ok_and(|listed| listed.resources.iter().any(|found| found.kind == kind));
-            if has_kind {
+            if matches!(discovery.find_kind(group, version, kind).await, Ok(Some(_))) {
                 return provider;
             }
         }
@@ -200,5 +181,5 @@ async fn pull(image: &str) -> Result<Bundle, String> {
     let puller = Puller::new(config);
     let content = puller.content(&reference, &credentials, bundle_images::VIEW);
     let content = content.await.map_err(|error| error.to_string())?;
-    bundle_images::read(&content).map_err(|error| error.to_string())
+    bundle_images::read(&content)
 }

@@ -6,7 +6,7 @@ use olm_api::extension_v1::METADATA_NAME_LABEL;
 use olm_fbc::bundle_files::BundleFile;
 use olm_testing::cluster::FakeCluster;
 use operator_controller::render::Endpoint;
-use operator_controller::resolve::{PackageContent, PackageResult};
+use operator_controller::resolve::{Candidate, PackageContent, PackageResult, UnusedCatalog};
 use serde_json::json;
 
 use super::super::tests::{cluster, condition, object};
@@ -329,23 +329,23 @@ fn no_text_of_a_catalog_or_a_user_looks_like_one_of_ours() {
         extension: evil(),
         namespace: evil(),
         package: evil(),
-        installed: Some(PlannedBundle {
+        installed: Some(Chosen {
             name: evil(),
-            ..PlannedBundle::default()
+            ..Chosen::default()
         }),
-        chosen: Some(PlannedBundle {
+        chosen: Some(Chosen {
             name: evil() + "2",
             catalog: evil(),
-            ..PlannedBundle::default()
+            ..Chosen::default()
         }),
-        candidates: vec![text::PlannedCandidate {
+        candidates: vec![Candidate {
             bundle: evil(),
             version: evil(),
             catalog: evil(),
             ruled_out: vec![evil()],
-            ..text::PlannedCandidate::default()
+            ..Candidate::default()
         }],
-        unused_catalogs: vec![PlannedCatalog {
+        unused_catalogs: vec![UnusedCatalog {
             name: evil(),
             reason: "is switched off",
         }],

@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use operator_controller::cluster_extension::choose::Chosen;
-use operator_controller::resolve::{Candidate, UnusedCatalog, UnusedReason, parse_version};
+use operator_controller::resolve::{Candidate, Chosen, UnusedCatalog, parse_version};
 use serde::Serialize;
 
 use super::changes::Changes;
@@ -21,7 +20,7 @@ const MAX_CHANGES: usize = 60;
 /// What OLM would do with a ClusterExtension.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Plan {
+pub(in crate::commands::olmv1) struct Plan {
     /// Name of the ClusterExtension.
     pub extension: String,
     /// Namespace that it installs in.
@@ -30,16 +29,16 @@ pub(super) struct Plan {
     pub package: String,
     /// The installed bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub installed: Option<PlannedBundle>,
+    pub installed: Option<Chosen>,
     /// The bundle that OLM would install or keep; `None` if it cannot choose one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub chosen: Option<PlannedBundle>,
+    pub chosen: Option<Chosen>,
     /// True if the chosen bundle is being rolled out, which is finished before catalogs are asked.
     pub is_rollout: bool,
     /// Bundles of the package, the chosen one first, then by version.
-    pub candidates: Vec<PlannedCandidate>,
+    pub candidates: Vec<Candidate>,
     /// Catalogs that were not used.
-    pub unused_catalogs: Vec<PlannedCatalog>,
+    pub unused_catalogs: Vec<UnusedCatalog>,
     /// Changes of the installation; `None` if they are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Changes>,
@@ -49,93 +48,12 @@ pub(super) struct Plan {
     pub notes: Vec<String>,
 }
 
-/// A bundle that is installed or chosen.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PlannedBundle {
-    /// Name of the bundle.
-    pub name: String,
-    /// Version and release.
-    pub version: String,
-    /// ClusterCatalog that it is from; empty if it is not known.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub catalog: String,
-    /// Image; empty if it is not known.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub image: String,
-}
-
-/// A bundle of the package.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PlannedCandidate {
-    /// Name of the bundle.
-    pub bundle: String,
-    /// Version and release; empty if it cannot be read.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub version: String,
-    /// ClusterCatalog that it is from.
-    pub catalog: String,
-    /// True if it is chosen.
-    pub is_chosen: bool,
-    /// Everything that rules it out.
-    pub ruled_out: Vec<String>,
-}
-
-/// A catalog that was not used.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PlannedCatalog {
-    /// Name of the ClusterCatalog.
-    pub name: String,
-    /// The reason.
-    pub reason: &'static str,
-}
-
-impl From<&Chosen> for PlannedBundle {
-    fn from(chosen: &Chosen) -> Self {
-        Self {
-            name: chosen.name.clone(),
-            version: chosen.version.clone(),
-            catalog: String::new(),
-            image: chosen.image.clone(),
-        }
-    }
-}
-
-impl From<&UnusedCatalog> for PlannedCatalog {
-    fn from(catalog: &UnusedCatalog) -> Self {
-        let reason = match catalog.reason {
-            UnusedReason::SwitchedOff => "is switched off",
-            UnusedReason::NotSelected => "does not match the selector",
-            UnusedReason::WithoutPackage => "does not have the package",
-        };
-        Self {
-            name: catalog.name.clone(),
-            reason,
-        }
-    }
-}
-
-/// Returns candidates in the order of preference: the chosen one, then the newest first.
-pub(super) fn sorted(candidates: &[Candidate], chosen: Option<&Chosen>) -> Vec<PlannedCandidate> {
-    let is_chosen = |candidate: &Candidate| {
-        candidate.ruled_out.is_empty() && chosen.is_some_and(|chosen| chosen.name == candidate.bundle)
-    };
-    let mut sorted: Vec<&Candidate> = candidates.iter().collect();
-    sorted.sort_by_cached_key(|candidate| {
-        let version = candidate.version.as_deref();
-        let version = version.and_then(|version| parse_version(version).ok());
-        std::cmp::Reverse((is_chosen(candidate), version))
+/// Sorts candidates in the order of preference: the chosen one, then the newest first.
+pub(super) fn sort(candidates: &mut [Candidate]) {
+    candidates.sort_by_cached_key(|candidate| {
+        let version = parse_version(&candidate.version).ok();
+        std::cmp::Reverse((candidate.is_chosen, version))
     });
-    let planned = |candidate: &Candidate| PlannedCandidate {
-        bundle: candidate.bundle.clone(),
-        version: candidate.version.clone().unwrap_or_default(),
-        catalog: candidate.catalog.clone(),
-        is_chosen: is_chosen(candidate),
-        ruled_out: candidate.ruled_out.iter().map(ToString::to_string).collect(),
-    };
-    sorted.into_iter().map(planned).collect()
 }
 
 impl Plan {
@@ -159,8 +77,8 @@ impl Plan {
     }
 
     fn headline(&self) -> String {
-        let told = |bundle: &PlannedBundle| name(&plain(&bundle.name));
-        let from = |bundle: &PlannedBundle| match bundle.catalog.as_str() {
+        let told = |bundle: &Chosen| name(&plain(&bundle.name));
+        let from = |bundle: &Chosen| match bundle.catalog.as_str() {
             "" => String::new(),
             catalog => format!(" from ClusterCatalog {}", name(&plain(catalog))),
         };
