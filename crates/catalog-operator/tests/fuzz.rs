@@ -236,7 +236,7 @@ fn carry_out(mut plan: InstallPlan, cluster: &AnyCluster) -> usize {
             Duration::from_secs(60),
         ))
         .expect("reads that answer");
-        let (writes, verdict) = install_plan::decide(&observed, None);
+        let (writes, verdict) = install_plan::decide(&observed);
         actions += writes.actions.len();
         assert!(!writes.to_string().is_empty() || writes.actions.is_empty());
         let done = |_: &_| Outcome::Done(Arc::new(json!({})));
