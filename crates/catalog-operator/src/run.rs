@@ -28,7 +28,6 @@ use crate::cluster_operator::Report;
 use crate::grpc_catalog_reader::GrpcCatalogReader;
 use crate::install_plan::InstallPlanReconciler;
 use crate::install_plan::cluster_reads::ClusterReads;
-use crate::install_plan::custom_resources::CustomResources;
 use crate::install_plan::preview::reconciler::PreviewReconciler;
 use crate::metrics::{self, Figures};
 use crate::registry_tags::RegistryTags;
@@ -97,8 +96,6 @@ pub struct Services {
     pub unpacker: Unpacker,
     /// Those that Jobs unpack; none if everything is to be pulled in this process.
     pub(crate) unpack_jobs: Option<UnpackJobs>,
-    /// Whether custom resources fit changed definitions.
-    pub(crate) custom_resources: CustomResources,
 }
 
 /// Runs until SIGTERM or SIGINT.
@@ -238,14 +235,12 @@ fn build_services(
     if let Some(jobs) = &unpack_jobs {
         unpacker = unpacker.with_jobs(jobs.clone());
     }
-    let custom_resources = CustomResources::new(client.clone(), wiring::waker(&queues.plans));
     Services {
         connections,
         polls,
         snapshots,
         unpacker,
         unpack_jobs,
-        custom_resources,
     }
 }
 
@@ -386,7 +381,6 @@ impl Parts {
             discovery: self.discovery.clone(),
             unpacker: self.services.unpacker.clone(),
             csvs: self.stores.csvs.clone(),
-            custom_resources: self.services.custom_resources.clone(),
             global_namespace: self.args.global_namespace().to_owned(),
         }
     }

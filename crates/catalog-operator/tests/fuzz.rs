@@ -203,10 +203,10 @@ impl Reads for AnyCluster {
         vec![NamespacedName::new("elsewhere", "owner.v1"); crd.len() % 3]
     }
 
-    fn check_custom_resources(&self, request: CheckRequest) -> CheckState {
+    async fn check_custom_resources(&self, request: CheckRequest) -> CheckState {
         match request.crd.len().is_multiple_of(2) {
             true => CheckState::Fits,
-            false => CheckState::Checking { debounce: None },
+            false => CheckState::Unread("no answer".to_owned()),
         }
     }
 

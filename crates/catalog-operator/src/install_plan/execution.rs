@@ -18,7 +18,7 @@ use olm_runtime::plan::Action;
 
 pub(super) use self::complete::encode_string_data;
 use self::step::{Decision, StepDecider, StepWrite};
-use self::upgrade::{Upgrade, check_crd};
+use self::upgrade::check_crd;
 use super::observe::{self as observed, Observed, StepState};
 use super::operator_group;
 use crate::object;
@@ -181,7 +181,7 @@ pub(crate) fn decide_steps(observed: &Observed, service_account: Option<&ObjectR
 }
 
 /// True when no definition blocks the plan: an operator without the definitions it needs would replace one
-/// that works. Otherwise `writes` contains the error or the wait.
+/// that works. Otherwise `writes` contains the error.
 fn are_crds_upgradable(observed: &Observed, writes: &mut StepWrites) -> bool {
     for (index, step) in observed.steps_to_do() {
         let StepState::Known(known) = observed.state(index) else {
@@ -191,15 +191,14 @@ fn are_crds_upgradable(observed: &Observed, writes: &mut StepWrites) -> bool {
             continue;
         }
         match check_crd(observed, index, step, known) {
-            Ok(Upgrade::Safe) => {}
-            Ok(Upgrade::Warned(warning)) => {
-                writes.crd_warnings.insert(index, warning);
+            Ok(warning) => {
+                let warning = warning.map(|warning| (index, warning));
+                writes.crd_warnings.extend(warning);
             }
-            Ok(Upgrade::Waits(wait)) => writes.waiting = writes.waiting.take().or(Some(wait)),
             Err(error) => writes.error = writes.error.take().or(Some((index, error))),
         }
     }
-    writes.error.is_none() && writes.waiting.is_none()
+    writes.error.is_none()
 }
 
 /// Decides the writes that restore missing objects of a finished plan; only objects observed as missing are

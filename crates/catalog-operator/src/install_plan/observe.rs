@@ -111,8 +111,8 @@ pub trait Reads: Send + Sync {
     fn converters(&self, crd: &str, namespace: &str) -> Vec<String>;
     /// ClusterServiceVersions of all namespaces, copies left out, that own this CustomResourceDefinition.
     fn crd_owners(&self, crd: &str) -> Vec<NamespacedName>;
-    /// Whether the custom resources there are fit a changed schema; answered at once.
-    fn check_custom_resources(&self, request: CheckRequest) -> CheckState;
+    /// Whether the existing custom resources fit a changed schema. All of them are read.
+    async fn check_custom_resources(&self, request: CheckRequest) -> CheckState;
     /// The namespace pull secrets are copied from.
     fn global_namespace(&self) -> &str;
 }
@@ -179,7 +179,10 @@ pub async fn observe(
         observed.living_csvs = living_csvs(reads, &observed.steps);
         observed.converted_crds = converted_crds(reads, &observed.install_plan, &observed.steps);
         observed.other_crd_owners = crds::other_owners(reads, &observed);
-        observed.custom_resources = crds::check_custom_resources(reads, &observed);
+        for (index, request) in crds::checks(&observed) {
+            let state = reads.check_custom_resources(request).await;
+            observed.custom_resources.insert(index, state);
+        }
     }
     Ok(observed)
 }

@@ -100,7 +100,7 @@ struct Name {
 
 impl Resources<'_> {
     /// The first that does not fit, of all namespaces.
-    pub(super) async fn check_all(&mut self) -> Result<Option<Misfit>, ReadError> {
+    pub(super) async fn check_all(&self) -> Result<Option<Misfit>, ReadError> {
         let mut beginnings = 0;
         let mut limit = FIRST_PAGE;
         let mut next = String::new();
@@ -138,29 +138,10 @@ impl Resources<'_> {
         }
     }
 
-    /// This one, if it is there and does not fit.
-    pub(super) async fn check_one(
-        &mut self,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Option<Misfit>, ReadError> {
-        let mut fields = format!("metadata.name={name}");
-        if !namespace.is_empty() {
-            fields += &format!(",metadata.namespace={namespace}");
-        }
-        let text = self.read(&ListParams::default().fields(&fields)).await?;
-        Ok(self.check_page(text).await?.misfit)
-    }
-
     /// Objects and schemas may be large, and others wait for this thread.
     async fn check_page(&self, text: Vec<u8>) -> Result<CheckedPage, ReadError> {
         let (schema, version) = (Arc::clone(&self.schema), self.version.to_owned());
-        let asked = Arc::new(());
-        let is_asked = Arc::downgrade(&asked);
-        let check = move || check_page(&text, &schema, &version, || is_asked.strong_count() > 0);
-        let checked = isolation::blocking_in_round(check).await;
-        drop(asked);
-        checked
+        isolation::blocking_in_round(move || check_page(&text, &schema, &version)).await
     }
 
     /// One answer, as text.
@@ -195,16 +176,11 @@ struct CheckedPage {
     next: String,
 }
 
-/// The first object that does not fit; ends early when nobody asks any more.
-fn check_page(
-    text: &[u8],
-    schema: &StructuralSchema,
-    version: &str,
-    is_asked: impl Fn() -> bool,
-) -> Result<CheckedPage, ReadError> {
+/// The first object that does not fit.
+fn check_page(text: &[u8], schema: &StructuralSchema, version: &str) -> Result<CheckedPage, ReadError> {
     let page: Page<'_> = serde_json::from_slice(text).map_err(ReadError::NoList)?;
     let mut misfit = None;
-    for item in page.items.iter().take_while(|_| is_asked()) {
+    for item in &page.items {
         let object = serde_json::from_str(item.get()).map_err(ReadError::NoList)?;
         let misfits = schema.misfits(object);
         if !misfits.is_empty() {
