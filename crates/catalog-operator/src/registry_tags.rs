@@ -8,7 +8,13 @@ use olm_runtime::NamespacedName;
 use olm_runtime::store::Store;
 
 use crate::bundle_unpack::pull_secrets::PullSecrets;
-use crate::catalog_source::image_polls::ImageTags;
+
+/// Source of the digests behind tags.
+#[async_trait]
+pub trait ImageTags: Send + Sync {
+    /// Returns the digest behind the tag of `image`, with the pull secrets of `catalog`.
+    async fn digest(&self, image: &str, catalog: &NamespacedName) -> Result<String, String>;
+}
 
 /// Reads digests from image registries.
 pub(crate) struct RegistryTags {

@@ -36,7 +36,7 @@ pub struct Poll {
     pub image: String,
     /// Time of the next poll, in whole seconds.
     pub due: Timestamp,
-    /// The last poll of this process.
+    /// Result of the poll, if it was made just now: its consequences happen once.
     pub check: Option<Check>,
 }
 
@@ -100,15 +100,6 @@ impl Poll {
     /// True when the poll is due.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         self.due <= now
-    }
-
-    /// Returns the last poll, if the status does not contain it yet: its consequences happen once.
-    pub(crate) fn news(&self, source: &CatalogSource) -> Option<&Check> {
-        let status = source.status.as_ref();
-        let stored = status.and_then(|status| status.latest_image_registry_poll.as_ref());
-        self.check
-            .as_ref()
-            .filter(|check| stored.is_none_or(|stored| stored.0 != check.at))
     }
 
     /// Returns the time of the next check.
