@@ -283,7 +283,7 @@ fn bundles_of_any_kind_through_checks_and_plan() {
             "catalogSourceRef": {"name": "cat", "namespace": NAMESPACE}}))
         .expect("lookup");
         // Whatever the checks say: plans of users know no checks.
-        let Ok(steps) = install_plan::plan_steps(&bundle, &lookup, NAMESPACE) else {
+        let Ok(steps) = install_plan::plan_steps(bundle.clone(), &lookup, NAMESPACE) else {
             return false;
         };
         let plan: InstallPlan = typed(&json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",

@@ -146,7 +146,7 @@ fn read(component: &Component, bundles: &[StoredBundle], namespace: &str, cluste
     let mut noticed = Noticed::default();
     let operators = component.operators.iter().zip(bundles);
     let results = operators.map(|(operator, bundle)| match bundle.read() {
-        Some(bundle) => ready_result(operator, &bundle, namespace, cluster, &mut noticed),
+        Some(bundle) => ready_result(operator, bundle, namespace, cluster, &mut noticed),
         None => NOT_REQUESTED,
     });
     let results = results.collect();
@@ -214,23 +214,24 @@ fn find_twins(brought: &[Brought]) -> Option<String> {
 
 fn ready_result(
     operator: &Operator,
-    bundle: &UnpackedBundle,
+    bundle: UnpackedBundle,
     namespace: &str,
     cluster: &Cluster,
     noticed: &mut Noticed,
 ) -> BundleResult {
     let name = &operator.entry.name;
-    let obstacles = cluster_fit::obstacles(name, bundle, namespace, cluster);
+    let obstacles = cluster_fit::obstacles(name, &bundle, namespace, cluster);
     noticed.obstacles.extend(obstacles);
     if !bundle.left_out.is_empty() {
         let text = format!("bundle {name}: {}", bundle.left_out.join("; "));
         noticed.left_out.push(cut(&text, EVENT_LIMIT));
     }
     let lookup = lookup(operator);
+    let brought = brought(&bundle, name);
     match plan_steps(bundle, &lookup, namespace) {
         Ok(steps) => {
             let of_image = (!lookup.path.is_empty()).then(|| Box::new(lookup));
-            BundleResult::Steps(steps, of_image, brought(bundle, name))
+            BundleResult::Steps(steps, of_image, brought)
         }
         Err(text) => BundleResult::Failed { content: true, text },
     }
