@@ -17,7 +17,7 @@ use olm_api::v1alpha1::{Step, StepResource, StepStatus};
 use olm_runtime::plan::Action;
 
 pub(super) use self::complete::encode_string_data;
-use self::step::{Decision, StepDecider, StepWrite};
+use self::step::{Decision, StepDecider};
 use self::upgrade::check_crd;
 use super::observe::{self as observed, Observed, StepState};
 use super::operator_group;
@@ -85,8 +85,6 @@ pub struct StepChange {
     pub status: StepStatus,
     /// Index of the reconcile's action it depends on; `None` when no write is needed.
     pub action: Option<usize>,
-    /// Text in front of the cause when the action fails.
-    pub error_prefix: String,
 }
 
 /// The writes of a reconcile, with their meaning.
@@ -158,12 +156,11 @@ pub(crate) fn decide_steps(observed: &Observed, service_account: Option<&ObjectR
     let decider = StepDecider::new(observed, operator_group::identity(service_account));
     for (index, step) in observed.steps_to_do() {
         match decider.decide_step(index, step) {
-            Ok(Decision::Write(write)) => writes.add_write(index, write),
+            Ok(Decision::Write(action, status)) => writes.add_write(index, action, status),
             Ok(Decision::Settled(status)) => writes.changes.push(StepChange {
                 step: index,
                 status,
                 action: None,
-                error_prefix: String::new(),
             }),
             Ok(Decision::PassedOver) => {}
             Ok(Decision::Waits(wait)) => writes.waiting = writes.waiting.or(Some(wait)),
@@ -214,7 +211,7 @@ pub(crate) fn decide_restoration(
             continue;
         };
         match decider.restore(step, known) {
-            Ok(Decision::Write(write)) => writes.add_write(index, write),
+            Ok(Decision::Write(action, status)) => writes.add_write(index, action, status),
             Ok(Decision::Waits(wait) | Decision::Blocks(wait)) => writes.waiting = Some(wait),
             Ok(Decision::Settled(_) | Decision::PassedOver) => {}
             Err(error) => writes.error = writes.error.or(Some((index, error))),
@@ -232,12 +229,7 @@ impl StepWrites {
     /// Adds a write. Bundles often contain a ServiceAccount that their permissions imply as well, and two
     /// bundles may contain the same object, so a write is not repeated. An equal write counts for both steps.
     /// A different one is left to the next reconcile, which compares it with the result of the first.
-    fn add_write(&mut self, step: usize, write: StepWrite) {
-        let StepWrite {
-            action,
-            mut status,
-            error_prefix,
-        } = write;
+    fn add_write(&mut self, step: usize, action: Action, mut status: StepStatus) {
         let index = match self
             .actions
             .iter()
@@ -264,7 +256,6 @@ impl StepWrites {
             step,
             status,
             action: Some(index),
-            error_prefix,
         });
     }
 }

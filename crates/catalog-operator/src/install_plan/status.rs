@@ -19,7 +19,7 @@ use olm_runtime::plan::{EventDraft, Requeue, Target, status_patch};
 
 use super::decide::Verdict;
 use super::execution::{ErrorClass, StepError, StepWrites, Wait};
-use super::observe::{Observed, is_done};
+use super::observe::{Observed, is_done, steps};
 use super::operator_group;
 use crate::step_kind::StepKind;
 use crate::timing::elapsed;
@@ -122,7 +122,7 @@ fn refused_pause(started: Timestamp, now: Timestamp) -> Duration {
 fn warnings(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> Vec<EventDraft> {
     let event = |(action, texts): (usize, &[String])| {
         let change = writes.change_of(action)?;
-        let step = super::observe::steps(&observed.install_plan).get(change.step)?;
+        let step = steps(&observed.install_plan).get(change.step)?;
         let mut regarding = observed.install_plan.object_ref(&());
         regarding.field_path = Some(format!("status.plan[{}]", change.step));
         let message = format!(
@@ -326,12 +326,14 @@ fn apply_changes(writes: &StepWrites, outcomes: &Outcomes, new: &mut InstallPlan
 
 fn write_error(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> Option<ReconcileError> {
     let (action, failure) = outcomes.failure()?;
-    let message = match writes
-        .change_of(action)
-        .map(|change| change.error_prefix.as_str())
-    {
-        Some(prefix) if !prefix.is_empty() => format!("{prefix}: {}", failure.message),
-        _ => failure.message.clone(),
+    let prefix = writes.change_of(action).and_then(|change| {
+        let resource = &steps(&observed.install_plan).get(change.step)?.resource;
+        let is_created = !writes.patches.contains(&action);
+        Some(StepKind::of(&resource.kind)?.error_prefix(&resource.name, is_created))
+    });
+    let message = match prefix {
+        Some(prefix) => format!("{prefix}: {}", failure.message),
+        None => failure.message.clone(),
     };
     let account = match failure.class {
         FailureClass::Forbidden => operator_group::of_group(&observed.operator_groups, &failure.message),
@@ -358,9 +360,7 @@ fn is_stale(writes: &StepWrites, action: usize, failure: &Failure) -> bool {
 fn taken_name(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> Option<String> {
     let (action, failure) = outcomes.failure()?;
     let change = writes.change_of(action)?;
-    let resource = &super::observe::steps(&observed.install_plan)
-        .get(change.step)?
-        .resource;
+    let resource = &steps(&observed.install_plan).get(change.step)?.resource;
     let is_taken = failure.class == FailureClass::AlreadyExists
         && StepKind::of(&resource.kind) == Some(StepKind::ClusterServiceVersion);
     is_taken.then(|| {
