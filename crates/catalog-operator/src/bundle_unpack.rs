@@ -40,5 +40,5 @@ pub(crate) use content::UnpackedBundle;
 pub use error::UnpackError;
 pub(crate) use image_source::ImageBundleSource;
 pub(crate) use unpacker::{
-    BundleSource, InlineBundle, Known, Subscriber, UnpackRequest, UnpackState, Unpacker, UnpackerConfig,
+    BundleSource, InlineBundle, Subscriber, UnpackRequest, UnpackState, Unpacker, UnpackerConfig,
 };

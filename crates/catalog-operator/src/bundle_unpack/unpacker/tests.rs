@@ -207,7 +207,6 @@ async fn a_bundle_nobody_uses_is_forgotten() {
     }
     assert_eq!(rig.fetches(), 1);
     wait(KEEP_READY.as_secs()).await;
-    assert_eq!(rig.unpacker.known(&request("one")), Known::Nothing);
     let other = UnpackRequest {
         image: "r/other:v1".into(),
         ..request("one")
@@ -322,23 +321,6 @@ async fn a_changed_catalog_forgets_its_failures() {
     rig.unpacker.forget_failures(&NamespacedName::new("olm", "cat"));
     assert_eq!(rig.woken(), ["one"]);
     assert_eq!(rig.ask("one"), "unpacking");
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_known_of_a_bundle_is_told_without_asking_for_it() {
-    let rig = rig(vec![error(UnpackClass::NotFound), bundle()]);
-    let known = || rig.unpacker.known(&request("one"));
-    assert_eq!(known(), Known::Nothing);
-    assert_eq!(rig.fetches(), 0);
-    rig.ask("one");
-    assert_eq!(known(), Known::Asked);
-    wait(2).await;
-    assert_eq!(known(), Known::Failing);
-    wait(60).await;
-    assert_eq!(rig.ask("one"), "unpacking");
-    assert_eq!(known(), Known::Failing, "it is tried again");
-    wait(2).await;
-    assert_eq!(known(), Known::Asked);
 }
 
 #[tokio::test(start_paused = true)]
