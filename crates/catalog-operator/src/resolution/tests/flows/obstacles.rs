@@ -480,21 +480,3 @@ fn a_starting_catalog_is_waited_for() {
         .count();
     assert!(written <= 4, "{:#?}", env.writes);
 }
-
-/// A catalog's content is away for a moment, a read fails, and something new is asked for: that nothing was found without
-/// the content is neither told nor remembered.
-#[test]
-fn what_is_asked_while_a_content_is_away_is_answered_when_it_is_back() {
-    let mut env = TestEnv::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]);
-    env.subscribe("demo", &json!({}));
-    env.settle();
-    env.lose_content("cat");
-    env.outside.set_failing(true);
-    env.subscribe("other", &json!({}));
-    env.settle();
-    env.outside.set_failing(false);
-    env.advance(Duration::from_secs(5));
-    let told = env.describe();
-    assert!(!told.contains("ResolutionFailed"), "{told}");
-    assert!(told.contains("other-sub: state=UpgradePending"), "{told}");
-}
