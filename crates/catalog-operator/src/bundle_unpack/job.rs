@@ -57,8 +57,8 @@ pub(crate) struct JobRequest {
     pub catalog: NamespacedName,
     /// Deadline of the Job; zero for none.
     pub deadline: Duration,
-    /// Uids of Jobs that ended before this request: their result was already reported, or cannot be trusted
-    /// any more.
+    /// Uids of Jobs that ended before this request: their result was already reported, or is of a former
+    /// process.
     pub passed_over: BTreeSet<String>,
 }
 

@@ -6,7 +6,6 @@
 //! pod) are reported only after they have lasted.
 
 use std::pin::pin;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use olm_api::labels;
@@ -164,7 +163,6 @@ impl UnpackJobs {
                     runs: &runs,
                     job: &job,
                     pods: &pods,
-                    hash: &OnceLock::new(),
                 };
                 let since = *since.over.get_or_insert_with(Instant::now);
                 if !evidence.has_proof() && since.elapsed() < PROOF_WITHIN {
