@@ -15,8 +15,6 @@
 //! - A ConfigMap is trusted when three conditions are met: it is owned by our CatalogSource, a Job of ours
 //!   has succeeded, and a pod of that Job reported this exact content at its end. Content that others wrote
 //!   is reported as a failure.
-//! - At most [`JOBS_OF_A_NAMESPACE`] Jobs run at a time in one namespace, first come, first served. Catalogs of
-//!   other namespaces do not count.
 //!
 //! Rules: `docs/reference/install-plans.md`.
 
@@ -41,10 +39,6 @@ use crate::stores::unpacks::NAME_LENGTH;
 pub(crate) use crate::stores::unpacks::is_name;
 pub(crate) use reconciler::UnpackJobReconciler;
 pub(crate) use requests::{JobStores, UnpackJobs};
-
-/// Limit of concurrent Jobs in one namespace, for any subscriber: all namespaces use the global catalogs. A node
-/// that cannot pull occupies a slot for ten minutes.
-pub(crate) const JOBS_OF_A_NAMESPACE: usize = 128;
 
 /// Request for a bundle that a Job unpacks.
 #[derive(Debug, Clone, PartialEq, Eq)]

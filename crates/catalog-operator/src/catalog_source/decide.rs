@@ -44,9 +44,6 @@ const CONFIG_MAP_PAUSE: Duration = Duration::from_secs(15);
 const GOOD_LIFE: Duration = Duration::from_secs(600);
 /// First pause between pods if the replacement of a dead one soon died, too. It doubles.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
-/// Time that an outdated pod gets to start: a user who edits a catalog every second does not cause a pod
-/// every second.
-const OUTDATED_START: Duration = Duration::from_secs(20);
 /// Longest pause between pods that soon died, the same as a kubelet's for containers.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
@@ -287,21 +284,15 @@ impl Draft {
         wrong.sort_by_key(|pod| (!pod_state::is_ready(pod), Reverse(pod_state::created(pod))));
         let up = wrong.iter().position(|pod| pod_state::is_up(pod));
         let serving = up.filter(|_| !replaced);
-        let mut starting = None;
         for (index, pod) in wrong.into_iter().enumerate() {
-            let left = time_to_start(pod, now).filter(|_| right.is_empty());
-            if serving != Some(index) && left.is_none() {
+            if serving != Some(index) {
                 self.delete_pod(pod, 1);
             }
-            starting = starting.max(left);
         }
-        match (kept, starting) {
-            (None, Some(delay)) => {
-                self.requeue = Requeue::after(delay, "an outdated registry pod is starting");
-            }
-            (None, None) => self.replace_dead(wanted, &next),
-            (Some(pod), _) if !replaced => self.watch_start(pod, now),
-            (Some(_), _) => {}
+        match kept {
+            None => self.replace_dead(wanted, &next),
+            Some(pod) if !replaced => self.watch_start(pod, now),
+            Some(_) => {}
         }
         self.requeue = self.requeue.sooner(ending);
         self.settle_update(observed, wanted, kept.copied(), now);
@@ -425,14 +416,6 @@ enum Successor<'a> {
         /// Remaining time.
         left: Duration,
     },
-}
-
-/// Remaining time of an outdated pod to start; `None` for one that is up or cannot start.
-fn time_to_start(pod: &Pod, now: Timestamp) -> Option<Duration> {
-    if pod_state::is_up(pod) || pod_state::trouble(pod).is_some() {
-        return None;
-    }
-    left(OUTDATED_START, elapsed(pod_state::created(pod)?, now))
 }
 
 /// The first death is repaired at once, because nodes are drained. From the second consecutive one on there

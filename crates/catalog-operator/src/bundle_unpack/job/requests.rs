@@ -30,8 +30,7 @@ use super::super::error::{UnpackClass, UnpackError};
 use super::objects::{JobSettings, pod_spec};
 use super::progress::{is_over, uid};
 use super::result::is_usable;
-use super::{JOBS_OF_A_NAMESPACE, JobRequest, name_for_catalog, name_of_image};
-use crate::fair_permits::FairPermits;
+use super::{JobRequest, name_for_catalog, name_of_image};
 use crate::stores::unpacks::{Programs, UnpackJob, UnpackStores};
 
 /// The stores with Jobs and catalogs.
@@ -54,8 +53,6 @@ pub(super) struct Shared {
     settings: JobSettings,
     /// True when no image is pulled in this process.
     only: bool,
-    /// Permits by the namespace of the catalog, where the Jobs run.
-    pub(super) permits: FairPermits,
     wake: Box<dyn Fn(&NamespacedName) + Send + Sync>,
     requests: Mutex<BTreeMap<NamespacedName, Registered>>,
 }
@@ -100,7 +97,6 @@ impl UnpackJobs {
                 stores,
                 settings,
                 only,
-                permits: FairPermits::per_namespace(JOBS_OF_A_NAMESPACE),
                 wake: Box::new(wake),
                 requests: Mutex::default(),
             }),

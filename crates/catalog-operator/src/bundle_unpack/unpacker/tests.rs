@@ -349,12 +349,10 @@ async fn the_wrong_operator_in_an_image_is_refused() {
 #[test]
 fn the_reference_page_has_these_figures() {
     use super::super::bundle_store::{BUNDLE_BYTES, STORE_BYTES};
-    use super::super::job::JOBS_OF_A_NAMESPACE;
     use crate::snapshots::{NAMESPACE_BYTES, READ_AGAIN_WHEN_FULL, TOTAL_BYTES};
     let page = include_str!("../../../../../docs/reference/limits.md");
     let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
     for (limit, value) in [
-        ("Unpack Jobs in one namespace", JOBS_OF_A_NAMESPACE.to_string()),
         ("Objects of one bundle", mib(BUNDLE_BYTES as u64)),
         ("Unpacked bundles on disk, all together", mib(STORE_BYTES)),
         ("Catalogs of one namespace", mib(NAMESPACE_BYTES as u64)),

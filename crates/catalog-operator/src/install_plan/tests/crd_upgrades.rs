@@ -78,7 +78,7 @@ fn crd_003_mt_004_a_resource_that_does_not_fit_stops_the_upgrade_until_it_is_men
     let asked = lists.lock().unwrap().clone();
     // Each try reads no further than to what is in the way.
     assert!(
-        asked.len() > 1 && asked.iter().all(|one| one == "16"),
+        asked.len() > 1 && asked.iter().all(|one| one == "500"),
         "{asked:?}"
     );
     env.put(demo("tenant", "large", 2));
@@ -240,7 +240,7 @@ fn a_definition_that_asks_for_the_same_lists_nothing() {
 #[test]
 fn crd_003_resources_are_read_page_by_page_and_anew_when_the_server_forgets() {
     let (mut env, lists) = installed(of_sizes(9));
-    for number in 0..100 {
+    for number in 0..1000 {
         env.put(demo("tenant", &format!("d{number:03}"), 1));
     }
     env.put(demo("zz", "last", 7));
@@ -258,7 +258,11 @@ fn crd_003_resources_are_read_page_by_page_and_anew_when_the_server_forgets() {
     upgrade(&mut env, of_sizes(3));
     env.assert_told(PLAN, "\"zz/last\": updated validation is too restrictive");
     let asked = lists.lock().unwrap().clone();
-    assert_eq!(asked[..5], ["16", "32", "64", "64", "128"]);
+    // Two pages and the refusal of the third, then all three.
+    assert!(
+        asked.len() >= 6 && asked.iter().all(|one| one == "500"),
+        "{asked:?}"
+    );
 }
 
 /// A conversion webhook that hangs holds up the plans of its namespace for a while, and never for good.
