@@ -103,7 +103,7 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
             }
             // The old content is still served; a watch reports a new ConfigMap.
             ConfigMapState::Missing | ConfigMapState::NotNamed => {}
-            ConfigMapState::Asked | ConfigMapState::Unread(_) | ConfigMapState::TooMany => {
+            ConfigMapState::Asked | ConfigMapState::Unread(_) => {
                 draft.requeue = Requeue::after(CONFIG_MAP_PAUSE, "cannot read the catalog's ConfigMap");
             }
         },

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{Resource as _, ResourceExt};
+use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::Subscription;
 use olm_resolver::RuntimeConstraint;
@@ -141,18 +141,6 @@ impl ResolutionReconciler {
             reading: pending.reading,
         }
     }
-
-    /// Warnings about a namespace's annotations, as events on its OperatorGroup.
-    fn warnings(&self, namespace: &str, settings: &GroupSettings) -> Vec<EventDraft> {
-        let groups = self.stores.groups.list_in(namespace);
-        let [group] = &groups[..] else {
-            return Vec::new();
-        };
-        let texts = settings.warnings.iter();
-        texts
-            .map(|text| EventDraft::warning(group.object_ref(&()), reasons::ANNOTATION_OUT_OF_BOUNDS, text))
-            .collect()
-    }
 }
 
 #[async_trait]
@@ -228,12 +216,9 @@ impl Reconciler for ResolutionReconciler {
                 return Ok(Some(observed));
             }
         };
-        observed.warnings = self.warnings(namespace, &settings);
         observed.separate_approval = settings.separate_approval;
         let policies = observed.subscriptions.iter();
-        observed
-            .warnings
-            .extend(policies.flat_map(|found| policy_warnings(found)));
+        observed.warnings = policies.flat_map(|found| policy_warnings(found)).collect();
         let (input, pending) = self.input(namespace, &settled, &settings);
         let resolve = input.resolve;
         let resolved = self.resolve(namespace, input).await;

@@ -290,10 +290,6 @@ async fn cat_009_a_missing_config_map_is_told_and_what_runs_stays() {
             ConfigMapState::Unread(Some("the API server answers 403 Forbidden".to_owned())),
             "the API server answers 403 Forbidden",
         ),
-        (
-            ConfigMapState::TooMany,
-            "the namespace has more than 32 catalog ConfigMaps",
-        ),
     ] {
         let mut observed = with(state.clone());
         assert!(decide::decide(&observed, now()).0.actions.is_empty());
@@ -328,11 +324,7 @@ async fn cat_009_a_missing_config_map_is_told_and_what_runs_stays() {
 #[test]
 fn a_config_map_that_could_not_be_read_is_looked_at_again() {
     let requeue = |state: ConfigMapState| decide::decide(&with(state), now()).0.requeue;
-    for state in [
-        ConfigMapState::Asked,
-        ConfigMapState::Unread(None),
-        ConfigMapState::TooMany,
-    ] {
+    for state in [ConfigMapState::Asked, ConfigMapState::Unread(None)] {
         assert!(matches!(requeue(state), Requeue::After { delay, .. } if delay == Duration::from_secs(15)));
     }
     assert_eq!(requeue(ConfigMapState::Missing), Requeue::AwaitChange);
