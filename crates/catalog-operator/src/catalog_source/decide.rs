@@ -391,7 +391,7 @@ impl Draft {
         if let Some(service) = observed
             .service
             .as_deref()
-            .filter(|service| is_owned_by(&service.metadata, uid))
+            .filter(|service| object::is_owned_by(&service.metadata, uid))
         {
             let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
             let target = Target::of::<Service>(namespace, &super::objects::service_name(&observed.source));
@@ -477,12 +477,7 @@ fn ownership(live: &ObjectMeta, wanted: &ObjectMeta) -> Owner {
 pub(crate) fn is_pod_of(pod: &Pod, source: &CatalogSource) -> bool {
     let meta = &pod.metadata;
     let is_stripped = || triggers::named_by_labels(meta).is_some_and(|named| named == name(source));
-    is_owned_by(meta, source.metadata.uid.as_deref()) || is_stripped()
-}
-
-/// True when one of the object's owners has this uid.
-fn is_owned_by(meta: &ObjectMeta, uid: Option<&str>) -> bool {
-    object::has_owner(meta.owner_references.iter().flatten(), uid)
+    object::is_owned_by(meta, source.metadata.uid.as_deref()) || is_stripped()
 }
 
 fn has_labels(live: &ObjectMeta, wanted: &ObjectMeta) -> bool {

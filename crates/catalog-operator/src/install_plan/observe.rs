@@ -152,7 +152,10 @@ impl Observed {
 
     /// Whether a step that is still to be done creates this ClusterServiceVersion.
     pub fn creates_csv(&self, name: &str) -> bool {
-        creates_csv(&self.install_plan, name)
+        self.steps_to_do().any(|(_, step)| {
+            StepKind::of(&step.resource.kind) == Some(StepKind::ClusterServiceVersion)
+                && step.resource.name == name
+        })
     }
 }
 
@@ -235,14 +238,6 @@ pub(crate) fn find_other_approval(install_plan: &InstallPlan) -> Option<(String,
         approval::approved_hash(install_plan.annotations()).filter(|_| install_plan.spec.approved)?;
     let found = approval::plan_hash(install_plan);
     (approved != found).then(|| (approved.to_owned(), found))
-}
-
-fn creates_csv(install_plan: &InstallPlan, name: &str) -> bool {
-    steps(install_plan).iter().any(|step| {
-        StepKind::of(&step.resource.kind) == Some(StepKind::ClusterServiceVersion)
-            && step.resource.name == name
-            && !is_done(step)
-    })
 }
 
 /// How far ahead is looked.

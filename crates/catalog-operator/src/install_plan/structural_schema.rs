@@ -13,8 +13,6 @@ use serde_json::{Map, Value};
 const TOLD: usize = 5;
 /// Most memory a compiled pattern may take; one that takes more is not looked at.
 const PATTERN_BYTES: usize = 128 * 1024;
-/// Most patterns of a schema that are compiled; the others are not looked at. A bundle may hold tens of thousands.
-const MOST_PATTERNS: usize = 500;
 
 /// A schema, ready to be used many times.
 pub(crate) struct StructuralSchema {
@@ -283,7 +281,6 @@ fn compile_patterns(schema: &Value, patterns: &mut BTreeMap<String, Option<Regex
     match schema {
         Value::Object(fields) => {
             if let Some(Value::String(pattern)) = fields.get("pattern")
-                && patterns.len() < MOST_PATTERNS
                 && !patterns.contains_key(pattern)
             {
                 let compiled = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build();
