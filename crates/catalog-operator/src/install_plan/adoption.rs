@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use kube::ResourceExt;
 use olm_api::v1alpha1::{InstallPlan, Subscription};
 use olm_runtime::NamespacedName;
 use olm_runtime::store::Change;

@@ -183,9 +183,7 @@ impl ResolutionReconciler {
         self.cache.insert(namespace, input, Arc::clone(&resolved));
         resolved
     }
-}
 
-impl ResolutionReconciler {
     /// Whether a Subscription waits for its plan, so that it needs no resolution. A plan that begins by itself some day is to have
     /// what the Subscription asks for then.
     fn is_on_its_way(&self, namespace: &str, status: &SubscriptionStatus) -> bool {
