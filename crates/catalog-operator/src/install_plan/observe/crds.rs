@@ -69,8 +69,8 @@ fn own_csvs(observed: &Observed) -> BTreeSet<String> {
     own
 }
 
-/// The definitions whose custom resources are to be checked, with the index of their step. One whose schema stays as it is costs nothing,
-/// nor does one that is not served, since it has no resources, or one that cannot be changed anyway.
+/// The definitions whose custom resources are to be checked, with the index of their step. One whose schema stays as it is
+/// costs nothing, nor does one that is not served, since it has no resources, or one that cannot be changed anyway.
 pub(super) fn checks(observed: &Observed) -> Vec<(usize, CheckRequest)> {
     let request = |(index, step, known, current): (usize, &Step, &KnownStep, &Value)| {
         let versions = crd_upgrade::changed_schemas(current, &known.object);
