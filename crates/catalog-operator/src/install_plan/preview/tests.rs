@@ -316,7 +316,7 @@ impl Reads for OneCsv {
     fn crd_owners(&self, _: &str) -> Vec<NamespacedName> {
         Vec::new()
     }
-    fn check_custom_resources(&self, _: CheckRequest) -> CheckState {
+    async fn check_custom_resources(&self, _: CheckRequest) -> CheckState {
         CheckState::Fits
     }
     fn global_namespace(&self) -> &str {
