@@ -11,7 +11,7 @@ use olm_api::extension_v1::{
 };
 use olm_api::selector;
 
-use super::{Managed, change_labels, current, find, follow, mode, report, since, status_of};
+use super::{Managed, change_labels, current, find, follow, mode, new_labels, report, since, status_of};
 use crate::args::olmv1::{ExtensionFields, InstallExtensionArgs, UpdateExtensionArgs};
 use crate::args::shared::{UPSTREAM_TIMEOUT, slice};
 use crate::cluster::Cluster;
@@ -68,6 +68,7 @@ pub(super) fn of_package(
     };
     let mut extension = ClusterExtension::new(name, spec);
     change(&mut extension, fields, false)?;
+    extension.metadata.labels = new_labels(&fields.labels);
     Ok(extension)
 }
 
