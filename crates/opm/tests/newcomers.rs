@@ -37,7 +37,7 @@ fn bundles_without_image_are_told_with_the_flag_that_names_one() {
         assert!(
             found
                 .stderr
-                .starts_with("warning: bundle \"demo.v1.0.0\" and 1 more have no image: ")
+                .starts_with("warning: bundle \"demo.v1.0.0\" and 1 more have no image, ")
                 && found.stderr.lines().count() == 1
                 && found.stderr.contains(&format!("; {flag} ")),
             "{line}: {}",

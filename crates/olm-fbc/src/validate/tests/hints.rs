@@ -164,7 +164,7 @@ fn a_document_without_schema_names_the_key_that_was_meant_as_one() {
     assert_eq!(
         validate(dir.path()).expect_err("faults").to_string(),
         "object '{\"name\":\"p\",\"shcema\":\"olm.package\"}' is missing root schema field (c.yaml, document 1): did you mean \
-         \"schema\" by \"shcema\"?"
+         \"schema\" instead of \"shcema\"?"
     );
 }
 
