@@ -117,10 +117,20 @@ pub fn validate(root: &Path) -> Result<Model, Faults> {
 
 /// Reads and checks the catalog below `root`; an unreadable `root` is reported as a fault.
 pub fn report(root: &Path) -> Report {
+    report_with(root, |_| None)
+}
+
+/// Does the same as [`report`], with a warning for each bundle that `examine` returns one for.
+pub fn report_with(root: &Path, examine: impl Fn(&Bundle) -> Option<String>) -> Report {
     let mut checker = Checker::default();
     let result = load::read(root, |blob, origin| -> Result<(), LoadError> {
         match blob {
-            Ok(blob) => checker.add(blob, origin),
+            Ok(blob) => {
+                if let Blob::Bundle(bundle) = &blob {
+                    checker.keep_warnings(examine(bundle).into_iter().collect(), origin);
+                }
+                checker.add(blob, origin);
+            }
             Err(error) => checker.add_error(&error),
         }
         Ok(())

@@ -1,8 +1,22 @@
 //! Checks that the authoring library cannot do itself: the types of a ClusterServiceVersion, and CEL rules.
 
+use olm_api::DecodeError;
 use olm_authoring::manifest_validator::ManifestValidator;
 use olm_resolver::cel::Rule;
 use serde_json::Value;
+
+/// Start of a reason for a boolean in the place of another type.
+const BOOLEAN: &str = "invalid type: boolean";
+
+/// Returns an error with its usual cause, if the field has a boolean.
+fn with_yaml_hint(error: &DecodeError) -> String {
+    match error.reason.starts_with(BOOLEAN) {
+        true => format!(
+            "{error}; YAML 1.1 reads N, no, off, Y, yes and on as booleans, so put such text in quotes"
+        ),
+        false => error.to_string(),
+    }
+}
 
 /// Validates with the operators' own types and the resolver's own engine, so a manifest that passes here can be installed and
 /// resolved there.
@@ -13,7 +27,7 @@ impl ManifestValidator for EngineValidator {
     fn csv_problem(&self, csv: &Value) -> Option<String> {
         let csv = match olm_api::decode_csv_manifest(csv.clone()) {
             Ok(csv) => csv,
-            Err(error) => return Some(error.to_string()),
+            Err(error) => return Some(with_yaml_hint(&error)),
         };
         csv.spec.install.deployments().iter().find_map(|deployment| {
             let object = format!("deployment {:?}", deployment.name);

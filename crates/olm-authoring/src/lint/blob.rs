@@ -101,6 +101,9 @@ impl Linter<'_> {
                 }
             }
         }
+        if let Some(problem) = object::csv_problem(bundle, validator) {
+            tell(Rule::UnreadableCsv, problem);
+        }
         if !has_csv {
             tell(
                 Rule::NoCsv,
