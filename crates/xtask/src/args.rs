@@ -86,6 +86,9 @@ pub struct DemoOptions {
     /// Take the OLM that is there, for example by helm: neither build its images nor deploy it; fails at once where there is none
     #[arg(long)]
     pub no_deploy: bool,
+    /// Add OLM v1, as the chart's v1.enabled does; docs/guides/olm-v1.md goes on from there
+    #[arg(long, conflicts_with_all = ["no_deploy", "existing_cluster"])]
+    pub v1: bool,
 }
 
 /// How to test.
@@ -383,6 +386,13 @@ mod tests {
         let of_ones_own = options("demo --no-deploy --existing-cluster a --registry b").unwrap();
         assert!(of_ones_own.no_deploy);
         assert!(Arguments::try_parse_from(["xtask", "deploy", "--no-deploy"]).is_err());
+        assert!(options("demo --v1").unwrap().v1 && !options("demo").unwrap().v1);
+        for line in [
+            "demo --v1 --no-deploy",
+            "demo --v1 --existing-cluster a --registry b",
+        ] {
+            assert!(options(line).is_err(), "{line}");
+        }
     }
 
     #[test]

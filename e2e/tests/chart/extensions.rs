@@ -1,4 +1,4 @@
-//! ClusterExtensions with the chart's `v1.enabled`.
+//! ClusterExtensions with the chart's `v1.enabled`, by the commands of docs/guides/olm-v1.md.
 
 use std::process::Stdio;
 
