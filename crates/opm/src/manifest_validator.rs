@@ -1,7 +1,10 @@
 //! Checks that the authoring library cannot do itself: the types of a ClusterServiceVersion, and CEL rules.
 
 use olm_api::DecodeError;
+use olm_api::v1alpha1::ClusterServiceVersion;
+use olm_authoring::bundle::object::unreadable_csv;
 use olm_authoring::manifest_validator::ManifestValidator;
+use olm_fbc::manifest::CSV_KIND;
 use olm_resolver::cel::Rule;
 use serde_json::Value;
 
@@ -16,6 +19,18 @@ fn with_yaml_hint(error: &DecodeError) -> String {
         ),
         false => error.to_string(),
     }
+}
+
+/// Returns why clusters cannot read an object in JSON, and the consequences; `None` if they can, or if it is no
+/// ClusterServiceVersion.
+pub(crate) fn check_csv(text: &str) -> Option<String> {
+    // Most decode as they are, which takes a part of the time.
+    if serde_json::from_str::<ClusterServiceVersion>(text).is_ok() {
+        return None;
+    }
+    let object: Value = serde_json::from_str(text).ok()?;
+    let problem = (object["kind"] == CSV_KIND).then(|| EngineValidator.csv_problem(&object));
+    Some(unreadable_csv(&problem.flatten()?))
 }
 
 /// Validates with the operators' own types and the resolver's own engine, so a manifest that passes here can be installed and

@@ -6,8 +6,6 @@ use olm_fbc::property::Typed;
 use olm_fbc::schema::Bundle;
 use serde_json::Value;
 
-use crate::manifest_validator::ManifestValidator;
-
 /// Returns the manifests in a bundle blob; those that cannot be read are skipped.
 pub fn objects(bundle: &Bundle) -> impl Iterator<Item = Value> {
     bundle
@@ -24,13 +22,9 @@ pub fn csv(bundle: &Bundle) -> Option<Value> {
     objects(bundle).find(|object| object["kind"] == CSV_KIND)
 }
 
-/// Returns why clusters cannot read the ClusterServiceVersion among the manifests in a bundle blob; `None` if they can, or if there is
-/// none.
-pub fn csv_problem(bundle: &Bundle, validator: &dyn ManifestValidator) -> Option<String> {
-    let problem = validator.csv_problem(&csv(bundle)?)?;
-    Some(format!(
-        "{problem}; clusters cannot install it, and do not list a channel whose head cannot be decoded"
-    ))
+/// Adds the consequences to the reason why clusters cannot read a ClusterServiceVersion in a catalog.
+pub fn unreadable_csv(problem: &str) -> String {
+    format!("{problem}; clusters cannot install it, and do not list a channel whose head cannot be decoded")
 }
 
 /// Returns a field that a catalog displays of the CSV: from the `spec` of its manifest, else from `olm.csv.metadata`.

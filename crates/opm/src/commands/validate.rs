@@ -2,11 +2,10 @@
 
 use anyhow::bail;
 use go_compat::json::{self, Html};
-use olm_authoring::bundle::object::csv_problem;
 use serde_json::json;
 
 use crate::args::ValidateArgs;
-use crate::manifest_validator::EngineValidator;
+use crate::manifest_validator::check_csv;
 use crate::printer;
 use crate::source::check_directory;
 
@@ -20,13 +19,7 @@ pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<()> {
         "yaml" => Some(yaml as fn(Option<String>) -> anyhow::Result<String>),
         other => bail!("invalid --output value {other:?}, expected (json|yaml)"),
     };
-    let report = olm_fbc::validate::report_with(&args.directory, |bundle| {
-        let problem = csv_problem(bundle, &EngineValidator)?;
-        Some(format!(
-            "package {:?} bundle {:?}: {problem}",
-            bundle.package, bundle.name
-        ))
-    });
+    let report = olm_fbc::validate::report_with(&args.directory, check_csv);
     for (warning, origin) in &report.warnings {
         printer::warning(&format!("{warning} ({origin})"));
     }
