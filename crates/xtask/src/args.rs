@@ -293,8 +293,8 @@ pub enum ClusterCommand {
     /// The command takes this one's place: signals, input, output and exit code are its own. It has no other network.
     ///
     /// PATH also has opm and `kubectl operator` after `cargo xtask demo`, and helm after `cluster build`. For the guides in docs/guides
-    /// CATALOG_IMAGE is the catalog of the demo, and REGISTRY a registry to push to: opm reaches it as OPM_REGISTRY_CONFIG says, and
-    /// skopeo with --dest-tls-verify=false.
+    /// CATALOG_IMAGE is the catalog of the demo, and REGISTRY a registry to push to: opm and `kubectl operator` reach it as
+    /// OPM_REGISTRY_CONFIG says, and skopeo with --dest-tls-verify=false.
     Exec {
         /// The command and its arguments
         #[arg(last = true, required = true, value_name = "CMD")]
