@@ -279,8 +279,8 @@ async fn a_missing_namespace_to_watch_is_a_problem_with_its_way_out() {
 }
 
 /// A configuration that only has to be corrected gets no example.
-#[tokio::test(start_paused = true)]
-async fn an_extension_says_where_its_configuration_is_corrected() {
+#[test]
+fn an_extension_says_where_its_configuration_is_corrected() {
     let text = "invalid ClusterExtension configuration: invalid configuration: unknown field \"a\"";
     let status = json!({"conditions": [condition("Progressing", "False", "InvalidConfiguration", text)]});
     let spec =
