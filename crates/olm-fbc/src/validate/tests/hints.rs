@@ -185,7 +185,7 @@ fn a_manifest_and_a_file_that_is_no_catalog_are_told_with_what_helps() {
     expected an object with a schema, found string (README.md, document 1): all files of the directory are read; exclude others by a line in .indexignore
     object '{"apiVersion":"v1","kind":"Service","metadata":{"name":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…' is missing root schema field (a.yaml, document 1): this looks like the manifest of a bundle: make a catalog of bundles with "opm render" or "opm generate catalog"
     expected an object with a schema, found string (b.yaml, document 1)
-    invalid YAML: line 1: unclosed bracket '[' (notes.txt, document 1): all files of the directory are read; exclude others by a line in .indexignore
+    invalid YAML: line 1: unclosed bracket '[' (notes.txt, document 1)
     "#);
 }
 
