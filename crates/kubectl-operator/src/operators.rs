@@ -328,6 +328,42 @@ pub(crate) struct Row {
     pub message: String,
 }
 
+/// Versions of an operator in its channel, by the names of their ClusterServiceVersions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// The last one that succeeded; empty for none.
+    pub installed: String,
+    /// The one that follows it; empty for none.
+    pub next: String,
+    /// True if the next one is being installed, or failed.
+    pub has_begun: bool,
+    /// State of the next one in a word.
+    pub next_is: &'static str,
+}
+
+impl Row {
+    /// Returns the position of the operator in its channel.
+    pub(crate) fn position(&self) -> Position {
+        let next_is = match self.state {
+            State::Installing => "installing",
+            State::Upgrading => "upgrading",
+            State::Failed => "failed",
+            _ => "next",
+        };
+        let is_other = self.current_csv != self.installed_csv;
+        Position {
+            installed: self.installed_csv.clone(),
+            next: if is_other {
+                self.current_csv.clone()
+            } else {
+                String::new()
+            },
+            has_begun: is_other && next_is != "next",
+            next_is,
+        }
+    }
+}
+
 impl Operator<'_> {
     /// Returns the namespace.
     pub(crate) fn namespace(&self) -> String {
@@ -373,16 +409,17 @@ impl Operator<'_> {
     }
 
     /// Returns the last version that succeeded. OLM reports a version as installed as soon as it is created.
-    fn last_succeeded(&self, state: State) -> Option<&ClusterServiceVersion> {
+    fn last_succeeded(&self) -> Option<&ClusterServiceVersion> {
         let has_succeeded = |csv: &&ClusterServiceVersion| *csv.phase() == Phase::Succeeded;
+        // A version runs until its successor has succeeded.
+        let runs = |csv: &&ClusterServiceVersion| {
+            has_succeeded(csv)
+                || matches!(csv.phase(), Phase::Replacing | Phase::Deleting)
+                || has_succeeded_once(csv)
+        };
         let succeeded = self.installed.filter(has_succeeded);
-        match state {
-            State::Installing => succeeded,
-            State::Failed => succeeded
-                .or_else(|| self.former())
-                .or(self.installed.filter(|csv| has_succeeded_once(csv))),
-            _ => succeeded.or_else(|| self.former()).or(self.installed),
-        }
+        let former = || self.former().filter(runs);
+        succeeded.or_else(former).or(self.installed.filter(runs))
     }
 
     /// Returns the row of a table.
@@ -390,11 +427,11 @@ impl Operator<'_> {
         let spec = self.subscription.map(|subscription| &subscription.spec);
         let status = self.status();
         let Verdict { state, message, .. } = self.verdict();
-        let installed = self.last_succeeded(state);
+        let installed = self.last_succeeded();
         let installed_csv = match (installed, state) {
             (Some(csv), _) => csv.name_any(),
             (None, State::Installing) => String::new(),
-            // Its first version failed.
+            // It never succeeded.
             (None, _) if self.installed.is_some() => String::new(),
             (None, _) => status
                 .and_then(|status| status.installed_csv.clone())

@@ -16,6 +16,7 @@ use olm_fbc::did_you_mean::did_you_mean;
 use serde::Serialize;
 
 use crate::command_line::CommandLine;
+use crate::operators::Position;
 use crate::reader::{answer, api, is_unknown_kind, list_names};
 use crate::terminal::plain;
 
@@ -122,30 +123,16 @@ pub(crate) async fn needs_group(client: &Client, namespace: &str) -> bool {
 }
 
 impl Channel {
-    /// Describes the position of a Subscription in the channel.
-    pub(crate) fn way_of(&self, subscription: &Subscription) -> String {
-        let status = subscription.status.as_ref();
-        let filled = |name: Option<&String>| name.cloned().filter(|name| !name.is_empty());
-        let installed = filled(status.and_then(|status| status.installed_csv.as_ref()));
-        let next = filled(status.and_then(|status| status.current_csv.as_ref()));
-        let way = self.way(installed.as_deref(), next.as_deref());
-        match installed.filter(|name| self.versions.iter().all(|version| version.name != *name)) {
-            Some(name) => format!("{way}; the installed {} is not in it", plain(&name)),
-            None => way,
-        }
-    }
-
     /// Returns the versions in order, with the installed one in brackets and the next one marked: `1.0.0 -> [1.1.0] -> 1.2.0
-    /// (next) -> 2.0.0 (head)`. The catalog decides which of them OLM installs on the way.
-    pub(crate) fn way(&self, installed: Option<&str>, next: Option<&str>) -> String {
-        let at = |name: Option<&str>| {
-            let at = self
-                .versions
-                .iter()
-                .position(|version| Some(version.name.as_str()) == name);
+    /// (upgrading) -> 2.0.0 (head)`. The catalog decides which of them OLM installs on the way. An installed version that is not in
+    /// the channel is named behind them.
+    pub(crate) fn way(&self, position: &Position) -> String {
+        let at = |name: &str| {
+            let at = self.versions.iter().position(|version| version.name == name);
             at.map(|at| self.versions.len() - 1 - at)
         };
-        let (stands, next) = (at(installed), at(next).filter(|_| next != installed));
+        let (stands, next) = (at(&position.installed), at(&position.next));
+        let next_mark = format!(" ({})", position.next_is);
         let last = self.versions.len().saturating_sub(1);
         // Without an installed version, the newest are shown.
         let from = stands.map_or(last.saturating_sub(MAX_AHEAD), |at| at.saturating_sub(1));
@@ -168,12 +155,16 @@ impl Channel {
             if Some(at) == stands {
                 word = format!("[{word}]");
             }
-            for (is_so, mark) in [(Some(at) == next, " (next)"), (is_head, " (head)")] {
+            for (is_so, mark) in [(Some(at) == next, next_mark.as_str()), (is_head, " (head)")] {
                 word.push_str(if is_so { mark } else { "" });
             }
             words.push(word);
         }
-        words.join(" -> ")
+        let way = words.join(" -> ");
+        match stands.is_none() && !position.installed.is_empty() {
+            true => format!("{way}; the installed {} is not in it", plain(&position.installed)),
+            false => way,
+        }
     }
 }
 
@@ -288,9 +279,9 @@ pub(crate) async fn preferred(client: &Client, namespace: &str, name: &str) -> O
     Some(package.catalog_key())
 }
 
-/// Describes the position of a Subscription in its channel; `None` if package-server does not know it. Only one package is
+/// Describes the position of an operator in the channel of its Subscription; `None` if package-server does not know it. Only one package is
 /// requested.
-pub(crate) async fn way(client: &Client, subscription: &Subscription) -> Option<String> {
+pub(crate) async fn way(client: &Client, subscription: &Subscription, position: &Position) -> Option<String> {
     let spec = &subscription.spec;
     // The names become part of a selector.
     if ![&spec.name, &spec.source, &spec.source_namespace]
@@ -319,11 +310,7 @@ pub(crate) async fn way(client: &Client, subscription: &Subscription) -> Option<
     })?;
     let name = spec.channel().unwrap_or(&package.default_channel);
     let channel = package.channels.iter().find(|channel| channel.name == name)?;
-    Some(format!(
-        "channel {}: {}",
-        plain(name),
-        channel.way_of(subscription)
-    ))
+    Some(format!("channel {}: {}", plain(name), channel.way(position)))
 }
 
 /// Returns true if no server is registered for the API, or it does not respond.

@@ -11,7 +11,7 @@ use crate::args::{ClusterArgs, ExplainArgs};
 use crate::catalogs::Contents;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
-use crate::operators::{Gathered, State};
+use crate::operators::{Gathered, Position, State};
 use crate::terminal::Mark;
 use crate::{Verdict, catalogs, gather, global, printer};
 
@@ -44,8 +44,8 @@ pub(crate) async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
 pub(super) struct Cause {
     /// Subscription, or ClusterServiceVersion without one.
     name: String,
-    /// ClusterServiceVersion that is installed.
-    installed: String,
+    /// Its versions.
+    position: Position,
     state: State,
     message: String,
     /// True if the message is about the InstallPlan that waits for approval.
@@ -63,7 +63,7 @@ impl Cause {
             let verdict = operator.verdict();
             (verdict.state != State::Ready).then(|| Self {
                 name: operator.name(),
-                installed: operator.row().installed_csv,
+                position: operator.row().position(),
                 state: verdict.state,
                 names_plan: operator.pending_plan().is_some(),
                 way_out: operator.way_out(&verdict, &commands),
@@ -71,6 +71,12 @@ impl Cause {
             })
         });
         causes.collect()
+    }
+
+    /// Returns the versions of a Subscription, given by its name.
+    pub(super) fn position(causes: &[Self], name: &str) -> Option<Position> {
+        let found = causes.iter().find(|cause| cause.name == name)?;
+        Some(found.position.clone())
     }
 
     /// Returns true if it is held or pinned, as the user wants it to be.
@@ -115,7 +121,7 @@ pub(super) fn with_causes(mut explained: Explained, causes: &[Cause], name: Opti
         if is_told && cause.state != State::Unresolved {
             explained.standings.push(Standing {
                 subscription: cause.name.clone(),
-                installed: cause.installed.clone(),
+                installed: cause.position.installed.clone(),
                 state: cause.text(),
                 way_out: cause.way_out.clone(),
                 ..Standing::default()

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use kube::{Client, ResourceExt as _};
+use kube::Client;
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -151,12 +151,18 @@ async fn read(cluster: &Cluster, namespace: Option<&str>, name: Option<&str>) ->
 /// Adds the position of the operator in its channel. This is omitted without package-server, or without permission to read
 /// packages.
 async fn add_way(client: &Client, gathered: &mut Gathered, namespace: &str, name: &str) {
-    let mut all = gathered.subscriptions.iter();
-    let own = all.find(|found| found.name_any() == name && found.namespace().as_deref() == Some(namespace));
-    let Some(own) = own else {
+    let operators = gathered.operators();
+    let own = operators.iter().find_map(|operator| {
+        let is_own = operator.name() == name && operator.namespace() == namespace;
+        Some((
+            operator.subscription.filter(|_| is_own)?,
+            operator.row().position(),
+        ))
+    });
+    let Some((subscription, position)) = own else {
         return;
     };
-    let way = timeout(PATIENCE, packages::way(client, own)).await;
+    let way = timeout(PATIENCE, packages::way(client, subscription, &position)).await;
     if let Ok(Some(way)) = way {
         gathered.ways.insert((namespace.to_owned(), name.to_owned()), way);
     }

@@ -511,6 +511,21 @@ fn list_and_status_agree_on_what_is_installed() {
 }
 
 #[test]
+fn a_version_that_never_succeeded_is_not_installed() {
+    let unresolved = json!([{"type": "ResolutionFailed", "status": "True", "message": "no"}]);
+    for (current, conditions, phase) in [
+        ("etcd.v2.0.0", json!([]), "Failed"),
+        ("etcd.v2.0.0", unresolved.clone(), "Pending"),
+        ("etcd.v3.0.0", unresolved, "Failed"),
+    ] {
+        let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": current, "conditions": conditions});
+        let gathered = gathered_of([subscription("db", &status), csv("2.0.0", phase, "quota")]);
+        let row = gathered.operators()[0].row();
+        assert_eq!(row.installed_version, "", "{current} {phase}: {row:?}");
+    }
+}
+
+#[test]
 fn a_version_that_fails_after_it_succeeded_is_installed() {
     let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"});
     let mut failed = csv("2.0.0", "Failed", "");

@@ -169,7 +169,7 @@ fn the_plan_that_is_waited_for_is_named() {
 fn the_cause_comes_first_and_what_is_next_is_kept() {
     let cause = Cause {
         name: "db".to_owned(),
-        installed: "etcd.v1.0.0".to_owned(),
+        position: Position::default(),
         state: State::Failed,
         message: "ClusterServiceVersion etcd.v1.0.0: no group".to_owned(),
         names_plan: false,
@@ -229,7 +229,7 @@ status: {phase: Failed, reason: InstallCheckFailed, message: install timeout}
     let question = question_of(&objects);
     let cause = Cause {
         name: "db".to_owned(),
-        installed: "etcd.v1.0.0".to_owned(),
+        position: Position::default(),
         state: State::Failed,
         message: "ClusterServiceVersion etcd.v1.1.0: InstallCheckFailed: install timeout".to_owned(),
         names_plan: false,
@@ -277,7 +277,7 @@ fn held_and_pinned_operators_are_explained() {
     ] {
         let cause = Cause {
             name: "db".to_owned(),
-            installed: "etcd.v1.0.0".to_owned(),
+            position: Position::default(),
             state,
             message: message.to_owned(),
             names_plan,

@@ -25,9 +25,9 @@ use crate::catalogs::{self, Contents};
 use crate::cluster::Cluster;
 use crate::commands::approve::{self, Shown};
 use crate::commands::explain::{self, Cause};
-use crate::commands::graph::of_snapshot;
+use crate::commands::graph::{Versions, of_snapshot};
 use crate::gather;
-use crate::operators::{Gathered, Key};
+use crate::operators::{Gathered, Key, Position};
 use crate::packages::{self, Package};
 use crate::preview;
 
@@ -121,7 +121,7 @@ pub(super) struct App {
 /// Input and result of a namespace's resolution.
 struct Outlook {
     question: Question,
-    /// Operators that are not ready.
+    /// Operators that are not ready, held or pinned.
     causes: Vec<Cause>,
     /// The plan, or the error if the namespace cannot be resolved.
     plan: Result<Plan, String>,
@@ -473,8 +473,8 @@ fn graph(outlook: &Outlook, catalog: &str, name: &str) -> Result<PackageGraph, S
     let content = content.ok_or_else(|| {
         format!("Catalog {catalog} does not exist or cannot be used from this namespace.")
     })??;
-    let (installed, way) = way(outlook, catalog, name);
-    Ok(graph_of(&content, catalog, name, &installed, way))
+    let (versions, way) = way(outlook, catalog, name);
+    Ok(graph_of(&content, catalog, name, &versions, way))
 }
 
 /// Returns the upgrade graph of a package, cut for a page.
@@ -482,37 +482,45 @@ pub(super) fn graph_of(
     snapshot: &Snapshot,
     catalog: &str,
     package: &str,
-    installed: &Installed,
+    versions: &Versions,
     way: Way,
 ) -> PackageGraph {
-    let mut graph = PackageGraph::new(package, catalog, of_snapshot(snapshot, package), installed);
+    let entries = of_snapshot(snapshot, package);
+    let mut graph = PackageGraph::new(package, catalog, entries, &versions.installed);
+    graph.mark_upgrades(&versions.upgrading);
     graph.way = way;
     graph.cut(MAX_DRAWN.0, MAX_DRAWN.1);
     graph
 }
 
-/// Subscriptions by installed version.
-type Installed = BTreeMap<String, Vec<String>>;
 /// Channels and versions in the order in which OLM installs them.
 type Way = Vec<(String, String)>;
 
-/// Returns the Subscriptions by installed version of a package, and the steps that the resolver takes from there.
-fn way(outlook: &Outlook, catalog: &str, package: &str) -> (Installed, Way) {
+/// Returns the versions of a package's operators, and the steps that the resolver takes from there.
+fn way(outlook: &Outlook, catalog: &str, package: &str) -> (Versions, Way) {
     let problem = &outlook.question.problem;
-    let mut installed = Installed::new();
+    let mut versions = Versions::default();
+    let mut start = BTreeSet::new();
     for own in &problem.subscriptions {
         let is_of_it = own.package == package && own.catalog.to_string() == catalog;
-        if is_of_it && !own.installed_csv.is_empty() {
-            let by = format!("{}/{}", problem.namespace, own.name);
-            installed.entry(own.installed_csv.clone()).or_default().push(by);
+        if is_of_it {
+            // Those that are ready have no cause.
+            let settled = || Position {
+                installed: own.installed_csv.clone(),
+                ..Position::default()
+            };
+            let position = Cause::position(&outlook.causes, &own.name).unwrap_or_else(settled);
+            versions.add(&format!("{}/{}", problem.namespace, own.name), position);
+            start.insert(own.installed_csv.as_str());
         }
     }
     let steps = outlook.plan.iter().flat_map(Plan::install);
     let steps = steps.filter(|install| install.package == package && install.catalog.to_string() == catalog);
     let steps = steps.map(|install| (install.channel.clone(), install.name.clone()));
-    let start = installed.keys().map(|csv| (String::new(), csv.clone()));
+    let start = start.into_iter().filter(|csv| !csv.is_empty());
+    let start = start.map(|csv| (String::new(), csv.to_owned()));
     let way = start.chain(steps).collect();
-    (installed, way)
+    (versions, way)
 }
 
 /// Returns a hash of everything shown of a plan. An approval is for this hash.

@@ -10,6 +10,7 @@ use super::*;
 use crate::catalogs::from_directory;
 use crate::command_line::CommandLine;
 use crate::commands::explain::explain;
+use crate::commands::graph::Versions;
 use crate::packages::tests::{manifest, served as cluster_with_packages};
 
 #[tokio::test]
@@ -205,10 +206,13 @@ fn a_graph_has_its_command_beside_it_and_says_what_its_stops_mean() {
     std::fs::write(folder.path().join("catalog.yaml"), ETCD_CATALOG).unwrap();
     let (_, fetched) = olm_registry::snapshot::of_directory(folder.path()).unwrap();
     let snapshot = olm_resolver::Snapshot::from(&fetched.snapshot);
-    let installed = BTreeMap::from([("etcd.v1.0.0".to_owned(), vec!["shop/db".to_owned()])]);
+    let versions = Versions {
+        installed: BTreeMap::from([("etcd.v1.0.0".to_owned(), vec!["shop/db".to_owned()])]),
+        ..Versions::default()
+    };
     let way = [("", "etcd.v1.0.0"), ("stable", "etcd.v1.1.0")];
     let way = way.map(|(channel, name)| (channel.to_owned(), name.to_owned()));
-    let graph = routes::graph_of(&snapshot, "olm/cat", "etcd", &installed, way.to_vec());
+    let graph = routes::graph_of(&snapshot, "olm/cat", "etcd", &versions, way.to_vec());
     let commands = CommandLine::default();
     let frame = pages::Frame {
         title: "Upgrade graph",
