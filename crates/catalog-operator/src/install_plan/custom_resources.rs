@@ -89,6 +89,8 @@ pub struct Misfit {
     pub name: String,
     /// The fields, and what is wrong with them.
     pub fields: String,
+    /// Number of others that do not fit, of those read with it.
+    pub others: usize,
 }
 
 type Wake = Arc<dyn Fn(&NamespacedName) + Send + Sync>;
@@ -308,7 +310,11 @@ impl Shared {
             if let Some(suspect) = suspect.as_ref().filter(|suspect| suspect.version == *version) {
                 match resources.check_one(&suspect.namespace, &suspect.name).await {
                     Ok(None) => self.forget_misfit(key),
-                    Ok(Some(misfit)) => return CheckState::Misfit(misfit),
+                    Ok(Some(misfit)) => {
+                        // It was read alone this time.
+                        let others = suspect.others;
+                        return CheckState::Misfit(Misfit { others, ..misfit });
+                    }
                     Err(error) => return unread(version, &error),
                 }
             }

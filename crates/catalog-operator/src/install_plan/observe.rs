@@ -177,11 +177,17 @@ pub async fn observe(
     if is_to_be_executed(&observed) {
         observed.steps = observe_steps(reads, &observed, Horizon::Reconcile).await?;
         observed.living_csvs = living_csvs(reads, &observed.steps);
-        observed.converted_crds = converted_crds(reads, &observed.install_plan, &observed.steps);
-        observed.other_crd_owners = crds::other_owners(reads, &observed);
-        observed.custom_resources = crds::check_custom_resources(reads, &observed);
+        observe_definitions(reads, &mut observed);
     }
     Ok(observed)
+}
+
+/// Reads what decides whether the definitions of a plan may be changed. Checks of custom resources that are not over are in state
+/// [`CheckState::Checking`].
+pub(crate) fn observe_definitions(reads: &impl Reads, observed: &mut Observed) {
+    observed.converted_crds = converted_crds(reads, &observed.install_plan, &observed.steps);
+    observed.other_crd_owners = crds::other_owners(reads, observed);
+    observed.custom_resources = crds::check_custom_resources(reads, observed);
 }
 
 /// Steps of a plan, none when it has no status yet.

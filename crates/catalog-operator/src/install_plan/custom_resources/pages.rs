@@ -195,7 +195,7 @@ struct CheckedPage {
     next: String,
 }
 
-/// The first object that does not fit; ends early when nobody asks any more.
+/// The first object that does not fit, and the number of others; ends early when nobody asks any more.
 fn check_page(
     text: &[u8],
     schema: &StructuralSchema,
@@ -203,11 +203,16 @@ fn check_page(
     is_asked: impl Fn() -> bool,
 ) -> Result<CheckedPage, ReadError> {
     let page: Page<'_> = serde_json::from_slice(text).map_err(ReadError::NoList)?;
-    let mut misfit = None;
+    let mut misfit: Option<Misfit> = None;
     for item in page.items.iter().take_while(|_| is_asked()) {
         let object = serde_json::from_str(item.get()).map_err(ReadError::NoList)?;
         let misfits = schema.misfits(object);
-        if !misfits.is_empty() {
+        if misfits.is_empty() {
+            continue;
+        }
+        if let Some(first) = &mut misfit {
+            first.others += 1;
+        } else {
             let Named { metadata } = serde_json::from_str(item.get()).map_err(ReadError::NoList)?;
             let fields: Vec<String> = misfits.iter().map(ToString::to_string).collect();
             misfit = Some(Misfit {
@@ -215,8 +220,8 @@ fn check_page(
                 namespace: metadata.namespace,
                 name: metadata.name,
                 fields: fields.join(", "),
+                others: 0,
             });
-            break;
         }
     }
     Ok(CheckedPage {
@@ -235,7 +240,36 @@ fn next_limit(limit: u32, items: usize, bytes: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn the_first_that_does_not_fit_is_named_and_others_are_counted() {
+        let schema = StructuralSchema::new(json!({"type": "object", "required": ["spec"]}));
+        let item = |name: &str, fits: bool| {
+            let mut item = json!({"metadata": {"name": name, "namespace": "shop"}});
+            if fits {
+                item["spec"] = json!({});
+            }
+            item
+        };
+        for (items, first, others) in [
+            (vec![item("a", true)], None, 0),
+            (vec![item("a", true), item("b", false)], Some("b"), 0),
+            (
+                vec![item("a", false), item("b", true), item("c", false)],
+                Some("a"),
+                1,
+            ),
+        ] {
+            let text = json!({"items": items}).to_string();
+            let page = check_page(text.as_bytes(), &schema, "v1", || true).unwrap();
+            let found = page.misfit.as_ref();
+            assert_eq!(found.map(|misfit| misfit.name.as_str()), first, "{text}");
+            assert_eq!(found.map_or(0, |misfit| misfit.others), others, "{text}");
+        }
+    }
 
     #[test]
     fn pages_follow_the_size_of_objects() {
