@@ -54,7 +54,7 @@ fn edit(cluster: &FakeCluster, patch: &Value) {
     assert!(cluster.edit("Subscription", "shop", "db", patch));
 }
 
-const ROWS: [Row; 20] = [
+const ROWS: [Row; 21] = [
     (|_| {}, "", "", true),
     (
         |cluster| put_condition(cluster, "CatalogSourcesUnhealthy", "olm/cat does not answer"),
@@ -109,6 +109,19 @@ const ROWS: [Row; 20] = [
     (
         |cluster| put_condition(cluster, "BundleUnpackFailed", "unpack Job: DeadlineExceeded"),
         "unpack Job: DeadlineExceeded",
+        "correct the cause, and OLM tries again",
+        false,
+    ),
+    (
+        |cluster| {
+            let names = "registry.example.com/team/etcd-bundle@sha256:0123456789abcdef ".repeat(16);
+            put_condition(
+                cluster,
+                "BundleUnpackFailed",
+                &format!("cannot pull {names}(HTTP 404); push the image"),
+            );
+        },
+        "(HTTP 404); push the image",
         "correct the cause, and OLM tries again",
         false,
     ),

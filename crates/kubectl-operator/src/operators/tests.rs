@@ -511,6 +511,30 @@ fn list_and_status_agree_on_what_is_installed() {
 }
 
 #[test]
+fn a_long_cause_is_printed_once() {
+    let quota =
+        "pods \"etcd-1\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3";
+    let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"});
+    let mut short = deployment(0);
+    short["status"]["conditions"] = json!([{"type": "ReplicaFailure", "status": "True", "message": quota}]);
+    let message = format!("install strategy failed: {quota}");
+    let (_, text) = one([
+        subscription("db", &status),
+        csv("2.0.0", "Failed", &message),
+        short,
+    ]);
+    assert_eq!(text.matches("exceeded quota").count(), 1, "{text}");
+    assert!(
+        text.contains("ClusterServiceVersion etcd.v2.0.0: Failed, for the reason above"),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("Deployment etcd: 0 of 2 available, for the reason above"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_version_that_never_succeeded_is_not_installed() {
     let unresolved = json!([{"type": "ResolutionFailed", "status": "True", "message": "no"}]);
     for (current, conditions, phase) in [

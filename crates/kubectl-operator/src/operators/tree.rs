@@ -23,6 +23,8 @@ use crate::terminal::{Colours, Mark, below_first, plain};
 
 /// Maximum number of pods shown per Deployment.
 const MAX_PODS: usize = 10;
+/// Minimum length of a message that is not printed again below an object that has it, too.
+const MIN_REPEATED: usize = 80;
 /// State of an object that does not exist.
 const MISSING: &str = "Missing";
 
@@ -139,10 +141,15 @@ impl Node {
     }
 
     fn text(&self, colours: Colours) -> String {
+        self.text_with(&self.message, colours)
+    }
+
+    /// Returns the object in one line, with the first line of this message.
+    fn text_with(&self, message: &str, colours: Colours) -> String {
         let name = self.full_name();
         let state = colours.paint(self.mark, &plain(&self.state));
         let text = format!("{} {name}: {state}", self.kind);
-        match self.message.as_str() {
+        match message {
             "" => text,
             message => {
                 let first = message.trim().lines().next().unwrap_or_default();
@@ -174,25 +181,47 @@ pub(crate) fn lines(nodes: &[Node], colours: Colours) -> Vec<String> {
     let mut lines = Vec::new();
     for node in nodes {
         lines.push(node.text(colours));
-        below(node, "", colours, &mut lines);
+        below(node, "", colours, &mut Vec::new(), &mut lines);
     }
     lines
 }
 
-fn below(node: &Node, indent: &str, colours: Colours, lines: &mut Vec<String>) {
+/// Adds what stands below the line of an object. `above` has the messages of the objects above it.
+fn below<'a>(
+    node: &'a Node,
+    indent: &str,
+    colours: Colours,
+    above: &mut Vec<&'a str>,
+    lines: &mut Vec<String>,
+) {
     let bar = if node.objects.is_empty() { " " } else { "│" };
-    let rest = below_first(&node.message);
+    let rest = match is_repeated(node, above) {
+        true => Vec::new(),
+        false => below_first(&node.message),
+    };
     lines.extend(rest.iter().map(|line| format!("{indent}{bar}  {line}")));
     let notes = node.notes.iter();
     lines.extend(notes.map(|note| format!("{indent}{bar}  {}", plain(note))));
+    above.push(&node.message);
     for (at, object) in node.objects.iter().enumerate() {
         let (branch, next) = match at + 1 == node.objects.len() {
             true => ("└─ ", "   "),
             false => ("├─ ", "│  "),
         };
-        lines.push(format!("{indent}{branch}{}", object.text(colours)));
-        below(object, &format!("{indent}{next}"), colours, lines);
+        let text = match is_repeated(object, above) {
+            true => object.text_with("for the reason above", colours),
+            false => object.text(colours),
+        };
+        lines.push(format!("{indent}{branch}{text}"));
+        below(object, &format!("{indent}{next}"), colours, above, lines);
     }
+    above.pop();
+}
+
+/// Returns true if a long message is part of one that was printed above it.
+fn is_repeated(node: &Node, above: &[&str]) -> bool {
+    let message = node.message.trim();
+    message.len() >= MIN_REPEATED && above.iter().any(|found| found.contains(message))
 }
 
 impl Gathered {
