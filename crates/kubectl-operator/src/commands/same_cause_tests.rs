@@ -54,7 +54,7 @@ fn edit(cluster: &FakeCluster, patch: &Value) {
     assert!(cluster.edit("Subscription", "shop", "db", patch));
 }
 
-const ROWS: [Row; 21] = [
+const ROWS: [Row; 22] = [
     (|_| {}, "", "", true),
     (
         |cluster| put_condition(cluster, "CatalogSourcesUnhealthy", "olm/cat does not answer"),
@@ -193,6 +193,19 @@ const ROWS: [Row; 21] = [
         },
         "ClusterServiceVersion etcd.v1.0.0: InstallComponentFailed: admission webhook \"x\" denied the request",
         "correct the cause, and OLM tries again",
+        false,
+    ),
+    (
+        |cluster| {
+            let mut failed = csv("1.0.0", "Failed", "AllNamespaces InstallModeType not supported");
+            failed["metadata"]["annotations"] = json!({"olm.operatorGroup": "og"});
+            failed["spec"]["installModes"] = json!([{"type": "OwnNamespace", "supported": true},
+                {"type": "AllNamespaces", "supported": false}]);
+            failed["status"]["reason"] = json!("UnsupportedOperatorGroup");
+            cluster.put(failed);
+        },
+        "AllNamespaces InstallModeType not supported; OperatorGroup og does not suit it, as it supports OwnNamespace",
+        "set its spec.targetNamespaces to [shop], or install the operator in another namespace: kubectl edit operatorgroup og -n shop",
         false,
     ),
     (

@@ -1,9 +1,13 @@
-//! Causes in words: what an InstallPlan waits for or why it failed. Those of ClusterServiceVersions are in `olm_api::cause`.
+//! Causes in words: what an InstallPlan waits for or why it failed, and which OperatorGroup an operator does not support. Other causes
+//! of ClusterServiceVersions are in `olm_api::cause`.
 
 use kube::ResourceExt as _;
+use olm_api::condition::csv::UNSUPPORTED_OPERATOR_GROUP;
 use olm_api::condition::{TRUE, subscription as condition};
 use olm_api::labels;
-use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
+use olm_api::v1alpha1::{
+    ClusterServiceVersion, InstallModeType, InstallPlan, InstallPlanPhase, Subscription,
+};
 
 use super::conditions::message;
 
@@ -57,6 +61,47 @@ pub(super) fn plan_cause(plan: &InstallPlan, subscription: &Subscription) -> Opt
     parts.extend(rest.map(str::to_owned));
     let text = parts.join("; ");
     Some(PlanCause { text, approval })
+}
+
+/// An OperatorGroup that an operator does not support.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct UnsupportedGroup {
+    /// Name of the OperatorGroup.
+    pub name: String,
+    /// The group and the supported install modes in words.
+    pub text: String,
+    /// The change of the group that helps.
+    pub change: String,
+}
+
+/// Returns the OperatorGroup if it is why a ClusterServiceVersion failed. The message of the status does not name it.
+pub(super) fn unsupported_group(csv: &ClusterServiceVersion) -> Option<UnsupportedGroup> {
+    let reason = csv.status.as_ref()?.reason.as_deref();
+    let name = csv.annotations().get(labels::OPERATOR_GROUP)?.clone();
+    if reason != Some(UNSUPPORTED_OPERATOR_GROUP) || name.is_empty() {
+        return None;
+    }
+    let modes = csv.spec.install_modes.iter();
+    let modes: Vec<&InstallModeType> = modes
+        .filter(|mode| mode.supported)
+        .map(|mode| &mode.type_)
+        .collect();
+    let supports = |wanted: &InstallModeType| modes.contains(&wanted);
+    let namespace = csv.namespace().unwrap_or_default();
+    let change = if supports(&InstallModeType::OwnNamespace) {
+        format!("set its spec.targetNamespaces to [{namespace}]")
+    } else if supports(&InstallModeType::AllNamespaces) {
+        "remove its spec.targetNamespaces and spec.selector, so that it selects all namespaces".to_owned()
+    } else {
+        format!("set its spec.targetNamespaces to a namespace other than {namespace}")
+    };
+    let names: Vec<&str> = modes.iter().map(|mode| mode.as_str()).collect();
+    let supported = match names.is_empty() {
+        true => "no install mode".to_owned(),
+        false => names.join(", "),
+    };
+    let text = format!("OperatorGroup {name} does not suit it, as it supports {supported}");
+    Some(UnsupportedGroup { name, text, change })
 }
 
 /// Returns the bundles of an InstallPlan that are not unpacked yet, each with its cause.

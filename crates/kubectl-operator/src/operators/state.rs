@@ -10,7 +10,7 @@ use olm_api::v1alpha1::{
 };
 use serde::Serialize;
 
-use super::cause::{Approver, plan_cause};
+use super::cause::{Approver, plan_cause, unsupported_group};
 use super::conditions::{catalog_problem, message, message_or_reason, true_conditions};
 use super::{Operator, plan_name};
 use crate::args::shared::quoted;
@@ -96,6 +96,8 @@ pub(crate) enum WayOut {
     DeletePlan(String),
     /// Correct the cause, or go back to this ClusterServiceVersion.
     Rollback(String),
+    /// Make this change of this OperatorGroup.
+    ChangeGroup { name: String, change: String },
     /// Delete the Subscription and create it again.
     Recreate,
 }
@@ -173,6 +175,10 @@ impl Operator<'_> {
                 plain(former),
                 suggest("rollback {}")
             ),
+            WayOut::ChangeGroup { name: group, change } => format!(
+                "{change}, or install the operator in another namespace: kubectl edit operatorgroup {} {flags}",
+                quoted(group)
+            ),
             WayOut::Recreate => format!(
                 "save it with kubectl get subscription {} {flags} -o yaml, then delete and recreate it",
                 quoted(&name)
@@ -204,13 +210,25 @@ impl Operator<'_> {
 
     /// Returns the failure of a ClusterServiceVersion.
     fn csv_failed(&self, csv: &ClusterServiceVersion) -> Verdict {
-        let verdict = Verdict::new(State::Failed, csv_text(csv));
+        let group = unsupported_group(csv);
+        let texts = [
+            Some(csv_text(csv)),
+            group.as_ref().map(|group| group.text.clone()),
+        ];
+        let texts: Vec<String> = texts.into_iter().flatten().collect();
+        let verdict = Verdict::new(State::Failed, texts.join("; "));
         let former = self
             .former()
             .filter(|former| self.subscription.is_some() && former.name_any() != csv.name_any());
         match former {
             Some(former) => verdict.with(WayOut::Rollback(former.name_any())),
-            None => verdict,
+            None => match group {
+                Some(group) => verdict.with(WayOut::ChangeGroup {
+                    name: group.name,
+                    change: group.change,
+                }),
+                None => verdict,
+            },
         }
     }
 

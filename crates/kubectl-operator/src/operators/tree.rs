@@ -245,7 +245,11 @@ impl Gathered {
         let way_out = way_out.filter(|_| {
             matches!(
                 verdict.way_out,
-                WayOut::DeletePlan(_) | WayOut::Provide(_) | WayOut::Rollback(_) | WayOut::Recreate
+                WayOut::DeletePlan(_)
+                    | WayOut::Provide(_)
+                    | WayOut::Rollback(_)
+                    | WayOut::ChangeGroup { .. }
+                    | WayOut::Recreate
             )
         });
         let state = match (verdict_state.as_str(), operator.row().installed_version.as_str()) {
