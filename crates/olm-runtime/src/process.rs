@@ -28,7 +28,7 @@ use crate::tls::{LOOK_EVERY, TlsFiles};
 use crate::{args, isolation, telemetry};
 
 /// Git commit of this build, if the build sets it.
-const COMMIT: Option<&str> = option_env!("OLM_GIT_COMMIT");
+pub(crate) const COMMIT: Option<&str> = option_env!("OLM_GIT_COMMIT");
 /// Shutdown grace period for reconciles in progress.
 const LAST_ROUNDS: Duration = Duration::from_secs(20);
 
