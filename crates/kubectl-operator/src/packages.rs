@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::command_line::CommandLine;
 use crate::operators::Position;
-use crate::reader::{answer, api, is_unknown_kind, list_names};
+use crate::reader::{answer, api, is_unknown_kind, list_names, place};
 use crate::terminal::plain;
 
 /// Maximum number of packages named in an error about a missing one.
@@ -250,10 +250,18 @@ pub(crate) enum Offered {
 /// # Errors
 /// The request to the API server fails.
 pub(crate) async fn offered(client: &Client, namespace: &str) -> anyhow::Result<Offered> {
-    let packages = api::<PackageManifest>(client, Some(namespace));
+    offered_in(client, Some(namespace)).await
+}
+
+/// Does the same, or reads each package of all catalogs once.
+///
+/// # Errors
+/// The request to the API server fails.
+async fn offered_in(client: &Client, namespace: Option<&str>) -> anyhow::Result<Offered> {
+    let packages = api::<PackageManifest>(client, namespace);
     let what = || {
         let kind = PackageManifest::plural(&());
-        format!("list {kind} in namespace {namespace}")
+        format!("list {kind} in {}", place(namespace))
     };
     let found = answer(what, async {
         match packages.list(&ListParams::default()).await {
@@ -318,7 +326,7 @@ fn is_not_served(error: &kube::Error) -> bool {
     is_unknown_kind(error) || matches!(error, kube::Error::Api(status) if status.code == 503)
 }
 
-/// Returns the packages, with an error if the API is not served.
+/// Returns the packages that a namespace can use, with an error if the API is not served.
 ///
 /// # Errors
 /// The API is not served, or the request fails.
@@ -327,7 +335,19 @@ pub(crate) async fn all(
     namespace: &str,
     commands: &CommandLine,
 ) -> anyhow::Result<Vec<Package>> {
-    match offered(client, namespace).await? {
+    all_in(client, Some(namespace), commands).await
+}
+
+/// Does the same, or returns each package of all catalogs once.
+///
+/// # Errors
+/// The API is not served, or the request fails.
+pub(crate) async fn all_in(
+    client: &Client,
+    namespace: Option<&str>,
+    commands: &CommandLine,
+) -> anyhow::Result<Vec<Package>> {
+    match offered_in(client, namespace).await? {
         Offered::Packages(packages) => Ok(packages),
         Offered::NotServed(cause) => {
             let (group, version) = (PackageManifest::group(&()), PackageManifest::version(&()));

@@ -25,9 +25,9 @@ pub use self::handles::{Counter, Counters, Durations};
 use self::read::{Figure, ReadFigures, Samples};
 pub use self::summary::Summary;
 
+use crate::args::COMMIT;
 use crate::outcome::Outcome;
 use crate::plan::Action;
-use crate::process::COMMIT;
 use crate::sync::Mutex;
 
 /// Bucket bounds of the reconcile histogram, in seconds. A reconcile without reads and writes takes less than the first bound. One that

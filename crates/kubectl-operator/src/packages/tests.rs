@@ -56,6 +56,8 @@ async fn packages_are_read_from_the_package_server() {
     let (client, _link) = cluster.connect();
     let found = all(&client, "shop", &CommandLine::default()).await.unwrap();
     assert_eq!(found, [package("etcd", "cat"), package("vault", "cat")]);
+    let all_of_them = all_in(&client, None, &CommandLine::default()).await.unwrap();
+    assert_eq!(all_of_them, found);
     assert!(
         all(&client, "elsewhere", &CommandLine::default())
             .await

@@ -110,7 +110,7 @@ pub(super) struct App {
     operators: Reads<Option<String>, Gathered>,
     operator: Reads<Key, Gathered>,
     plan: Reads<Key, Shown>,
-    packages: Reads<String, Vec<Package>>,
+    packages: Reads<Option<String>, Vec<Package>>,
     health: Reads<Option<String>, Health>,
     /// Catalog contents, shared by all namespaces.
     contents: Reads<CatalogKey, Arc<Snapshot>>,
@@ -227,13 +227,16 @@ impl App {
                 (Some(namespace), name) => self.show_explanation(namespace, Some(name)).await,
                 _ => Err(self.nothing()),
             },
-            // Pages about catalogs need one namespace.
+            "catalog" => self.show_catalog(namespace.as_deref(), fields.word()).await,
+            "package" => {
+                let (catalog, name) = (fields.text("catalog"), fields.text("name"));
+                self.show_package(namespace.as_deref(), catalog, name).await
+            }
+            // An upgrade graph needs one namespace.
             _ => {
                 let namespace = namespace.as_deref().unwrap_or(&self.cluster.namespace);
                 let (catalog, name) = (fields.text("catalog"), fields.text("name"));
                 match page {
-                    "catalog" => self.show_catalog(namespace, fields.word()).await,
-                    "package" => self.show_package(namespace, catalog, name).await,
                     "graph" => self.show_graph(namespace, catalog, name).await,
                     _ => Err(self.nothing()),
                 }
@@ -327,32 +330,43 @@ impl App {
         Ok(Answer::html(pages::catalogs(&frame, &health)))
     }
 
-    async fn show_catalog(&self, namespace: &str, word: &str) -> Result<Answer, Answer> {
-        let frame = self.frame("Packages", Some(namespace));
+    async fn show_catalog(&self, namespace: Option<&str>, word: &str) -> Result<Answer, Answer> {
+        let frame = self.frame("Packages", namespace);
         let packages = self.packages(namespace, &frame).await?;
-        Ok(Answer::html(pages::catalog(&frame, namespace, &packages, word)))
+        Ok(Answer::html(pages::catalog(&frame, &packages, word)))
     }
 
-    async fn show_package(&self, namespace: &str, catalog: &str, name: &str) -> Result<Answer, Answer> {
-        let frame = self.frame(name, Some(namespace));
+    async fn show_package(
+        &self,
+        namespace: Option<&str>,
+        catalog: &str,
+        name: &str,
+    ) -> Result<Answer, Answer> {
+        let frame = self.frame(name, namespace);
         let packages = self.packages(namespace, &frame).await?;
         let is_it = |package: &&Package| package.name == name && packages::is_catalog(package, catalog);
         let package = packages.iter().find(is_it).ok_or_else(|| self.nothing())?;
+        // Its commands need one namespace.
+        let namespace = namespace.unwrap_or(&self.cluster.namespace);
         let needs_group = packages::needs_group(&self.cluster.client, namespace).await;
         let page = pages::package(&frame, namespace, package, needs_group);
         Ok(Answer::html(page))
     }
 
-    /// Returns the packages of a namespace.
+    /// Returns the packages that a namespace can use, or those of all catalogs.
     ///
     /// # Errors
     /// They cannot be read. The answer says so in this frame.
-    async fn packages(&self, namespace: &str, frame: &Frame<'_>) -> Result<Arc<Vec<Package>>, Answer> {
+    async fn packages(
+        &self,
+        namespace: Option<&str>,
+        frame: &Frame<'_>,
+    ) -> Result<Arc<Vec<Package>>, Answer> {
         let (client, commands) = (&self.cluster.client, &self.cluster.commands);
-        let key = namespace.to_owned();
+        let key = namespace.map(str::to_owned);
         let read = self
             .packages
-            .get(&key, async || packages::all(client, namespace, commands).await);
+            .get(&key, async || packages::all_in(client, namespace, commands).await);
         read.await.map_err(|text| Answer::unread(frame, &text))
     }
 

@@ -33,6 +33,13 @@ async fn packages_are_searched_and_shown_with_a_command_to_install_each() {
         vault Etcd by CNCF olm/cat stable 1.1.0
         The same in a terminal kubectl operator list-available -n shop
         ");
+        // As `ui -A` does.
+        let all = text_of(&browser.page("catalog?namespace=").await);
+        assert!(all.contains("2 of 2 packages of all catalogs"), "{all}");
+        assert!(all.contains("kubectl operator list-available -A"), "{all}");
+        let one = browser.page("package?namespace=&catalog=olm/cat&name=etcd").await;
+        assert_eq!(one.status, 200);
+        assert!(text_of(&one).contains("kubectl operator install etcd"), "{}", text_of(&one));
         let seen = browser.page("catalog?q=VAUL").await;
         assert!(seen.body.contains("1 of 2 packages"), "{}", seen.body);
         assert!(!seen.body.contains("name=etcd"), "{}", seen.body);

@@ -261,7 +261,7 @@ fn pages_to_look_at_are_written() {
     files.sort();
     let packages: Vec<Package> = files.iter().map(|file| package_of(file)).collect();
     assert_eq!(packages.len(), 125);
-    let body = pages::catalog(&frame("Packages", &commands), "shop", &packages, "");
+    let body = pages::catalog(&frame("Packages", &commands), &packages, "");
     assert!(body.contains("125 of 125 packages"), "{body}");
     write("packages.html", &body);
     for package in &packages {
