@@ -22,8 +22,8 @@ use olm_api::v1alpha1::{
 use serde::Serialize;
 
 use crate::command_line::CommandLine;
-use crate::printer;
 use crate::reader::Unreadable;
+use crate::{preview, printer};
 
 pub(crate) use self::conditions::message_or_reason;
 pub(crate) use self::state::{State, Verdict};
@@ -471,10 +471,11 @@ fn has_succeeded_once(csv: &ClusterServiceVersion) -> bool {
     history.any(|entry| entry.phase == Phase::Succeeded)
 }
 
-/// Returns the version of a ClusterServiceVersion; its name if that is unknown.
+/// Returns the version of a ClusterServiceVersion; that of its name if it does not exist or states none, else the name.
 fn version(csv: Option<&ClusterServiceVersion>, name: &str) -> String {
     let version = csv.and_then(|csv| csv.spec.version.clone());
+    let of_name = || preview::package_and_version(name).map_or(name, |(_, version)| version);
     version
         .filter(|version| !version.is_empty())
-        .unwrap_or_else(|| name.to_owned())
+        .unwrap_or_else(|| of_name().to_owned())
 }
