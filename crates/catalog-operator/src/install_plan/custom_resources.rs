@@ -89,8 +89,8 @@ pub struct Misfit {
     pub name: String,
     /// The fields, and what is wrong with them.
     pub fields: String,
-    /// Number of others that do not fit, of those read with it.
-    pub others: usize,
+    /// The next ones that do not fit, of those read with it; they have none.
+    pub others: Vec<Misfit>,
 }
 
 type Wake = Arc<dyn Fn(&NamespacedName) + Send + Sync>;
@@ -312,7 +312,7 @@ impl Shared {
                     Ok(None) => self.forget_misfit(key),
                     Ok(Some(misfit)) => {
                         // It was read alone this time.
-                        let others = suspect.others;
+                        let others = suspect.others.clone();
                         return CheckState::Misfit(Misfit { others, ..misfit });
                     }
                     Err(error) => return unread(version, &error),

@@ -368,12 +368,16 @@ fn refusal(observed: &Observed, index: usize, step: &Step, known: &KnownStep) ->
         return (String::new(), unchecked(cause));
     }
     let others = match observed.custom_resources.get(&index) {
-        Some(CheckState::Misfit(misfit)) if shows_fields(observed, misfit) => misfit.others,
-        _ => 0,
+        Some(CheckState::Misfit(misfit)) => misfit.others.as_slice(),
+        _ => &[],
     };
+    let others = others.iter().filter(|other| shows_fields(observed, other));
+    let others = others.map(|other| match other.namespace.as_str() {
+        "" => format!("; {}: {}", other.name, other.fields),
+        namespace => format!("; {namespace}/{}: {}", other.name, other.fields),
+    });
     match check_crd(observed, index, step, known) {
-        Err(error) if others > 0 => (format!("{error}; {others} more do not fit"), None),
-        Err(error) => (error.to_string(), None),
+        Err(error) => (format!("{error}{}", others.collect::<String>()), None),
         Ok(Upgrade::Waits(_)) => {
             let text = format!("not known after {} s", TIME.as_secs());
             (String::new(), unchecked(&text))

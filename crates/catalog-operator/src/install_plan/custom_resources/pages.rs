@@ -23,6 +23,8 @@ const LARGEST_PAGE: u32 = 500;
 const PAGE_BYTES: usize = 512 << 10;
 /// What a page may have in bytes; one with more is asked for again with fewer objects.
 const PAGE_BOUND: usize = 4 << 20;
+/// Objects named beside the first one that does not fit.
+const MAX_OTHERS: usize = 4;
 /// How often reading begins anew because the server no longer knows where it was.
 const NEW_BEGINNINGS: usize = 3;
 
@@ -195,7 +197,7 @@ struct CheckedPage {
     next: String,
 }
 
-/// The first object that does not fit, and the number of others; ends early when nobody asks any more.
+/// The first object that does not fit, with the next ones; ends early when nobody asks any more.
 fn check_page(
     text: &[u8],
     schema: &StructuralSchema,
@@ -210,18 +212,26 @@ fn check_page(
         if misfits.is_empty() {
             continue;
         }
-        if let Some(first) = &mut misfit {
-            first.others += 1;
-        } else {
+        let found = {
             let Named { metadata } = serde_json::from_str(item.get()).map_err(ReadError::NoList)?;
             let fields: Vec<String> = misfits.iter().map(ToString::to_string).collect();
-            misfit = Some(Misfit {
+            Misfit {
                 version: version.to_owned(),
                 namespace: metadata.namespace,
                 name: metadata.name,
                 fields: fields.join(", "),
-                others: 0,
-            });
+                others: Vec::new(),
+            }
+        };
+        match &mut misfit {
+            None => misfit = Some(found),
+            Some(first) => first.others.push(found),
+        }
+        if misfit
+            .as_ref()
+            .is_some_and(|first| first.others.len() >= MAX_OTHERS)
+        {
+            break;
         }
     }
     Ok(CheckedPage {
@@ -245,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_that_does_not_fit_is_named_and_others_are_counted() {
+    fn the_first_objects_that_do_not_fit_are_named() {
         let schema = StructuralSchema::new(json!({"type": "object", "required": ["spec"]}));
         let item = |name: &str, fits: bool| {
             let mut item = json!({"metadata": {"name": name, "namespace": "shop"}});
@@ -254,9 +264,11 @@ mod tests {
             }
             item
         };
+        let many = (0..9).map(|number| item(&number.to_string(), false)).collect();
         for (items, first, others) in [
             (vec![item("a", true)], None, 0),
             (vec![item("a", true), item("b", false)], Some("b"), 0),
+            (many, Some("0"), MAX_OTHERS),
             (
                 vec![item("a", false), item("b", true), item("c", false)],
                 Some("a"),
@@ -267,7 +279,7 @@ mod tests {
             let page = check_page(text.as_bytes(), &schema, "v1", || true).unwrap();
             let found = page.misfit.as_ref();
             assert_eq!(found.map(|misfit| misfit.name.as_str()), first, "{text}");
-            assert_eq!(found.map_or(0, |misfit| misfit.others), others, "{text}");
+            assert_eq!(found.map_or(0, |misfit| misfit.others.len()), others, "{text}");
         }
     }
 

@@ -287,20 +287,26 @@ fn of_a_definition_the_required_fields_and_the_resource_that_does_not_fit_are_to
         let mut preview = compose(&observed, &Before::default(), Vec::new());
         (preview.definitions.remove(0), preview.unknown)
     };
-    let misfit = CheckState::Misfit(Misfit {
+    let resource = |namespace: &str, name: &str, others: Vec<Misfit>| Misfit {
         version: "v1".to_owned(),
-        namespace: "ns".to_owned(),
-        name: "a".to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
         fields: "spec.size: is required".to_owned(),
-        others: 1,
-    });
+        others,
+    };
+    // Readers of the plan may not know what is in other namespaces.
+    let others = vec![
+        resource("elsewhere", "secret", Vec::new()),
+        resource("ns", "b", Vec::new()),
+    ];
+    let misfit = CheckState::Misfit(resource("ns", "a", others));
     let (change, unknown) = told(misfit.clone(), None);
     assert_eq!(change.fields_required, ["v1: spec.size"]);
     assert!(
         change.refused.contains("Kind=Demo \"ns/a\"")
             && change
                 .refused
-                .ends_with("spec.size: is required; 1 more do not fit"),
+                .ends_with("spec.size: is required; ns/b: spec.size: is required"),
         "{change:?}"
     );
     assert_eq!(unknown, Vec::<String>::new());
