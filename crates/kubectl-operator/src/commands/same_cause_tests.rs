@@ -54,7 +54,7 @@ fn edit(cluster: &FakeCluster, patch: &Value) {
     assert!(cluster.edit("Subscription", "shop", "db", patch));
 }
 
-const ROWS: [Row; 22] = [
+const ROWS: [Row; 23] = [
     (|_| {}, "", "", true),
     (
         |cluster| put_condition(cluster, "CatalogSourcesUnhealthy", "olm/cat does not answer"),
@@ -205,7 +205,18 @@ const ROWS: [Row; 22] = [
             cluster.put(failed);
         },
         "AllNamespaces InstallModeType not supported; OperatorGroup og does not suit it, as it supports OwnNamespace",
-        "set its spec.targetNamespaces to [shop], or install the operator in another namespace: kubectl edit operatorgroup og -n shop",
+        "or set spec.targetNamespaces of the group to [shop]: kubectl edit operatorgroup og -n shop",
+        false,
+    ),
+    (
+        |cluster| {
+            let mut failed = csv("1.0.0", "Failed", "Etcd is provided by OperatorGroup far/other");
+            failed["metadata"]["annotations"] = json!({"olm.operatorGroup": "og"});
+            failed["status"]["reason"] = json!("InterOperatorGroupOwnerConflict");
+            cluster.put(failed);
+        },
+        "Etcd is provided by OperatorGroup far/other; OperatorGroup og of this one has namespaces in common with it",
+        "so that the groups have no namespace in common: kubectl edit operatorgroup og -n shop",
         false,
     ),
     (

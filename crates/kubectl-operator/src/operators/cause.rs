@@ -1,8 +1,8 @@
-//! Causes in words: what an InstallPlan waits for or why it failed, and which OperatorGroup an operator does not support. Other causes
+//! Causes in words: what an InstallPlan waits for or why it failed, and in which OperatorGroup an operator cannot run. Other causes
 //! of ClusterServiceVersions are in `olm_api::cause`.
 
 use kube::ResourceExt as _;
-use olm_api::condition::csv::UNSUPPORTED_OPERATOR_GROUP;
+use olm_api::condition::csv::{INTER_OPERATOR_GROUP_OWNER_CONFLICT, UNSUPPORTED_OPERATOR_GROUP};
 use olm_api::condition::{TRUE, subscription as condition};
 use olm_api::labels;
 use olm_api::v1alpha1::{
@@ -63,45 +63,53 @@ pub(super) fn plan_cause(plan: &InstallPlan, subscription: &Subscription) -> Opt
     Some(PlanCause { text, approval })
 }
 
-/// An OperatorGroup that an operator does not support.
+/// An OperatorGroup in which an operator cannot run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct UnsupportedGroup {
+pub(super) struct UnsuitedGroup {
     /// Name of the OperatorGroup.
     pub name: String,
-    /// The group and the supported install modes in words.
+    /// The group and its conflict with the operator in words.
     pub text: String,
-    /// The change of the group that helps.
+    /// Changes that help, the last one of the group.
     pub change: String,
 }
 
 /// Returns the OperatorGroup if it is why a ClusterServiceVersion failed. The message of the status does not name it.
-pub(super) fn unsupported_group(csv: &ClusterServiceVersion) -> Option<UnsupportedGroup> {
-    let reason = csv.status.as_ref()?.reason.as_deref();
+pub(super) fn unsuited_group(csv: &ClusterServiceVersion) -> Option<UnsuitedGroup> {
+    let reason = csv.status.as_ref()?.reason.as_deref()?;
     let name = csv.annotations().get(labels::OPERATOR_GROUP)?.clone();
-    if reason != Some(UNSUPPORTED_OPERATOR_GROUP) || name.is_empty() {
+    if name.is_empty() {
         return None;
     }
-    let modes = csv.spec.install_modes.iter();
-    let modes: Vec<&InstallModeType> = modes
-        .filter(|mode| mode.supported)
-        .map(|mode| &mode.type_)
-        .collect();
-    let supports = |wanted: &InstallModeType| modes.contains(&wanted);
-    let namespace = csv.namespace().unwrap_or_default();
-    let change = if supports(&InstallModeType::OwnNamespace) {
-        format!("set its spec.targetNamespaces to [{namespace}]")
-    } else if supports(&InstallModeType::AllNamespaces) {
-        "remove its spec.targetNamespaces and spec.selector, so that it selects all namespaces".to_owned()
-    } else {
-        format!("set its spec.targetNamespaces to a namespace other than {namespace}")
+    let (text, change) = match reason {
+        UNSUPPORTED_OPERATOR_GROUP => {
+            let modes = csv.spec.install_modes.iter().filter(|mode| mode.supported);
+            let modes: Vec<&InstallModeType> = modes.map(|mode| &mode.type_).collect();
+            let names: Vec<&str> = modes.iter().map(|mode| mode.as_str()).collect();
+            let supported = match names.is_empty() {
+                true => "no install mode".to_owned(),
+                false => names.join(", "),
+            };
+            let text = format!("OperatorGroup {name} does not suit it, as it supports {supported}");
+            let namespace = csv.namespace().unwrap_or_default();
+            let change = if modes.contains(&&InstallModeType::OwnNamespace) {
+                format!("set spec.targetNamespaces of the group to [{namespace}]")
+            } else if modes.contains(&&InstallModeType::AllNamespaces) {
+                "remove spec.targetNamespaces and spec.selector of the group, which then selects all namespaces"
+                    .to_owned()
+            } else {
+                format!("set spec.targetNamespaces of the group to a namespace other than {namespace}")
+            };
+            (text, format!("install the operator in another namespace, or {change}"))
+        }
+        INTER_OPERATOR_GROUP_OWNER_CONFLICT => (
+            format!("OperatorGroup {name} of this one has namespaces in common with it"),
+            "uninstall one of the two operators, or change the targets of a group so that the groups have no namespace in common"
+                .to_owned(),
+        ),
+        _ => return None,
     };
-    let names: Vec<&str> = modes.iter().map(|mode| mode.as_str()).collect();
-    let supported = match names.is_empty() {
-        true => "no install mode".to_owned(),
-        false => names.join(", "),
-    };
-    let text = format!("OperatorGroup {name} does not suit it, as it supports {supported}");
-    Some(UnsupportedGroup { name, text, change })
+    Some(UnsuitedGroup { name, text, change })
 }
 
 /// Returns the bundles of an InstallPlan that are not unpacked yet, each with its cause.

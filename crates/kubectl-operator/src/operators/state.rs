@@ -10,7 +10,7 @@ use olm_api::v1alpha1::{
 };
 use serde::Serialize;
 
-use super::cause::{Approver, plan_cause, unsupported_group};
+use super::cause::{Approver, plan_cause, unsuited_group};
 use super::conditions::{catalog_problem, message, message_or_reason, true_conditions};
 use super::{Operator, plan_name};
 use crate::args::shared::quoted;
@@ -175,10 +175,9 @@ impl Operator<'_> {
                 plain(former),
                 suggest("rollback {}")
             ),
-            WayOut::ChangeGroup { name: group, change } => format!(
-                "{change}, or install the operator in another namespace: kubectl edit operatorgroup {} {flags}",
-                quoted(group)
-            ),
+            WayOut::ChangeGroup { name: group, change } => {
+                format!("{change}: kubectl edit operatorgroup {} {flags}", quoted(group))
+            }
             WayOut::Recreate => format!(
                 "save it with kubectl get subscription {} {flags} -o yaml, then delete and recreate it",
                 quoted(&name)
@@ -210,7 +209,7 @@ impl Operator<'_> {
 
     /// Returns the failure of a ClusterServiceVersion.
     fn csv_failed(&self, csv: &ClusterServiceVersion) -> Verdict {
-        let group = unsupported_group(csv);
+        let group = unsuited_group(csv);
         let texts = [
             Some(csv_text(csv)),
             group.as_ref().map(|group| group.text.clone()),
