@@ -33,10 +33,11 @@ const TRIED: [(&str, &[&str]); 10] = [
     ("upgrade-policies.md", &["policies"]),
 ];
 /// Other guides, and the test that runs them, or a text of the guide if its commands need the reader's own cluster.
-const ELSEWHERE: [(&str, &str); 9] = [
+const ELSEWHERE: [(&str, &str); 10] = [
     ("catalogs.md", "crates/opm/tests/guides/main.rs"),
     ("install-olm.md", "e2e/tests/chart/main.rs"),
     ("move-from-upstream.md", "e2e/tests/takeover.rs"),
+    ("olm-v1.md", "e2e/tests/chart/extensions.rs"),
     ("operators.md", "e2e/tests/plugin.rs"),
     ("plan-and-explain.md", "crates/opm/tests/guides/main.rs"),
     ("troubleshooting.md", "e2e/tests/bad_input.rs"),

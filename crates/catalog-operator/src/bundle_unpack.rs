@@ -17,14 +17,13 @@
 //! - A failure is cached at most until its retry time, and requests to an unresponsive registry are retried
 //!   without a new request.
 //! - A catalog's credentials are only used for images that the catalog names, and access of one catalog
-//!   grants nothing to another. Content on disk is only returned to a catalog after its registry has accepted
-//!   the catalog's own secrets for the image ([`access`]).
+//!   grants nothing to another. Content on disk is only returned to a catalog after the registry has shown the
+//!   image for the catalog's own secrets.
 //! - Memory contains a bundle only while a reconcile reads it. Bundles on disk have a limit in bytes.
 //! - A bundle that a Job unpacked is only for its catalog.
 //! - Namespaces of catalogs take turns, and none uses more than half of the fetches. All together leave one to the
 //!   global namespace.
 
-pub(crate) mod access;
 pub(crate) mod bundle_store;
 pub(crate) mod config_map;
 pub(crate) mod content;
@@ -41,5 +40,5 @@ pub(crate) use content::UnpackedBundle;
 pub use error::UnpackError;
 pub(crate) use image_source::ImageBundleSource;
 pub(crate) use unpacker::{
-    BundleSource, InlineBundle, Known, Subscriber, UnpackRequest, UnpackState, Unpacker, UnpackerConfig,
+    BundleSource, InlineBundle, Subscriber, UnpackRequest, UnpackState, Unpacker, UnpackerConfig,
 };

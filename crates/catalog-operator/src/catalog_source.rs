@@ -26,7 +26,6 @@ pub(crate) mod address;
 mod config_map_owner;
 pub(crate) mod connection;
 pub(crate) mod decide;
-pub(crate) mod image_polls;
 pub(crate) mod image_template;
 pub(crate) mod objects;
 pub(crate) mod observed;
@@ -39,6 +38,7 @@ pub(crate) mod triggers;
 pub(crate) mod update;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -47,6 +47,7 @@ use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 use olm_api::labels;
 use olm_api::v1alpha1::CatalogSource;
+use olm_runtime::condition::whole_seconds;
 use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
@@ -54,22 +55,29 @@ use olm_runtime::event::regarding;
 use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::{Plan, Target, status_patch};
 use olm_runtime::{NamespacedName, clock};
+use tokio::time::timeout;
 
 use self::connection::Connections;
 use self::decide::Verdict;
-use self::image_polls::ImagePolls;
 use self::image_template::ImageTemplate;
 use self::observed::Observed;
 use self::pod::PodSettings;
-use self::polling::Poll;
+use self::polling::{Check, Poll};
+use crate::registry_tags::ImageTags;
 use crate::stores::Stores;
 use crate::stores::config_maps::ConfigMapState;
+
+/// Time limit of a poll. A registry that takes longer counts as one that does not answer.
+const POLL_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Reconciles CatalogSources.
 pub(crate) struct CatalogSourceReconciler {
     pub stores: Stores,
     pub connections: Connections,
-    pub polls: ImagePolls,
+    /// Reads the digests behind the tags of catalogs that are polled.
+    pub tags: Arc<dyn ImageTags>,
+    /// Start time of this process.
+    pub started: Timestamp,
     pub discovery: Discovery,
     /// `namespace_restricted` is read for each source; its value here does not matter.
     pub settings: PodSettings,
@@ -98,22 +106,34 @@ impl CatalogSourceReconciler {
         config_maps.of_source(key, name)
     }
 
-    /// Returns the poll state of the catalog. It is not polled before the image of its pods is known.
-    fn observe_poll(
+    /// Returns the poll state of the catalog, which is polled now if that is due. It is not polled before the
+    /// image of its pods is known.
+    async fn observe_poll(
         &self,
         key: &NamespacedName,
         source: &CatalogSource,
         parsed: &source::Source,
-        pods: &[Arc<Pod>],
     ) -> Option<Poll> {
         let now = clock::now();
-        let Some(poll) = polling::schedule(source, parsed, self.polls.started(), now) else {
-            self.polls.forget(key);
-            return None;
+        let poll = polling::schedule(source, parsed, self.started, now)?;
+        let (pods, _) = self.pods_of(source);
+        if !poll.is_due(now) || pods.iter().all(|pod| pod_state::image_id(pod).is_none()) {
+            return Some(poll);
+        }
+        let answer = timeout(POLL_DEADLINE, self.tags.digest(&poll.image, key)).await;
+        let digest =
+            answer.unwrap_or_else(|_| Err(format!("no answer within {} s", POLL_DEADLINE.as_secs())));
+        if let Err(error) = &digest {
+            tracing::debug!(catalog = %key, image = %poll.image, error, "cannot read the digest of the catalog image");
+        }
+        let check = Check {
+            at: whole_seconds(clock::now()),
+            digest: digest.ok(),
         };
-        let is_known = pods.iter().any(|pod| pod_state::image_id(pod).is_some());
-        let check = is_known.then(|| self.polls.look(key, &poll, now)).flatten();
-        Some(Poll { check, ..poll })
+        Some(Poll {
+            check: Some(check),
+            ..poll
+        })
     }
 
     /// Returns the catalog's pods: those that serve it, and those that look for a newer image or were
@@ -154,7 +174,6 @@ impl Reconciler for CatalogSourceReconciler {
             source.filter(|source| !terminating && source.metadata.deletion_timestamp.is_none())
         else {
             self.connections.forget(key);
-            self.polls.forget(key);
             self.stores.config_maps.forget(key);
             return Ok(None);
         };
@@ -162,12 +181,13 @@ impl Reconciler for CatalogSourceReconciler {
         let parsed = source::parse_with_image(&source, template.image(&source));
         let config_map = self.observe_config_map(key, &parsed);
         let namespace = &key.namespace;
+        // First, because it may take some time, in which the rest changes.
+        let poll = self.observe_poll(key, &source, &parsed).await;
         let service = self
             .stores
             .services
             .get(namespace, &objects::service_name(&source));
         let (pods, update_pods) = self.pods_of(&source);
-        let poll = self.observe_poll(key, &source, &parsed, &pods);
         // This call also sets the address to connect to, which is only known here.
         let endpoint = address::find_endpoint(&source, &parsed, service.as_deref(), &pods)
             .or_else(|| address::still_good(self.connections.endpoint(key), &parsed, &pods));

@@ -43,12 +43,12 @@ pub(crate) struct Permit {
 impl FairPermits {
     /// Creates this many permits, of which one namespace holds at most half.
     pub(crate) fn new(permits: usize) -> Self {
-        Self::with_share(permits, permits / 2)
-    }
-
-    /// Creates `share` permits for each namespace, without a limit for all together.
-    pub(crate) fn per_namespace(share: usize) -> Self {
-        Self::with_share(Semaphore::MAX_PERMITS, share)
+        Self {
+            common: Arc::new(Semaphore::new(permits.max(1))),
+            share: (permits / 2).max(1),
+            preferred: None,
+            namespaces: Arc::default(),
+        }
     }
 
     /// Prefers a namespace: it holds at most all permits but one, and so do the others together.
@@ -61,15 +61,6 @@ impl FairPermits {
             others: Arc::new(Semaphore::new(share)),
         });
         self
-    }
-
-    fn with_share(permits: usize, share: usize) -> Self {
-        Self {
-            common: Arc::new(Semaphore::new(permits.max(1))),
-            share: share.max(1),
-            preferred: None,
-            namespaces: Arc::default(),
-        }
     }
 
     /// Waits for a permit for a namespace.

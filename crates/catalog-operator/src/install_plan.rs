@@ -60,7 +60,7 @@ use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::Plan;
 
 use self::cluster_reads::ClusterReads;
-use self::decide::{Memory, Verdict};
+use self::decide::Verdict;
 use self::observe::Observed;
 use crate::stores::Stores;
 
@@ -98,7 +98,7 @@ impl Reconciler for InstallPlanReconciler {
     type Key = NamespacedName;
     type Observed = Observed;
     type Verdict = Verdict;
-    type Memory = Memory;
+    type Memory = ();
 
     const NAME: &'static str = "installplan";
     const FIRST_BACKOFF_OF_REFUSED: Duration = status::LONGEST_PAUSE;
@@ -109,14 +109,9 @@ impl Reconciler for InstallPlanReconciler {
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
         let found = self.stores.plans.get_key(key);
-        let waits = found.as_deref().is_some_and(status::waits_for_permission);
-        self.stores.rights.set_waiting(key, waits);
-        let Some(install_plan) = found else {
+        let Some(install_plan) = found.filter(|plan| plan.metadata.deletion_timestamp.is_none()) else {
             return Ok(None);
         };
-        if install_plan.metadata.deletion_timestamp.is_some() {
-            return Ok(None);
-        }
         if install_plan.is_over() {
             return self.observe_restoration(key, install_plan).await;
         }
@@ -129,16 +124,11 @@ impl Reconciler for InstallPlanReconciler {
         Ok(Some(observed))
     }
 
-    fn decide(observed: &Observed, memory: Option<&Memory>, _: Timestamp) -> (Plan, Verdict) {
-        decide::decide(observed, memory)
+    fn decide(observed: &Observed, _: Option<&()>, _: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed)
     }
 
-    fn status(
-        observed: &Observed,
-        verdict: Verdict,
-        outcomes: &Outcomes,
-        now: Timestamp,
-    ) -> StatusUpdate<Memory> {
+    fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
         status::status(observed, verdict, outcomes, now)
     }
 }

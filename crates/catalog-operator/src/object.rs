@@ -91,6 +91,11 @@ pub(crate) fn has_owner<'a>(owners: impl IntoIterator<Item = &'a OwnerReference>
     owners.into_iter().any(|owner| Some(owner.uid.as_str()) == uid)
 }
 
+/// True when one of the owners of an object has this uid.
+pub(crate) fn is_owned_by(metadata: &ObjectMeta, uid: Option<&str>) -> bool {
+    has_owner(metadata.owner_references.iter().flatten(), uid)
+}
+
 /// Whether an object in the cluster was made for a ClusterServiceVersion: it is owned by one, or carries the labels of one. What
 /// stood before OLM does neither.
 pub(crate) fn is_of_a_csv(object: &Value) -> bool {

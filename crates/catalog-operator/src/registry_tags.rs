@@ -8,7 +8,13 @@ use olm_runtime::NamespacedName;
 use olm_runtime::store::Store;
 
 use crate::bundle_unpack::pull_secrets::PullSecrets;
-use crate::catalog_source::image_polls::ImageTags;
+
+/// Source of the digests behind tags.
+#[async_trait]
+pub trait ImageTags: Send + Sync {
+    /// Returns the digest behind the tag of `image`, with the pull secrets of `catalog`.
+    async fn digest(&self, image: &str, catalog: &NamespacedName) -> Result<String, String>;
+}
 
 /// Reads digests from image registries.
 pub(crate) struct RegistryTags {
@@ -30,16 +36,16 @@ impl RegistryTags {
 impl ImageTags for RegistryTags {
     async fn digest(&self, image: &str, catalog: &NamespacedName) -> Result<String, String> {
         let image: Reference = image.parse().map_err(text)?;
-        let mut keys = self.secrets.of_catalog(catalog).await.map_err(text)?;
-        let digest = match self.puller.told_digest(&image, &keys.credentials).await {
+        let mut credentials = self.secrets.of_catalog(catalog).await.map_err(text)?;
+        let digest = match self.puller.told_digest(&image, &credentials).await {
             // The ServiceAccount of the catalog's pod may have more secrets, as for bundles.
             Err(refused) if refused.class() == PullErrorClass::Unauthorized => {
                 let more = self.secrets.of_service_account(catalog).await.map_err(text)?;
                 if more.is_empty() {
                     return Err(text(refused));
                 }
-                keys.merge(more);
-                self.puller.told_digest(&image, &keys.credentials).await
+                credentials.merge(more);
+                self.puller.told_digest(&image, &credentials).await
             }
             digest => digest,
         };

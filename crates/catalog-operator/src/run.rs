@@ -12,7 +12,7 @@ use olm_runtime::driver::Runner;
 use olm_runtime::metrics::Metrics;
 use olm_runtime::queue::Queue;
 use olm_runtime::store::StoreSet;
-use olm_runtime::{NamespacedName, client, process};
+use olm_runtime::{NamespacedName, client, clock, process};
 use tokio::task::JoinSet;
 
 use crate::args::{Args, UnpackMode};
@@ -22,16 +22,14 @@ use crate::bundle_unpack::{BundleSource, BundleStore, ImageBundleSource, Unpacke
 use crate::catalog_manifests::BundleSources;
 use crate::catalog_source::CatalogSourceReconciler;
 use crate::catalog_source::connection::{Connections, Dial, Tcp};
-use crate::catalog_source::image_polls::{ImagePolls, ImageTags};
 use crate::catalog_source::pod::PodSettings;
 use crate::cluster_operator::Report;
 use crate::grpc_catalog_reader::GrpcCatalogReader;
 use crate::install_plan::InstallPlanReconciler;
 use crate::install_plan::cluster_reads::ClusterReads;
-use crate::install_plan::custom_resources::CustomResources;
 use crate::install_plan::preview::reconciler::PreviewReconciler;
 use crate::metrics::{self, Figures};
-use crate::registry_tags::RegistryTags;
+use crate::registry_tags::{ImageTags, RegistryTags};
 use crate::resolution::ResolutionReconciler;
 use crate::snapshots::{CatalogReader, Snapshots};
 use crate::stores::Stores;
@@ -89,16 +87,14 @@ fn of_namespace(key: &NamespacedName) -> &str {
 pub struct Services {
     /// Connections to registry servers.
     pub connections: Connections,
-    /// Polls for newer content of catalogs.
-    pub polls: ImagePolls,
+    /// Digests behind the tags of catalogs.
+    pub tags: Arc<dyn ImageTags>,
     /// Contents of catalogs.
     pub snapshots: Snapshots,
     /// Bundles.
     pub unpacker: Unpacker,
     /// Those that Jobs unpack; none if everything is to be pulled in this process.
     pub(crate) unpack_jobs: Option<UnpackJobs>,
-    /// Whether custom resources fit changed definitions.
-    pub(crate) custom_resources: CustomResources,
 }
 
 /// Runs until SIGTERM or SIGINT.
@@ -213,7 +209,6 @@ fn build_services(
         let (catalogs, registries) = (stores.sources.clone(), registries.clone());
         Arc::new(RegistryTags::new(client.clone(), catalogs, registries))
     });
-    let polls = ImagePolls::new(tags, wiring::waker(&queues.sources));
     let store = Arc::new(BundleStore::new(args.unpack_cache.clone()));
     let bundles = outside.bundles.unwrap_or_else(|| {
         let spool = args.unpack_spool.clone().or_else(|| args.unpack_cache.clone());
@@ -238,14 +233,12 @@ fn build_services(
     if let Some(jobs) = &unpack_jobs {
         unpacker = unpacker.with_jobs(jobs.clone());
     }
-    let custom_resources = CustomResources::new(client.clone(), wiring::waker(&queues.plans));
     Services {
         connections,
-        polls,
+        tags,
         snapshots,
         unpacker,
         unpack_jobs,
-        custom_resources,
     }
 }
 
@@ -306,7 +299,8 @@ impl Parts {
         let sources = CatalogSourceReconciler {
             stores: self.stores.clone(),
             connections: self.services.connections.clone(),
-            polls: self.services.polls.clone(),
+            tags: Arc::clone(&self.services.tags),
+            started: clock::now(),
             discovery: self.discovery.clone(),
             settings,
         };
@@ -386,7 +380,6 @@ impl Parts {
             discovery: self.discovery.clone(),
             unpacker: self.services.unpacker.clone(),
             csvs: self.stores.csvs.clone(),
-            custom_resources: self.services.custom_resources.clone(),
             global_namespace: self.args.global_namespace().to_owned(),
         }
     }

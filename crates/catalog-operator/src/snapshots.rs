@@ -71,14 +71,26 @@ pub trait CatalogReader: Send + Sync + 'static {
     }
 }
 
-/// Identity of a content: equal values are the same content of the same catalog.
-pub(crate) type ContentId = u64;
+/// Content of a catalog at one moment.
+#[derive(Debug, Clone)]
+pub struct Content {
+    id: u64,
+    /// The bundles.
+    pub snapshot: Arc<Snapshot>,
+}
+
+impl PartialEq for Content {
+    /// True for the same content of the same catalog; bundles are not compared.
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
 
 /// State of a catalog's content.
 #[derive(Debug, Clone)]
 pub enum ContentState {
     /// The content was read, perhaps over the previous connection while the current one is being read.
-    Known(ContentId),
+    Known(Content),
     /// The first read has been running since this time.
     Loading(Instant),
     /// The read failed.
@@ -122,8 +134,7 @@ struct Entry {
     users: BTreeSet<String>,
     /// Generation of the connection whose content need not be read (again).
     read: Option<u64>,
-    id: Option<ContentId>,
-    content: Option<Arc<Snapshot>>,
+    content: Option<Content>,
     /// Size of the content in memory, in bytes.
     bytes: usize,
     /// Time of the read.
@@ -197,8 +208,8 @@ impl Snapshots {
         if let Some(link) = &link {
             self.shared.refresh(key, entry, link);
         }
-        match (entry.id, &entry.failure, entry.loading) {
-            (Some(id), _, _) => ContentState::Known(id),
+        match (&entry.content, &entry.failure, entry.loading) {
+            (Some(content), _, _) => ContentState::Known(content.clone()),
             (None, _, Some(loading)) => ContentState::Loading(loading.since),
             (None, Some(failure), None) => ContentState::Failed(failure.text.clone()),
             (None, None, None) => ContentState::Unreachable,
@@ -210,31 +221,10 @@ impl Snapshots {
         self.shared.connections.link(key).is_some()
     }
 
-    /// Returns the content with an identity from [`Snapshots::get`]; `None` if it is not in memory (any more).
-    /// Then the catalog is read again, and the namespaces that use it are triggered.
-    pub fn content(&self, key: &NamespacedName, id: ContentId) -> Option<Arc<Snapshot>> {
-        let link = self.shared.connections.link(key);
-        let mut entries = self.shared.lock();
-        let entry = entries.get_mut(key)?;
-        match &entry.content {
-            Some(content) if entry.id == Some(id) => return Some(Arc::clone(content)),
-            Some(_) => {}
-            None => {
-                // The next call of `get` must not report it as known.
-                entry.id = None;
-                entry.read = None;
-                if let Some(link) = &link {
-                    self.shared.refresh(key, entry, link);
-                }
-            }
-        }
-        None
-    }
-
     /// Returns the error of the last read while older content is kept.
     pub fn trouble(&self, key: &NamespacedName) -> Option<String> {
         let entries = self.shared.lock();
-        let entry = entries.get(key).filter(|entry| entry.id.is_some())?;
+        let entry = entries.get(key).filter(|entry| entry.content.is_some())?;
         entry.failure.as_ref().map(|failure| failure.text.clone())
     }
 
@@ -330,7 +320,7 @@ impl Snapshots {
 
     /// Ages of the contents in use.
     pub(crate) fn ages(&self) -> Vec<(NamespacedName, Duration)> {
-        self.each(|entry| Some(entry.read_at.filter(|_| entry.id.is_some())?.elapsed()))
+        self.each(|entry| Some(entry.read_at?.elapsed()))
     }
 
     /// What `read` returns of the catalogs in use.

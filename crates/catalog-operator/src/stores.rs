@@ -1,7 +1,6 @@
 //! The reflectors of this binary, each pruned of what nobody reads.
 
 pub(crate) mod config_maps;
-pub(crate) mod rights;
 pub(crate) mod unpacks;
 
 use k8s_openapi::api::core::v1::{Container, Namespace, Pod, PodSpec, Service, ServiceAccount};
@@ -23,7 +22,6 @@ use olm_runtime::queue::Queue;
 use olm_runtime::store::{Change, Presence, Projected, Store, StoreSet, Stored, Watch};
 
 use self::config_maps::ConfigMaps;
-use self::rights::Rights;
 use self::unpacks::UnpackStores;
 use crate::pruning;
 use crate::upgrade_policy::{MAX_KEPT, is_about_upgrades};
@@ -51,8 +49,6 @@ pub(crate) struct Stores {
     pub services: Store<Service>,
     /// ConfigMaps that catalogs are made of, watched one by one.
     pub config_maps: ConfigMaps,
-    /// What gives rights where a plan waits for a permission, whoever made it.
-    pub rights: Rights,
     /// ServiceAccounts that OLM made.
     pub accounts: Store<ServiceAccount>,
     /// NetworkPolicies that OLM made.
@@ -92,7 +88,6 @@ impl Stores {
             unpacks: with_jobs.then(|| UnpackStores::register(set, client)),
             services: set.add(managed(client).prune(prune_service)),
             config_maps: ConfigMaps::register(set, client),
-            rights: Rights::register(set, client),
             accounts: set.add(managed(client).prune(pruning::prune_account)),
             policies: set.add(managed(client)),
             roles: set.add(managed(client).prune(pruning::prune_role)),

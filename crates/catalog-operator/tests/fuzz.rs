@@ -203,10 +203,10 @@ impl Reads for AnyCluster {
         vec![NamespacedName::new("elsewhere", "owner.v1"); crd.len() % 3]
     }
 
-    fn check_custom_resources(&self, request: CheckRequest) -> CheckState {
+    async fn check_custom_resources(&self, request: CheckRequest) -> CheckState {
         match request.crd.len().is_multiple_of(2) {
             true => CheckState::Fits,
-            false => CheckState::Checking { debounce: None },
+            false => CheckState::Unread("no answer".to_owned()),
         }
     }
 
@@ -236,7 +236,7 @@ fn carry_out(mut plan: InstallPlan, cluster: &AnyCluster) -> usize {
             Duration::from_secs(60),
         ))
         .expect("reads that answer");
-        let (writes, verdict) = install_plan::decide(&observed, None);
+        let (writes, verdict) = install_plan::decide(&observed);
         actions += writes.actions.len();
         assert!(!writes.to_string().is_empty() || writes.actions.is_empty());
         let done = |_: &_| Outcome::Done(Arc::new(json!({})));
@@ -283,7 +283,7 @@ fn bundles_of_any_kind_through_checks_and_plan() {
             "catalogSourceRef": {"name": "cat", "namespace": NAMESPACE}}))
         .expect("lookup");
         // Whatever the checks say: plans of users know no checks.
-        let Ok(steps) = install_plan::plan_steps(&bundle, &lookup, NAMESPACE) else {
+        let Ok(steps) = install_plan::plan_steps(bundle.clone(), &lookup, NAMESPACE) else {
             return false;
         };
         let plan: InstallPlan = typed(&json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",

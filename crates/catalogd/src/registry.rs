@@ -91,7 +91,7 @@ impl Registry {
 /// Returns the credentials in a pull secret of either type; none in other secrets.
 fn read_secret(secret: &Secret, origin: &str) -> Result<Credentials, CredentialsError> {
     let data = |key: &str| Some(secret.data.as_ref()?.get(key)?.0.as_slice());
-    Ok(Credentials::from_secret(data, origin)?.0)
+    Credentials::from_secret(data, origin)
 }
 
 /// Returns the ServiceAccount that a token of Kubernetes belongs to. The token is our own, so its signature does not matter.

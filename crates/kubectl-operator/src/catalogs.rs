@@ -112,7 +112,7 @@ pub(crate) async fn read(client: &Client, keys: &BTreeSet<CatalogKey>) -> Catalo
         let late = |_| Err(anyhow!("timed out after {} s", PATIENCE.as_secs()));
         (key, read.unwrap_or_else(late))
     });
-    let reads: Vec<_> = reads.buffered(AT_ONCE).collect().await;
+    let reads: BTreeMap<_, _> = reads.buffer_unordered(AT_ONCE).collect().await;
     let mut catalogs = Catalogs::default();
     for (key, read) in reads {
         let content = match read {
@@ -330,22 +330,27 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_catalog_that_does_not_answer_is_alone() {
+    async fn catalogs_that_do_not_answer_delay_no_other() {
         let cluster = FakeCluster::new();
-        cluster.on_request(|request| (request.name == "silent").then_some(Fault::Hang));
+        cluster.on_request(|request| request.name.ends_with("silent").then_some(Fault::Hang));
         let (client, _link) = cluster.connect();
         let key = |name: &str| CatalogKey {
             name: name.to_owned(),
             namespace: "olm".to_owned(),
         };
-        let keys = BTreeSet::from(["a", "b", "c", "d", "e", "silent"].map(key));
-        let catalogs = read(&client, &keys).await;
+        let keys = ["a-silent", "b", "c", "d", "e", "f-silent"].map(key);
+        let start = tokio::time::Instant::now();
+        let catalogs = read(&client, &keys.into()).await;
+        let took = start.elapsed();
+        assert!(took < PATIENCE, "one waits for the other: {took:?}");
         let error = |name: &str| catalogs.content(&key(name)).unwrap_err().to_string();
-        assert_eq!(
-            error("silent"),
-            "cannot read catalog olm/silent: cannot read CatalogSource silent in namespace olm: no answer within 60 s"
-        );
-        for name in ["a", "b", "c", "d", "e"] {
+        for name in ["a-silent", "f-silent"] {
+            let expected = format!(
+                "cannot read catalog olm/{name}: cannot read CatalogSource {name} in namespace olm: no answer within 60 s"
+            );
+            assert_eq!(error(name), expected);
+        }
+        for name in ["b", "c", "d", "e"] {
             let expected = format!("cannot read catalog olm/{name}: catalogsource olm/{name} not found");
             assert_eq!(error(name), expected);
         }

@@ -310,7 +310,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("do not exist") && error.contains("missing"),
+            error.contains("no file in KUBECONFIG exists") && error.contains("missing"),
             "{error}"
         );
         // The named file must exist and be valid.

@@ -11,6 +11,7 @@ use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{ListParams, PartialObjectMeta};
 use kube::core::{ApiResource, ClusterResourceScope, DynamicObject, NamespaceResourceScope, ObjectList};
 use kube::{Api, Client, Resource, ResourceExt as _};
+use olm_api::extension_v1;
 use olm_api::names::is_dns1123_subdomain;
 use serde_json::Value;
 
@@ -64,6 +65,27 @@ impl fmt::Display for ReadError {
 }
 
 impl Error for ReadError {}
+
+/// Replaces the error of a request if the cluster does not serve the kind, and the kind is of OLM v1, which is a part of its own.
+///
+/// # Errors
+/// Those of the request.
+pub(crate) fn of_kind<K: Resource<DynamicType = ()>, T>(answer: anyhow::Result<T>) -> anyhow::Result<T> {
+    answer.map_err(
+        |error| match is_unserved(&error) && K::group(&()) == extension_v1::GROUP {
+            true => ReadError {
+                text: format!(
+                    "OLM v1 is not installed in this cluster (no {} API); the chart's value v1.enabled installs it",
+                    K::kind(&())
+                ),
+                is_forbidden: false,
+                is_unserved: true,
+            }
+            .into(),
+            false => error,
+        },
+    )
+}
 
 /// Returns true if a request failed due to missing permission, and not for a temporary reason.
 pub(crate) fn is_forbidden(error: &anyhow::Error) -> bool {
@@ -176,7 +198,7 @@ where
 {
     let api = &Api::<K>::all(client.clone());
     let page = |params: ListParams| async move { api.list(&params).await };
-    pages(&format!("list {}", K::plural(&())), labels, PAGE, Some, page).await
+    of_kind::<K, _>(pages(&format!("list {}", K::plural(&())), labels, PAGE, Some, page).await)
 }
 
 /// Returns true if the namespace exists. Invalid names are not requested.
@@ -359,7 +381,7 @@ where
     }
     let api = Api::<K>::all(client.clone());
     let what = || format!("read {} {name}", K::kind(&()));
-    answer(what, async { if_found(api.get(name).await) }).await
+    of_kind::<K, _>(answer(what, async { if_found(api.get(name).await) }).await)
 }
 
 /// Returns `None` for a missing object. If the kind is not served, it is unknown whether the object exists.
@@ -377,10 +399,31 @@ fn is_not_found(error: &kube::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
+    use olm_api::extension_v1::{ClusterCatalog, ClusterCatalogSpec};
     use olm_testing::cluster::{FakeCluster, Fault, Refusal};
     use serde_json::json;
 
     use super::*;
+    use crate::writer;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_missing_olm_v1_is_named_with_the_way_to_it() {
+        let cluster = FakeCluster::new();
+        let (client, _link) = cluster.connect();
+        let new = ClusterCatalog::new("a", ClusterCatalogSpec::default());
+        let created = writer::create(&Api::<ClusterCatalog>::all(client.clone()), &new).await;
+        let read = get_cluster::<ClusterCatalog>(&client, "a").await;
+        let listed = list_cluster::<ClusterCatalog>(&client, "").await;
+        let answers = [created.map(drop), read.map(drop), listed.map(drop)];
+        for answer in answers {
+            let error = answer.unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "OLM v1 is not installed in this cluster (no ClusterCatalog API); the chart's value v1.enabled installs it"
+            );
+            assert!(is_unserved(&error));
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn what_cannot_be_a_name_is_not_asked_for() {

@@ -14,7 +14,7 @@ use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Pre
 use kube::{Api, Resource, ResourceExt as _};
 use serde_json::{Value, json};
 
-use crate::reader::answer;
+use crate::reader::{answer, of_kind};
 
 /// Whether the API server writes what it is asked to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,13 +54,13 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
 {
     let what = || format!("create {}", subject(object));
-    answer(what, async {
+    let created = answer(what, async {
         match api.create(&mode.post_params(), object).await {
             Err(error) if is_there(&error) => Ok(None),
             created => created.map(Some),
         }
-    })
-    .await
+    });
+    of_kind::<K, _>(created.await)
 }
 
 /// Replaces an object that was read before.

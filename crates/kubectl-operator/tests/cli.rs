@@ -127,7 +127,7 @@ fn a_bundle_that_olm_refuses_is_noted_without_a_word_on_kubernetes() {
     let told = text(&output.stdout);
     assert!(
         told.contains(
-            "note: bundle etcd.v1.1.0 brings CustomResourceDefinitions of apiextensions.k8s.io/v1beta1"
+            "note: bundle etcd.v1.1.0 contains CustomResourceDefinitions of apiextensions.k8s.io/v1beta1"
         ),
         "{told}{}",
         text(&output.stderr)

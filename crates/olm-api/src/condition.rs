@@ -172,8 +172,6 @@ pub mod subscription {
     pub const BUNDLE_FILES_SKIPPED: &str = "BundleFilesSkipped";
     /// Event (ours): an annotation about upgrades is invalid and counts as the strictest one, or has no effect.
     pub const UPGRADE_POLICY_INVALID: &str = "UpgradePolicyInvalid";
-    /// Event (ours): the value of an annotation is outside the allowed range.
-    pub const ANNOTATION_OUT_OF_BOUNDS: &str = "AnnotationOutOfBounds";
     /// Reason of [`RESOLUTION_FAILED`]: the requests contradict each other or the catalogs.
     pub const CONSTRAINTS_NOT_SATISFIABLE: &str = "ConstraintsNotSatisfiable";
     /// Reason of [`RESOLUTION_FAILED`]: another error, described in the message.

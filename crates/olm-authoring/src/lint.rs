@@ -43,6 +43,8 @@ pub enum Rule {
     NoImage,
     /// A bundle without a CSV or its metadata.
     NoCsv,
+    /// A ClusterServiceVersion that does not decode.
+    UnreadableCsv,
     /// A CustomResourceDefinition of an API version that clusters no longer accept.
     OldCrd,
     /// A property without type or value.
@@ -66,7 +68,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::NoUpgradePath,
         Self::Downgrade,
         Self::DanglingReplaces,
@@ -78,6 +80,7 @@ impl Rule {
         Self::NoRelatedImages,
         Self::NoImage,
         Self::NoCsv,
+        Self::UnreadableCsv,
         Self::OldCrd,
         Self::EmptyProperty,
         Self::RequiredRange,
@@ -103,6 +106,7 @@ impl Rule {
             Self::NoRelatedImages => "no-related-images",
             Self::NoImage => "no-image",
             Self::NoCsv => "no-csv",
+            Self::UnreadableCsv => "unreadable-csv",
             Self::OldCrd => "old-crd",
             Self::EmptyProperty => "empty-property",
             Self::RequiredRange => "required-range",
@@ -129,6 +133,7 @@ impl Rule {
             Self::NoRelatedImages => "bundles without related images, which mirrors need",
             Self::NoImage => "bundles without an image to install from",
             Self::NoCsv => "bundles without data that consoles show",
+            Self::UnreadableCsv => "ClusterServiceVersions that clusters cannot read",
             Self::OldCrd => "CRDs of API versions that clusters no longer accept",
             Self::EmptyProperty => "properties without type or value",
             Self::RequiredRange => "required versions that cannot be parsed",

@@ -90,6 +90,9 @@ impl Report {
     }
 }
 
+/// Returns why clusters cannot read an object that may be a ClusterServiceVersion, in JSON; `None` if they can, or for another object.
+pub type CsvCheck = fn(&str) -> Option<String>;
+
 /// Maximum number of misspelt names that are kept for a catalog.
 pub const MAX_MISSPELLINGS: usize = 100;
 /// Maximum number of warnings that are kept for a catalog.
@@ -98,6 +101,7 @@ pub const MAX_WARNINGS: usize = 100;
 /// Collects blobs; [`Checker::report`] and [`Checker::finish`] check them together.
 #[derive(Default)]
 pub struct Checker {
+    csv_check: Option<CsvCheck>,
     packages: Vec<(Package, Origin)>,
     channels: Vec<(Channel, Origin)>,
     bundles: Vec<(bundle::Facts, Origin)>,
@@ -117,7 +121,19 @@ pub fn validate(root: &Path) -> Result<Model, Faults> {
 
 /// Reads and checks the catalog below `root`; an unreadable `root` is reported as a fault.
 pub fn report(root: &Path) -> Report {
-    let mut checker = Checker::default();
+    read(root, Checker::default())
+}
+
+/// Does the same as [`report`], with warnings about ClusterServiceVersions in `olm.bundle.object` properties.
+pub fn report_with(root: &Path, csv_check: CsvCheck) -> Report {
+    let checker = Checker {
+        csv_check: Some(csv_check),
+        ..Checker::default()
+    };
+    read(root, checker)
+}
+
+fn read(root: &Path, mut checker: Checker) -> Report {
     let result = load::read(root, |blob, origin| -> Result<(), LoadError> {
         match blob {
             Ok(blob) => checker.add(blob, origin),
@@ -168,7 +184,7 @@ impl Checker {
     /// Does the same as [`Checker::add`] for a bundle that the caller keeps.
     pub fn add_bundle(&mut self, bundle: &Bundle, origin: &Origin) {
         self.keep_misspellings(misspellings_of_bundle(bundle), origin);
-        let mut facts = bundle::Facts::of(bundle);
+        let mut facts = bundle::Facts::of(bundle, self.csv_check);
         self.keep_warnings(std::mem::take(&mut facts.warnings), origin);
         self.bundles.push((facts, origin.clone()));
     }

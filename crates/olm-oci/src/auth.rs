@@ -69,21 +69,21 @@ impl Credentials {
         Self::from_auths(auths, origin)
     }
 
-    /// Reads a pull secret of either type; none in other secrets. `data` returns the value of a key. Also returns the text that was read.
+    /// Reads a pull secret of either type; none in other secrets. `data` returns the value of a key.
     ///
     /// # Errors
     /// [`CredentialsError::Parse`] and [`CredentialsError::Auth`].
     pub fn from_secret<'a>(
         data: impl Fn(&str) -> Option<&'a [u8]>,
         origin: &str,
-    ) -> Result<(Self, &'a [u8]), CredentialsError> {
+    ) -> Result<Self, CredentialsError> {
         if let Some(text) = data(".dockerconfigjson") {
-            return Ok((Self::from_docker_config(text, origin)?, text));
+            return Self::from_docker_config(text, origin);
         }
-        match data(".dockercfg") {
-            Some(text) => Ok((Self::from_dockercfg(text, origin)?, text)),
-            None => Ok((Self::anonymous(), &[])),
-        }
+        data(".dockercfg").map_or_else(
+            || Ok(Self::anonymous()),
+            |text| Self::from_dockercfg(text, origin),
+        )
     }
 
     /// Reads a `config.json` for some registries (host, with port if any). Entries of other registries are

@@ -12,6 +12,9 @@ const DOCKER_HUB_HOST: &str = "registry-1.docker.io";
 /// A registry's configuration cannot be used. Names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryConfigError {
+    /// The folder that a user names does not exist.
+    #[error("registry configuration {} is not a directory", .0.display())]
+    Folder(PathBuf),
     /// The file exists but cannot be read.
     #[error("cannot read registry configuration {}: {source}", path.display())]
     Read {

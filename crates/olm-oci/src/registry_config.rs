@@ -19,7 +19,10 @@ use crate::containers::ContainerTools;
 use crate::host::{Capabilities, Host, RegistryConfigError};
 use crate::policy::{self, Verdict};
 use crate::reference::Reference;
+use crate::user_credentials::variable;
 
+/// Environment variable of users with the folder of `hosts.toml` files.
+const FOLDER_VARIABLE: &str = "OPM_REGISTRY_CONFIG";
 /// Folder of all registries that have none of their own.
 const DEFAULT_FOLDER: &str = "_default";
 /// File within a registry's folder.
@@ -41,6 +44,28 @@ impl RegistryConfig {
             dir: Some(dir.into()),
             ..Self::default()
         }
+    }
+
+    /// Returns the configuration of a user's command: of a containerd style folder if one is named, else of
+    /// podman, skopeo and Docker.
+    ///
+    /// # Errors
+    /// The folder does not exist.
+    pub fn of_user(dir: Option<&Path>) -> Result<Self, RegistryConfigError> {
+        let own = match dir {
+            Some(dir) if !dir.is_dir() => return Err(RegistryConfigError::Folder(dir.to_owned())),
+            Some(dir) => Self::from_dir(dir),
+            None => Self::default(),
+        };
+        Ok(own.with_tools(ContainerTools::of_environment()))
+    }
+
+    /// Does the same as [`RegistryConfig::of_user`], with the folder in `OPM_REGISTRY_CONFIG`.
+    ///
+    /// # Errors
+    /// The folder does not exist.
+    pub fn of_environment() -> Result<Self, RegistryConfigError> {
+        Self::of_user(variable(FOLDER_VARIABLE).as_deref())
     }
 
     /// Adds the configuration of podman, skopeo and Docker, read unless a folder is named. Its policy is

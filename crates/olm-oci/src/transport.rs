@@ -255,7 +255,8 @@ impl Session {
         }
     }
 
-    /// Returns a failure of this host, with the sources of credentials or the reason for plain http added.
+    /// Returns a failure of this host, with the sources of credentials, the reason for plain http or the way to it
+    /// added.
     pub(crate) fn attempt(&self, mut failure: Failure) -> Attempt {
         if failure.class == PullErrorClass::Unauthorized
             && let Some(asked) = self.credentials.asked(self.host.registry())
@@ -268,6 +269,14 @@ impl Session {
             .filter(|_| failure.class <= PullErrorClass::Unreachable)
         {
             failure.detail = format!("{}; over https: {why}", failure.detail);
+        }
+        // Only a side that answered a TLS connection with something else is untrusted and speaks no TLS.
+        if failure.class == PullErrorClass::Untrusted && !failure.speaks_tls {
+            failure.detail = format!(
+                "{}; the host does not speak TLS: if it serves plain HTTP, set `insecure = true` for it in \
+                 registries.conf, or give it an http:// address in hosts.toml",
+                failure.detail
+            );
         }
         failure.at(&self.host)
     }

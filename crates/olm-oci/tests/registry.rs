@@ -216,6 +216,12 @@ async fn a_host_that_tls_cannot_be_agreed_on_with_is_told_from_a_silent_one() {
         .await;
     let error = resolved.expect_err("no TLS");
     assert_eq!(error.class(), PullErrorClass::Untrusted, "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("give it an http:// address in hosts.toml"),
+        "{error}"
+    );
 }
 
 /// A file of authorities for all registries applies in addition to each registry's own.
@@ -276,6 +282,7 @@ async fn a_registry_that_speaks_https_is_never_asked_in_the_clear() {
         .expect_err("unknown authority");
     assert_eq!(error.class(), PullErrorClass::Untrusted, "{error}");
     assert!(error.to_string().contains("https://"), "{error}");
+    assert!(!error.to_string().contains("does not speak TLS"), "{error}");
     let insecure = RegistryConfig::default().with_insecure(true);
     Pusher::new(insecure.clone())
         .push(&image(), &name, &anonymous)

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 
 use anyhow::{Context as _, bail};
-use olm_oci::{
-    AuthPlaces, ContainerTools, Credentials, Host, Limits, Puller, Pusher, Reference, RegistryConfig, Spool,
-};
+use olm_oci::{AuthPlaces, Credentials, Host, Limits, Puller, Pusher, Reference, RegistryConfig, Spool};
 use tempfile::NamedTempFile;
 
 use crate::args::GlobalArgs;
@@ -48,16 +46,7 @@ impl Settings {
             ),
             _ => {}
         }
-        let registries = match &global.registry_config {
-            Some(dir) if !dir.is_dir() => {
-                bail!("registry configuration {} is not a directory", dir.display())
-            }
-            Some(dir) => RegistryConfig::from_dir(dir),
-            None => RegistryConfig::default(),
-        };
-        let tools = ContainerTools::of_environment();
-        let registries = registries
-            .with_tools(tools)
+        let registries = RegistryConfig::of_user(global.registry_config.as_deref())?
             .with_insecure(global.use_http || global.skip_tls || global.skip_tls_verify);
         Ok(Self {
             registries,

@@ -37,7 +37,7 @@ fn bundles_without_image_are_told_with_the_flag_that_names_one() {
         assert!(
             found
                 .stderr
-                .starts_with("warning: bundle \"demo.v1.0.0\" and 1 more have no image: ")
+                .starts_with("warning: bundle \"demo.v1.0.0\" and 1 more have no image, ")
                 && found.stderr.lines().count() == 1
                 && found.stderr.contains(&format!("; {flag} ")),
             "{line}: {}",
@@ -92,7 +92,66 @@ fn manifests_where_a_catalog_is_needed_are_told_with_what_makes_one() {
             error.lines().all(|line| line.chars().count() < 400),
             "{command}: {error}"
         );
+        if command != "render" {
+            assert_eq!(
+                error.matches("this looks like the manifest").count(),
+                1,
+                "{error}"
+            );
+            assert_eq!(
+                error.matches("is missing root schema field").count(),
+                2,
+                "{error}"
+            );
+        }
     }
+}
+
+/// Upstream serves such a catalog, and its clusters leave the package out as ours do.
+#[test]
+fn a_csv_that_clusters_cannot_read_is_a_warning_with_its_field() {
+    let dir = tempfile::tempdir().expect("folder");
+    let folder = dir.path().join("catalog");
+    std::fs::create_dir(&folder).expect("folder");
+    let made = |name: &str| {
+        let csv = format!(
+            "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {{name: demo.v1.0.0}}\n\
+             spec: {{version: 1.0.0, displayName: {name}}}\n"
+        );
+        let data = olm_fbc::base64::encode(csv.as_bytes());
+        let catalog = format!(
+            r#"{{"schema": "olm.package", "name": "demo", "defaultChannel": "c"}}
+{{"schema": "olm.channel", "package": "demo", "name": "c", "entries": [{{"name": "demo.v1.0.0"}}]}}
+{{"schema": "olm.bundle", "package": "demo", "name": "demo.v1.0.0", "image": "q.io/d:1", "relatedImages": [{{"image": "q.io/d:1"}}],
+  "properties": [{{"type": "olm.package", "value": {{"packageName": "demo", "version": "1.0.0"}}}},
+    {{"type": "olm.bundle.object", "value": {{"data": "{data}"}}}}]}}
+"#
+        );
+        std::fs::write(folder.join("catalog.json"), catalog).expect("file");
+        [opm(&["validate", text(&folder)]), opm(&["lint", text(&folder)])]
+    };
+    let [validated, linted] = made("N");
+    assert_eq!((validated.code, linted.code), (0, 1), "{}", validated.stderr);
+    assert!(
+        validated
+            .stderr
+            .starts_with("warning: package \"demo\" bundle \"demo.v1.0.0\": failed to decode "),
+        "{}",
+        validated.stderr
+    );
+    for told in [&validated.stderr, &linted.stdout] {
+        for part in [
+            "field `spec.displayName`: invalid type: boolean `false`",
+            "; YAML 1.1 reads N, no, off, ",
+            "; clusters cannot install it, and do not list a channel whose head cannot be decoded",
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+    }
+    assert!(linted.stdout.contains(", unreadable-csv: "), "{}", linted.stdout);
+    let [validated, linted] = made("'N'");
+    assert_eq!((validated.code, validated.stderr.as_str()), (0, ""));
+    assert_eq!((linted.code, linted.stdout.as_str()), (0, ""));
 }
 
 /// `alpha bundle validate` names the invalid file, as `render` does, and the existing optional checks.

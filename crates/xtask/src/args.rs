@@ -86,6 +86,9 @@ pub struct DemoOptions {
     /// Take the OLM that is there, for example by helm: neither build its images nor deploy it; fails at once where there is none
     #[arg(long)]
     pub no_deploy: bool,
+    /// Add OLM v1, as the chart's v1.enabled does; docs/guides/olm-v1.md goes on from there
+    #[arg(long, conflicts_with_all = ["no_deploy", "existing_cluster"])]
+    pub v1: bool,
 }
 
 /// How to test.
@@ -290,8 +293,8 @@ pub enum ClusterCommand {
     /// The command takes this one's place: signals, input, output and exit code are its own. It has no other network.
     ///
     /// PATH also has opm and `kubectl operator` after `cargo xtask demo`, and helm after `cluster build`. For the guides in docs/guides
-    /// CATALOG_IMAGE is the catalog of the demo, and REGISTRY a registry to push to: opm reaches it as OPM_REGISTRY_CONFIG says, and
-    /// skopeo with --dest-tls-verify=false.
+    /// CATALOG_IMAGE is the catalog of the demo, and REGISTRY a registry to push to: opm and `kubectl operator` reach it as
+    /// OPM_REGISTRY_CONFIG says, and skopeo with --dest-tls-verify=false.
     Exec {
         /// The command and its arguments
         #[arg(last = true, required = true, value_name = "CMD")]
@@ -383,6 +386,13 @@ mod tests {
         let of_ones_own = options("demo --no-deploy --existing-cluster a --registry b").unwrap();
         assert!(of_ones_own.no_deploy);
         assert!(Arguments::try_parse_from(["xtask", "deploy", "--no-deploy"]).is_err());
+        assert!(options("demo --v1").unwrap().v1 && !options("demo").unwrap().v1);
+        for line in [
+            "demo --v1 --no-deploy",
+            "demo --v1 --existing-cluster a --registry b",
+        ] {
+            assert!(options(line).is_err(), "{line}");
+        }
     }
 
     #[test]

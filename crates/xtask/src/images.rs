@@ -341,19 +341,28 @@ pub(crate) fn shipped() -> [Recipe; 2] {
     ]
 }
 
-/// Flags for the compilation of static programs.
+/// Returns the flags for the compilation of static programs.
 ///
 /// glibc is linked in, so that an image only contains the program. Build scripts and procedural macros must be dynamic, and
 /// naming the target exempts them. Without relocations at start, tables in a program remain pages of its file instead of memory
 /// of each process (1.6 MiB in the catalog operator).
-pub(crate) const STATIC_FLAGS: [&str; 6] = [
-    "-C",
-    "target-feature=+crt-static",
-    "-C",
-    "relocation-model=static",
-    "-C",
-    "link-arg=-Wl,--icf=all",
-];
+pub(crate) fn static_flags() -> Vec<&'static str> {
+    flags_for(std::env::consts::ARCH)
+}
+
+fn flags_for(architecture: &str) -> Vec<&'static str> {
+    let mut flags = vec![
+        "-C",
+        "target-feature=+crt-static",
+        "-C",
+        "relocation-model=static",
+    ];
+    // Rust brings a linker for x86-64, which links identical code once. Elsewhere it takes that of the system: GNU's refuses the flag.
+    if architecture == "x86_64" {
+        flags.extend(["-C", "link-arg=-Wl,--icf=all"]);
+    }
+    flags
+}
 
 /// Returns the variable for the allocator's page size, if the architecture requires one. Kernels of arm64 have pages of 4, 16 or
 /// 64 KiB, and jemalloc supports all that are not larger than its own.
@@ -373,7 +382,7 @@ fn compile(profile: Profile, packages: &[&str], progress: &Progress) -> anyhow::
             "--target",
             &target(),
         ])
-        .env("RUSTFLAGS", STATIC_FLAGS.join(" "));
+        .env("RUSTFLAGS", static_flags().join(" "));
     command.envs(allocator_settings());
     for program in packages {
         command.args(["--package", program]);
@@ -453,6 +462,16 @@ pub(crate) fn contents(recipe: &Recipe, programs: &Path) -> (Vec<LayerFile>, Ima
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_linker_that_rust_brings_is_told_to_link_identical_code_once() {
+        for (architecture, expected) in [("x86_64", true), ("aarch64", false)] {
+            let flags = flags_for(architecture);
+            assert!(flags.contains(&"target-feature=+crt-static"), "{flags:?}");
+            let is_folded = flags.iter().any(|flag| flag.contains("--icf"));
+            assert_eq!(is_folded, expected, "{architecture}: {flags:?}");
+        }
+    }
 
     #[test]
     fn the_demo_of_an_olm_that_is_there_makes_no_image_of_it_and_pushes_no_opm() {

@@ -40,6 +40,9 @@ pub(crate) fn demo(options: &DemoOptions) -> anyhow::Result<()> {
         installation::deploy(&destination, &images, registry, &progress)?;
     }
     if let Destination::Embedded(cluster) = &destination {
+        if options.v1 {
+            installation::v1::deploy(cluster, &images, &progress)?;
+        }
         for (name, program) in [
             ("opm", images.opm_program()),
             ("kubectl-operator", images.plugin_program()),

@@ -1,4 +1,4 @@
-//! ClusterExtensions with the chart's `v1.enabled`.
+//! ClusterExtensions with the chart's `v1.enabled`, by the commands of docs/guides/olm-v1.md.
 
 use std::process::Stdio;
 
@@ -81,7 +81,8 @@ pub fn a_cluster_extension_is_installed_and_upgraded(lab: &Lab) -> anyhow::Resul
         csv(FIRST),
         csv(SECOND)
     );
-    ensure!(plan.contains(&upgrade), "{plan}");
+    let removal = format!("\n  - ConfigMap {NAMESPACE}/{PERCH}\n");
+    ensure!(plan.contains(&upgrade) && plan.contains(&removal), "{plan}");
 
     // What somebody deletes comes back.
     for (kind, name) in [("configmap", PERCH), ("serviceaccount", PACKAGE)] {
@@ -165,6 +166,7 @@ fn says(lab: &Lab, arguments: &[&str]) -> anyhow::Result<String> {
         .command(plugin::program()?)
         .arg("olmv1")
         .args(arguments)
+        .env("OPM_REGISTRY_CONFIG", lab.cluster().registry_config())
         .stdin(Stdio::null())
         .output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

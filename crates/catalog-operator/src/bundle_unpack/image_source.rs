@@ -2,17 +2,17 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use kube::Client;
 use olm_api::v1alpha1::CatalogSource;
-use olm_oci::{ImageContent, Limits, PullError, PullErrorClass, Puller, Reference, RegistryConfig, Spool};
+use olm_oci::{
+    Credentials, ImageContent, Limits, PullError, PullErrorClass, Puller, Reference, RegistryConfig, Spool,
+};
 use olm_runtime::NamespacedName;
 use olm_runtime::isolation;
 use olm_runtime::store::Store;
 
-use super::access::{FRESH, KNOWN, Keys, PullGrants};
 use super::bundle_store::BundleStore;
 use super::content::{UnpackedBundle, VIEW, read_image};
 use super::error::{UnpackClass, UnpackError};
@@ -32,7 +32,6 @@ pub(crate) struct ImageBundleSource {
     secrets: PullSecrets,
     puller: Puller,
     store: Arc<BundleStore>,
-    consents: PullGrants,
 }
 
 impl ImageBundleSource {
@@ -51,52 +50,38 @@ impl ImageBundleSource {
             secrets: PullSecrets::new(client, catalogs),
             puller: Puller::new(config).with_spool(Spool::new(spool, SPOOL_BYTES)),
             store,
-            consents: PullGrants::default(),
         }
     }
 
     async fn bundle(&self, image: &Reference, catalog: &NamespacedName) -> Read {
-        let keys = self.secrets.of_catalog(catalog).await?;
-        let refused = match self.bundle_for(image, &catalog.namespace, &keys).await {
-            Ok(read) => return read,
-            Err(error) => error,
-        };
+        let mut credentials = self.secrets.of_catalog(catalog).await?;
+        let mut read = self.bundle_for(image, &catalog.namespace, &credentials).await;
         // The ServiceAccount of the catalog's pod may have more secrets; it is only read when the catalog's
         // own do not suffice.
-        let class = refused.class();
-        if class != PullErrorClass::Unauthorized && !is_silent(class) {
-            return Err(UnpackError::new(class.into(), refused));
+        if read
+            .as_ref()
+            .is_err_and(|error| error.class() == PullErrorClass::Unauthorized)
+        {
+            let more = self.secrets.of_service_account(catalog).await?;
+            if !more.is_empty() {
+                credentials.merge(more);
+                read = self.bundle_for(image, &catalog.namespace, &credentials).await;
+            }
         }
-        let more = self.secrets.of_service_account(catalog).await?;
-        if more.is_empty() {
-            return Err(UnpackError::new(class.into(), refused));
-        }
-        let mut all = keys;
-        all.merge(more);
-        let read = if class == PullErrorClass::Unauthorized {
-            self.bundle_for(image, &catalog.namespace, &all).await
-        } else {
-            // A registry without a response just now is not contacted again, but it may have accepted these
-            // credentials before.
-            self.without_registry(image, &catalog.namespace, &all, refused)
-                .await
-        };
         read.unwrap_or_else(|error| Err(UnpackError::new(error.class().into(), error)))
     }
 
-    /// Returns the bundle for catalogs of a namespace with these keys: from disk if a registry has shown the
-    /// image for them.
-    async fn bundle_for(&self, image: &Reference, namespace: &str, keys: &Keys) -> Result<Read, PullError> {
-        if let Some(bundle) = self.permitted(image, namespace, keys, FRESH).await {
-            return Ok(Ok(bundle));
-        }
-        let mut opened = match self.puller.open(image, &keys.credentials).await {
-            Ok(opened) => opened,
-            Err(error) => return self.without_registry(image, namespace, keys, error).await,
-        };
+    /// Returns the bundle for catalogs of a namespace with these credentials, to which the registry has to show
+    /// the image: that its content is on disk grants no access to it.
+    async fn bundle_for(
+        &self,
+        image: &Reference,
+        namespace: &str,
+        credentials: &Credentials,
+    ) -> Result<Read, PullError> {
         // Access to the manifest includes access to the layers in it.
+        let mut opened = self.puller.open(image, credentials).await?;
         let digest = opened.digest().clone();
-        self.consents.note(&digest, namespace, keys);
         let pinned = image.pinned(digest.clone()).to_string();
         if let Some(bundle) = self.stored(namespace, &pinned).await {
             return Ok(Ok(bundle));
@@ -115,40 +100,6 @@ impl ImageBundleSource {
             let cause = format!("image `{image}`: reading was interrupted: {panicked}");
             Err(UnpackError::new(UnpackClass::InvalidManifest, cause))
         }))
-    }
-
-    /// While the registry does not respond, content on disk is returned for keys that had access before. A
-    /// refusal counts.
-    async fn without_registry(
-        &self,
-        image: &Reference,
-        namespace: &str,
-        keys: &Keys,
-        error: PullError,
-    ) -> Result<Read, PullError> {
-        if is_silent(error.class()) {
-            let bundle = self.permitted(image, namespace, keys, KNOWN).await;
-            return bundle.map(Ok).ok_or(error);
-        }
-        if let Some(digest) = image.digest() {
-            self.consents.withdraw(digest, namespace, keys);
-        }
-        Err(error)
-    }
-
-    async fn permitted(
-        &self,
-        image: &Reference,
-        namespace: &str,
-        keys: &Keys,
-        age: Duration,
-    ) -> Option<UnpackedBundle> {
-        let digest = image.digest()?;
-        if !self.consents.was_given(digest, namespace, keys, age) {
-            return None;
-        }
-        let pinned = image.pinned(digest.clone()).to_string();
-        self.stored(namespace, &pinned).await
     }
 
     /// Returns the bundle on disk. Reading a large one must not run on the thread of watches.
@@ -170,14 +121,6 @@ impl BundleSource for ImageBundleSource {
             .map_err(|error| UnpackError::new(UnpackClass::Malformed, error))?;
         Box::pin(self.bundle(&reference, catalog)).await
     }
-}
-
-/// True when no registry has responded.
-fn is_silent(class: PullErrorClass) -> bool {
-    matches!(
-        class,
-        PullErrorClass::UnknownHost | PullErrorClass::Unreachable | PullErrorClass::Untrusted
-    )
 }
 
 #[cfg(test)]

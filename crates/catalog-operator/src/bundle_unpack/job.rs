@@ -15,8 +15,6 @@
 //! - A ConfigMap is trusted when three conditions are met: it is owned by our CatalogSource, a Job of ours
 //!   has succeeded, and a pod of that Job reported this exact content at its end. Content that others wrote
 //!   is reported as a failure.
-//! - At most [`JOBS_OF_A_NAMESPACE`] Jobs run at a time in one namespace, first come, first served. Catalogs of
-//!   other namespaces do not count.
 //!
 //! Rules: `docs/reference/install-plans.md`.
 
@@ -42,10 +40,6 @@ pub(crate) use crate::stores::unpacks::is_name;
 pub(crate) use reconciler::UnpackJobReconciler;
 pub(crate) use requests::{JobStores, UnpackJobs};
 
-/// Limit of concurrent Jobs in one namespace, for any subscriber: all namespaces use the global catalogs. A node
-/// that cannot pull occupies a slot for ten minutes.
-pub(crate) const JOBS_OF_A_NAMESPACE: usize = 128;
-
 /// Request for a bundle that a Job unpacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JobRequest {
@@ -57,8 +51,8 @@ pub(crate) struct JobRequest {
     pub catalog: NamespacedName,
     /// Deadline of the Job; zero for none.
     pub deadline: Duration,
-    /// Uids of Jobs that ended before this request: their result was already reported, or cannot be trusted
-    /// any more.
+    /// Uids of Jobs that ended before this request: their result was already reported, or is of a former
+    /// process.
     pub passed_over: BTreeSet<String>,
 }
 

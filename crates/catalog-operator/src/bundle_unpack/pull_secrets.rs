@@ -8,7 +8,6 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::store::Store;
 use olm_runtime::{NamespacedName, pull_secrets};
 
-use super::access::Keys;
 use super::error::{UnpackClass, UnpackError};
 use crate::catalog_source::objects::service_account_name;
 
@@ -25,7 +24,7 @@ impl PullSecrets {
     }
 
     /// Reads the pull secrets that the CatalogSource names; none if it does not exist.
-    pub(crate) async fn of_catalog(&self, catalog: &NamespacedName) -> Result<Keys, UnpackError> {
+    pub(crate) async fn of_catalog(&self, catalog: &NamespacedName) -> Result<Credentials, UnpackError> {
         let found = self.catalogs.get_key(catalog);
         let names = found.map(|catalog| catalog.spec.secrets.to_vec());
         let key = |name: String| NamespacedName::new(catalog.namespace.as_str(), name);
@@ -34,7 +33,10 @@ impl PullSecrets {
     }
 
     /// Reads the pull secrets of the ServiceAccount of the catalog's pod.
-    pub(crate) async fn of_service_account(&self, catalog: &NamespacedName) -> Result<Keys, UnpackError> {
+    pub(crate) async fn of_service_account(
+        &self,
+        catalog: &NamespacedName,
+    ) -> Result<Credentials, UnpackError> {
         let found = self.catalogs.get_key(catalog);
         let name = found.map_or_else(|| catalog.name.clone(), |catalog| service_account_name(&catalog));
         let account = NamespacedName::new(catalog.namespace.as_str(), name);
@@ -42,21 +44,19 @@ impl PullSecrets {
         self.read(named.map_err(unreadable)?).await
     }
 
-    async fn read(&self, secrets: Vec<NamespacedName>) -> Result<Keys, UnpackError> {
-        let mut keys = Keys::default();
+    async fn read(&self, secrets: Vec<NamespacedName>) -> Result<Credentials, UnpackError> {
+        let mut credentials = Credentials::anonymous();
         let found = pull_secrets::read(&self.client, secrets).await;
         for (key, secret) in found.map_err(unreadable)? {
             let read = read_secret(&secret, &format!("Secret {key}"));
-            let (credentials, text) =
-                read.map_err(|error| UnpackError::new(UnpackClass::Unauthorized, error))?;
-            keys.add(credentials, text);
+            credentials.merge(read.map_err(|error| UnpackError::new(UnpackClass::Unauthorized, error))?);
         }
-        Ok(keys)
+        Ok(credentials)
     }
 }
 
-/// Returns the credentials in a pull secret of either type, and their text.
-fn read_secret<'a>(secret: &'a Secret, origin: &str) -> Result<(Credentials, &'a [u8]), CredentialsError> {
+/// Returns the credentials in a pull secret of either type; none in other secrets.
+fn read_secret(secret: &Secret, origin: &str) -> Result<Credentials, CredentialsError> {
     let data = |key: &str| Some(secret.data.as_ref()?.get(key)?.0.as_slice());
     Credentials::from_secret(data, origin)
 }
@@ -88,7 +88,7 @@ mod tests {
             (secret("other", "x"), 0),
         ];
         for (secret, expected) in rows {
-            let (credentials, _) = read_secret(&secret, "Secret olm/s").unwrap();
+            let credentials = read_secret(&secret, "Secret olm/s").unwrap();
             assert_eq!(credentials.for_repository("quay.io", "a/b").len(), expected);
         }
     }

@@ -29,8 +29,9 @@ use crate::fair_permits::FairPermits;
 use crate::metrics::Figures;
 
 /// Time without requests after which an available bundle is forgotten. The next request checks the catalog's
-/// access again. A reconcile may be delayed by a minute, and repeating a Job takes one.
-const KEEP_READY: Duration = Duration::from_secs(300);
+/// access again. It is longer than the pause after the failure of another bundle of the same plan, so that this one
+/// is not unpacked again with each of its tries.
+const KEEP_READY: Duration = Duration::from_secs(600);
 /// Source of bundles.
 #[async_trait]
 pub trait BundleSource: Send + Sync + 'static {
@@ -107,17 +108,6 @@ pub enum UnpackState {
         /// Reason of the failure.
         error: UnpackError,
     },
-}
-
-/// State of a bundle, read without a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Known {
-    /// No request for it.
-    Nothing,
-    /// Available, or being unpacked for the first time.
-    Asked,
-    /// The last unpack failed, and the next one may be running.
-    Failing,
 }
 
 /// Limits of all unpacks together.
@@ -289,19 +279,6 @@ impl Unpacker {
         drop(entries);
         tokio::spawn(Unpack::new(Arc::clone(&self.shared), key).run());
         UnpackState::Unpacking { since, trouble: None }
-    }
-
-    /// Returns the state of a bundle without requesting it.
-    pub(crate) fn known(&self, request: &UnpackRequest) -> Known {
-        let now = Instant::now();
-        let entries = self.shared.lock();
-        let entry = entries.get(&Key::of(request));
-        let entry = entry.filter(|entry| !entry.is_outdated(now));
-        match entry.map(|entry| &entry.state) {
-            None => Known::Nothing,
-            Some(EntryState::Failed(_) | EntryState::Running { before: Some(_), .. }) => Known::Failing,
-            Some(EntryState::Running { .. } | EntryState::Ready(_)) => Known::Asked,
-        }
     }
 
     /// Forgets the failures of a catalog's bundles, because its image names, secrets or rights have changed.

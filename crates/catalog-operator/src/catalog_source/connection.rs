@@ -225,23 +225,15 @@ impl ConnectionTask {
 
     /// Returns the result of an attempt, or an error if it timed out.
     fn attempted(&self, endpoint: &Endpoint, result: Result<Attempt, Elapsed>) -> Result<Dialled, String> {
-        match result {
-            Ok(Ok(dialled)) => dialled,
+        let cause = match result {
+            Ok(Ok(dialled)) => return dialled,
             Ok(Err(panicked)) => {
                 tracing::error!(catalog = %self.key, %panicked, "connecting to a registry panicked");
-                Err(format!(
-                    "cannot connect to {}: invalid response",
-                    endpoint.address
-                ))
+                "invalid response".to_owned()
             }
-            Err(_) => {
-                let limit = ATTEMPT_DEADLINE.as_secs();
-                Err(format!(
-                    "cannot connect to {}: timed out after {limit} s",
-                    endpoint.address
-                ))
-            }
-        }
+            Err(_) => format!("timed out after {} s", ATTEMPT_DEADLINE.as_secs()),
+        };
+        Err(format!("cannot connect to {}: {cause}", endpoint.address))
     }
 
     /// Connects to `endpoint`, and reconnects, until it changes.

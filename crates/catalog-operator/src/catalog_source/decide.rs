@@ -44,9 +44,6 @@ const CONFIG_MAP_PAUSE: Duration = Duration::from_secs(15);
 const GOOD_LIFE: Duration = Duration::from_secs(600);
 /// First pause between pods if the replacement of a dead one soon died, too. It doubles.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
-/// Time that an outdated pod gets to start: a user who edits a catalog every second does not cause a pod
-/// every second.
-const OUTDATED_START: Duration = Duration::from_secs(20);
 /// Longest pause between pods that soon died, the same as a kubelet's for containers.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
@@ -106,7 +103,7 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
             }
             // The old content is still served; a watch reports a new ConfigMap.
             ConfigMapState::Missing | ConfigMapState::NotNamed => {}
-            ConfigMapState::Asked | ConfigMapState::Unread(_) | ConfigMapState::TooMany => {
+            ConfigMapState::Asked | ConfigMapState::Unread(_) => {
                 draft.requeue = Requeue::after(CONFIG_MAP_PAUSE, "cannot read the catalog's ConfigMap");
             }
         },
@@ -287,21 +284,15 @@ impl Draft {
         wrong.sort_by_key(|pod| (!pod_state::is_ready(pod), Reverse(pod_state::created(pod))));
         let up = wrong.iter().position(|pod| pod_state::is_up(pod));
         let serving = up.filter(|_| !replaced);
-        let mut starting = None;
         for (index, pod) in wrong.into_iter().enumerate() {
-            let left = time_to_start(pod, now).filter(|_| right.is_empty());
-            if serving != Some(index) && left.is_none() {
+            if serving != Some(index) {
                 self.delete_pod(pod, 1);
             }
-            starting = starting.max(left);
         }
-        match (kept, starting) {
-            (None, Some(delay)) => {
-                self.requeue = Requeue::after(delay, "an outdated registry pod is starting");
-            }
-            (None, None) => self.replace_dead(wanted, &next),
-            (Some(pod), _) if !replaced => self.watch_start(pod, now),
-            (Some(_), _) => {}
+        match kept {
+            None => self.replace_dead(wanted, &next),
+            Some(pod) if !replaced => self.watch_start(pod, now),
+            Some(_) => {}
         }
         self.requeue = self.requeue.sooner(ending);
         self.settle_update(observed, wanted, kept.copied(), now);
@@ -400,7 +391,7 @@ impl Draft {
         if let Some(service) = observed
             .service
             .as_deref()
-            .filter(|service| is_owned_by(&service.metadata, uid))
+            .filter(|service| object::is_owned_by(&service.metadata, uid))
         {
             let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
             let target = Target::of::<Service>(namespace, &super::objects::service_name(&observed.source));
@@ -425,14 +416,6 @@ enum Successor<'a> {
         /// Remaining time.
         left: Duration,
     },
-}
-
-/// Remaining time of an outdated pod to start; `None` for one that is up or cannot start.
-fn time_to_start(pod: &Pod, now: Timestamp) -> Option<Duration> {
-    if pod_state::is_up(pod) || pod_state::trouble(pod).is_some() {
-        return None;
-    }
-    left(OUTDATED_START, elapsed(pod_state::created(pod)?, now))
 }
 
 /// The first death is repaired at once, because nodes are drained. From the second consecutive one on there
@@ -494,12 +477,7 @@ fn ownership(live: &ObjectMeta, wanted: &ObjectMeta) -> Owner {
 pub(crate) fn is_pod_of(pod: &Pod, source: &CatalogSource) -> bool {
     let meta = &pod.metadata;
     let is_stripped = || triggers::named_by_labels(meta).is_some_and(|named| named == name(source));
-    is_owned_by(meta, source.metadata.uid.as_deref()) || is_stripped()
-}
-
-/// True when one of the object's owners has this uid.
-fn is_owned_by(meta: &ObjectMeta, uid: Option<&str>) -> bool {
-    object::has_owner(meta.owner_references.iter().flatten(), uid)
+    object::is_owned_by(meta, source.metadata.uid.as_deref()) || is_stripped()
 }
 
 fn has_labels(live: &ObjectMeta, wanted: &ObjectMeta) -> bool {

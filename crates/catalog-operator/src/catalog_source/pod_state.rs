@@ -224,13 +224,8 @@ pub(crate) fn image_id(pod: &Pod) -> Option<&str> {
 
 /// True when the pod has the image with this digest, according to its node or its creator.
 pub(crate) fn has_digest(pod: &Pod, digest: &str) -> bool {
-    pulled_digest(pod) == Some(digest) || made_for(pod) == Some(digest)
-}
-
-/// Digest of the image that its node has pulled.
-pub(crate) fn pulled_digest(pod: &Pod) -> Option<&str> {
-    let (_, pulled) = image_id(pod)?.rsplit_once('@')?;
-    Some(pulled)
+    let pulled = image_id(pod).and_then(|id| id.rsplit_once('@'));
+    pulled.is_some_and(|(_, pulled)| pulled == digest) || made_for(pod) == Some(digest)
 }
 
 /// Digest behind the tag when a poll caused the pod.

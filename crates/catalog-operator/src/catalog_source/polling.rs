@@ -36,7 +36,7 @@ pub struct Poll {
     pub image: String,
     /// Time of the next poll, in whole seconds.
     pub due: Timestamp,
-    /// The last poll of this process.
+    /// Result of the poll, if it was made just now: its consequences happen once.
     pub check: Option<Check>,
 }
 
@@ -62,23 +62,13 @@ pub fn schedule(source: &CatalogSource, parsed: &Source, started: Timestamp, now
         .ok()
         .filter(|reference| reference.digest().is_none())?;
     let interval = interval(poll);
-    // A wrong clock must not end polling: ours at the start, or that of the API server.
-    let is_past = |time: &Timestamp| *time <= later(now, interval);
-    let created = source.metadata.creation_timestamp.as_ref().map(|time| {
-        if is_past(&time.0) {
-            time.0
-        } else {
-            Timestamp::UNIX_EPOCH
-        }
-    });
-    let started = Some(started)
-        .filter(|started| *started <= now)
-        .unwrap_or_default();
+    let created = source.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let status = source.status.as_ref();
+    // A clock that was wrong once must not end polling.
     let latest = status
         .and_then(|status| status.latest_image_registry_poll.as_ref())
         .map(|time| time.0)
-        .filter(is_past);
+        .filter(|time| *time <= later(now, interval));
     let after = later(latest.or(created).unwrap_or(now), interval);
     let due = later(after.max(whole_seconds(started)), spread(source, interval));
     Some(Poll {
@@ -100,15 +90,6 @@ impl Poll {
     /// True when the poll is due.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         self.due <= now
-    }
-
-    /// Returns the last poll, if the status does not contain it yet: its consequences happen once.
-    pub(crate) fn news(&self, source: &CatalogSource) -> Option<&Check> {
-        let status = source.status.as_ref();
-        let stored = status.and_then(|status| status.latest_image_registry_poll.as_ref());
-        self.check
-            .as_ref()
-            .filter(|check| stored.is_none_or(|stored| stored.0 != check.at))
     }
 
     /// Returns the time of the next check.

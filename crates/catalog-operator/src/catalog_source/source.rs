@@ -91,11 +91,8 @@ fn parse_config_map(source: &CatalogSource) -> Source {
         // The name becomes part of a request path, which other characters would change.
         return Source::Invalid(format!("configmap name invalid: {name:?}"));
     }
-    match spec.grpc_pod_config.as_ref().map(parse_pod_config).transpose() {
-        Ok(config) => Source::ConfigMap {
-            name,
-            config: Box::new(config.unwrap_or_default()),
-        },
+    match parse_pod_config(spec.grpc_pod_config.as_ref()) {
+        Ok(config) => Source::ConfigMap { name, config },
         Err(text) => Source::Invalid(text),
     }
 }
@@ -109,18 +106,21 @@ fn parse_grpc(source: &CatalogSource, image: Option<&str>) -> Source {
             "image and address unset: at least one must be set for sourcetype: grpc".to_owned(),
         ),
         (None, Some(address)) => Source::Address(address),
-        (Some(image), address) => match spec.grpc_pod_config.as_ref().map(parse_pod_config).transpose() {
+        (Some(image), address) => match parse_pod_config(spec.grpc_pod_config.as_ref()) {
             Ok(config) => Source::Image {
                 image: image.to_owned(),
                 address,
-                config: Box::new(config.unwrap_or_default()),
+                config,
             },
             Err(text) => Source::Invalid(text),
         },
     }
 }
 
-fn parse_pod_config(config: &GrpcPodConfig) -> Result<PodConfig, String> {
+fn parse_pod_config(config: Option<&GrpcPodConfig>) -> Result<Box<PodConfig>, String> {
+    let Some(config) = config else {
+        return Ok(Box::default());
+    };
     let field = |name: &str| format!("spec.grpcPodConfig.{name}");
     let affinity = config
         .affinity
@@ -130,7 +130,7 @@ fn parse_pod_config(config: &GrpcPodConfig) -> Result<PodConfig, String> {
         .memory_target
         .as_ref()
         .map(|target| target.decode(&field("memoryTarget")));
-    Ok(PodConfig {
+    Ok(Box::new(PodConfig {
         node_selector: config.node_selector.clone(),
         tolerations: decode_all(&config.tolerations, &field("tolerations"))
             .map_err(|error| error.to_string())?,
@@ -139,5 +139,5 @@ fn parse_pod_config(config: &GrpcPodConfig) -> Result<PodConfig, String> {
         security: config.security_context_config.clone(),
         memory_target: memory.transpose().map_err(|error| error.to_string())?,
         extract: config.extract_content.clone(),
-    })
+    }))
 }

@@ -23,7 +23,7 @@ use super::observed::Observed;
 use super::polling::interval_error;
 use super::source::Source;
 use super::update::polled_at;
-use crate::stores::config_maps::{ConfigMapState, MAX_WATCHED};
+use crate::stores::config_maps::ConfigMapState;
 
 /// Returns the complete status, based on the current one.
 pub fn compose(
@@ -180,9 +180,6 @@ fn config_map_trouble(name: &str, state: &ConfigMapState) -> Option<String> {
         ConfigMapState::Missing => Some(format!("configmaps \"{name}\" not found")),
         ConfigMapState::Unread(None) => Some("not yet read from the API server".to_owned()),
         ConfigMapState::Unread(Some(cause)) => Some(cause.clone()),
-        ConfigMapState::TooMany => Some(format!(
-            "the namespace has more than {MAX_WATCHED} catalog ConfigMaps"
-        )),
     }
 }
 

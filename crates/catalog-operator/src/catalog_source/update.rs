@@ -51,7 +51,7 @@ pub(crate) fn decide(
         return living.cloned().map(Step::Remove).collect();
     };
     let (mut looking, useless): (Vec<_>, Vec<_>) =
-        living.partition(|pod| pod_state::matches(pod, wanted) && is_useful(observed, pod, poll, serving));
+        living.partition(|pod| pod_state::matches(pod, wanted) && is_useful(pod, poll, serving));
     looking.sort_by_key(|pod| (!pod_state::is_ready(pod), pod_state::created(pod)));
     let mut looking = looking.into_iter();
     let first = looking.next();
@@ -66,24 +66,7 @@ pub(crate) fn decide(
         Some(pod) => steps.extend(wait(pod, now)),
         None => steps.extend(look(observed, poll, wanted, serving)),
     }
-    steps.extend(forget_note(poll, serving));
     steps
-}
-
-/// Removes a recorded digest that differs from the one behind the tag, if the pod's node has pulled the
-/// latter. The pod was made for a tag that moved during its pull, and the record would hide that content when
-/// it comes back.
-fn forget_note(poll: &Poll, serving: &Pod) -> Option<Step> {
-    let behind_tag = poll.check.as_ref()?.digest.as_deref()?;
-    let noted = pod_state::made_for(serving)?;
-    let is_wrong = noted != behind_tag && pod_state::pulled_digest(serving) == Some(behind_tag);
-    is_wrong.then(|| {
-        let annotations = json!({labels::IMAGE_DIGEST: null});
-        Step::Write(Box::new(patch(
-            serving,
-            json!({"metadata": {"annotations": annotations}}),
-        )))
-    })
 }
 
 /// A catalog may take minutes to start; a longer start is reported.
@@ -104,7 +87,7 @@ fn wait(pod: &Pod, now: Timestamp) -> Option<Step> {
 }
 
 /// True for a pod that may start, and was not made for outdated content. A ready one is compared in any case.
-fn is_useful(observed: &Observed, pod: &Pod, poll: &Poll, serving: &Pod) -> bool {
+fn is_useful(pod: &Pod, poll: &Poll, serving: &Pod) -> bool {
     let is_dead = pod_state::is_dead(pod);
     if is_dead || pod_state::is_ready(pod) {
         return !is_dead;
@@ -119,7 +102,8 @@ fn is_useful(observed: &Observed, pod: &Pod, poll: &Poll, serving: &Pod) -> bool
     // A restarted server serves what was copied before: only another pod gets what a later poll finds.
     let is_stuck = pod_state::is_extracted(pod) && pod_state::trouble(pod).is_some();
     let is_polled_since = poll
-        .news(&observed.source)
+        .check
+        .as_ref()
         .is_some_and(|check| pod_state::created(pod).is_some_and(|created| created < check.at));
     let is_hopeless = is_stuck && is_polled_since;
     !(is_outdated || is_served || is_hopeless)
@@ -131,15 +115,7 @@ fn compare(observed: &Observed, ready: &Arc<Pod>, serving: &Arc<Pod>) -> Vec<Ste
     let is_other = images.is_some_and(|(new, old)| new != old);
     if is_other || !pod_state::is_ready(serving) {
         let labels = json!({labels::CATALOG_SOURCE: name(&observed.source), labels::CATALOG_UPDATE: null});
-        let mut metadata = json!({"labels": labels});
-        // The tag may have moved before the node pulled it: then the pod has other content than it was made
-        // for.
-        if pod_state::made_for(ready).is_some()
-            && pod_state::made_for(ready) != pod_state::pulled_digest(ready)
-        {
-            metadata["annotations"] = json!({labels::IMAGE_DIGEST: null});
-        }
-        let promote = patch(ready, json!({"metadata": metadata}));
+        let promote = patch(ready, json!({"metadata": {"labels": labels}}));
         return vec![Step::Write(Box::new(promote)), Step::Remove(Arc::clone(serving))];
     }
     // Nodes may report another digest for an image than the registry does; this avoids another search.
@@ -155,9 +131,9 @@ fn compare(observed: &Observed, ready: &Arc<Pod>, serving: &Arc<Pod>) -> Vec<Ste
         .collect()
 }
 
-/// Returns a pod if the last poll, unless already handled, found another digest or none.
+/// Returns a pod if a poll has just found another digest, or none.
 fn look(observed: &Observed, poll: &Poll, wanted: &Pod, serving: &Pod) -> Option<Step> {
-    let check = poll.news(&observed.source)?;
+    let check = poll.check.as_ref()?;
     let digest = check.digest.as_deref();
     if digest.is_some_and(|digest| pod_state::has_digest(serving, digest)) {
         return None;
@@ -188,7 +164,7 @@ fn patch(pod: &Pod, patch: serde_json::Value) -> Action {
     Action::patch(Target::of::<Pod>(namespace, pod_state::name(pod)), patch, guard)
 }
 
-/// Time of the catalog's last poll, for its status.
+/// Time of the catalog's poll, for its status; `None` unless it was made just now.
 pub(crate) fn polled_at(observed: &Observed) -> Option<Timestamp> {
     let check = observed.poll.as_ref()?.check.as_ref()?;
     Some(check.at)

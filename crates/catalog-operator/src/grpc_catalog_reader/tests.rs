@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::*;
 use crate::catalog_source::connection::testing;
 use crate::catalog_source::connection::{ConnectionState, Connections, Endpoint};
-use crate::snapshots::{ContentId, ContentState, Snapshots};
+use crate::snapshots::{Content, ContentState, Snapshots};
 
 fn catalog(versions: &[&str]) -> String {
     let mut text = "schema: olm.package\nname: demo\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: demo\nname: stable\nentries:\n".to_owned();
@@ -86,22 +86,22 @@ impl Rig {
         self.connections.set_endpoint(&self.key, Some(endpoint))
     }
 
-    async fn read(&self, unlike: Option<ContentId>) -> (ContentId, Vec<String>) {
+    async fn read(&self, unlike: Option<&Content>) -> (Content, Vec<String>) {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             let (state, known) = (self.state(), self.snapshots.get(&self.key, "ns"));
             assert!(Instant::now() < deadline, "{state:?} {known:?}");
-            if let ContentState::Known(id) = known
-                && Some(id) != unlike
-                && let Some(content) = self.snapshots.content(&self.key, id)
+            if let ContentState::Known(content) = known
+                && Some(&content) != unlike
             {
                 let mut names: Vec<String> = content
+                    .snapshot
                     .entries()
                     .iter()
                     .map(|entry| entry.name.to_string())
                     .collect();
                 names.sort();
-                return (id, names);
+                return (content, names);
             }
             sleep(Duration::from_millis(5)).await;
         }
@@ -116,10 +116,8 @@ async fn a_served_catalog_is_connected_read_and_read_again_when_it_comes_back_ch
     let rig = Rig::new(port);
     let (first, names) = rig.read(None).await;
     assert_eq!(names, ["demo.v1.0.0", "demo.v1.1.0"]);
-    let Some(content) = rig.snapshots.content(&rig.key, first) else {
-        unreachable!()
-    };
-    let oldest = content
+    let oldest = first
+        .snapshot
         .entries()
         .iter()
         .find(|entry| *entry.name == *"demo.v1.0.0")
@@ -142,7 +140,7 @@ async fn a_served_catalog_is_connected_read_and_read_again_when_it_comes_back_ch
 
     let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
     let (_stop, _task) = serve(listener, &["1.0.0", "1.1.0", "1.2.0"]);
-    let (_, names) = rig.read(Some(first)).await;
+    let (_, names) = rig.read(Some(&first)).await;
     assert_eq!(names, ["demo.v1.0.0", "demo.v1.1.0", "demo.v1.2.0"]);
 }
 
@@ -189,11 +187,8 @@ async fn manifests_in_the_catalog_are_fetched_when_they_are_needed() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let rig = Rig::new(listener.local_addr().unwrap().port());
     let (_stop, _task) = serve_text(listener, &text);
-    let (id, _) = rig.read(None).await;
-    let Some(content) = rig.snapshots.content(&rig.key, id) else {
-        unreachable!()
-    };
-    let entry = &content.entries()[0];
+    let (content, _) = rig.read(None).await;
+    let entry = &content.snapshot.entries()[0];
     assert_eq!(entry.bundle_path, None);
     let bundle = InlineBundle {
         package: "demo".to_owned(),

@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use kube::ResourceExt;
 use olm_api::v1alpha1::{InstallPlan, Subscription};
 use olm_runtime::NamespacedName;
 use olm_runtime::store::Change;
 
 use super::observe::{is_done, steps};
+use crate::object;
 
 /// True while a plan that nothing was done of yet is newer than what any of its Subscriptions refers to. A plan without
 /// living Subscriptions among its owners waits for nobody.
@@ -44,10 +44,7 @@ pub(crate) fn subscription_changed(
 }
 
 fn owns(subscription: &Subscription, plan: &InstallPlan) -> bool {
-    let uid = subscription.uid();
-    plan.owner_references()
-        .iter()
-        .any(|owner| Some(&owner.uid) == uid.as_ref())
+    object::is_owned_by(&plan.metadata, subscription.metadata.uid.as_deref())
 }
 
 fn generation(subscription: &Subscription) -> i64 {

@@ -16,7 +16,7 @@ use olm_runtime::plan::Target;
 use olm_runtime::store::Store;
 use serde_json::Value;
 
-use super::custom_resources::{CheckRequest, CheckState, CustomResources};
+use super::custom_resources::{self, CheckRequest, CheckState};
 use super::observe::{NoObject, Reads};
 use crate::bundle_unpack::{Subscriber, UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker};
 use crate::manifest::BundleImageReference;
@@ -33,8 +33,6 @@ pub(crate) struct ClusterReads {
     pub unpacker: Unpacker,
     /// ClusterServiceVersions of all namespaces, copies left out.
     pub csvs: Store<ClusterServiceVersion>,
-    /// Whether custom resources fit a changed definition.
-    pub custom_resources: CustomResources,
     /// Where pull secrets are copied from.
     pub global_namespace: String,
 }
@@ -151,8 +149,8 @@ impl Reads for ClusterReads {
             .collect()
     }
 
-    fn check_custom_resources(&self, request: CheckRequest) -> CheckState {
-        self.custom_resources.check(request)
+    async fn check_custom_resources(&self, request: CheckRequest) -> CheckState {
+        custom_resources::check(&self.client, request).await
     }
 
     fn global_namespace(&self) -> &str {

@@ -161,42 +161,36 @@ pub(crate) fn changed_schemas(current: &Value, wanted: &Value) -> Vec<(String, V
             continue;
         };
         // Without a schema everything fits.
-        if new.is_object() && !asks_the_same(old, new) {
+        if new.is_object() && demands(old) != demands(new) {
             changed.push((name.to_owned(), new.clone()));
         }
     }
     changed
 }
 
-/// Whether two schemas ask for the same, whatever they say about it.
-fn asks_the_same(old: &Value, new: &Value) -> bool {
-    match (old, new) {
-        (Value::Object(old), Value::Object(new)) => {
-            let fields: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-            fields
-                .into_iter()
-                .filter(|field| !is_told_only(field))
-                .all(|field| {
-                    match (field.as_str(), old.get(field), new.get(field)) {
-                        // Keys of it are names of fields, which may be called like anything.
-                        ("properties", Some(Value::Object(old)), Some(Value::Object(new))) => {
-                            old.len() == new.len()
-                                && old.iter().all(|(name, old)| {
-                                    new.get(name).is_some_and(|new| asks_the_same(old, new))
-                                })
-                        }
-                        ("default" | "enum", old, new) => old == new,
-                        (_, Some(old), Some(new)) => asks_the_same(old, new),
-                        (_, Some(only), None) | (_, None, Some(only)) => is_default(field, only),
-                        (_, None, None) => true,
-                    }
-                })
-        }
-        (Value::Array(old), Value::Array(new)) => {
-            old.len() == new.len() && old.iter().zip(new).all(|(old, new)| asks_the_same(old, new))
-        }
-        _ => old == new,
-    }
+/// What a schema asks for, without what it only says, and without values that mean the same as none.
+fn demands(schema: &Value) -> Value {
+    let fields = match schema {
+        Value::Object(fields) => fields,
+        Value::Array(items) => return items.iter().map(demands).collect(),
+        other => return other.clone(),
+    };
+    let asking = fields
+        .iter()
+        .filter(|(field, value)| !is_told_only(field) && !is_default(field, value));
+    let asking = asking.map(|(field, value)| {
+        let value = match (field.as_str(), value) {
+            // Keys of it are names of fields, which may be called like anything.
+            ("properties", Value::Object(properties)) => {
+                let properties = properties.iter();
+                properties.map(|(name, of)| (name.clone(), demands(of))).collect()
+            }
+            ("default" | "enum", value) => value.clone(),
+            (_, value) => demands(value),
+        };
+        (field.clone(), value)
+    });
+    asking.collect()
 }
 
 /// Fields of a schema that objects are not held against here.

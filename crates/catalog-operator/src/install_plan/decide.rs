@@ -8,13 +8,6 @@ use super::execution::{StepWrites, decide_restoration, decide_steps};
 use super::observe::{self, Observed};
 use super::operator_group::{GroupError, find_service_account};
 
-/// State passed to the next reconcile.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Memory {
-    /// How often the plan was refused for want of a permission, or of another act of people, one time after the other.
-    pub refusals: u32,
-}
-
 /// What the decision was, for status.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
@@ -40,8 +33,6 @@ pub enum Verdict {
         service_account: Option<ObjectReference>,
         /// The writes of this reconcile.
         writes: StepWrites,
-        /// How often it was refused before for want of a permission, or of another act of people, one time after the other.
-        refusals: u32,
     },
     /// The plan is over, and what is missing of its accounts and RBAC is brought back.
     Restoring {
@@ -51,9 +42,8 @@ pub enum Verdict {
 }
 
 /// The writes of this reconcile, and what they mean.
-pub fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Verdict) {
-    let refusals = memory.map_or(0, |memory| memory.refusals);
-    let mut verdict = decide_verdict(observed, refusals);
+pub fn decide(observed: &Observed) -> (Plan, Verdict) {
+    let mut verdict = decide_verdict(observed);
     let actions = match &mut verdict {
         Verdict::Installing { writes, .. } | Verdict::Restoring { writes } => {
             std::mem::take(&mut writes.actions)
@@ -69,7 +59,7 @@ pub fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Verdict) {
     )
 }
 
-fn decide_verdict(observed: &Observed, refusals: u32) -> Verdict {
+fn decide_verdict(observed: &Observed) -> Verdict {
     let plan = &observed.install_plan;
     let has_content = plan
         .status
@@ -109,7 +99,6 @@ fn decide_verdict(observed: &Observed, refusals: u32) -> Verdict {
             Verdict::Installing {
                 service_account,
                 writes,
-                refusals,
             }
         }
     }

@@ -17,8 +17,8 @@ use olm_api::v1alpha1::{Step, StepResource, StepStatus};
 use olm_runtime::plan::Action;
 
 pub(super) use self::complete::encode_string_data;
-use self::step::{Decision, StepDecider, StepWrite};
-pub(super) use self::upgrade::{Upgrade, check_crd, shows_fields};
+use self::step::{Decision, StepDecider};
+pub(super) use self::upgrade::{check_crd, shows_fields};
 use super::observe::{self as observed, Observed, StepState};
 use super::operator_group;
 use crate::object;
@@ -85,8 +85,6 @@ pub struct StepChange {
     pub status: StepStatus,
     /// Index of the reconcile's action it depends on; `None` when no write is needed.
     pub action: Option<usize>,
-    /// Text in front of the cause when the action fails.
-    pub error_prefix: String,
 }
 
 /// The writes of a reconcile, with their meaning.
@@ -158,12 +156,11 @@ pub(crate) fn decide_steps(observed: &Observed, service_account: Option<&ObjectR
     let decider = StepDecider::new(observed, operator_group::identity(service_account));
     for (index, step) in observed.steps_to_do() {
         match decider.decide_step(index, step) {
-            Ok(Decision::Write(write)) => writes.add_write(index, write),
+            Ok(Decision::Write(action, status)) => writes.add_write(index, action, status),
             Ok(Decision::Settled(status)) => writes.changes.push(StepChange {
                 step: index,
                 status,
                 action: None,
-                error_prefix: String::new(),
             }),
             Ok(Decision::PassedOver) => {}
             Ok(Decision::Waits(wait)) => writes.waiting = writes.waiting.or(Some(wait)),
@@ -181,7 +178,7 @@ pub(crate) fn decide_steps(observed: &Observed, service_account: Option<&ObjectR
 }
 
 /// True when no definition blocks the plan: an operator without the definitions it needs would replace one
-/// that works. Otherwise `writes` contains the error or the wait.
+/// that works. Otherwise `writes` contains the error.
 fn are_crds_upgradable(observed: &Observed, writes: &mut StepWrites) -> bool {
     for (index, step) in observed.steps_to_do() {
         let StepState::Known(known) = observed.state(index) else {
@@ -191,15 +188,14 @@ fn are_crds_upgradable(observed: &Observed, writes: &mut StepWrites) -> bool {
             continue;
         }
         match check_crd(observed, index, step, known) {
-            Ok(Upgrade::Safe) => {}
-            Ok(Upgrade::Warned(warning)) => {
-                writes.crd_warnings.insert(index, warning);
+            Ok(warning) => {
+                let warning = warning.map(|warning| (index, warning));
+                writes.crd_warnings.extend(warning);
             }
-            Ok(Upgrade::Waits(wait)) => writes.waiting = writes.waiting.take().or(Some(wait)),
             Err(error) => writes.error = writes.error.take().or(Some((index, error))),
         }
     }
-    writes.error.is_none() && writes.waiting.is_none()
+    writes.error.is_none()
 }
 
 /// Decides the writes that restore missing objects of a finished plan; only objects observed as missing are
@@ -215,7 +211,7 @@ pub(crate) fn decide_restoration(
             continue;
         };
         match decider.restore(step, known) {
-            Ok(Decision::Write(write)) => writes.add_write(index, write),
+            Ok(Decision::Write(action, status)) => writes.add_write(index, action, status),
             Ok(Decision::Waits(wait) | Decision::Blocks(wait)) => writes.waiting = Some(wait),
             Ok(Decision::Settled(_) | Decision::PassedOver) => {}
             Err(error) => writes.error = writes.error.or(Some((index, error))),
@@ -233,12 +229,7 @@ impl StepWrites {
     /// Adds a write. Bundles often contain a ServiceAccount that their permissions imply as well, and two
     /// bundles may contain the same object, so a write is not repeated. An equal write counts for both steps.
     /// A different one is left to the next reconcile, which compares it with the result of the first.
-    fn add_write(&mut self, step: usize, write: StepWrite) {
-        let StepWrite {
-            action,
-            mut status,
-            error_prefix,
-        } = write;
+    fn add_write(&mut self, step: usize, action: Action, mut status: StepStatus) {
         let index = match self
             .actions
             .iter()
@@ -265,7 +256,6 @@ impl StepWrites {
             step,
             status,
             action: Some(index),
-            error_prefix,
         });
     }
 }

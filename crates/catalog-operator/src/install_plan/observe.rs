@@ -111,8 +111,8 @@ pub trait Reads: Send + Sync {
     fn converters(&self, crd: &str, namespace: &str) -> Vec<String>;
     /// ClusterServiceVersions of all namespaces, copies left out, that own this CustomResourceDefinition.
     fn crd_owners(&self, crd: &str) -> Vec<NamespacedName>;
-    /// Whether the custom resources there are fit a changed schema; answered at once.
-    fn check_custom_resources(&self, request: CheckRequest) -> CheckState;
+    /// Whether the existing custom resources fit a changed schema. All of them are read.
+    async fn check_custom_resources(&self, request: CheckRequest) -> CheckState;
     /// The namespace pull secrets are copied from.
     fn global_namespace(&self) -> &str;
 }
@@ -152,7 +152,10 @@ impl Observed {
 
     /// Whether a step that is still to be done creates this ClusterServiceVersion.
     pub fn creates_csv(&self, name: &str) -> bool {
-        creates_csv(&self.install_plan, name)
+        self.steps_to_do().any(|(_, step)| {
+            StepKind::of(&step.resource.kind) == Some(StepKind::ClusterServiceVersion)
+                && step.resource.name == name
+        })
     }
 }
 
@@ -177,17 +180,19 @@ pub async fn observe(
     if is_to_be_executed(&observed) {
         observed.steps = observe_steps(reads, &observed, Horizon::Reconcile).await?;
         observed.living_csvs = living_csvs(reads, &observed.steps);
-        observe_definitions(reads, &mut observed);
+        observe_definitions(reads, &mut observed).await;
     }
     Ok(observed)
 }
 
-/// Reads what decides whether the definitions of a plan may be changed. Checks of custom resources that are not over are in state
-/// [`CheckState::Checking`].
-pub(crate) fn observe_definitions(reads: &impl Reads, observed: &mut Observed) {
+/// Reads what decides whether the definitions of a plan may be changed.
+pub(crate) async fn observe_definitions(reads: &impl Reads, observed: &mut Observed) {
     observed.converted_crds = converted_crds(reads, &observed.install_plan, &observed.steps);
     observed.other_crd_owners = crds::other_owners(reads, observed);
-    observed.custom_resources = crds::check_custom_resources(reads, observed);
+    for (index, request) in crds::checks(observed) {
+        let state = reads.check_custom_resources(request).await;
+        observed.custom_resources.insert(index, state);
+    }
 }
 
 /// Steps of a plan, none when it has no status yet.
@@ -238,14 +243,6 @@ pub(crate) fn find_other_approval(install_plan: &InstallPlan) -> Option<(String,
         approval::approved_hash(install_plan.annotations()).filter(|_| install_plan.spec.approved)?;
     let found = approval::plan_hash(install_plan);
     (approved != found).then(|| (approved.to_owned(), found))
-}
-
-fn creates_csv(install_plan: &InstallPlan, name: &str) -> bool {
-    steps(install_plan).iter().any(|step| {
-        StepKind::of(&step.resource.kind) == Some(StepKind::ClusterServiceVersion)
-            && step.resource.name == name
-            && !is_done(step)
-    })
 }
 
 /// How far ahead is looked.

@@ -30,7 +30,7 @@ use serde_json::Value;
 use self::schema::SchemaChanges;
 use super::crd_upgrade;
 use super::custom_resources::CheckState;
-use super::execution::{Upgrade, check_crd, encode_string_data, shows_fields};
+use super::execution::{check_crd, encode_string_data, shows_fields};
 use super::observe::{
     Horizon, KnownStep, NoObject, Observed, Reads, StepState, observe_definitions, observe_steps,
     replaced_by, steps,
@@ -44,8 +44,6 @@ use crate::step_kind::StepKind;
 
 /// Longest time for reading what there is, and then for checking custom resources.
 const TIME: Duration = Duration::from_secs(5);
-/// Pause between two looks at checks of custom resources.
-const POLL: Duration = Duration::from_millis(100);
 /// Parts of a field's path that are told.
 const DEPTH: usize = 3;
 /// Fields of one object that are told.
@@ -78,15 +76,21 @@ async fn preview(
         Ok::<_, ObserveError>((states, before, unknown))
     };
     let (observed, before, unknown) = match tokio::time::timeout(TIME, read).await {
-        Ok(Ok((states, before, unknown))) => {
+        Ok(Ok((states, before, mut unknown))) => {
             let mut observed = Observed {
                 steps: states,
                 ..observed
             };
             // Where a ServiceAccount is named, definitions are not compared.
             if !observed.is_limited() {
-                // What is not over then is unknown.
-                let _ = tokio::time::timeout(TIME, check_definitions(reads, &mut observed)).await;
+                let check = observe_definitions(reads, &mut observed);
+                if tokio::time::timeout(TIME, check).await.is_err() {
+                    let text = format!(
+                        "whether custom resources fit changed definitions: not known after {} s",
+                        TIME.as_secs()
+                    );
+                    unknown.push(text);
+                }
             }
             (observed, before, unknown)
         }
@@ -118,18 +122,6 @@ struct Before {
     rbac: Vec<Value>,
     /// They themselves, by name, as far as they could be read.
     csvs: BTreeMap<String, Value>,
-}
-
-/// Waits until the custom resources of changed definitions are checked.
-async fn check_definitions(reads: &impl Reads, observed: &mut Observed) {
-    loop {
-        observe_definitions(reads, observed);
-        let mut checks = observed.custom_resources.values();
-        if !checks.any(|check| matches!(check, CheckState::Checking { .. })) {
-            return;
-        }
-        tokio::time::sleep(POLL).await;
-    }
 }
 
 /// ClusterServiceVersions of the namespace that the plan's replace.
@@ -360,12 +352,10 @@ fn add_paths<'a>(patch: &'a Value, path: &mut Vec<&'a str>, fields: &mut BTreeSe
 
 /// Returns why OLM will not change a definition, empty for no reason, and what is unknown about that.
 fn refusal(observed: &Observed, index: usize, step: &Step, known: &KnownStep) -> (String, Option<String>) {
-    let unchecked = |text: &str| {
-        let name = &step.resource.name;
-        Some(format!("whether custom resources fit {name}: {text}"))
-    };
     if let Some(CheckState::Unread(cause)) = observed.custom_resources.get(&index) {
-        return (String::new(), unchecked(cause));
+        let name = &step.resource.name;
+        let unknown = format!("whether custom resources fit {name}: {cause}");
+        return (String::new(), Some(unknown));
     }
     let others = match observed.custom_resources.get(&index) {
         Some(CheckState::Misfit(misfit)) => misfit.others.as_slice(),
@@ -378,11 +368,7 @@ fn refusal(observed: &Observed, index: usize, step: &Step, known: &KnownStep) ->
     });
     match check_crd(observed, index, step, known) {
         Err(error) => (format!("{error}{}", others.collect::<String>()), None),
-        Ok(Upgrade::Waits(_)) => {
-            let text = format!("not known after {} s", TIME.as_secs());
-            (String::new(), unchecked(&text))
-        }
-        Ok(Upgrade::Safe | Upgrade::Warned(_)) => (String::new(), None),
+        Ok(_) => (String::new(), None),
     }
 }
 

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Resource, ResourceExt};
 use olm_api::condition::install_plan as reasons;
 use olm_api::labels;
@@ -16,45 +17,25 @@ use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
 use olm_runtime::plan::{EventDraft, Requeue, Target, status_patch};
 
-use super::decide::{Memory, Verdict};
+use super::decide::Verdict;
 use super::execution::{ErrorClass, StepError, StepWrites, Wait};
-use super::observe::{Observed, is_done};
+use super::observe::{Observed, is_done, steps};
 use super::operator_group;
 use crate::step_kind::StepKind;
 use crate::timing::elapsed;
 
 /// Upstream's pause between two attempts of a plan that is being carried out.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
-/// The longest pause of a plan that waits for a permission: what gives it is watched.
+/// The longest pause of a plan that waits for a permission, or for another act of a user: that may take days.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How upstream's message of a plan begins that is tried again.
-const RETRYING: &str = "retrying execution due to error: ";
-
-/// Whether the plan waits for something that passes, as a permission does: its last reconcile had such an error.
-pub(crate) fn waits_for_permission(install_plan: &InstallPlan) -> bool {
-    let status = install_plan.status.as_ref();
-    status.is_some_and(|status| {
-        let message = status.message.as_deref().unwrap_or_default();
-        let is_failing =
-            |condition: &InstallPlanCondition| condition.type_.as_deref() == Some(reasons::FAILING);
-        status.phase == InstallPlanPhase::Installing
-            && message.starts_with(RETRYING)
-            && !status.conditions.iter().any(is_failing)
-    })
-}
 
 /// The status patch and the next look that follow from what the reconcile did.
-pub fn status(
-    observed: &Observed,
-    verdict: Verdict,
-    outcomes: &Outcomes,
-    now: Timestamp,
-) -> StatusUpdate<Memory> {
+pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
     let Some(old) = &observed.install_plan.status else {
         return StatusUpdate::default();
     };
     let mut new = old.clone();
-    let (mut events, mut memory) = (Vec::new(), None);
+    let mut events = Vec::new();
     let requeue = match verdict {
         Verdict::Ignore => return StatusUpdate::default(),
         Verdict::Restoring { writes } => return restoring(observed, &writes, outcomes),
@@ -81,26 +62,10 @@ pub fn status(
         Verdict::Installing {
             service_account,
             writes,
-            refusals,
         } => {
-            let waits =
-                |(_, error): &(usize, StepError)| error.waits_for_people() && !fails_forward(observed);
-            let refused = is_refused(outcomes) || writes.error.iter().any(waits);
-            // What a plan that waits for a permission needs in between, its bundle, says nothing about the permission.
-            let refusals_then = if refused {
-                refusals.saturating_add(1)
-            } else if writes.waiting.is_some() {
-                refusals
-            } else {
-                0
-            };
-            memory = (refusals_then > 0).then_some(Memory {
-                refusals: refusals_then,
-            });
             if let Some(delay) = too_early_to_tell(&writes) {
                 return StatusUpdate {
                     requeue: Requeue::after(delay, "report the image being fetched"),
-                    memory,
                     ..StatusUpdate::default()
                 };
             }
@@ -108,8 +73,10 @@ pub fn status(
             clear_failed_check(&mut new, now);
             events = warnings(observed, &writes, outcomes);
             events.extend(crd_warnings(observed, &writes, outcomes));
-            let pause = if refused {
-                pause_after(refusals)
+            let waits =
+                |(_, error): &(usize, StepError)| error.waits_for_people() && !fails_forward(observed);
+            let pause = if is_refused(outcomes) || writes.error.iter().any(waits) {
+                refused_pause(new.start_time.as_ref().map_or(now, |Time(started)| *started), now)
             } else {
                 RETRY_PAUSE
             };
@@ -123,7 +90,7 @@ pub fn status(
         patches: Vec::from_iter(patch),
         requeue,
         events,
-        memory,
+        ..StatusUpdate::default()
     }
 }
 
@@ -146,18 +113,16 @@ fn is_refused(outcomes: &Outcomes) -> bool {
         .is_some_and(|(_, failure)| failure.class == FailureClass::Forbidden)
 }
 
-/// The pause after so many refusals and one more.
-fn pause_after(refusals: u32) -> Duration {
-    RETRY_PAUSE
-        .saturating_mul(1 << refusals.min(8))
-        .min(LONGEST_PAUSE)
+/// The pause of a plan that waits for a user: a quarter of the time since it started, so that one that waits for long costs little.
+fn refused_pause(started: Timestamp, now: Timestamp) -> Duration {
+    (elapsed(started, now) / 4).clamp(RETRY_PAUSE, LONGEST_PAUSE)
 }
 
 /// An event for each step whose object was taken with warnings, in upstream's words.
 fn warnings(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> Vec<EventDraft> {
     let event = |(action, texts): (usize, &[String])| {
         let change = writes.change_of(action)?;
-        let step = super::observe::steps(&observed.install_plan).get(change.step)?;
+        let step = steps(&observed.install_plan).get(change.step)?;
         let mut regarding = observed.install_plan.object_ref(&());
         regarding.field_path = Some(format!("status.plan[{}]", change.step));
         let message = format!(
@@ -195,7 +160,7 @@ fn crd_warnings(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -
 
 /// A plan that is over keeps its status; what cannot be brought back is told by an event, and by the rows of the
 /// ClusterServiceVersion that lacks it.
-fn restoring(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> StatusUpdate<Memory> {
+fn restoring(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> StatusUpdate {
     let error = write_error(observed, writes, outcomes).map(|error| error.message);
     let error = error.or_else(|| writes.error.as_ref().map(|(_, error)| error.to_string()));
     let event = |message: String| {
@@ -332,7 +297,10 @@ fn wait(new: &mut InstallPlanStatus, wait: Option<&Wait>) -> Requeue {
 }
 
 fn retry(new: &mut InstallPlanStatus, error: &ReconcileError, delay: Duration) -> Requeue {
-    set_message(new, &format!("{RETRYING}{}", error.message));
+    set_message(
+        new,
+        &format!("retrying execution due to error: {}", error.message),
+    );
     Requeue::after(delay, "retry of a failed step")
 }
 
@@ -358,12 +326,14 @@ fn apply_changes(writes: &StepWrites, outcomes: &Outcomes, new: &mut InstallPlan
 
 fn write_error(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> Option<ReconcileError> {
     let (action, failure) = outcomes.failure()?;
-    let message = match writes
-        .change_of(action)
-        .map(|change| change.error_prefix.as_str())
-    {
-        Some(prefix) if !prefix.is_empty() => format!("{prefix}: {}", failure.message),
-        _ => failure.message.clone(),
+    let prefix = writes.change_of(action).and_then(|change| {
+        let resource = &steps(&observed.install_plan).get(change.step)?.resource;
+        let is_created = !writes.patches.contains(&action);
+        Some(StepKind::of(&resource.kind)?.error_prefix(&resource.name, is_created))
+    });
+    let message = match prefix {
+        Some(prefix) => format!("{prefix}: {}", failure.message),
+        None => failure.message.clone(),
     };
     let account = match failure.class {
         FailureClass::Forbidden => operator_group::of_group(&observed.operator_groups, &failure.message),
@@ -390,9 +360,7 @@ fn is_stale(writes: &StepWrites, action: usize, failure: &Failure) -> bool {
 fn taken_name(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> Option<String> {
     let (action, failure) = outcomes.failure()?;
     let change = writes.change_of(action)?;
-    let resource = &super::observe::steps(&observed.install_plan)
-        .get(change.step)?
-        .resource;
+    let resource = &steps(&observed.install_plan).get(change.step)?.resource;
     let is_taken = failure.class == FailureClass::AlreadyExists
         && StepKind::of(&resource.kind) == Some(StepKind::ClusterServiceVersion);
     is_taken.then(|| {

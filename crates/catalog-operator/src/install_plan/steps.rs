@@ -19,21 +19,6 @@ use crate::manifest::BundleImageReference;
 use crate::object;
 use crate::step_kind::StepKind;
 
-/// One object of a bundle as it is to be applied.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct BundleStep {
-    /// API group, empty for the core group.
-    pub group: String,
-    /// API version.
-    pub version: String,
-    /// Kind as plans name it: `BundleSecret` for a Secret.
-    pub kind: String,
-    /// Name, or `generateName` of an object without one.
-    pub name: String,
-    /// The object.
-    pub object: Value,
-}
-
 /// What the resolver adds to a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Projection<'a> {
@@ -50,18 +35,16 @@ pub(crate) struct Projection<'a> {
 ///
 /// # Errors
 /// The bundle cannot be installed as it is; nothing but a new bundle helps.
-pub(crate) fn bundle_steps(
+pub(crate) fn bundle_objects(
     bundle: UnpackedBundle,
     projection: &Projection<'_>,
-) -> Result<Vec<BundleStep>, String> {
+) -> Result<Vec<Value>, String> {
     let csv = projected_csv(bundle.csv, projection)?;
     let rbac = rbac_objects(&csv, projection.namespace)?;
-    let objects = bundle.objects.into_iter().map(|file| file.object);
-    Ok(std::iter::once(csv)
-        .chain(objects)
-        .chain(rbac)
-        .map(bundle_step)
-        .collect())
+    let others = bundle.objects.into_iter().map(|file| file.object);
+    let mut objects: Vec<Value> = std::iter::once(csv).chain(others).chain(rbac).collect();
+    objects.iter_mut().for_each(object::strip_server_fields);
+    Ok(objects)
 }
 
 /// The steps of a plan for a bundle, all to do. ServiceAccounts and RBAC carry their objects, so that the plan can restore them
@@ -69,9 +52,9 @@ pub(crate) fn bundle_steps(
 /// objects, too, where the catalog carries the bundle itself: then the lookup has no path.
 ///
 /// # Errors
-/// See [`bundle_steps`].
+/// See [`bundle_objects`].
 pub fn plan_steps(
-    bundle: &UnpackedBundle,
+    bundle: UnpackedBundle,
     lookup: &BundleLookup,
     namespace: &str,
 ) -> Result<Vec<Step>, String> {
@@ -90,16 +73,13 @@ pub fn plan_steps(
         &catalog_namespace,
     )
     .to_manifest();
-    let csv = projected_csv(bundle.csv.clone(), &projection)?;
-    let rbac = rbac_objects(&csv, namespace)?;
-    let objects = bundle.objects.iter().map(|file| &file.object);
     let step = |object: &Value| {
         let [group, version, kind, name] = identity(object).map(str::to_owned);
         let is_whole =
             lookup.path.is_empty() || StepKind::of(&kind).is_some_and(StepKind::is_account_or_rbac);
         let text = if is_whole {
             // With the line end that upstream's steps have.
-            format!("{}\n", bundle_step(object.clone()).object)
+            format!("{object}\n")
         } else {
             manifest.clone()
         };
@@ -119,24 +99,15 @@ pub fn plan_steps(
             ..Step::default()
         }
     };
-    Ok(std::iter::once(&csv)
-        .chain(objects)
-        .chain(&rbac)
-        .map(step)
-        .collect())
+    Ok(bundle_objects(bundle, &projection)?.iter().map(step).collect())
 }
 
-/// The step of a bundle that a plan's step means: same group, version, kind and name.
-pub(crate) fn find_step<'a>(
-    steps: &'a mut [BundleStep],
-    resource: &StepResource,
-) -> Option<&'a mut BundleStep> {
-    steps.iter_mut().find(|step| {
-        step.name == resource.name
-            && step.kind == resource.kind
-            && step.version == resource.version
-            && step.group == resource.group
-    })
+/// The object of a bundle that a plan's step means: same group, version, kind and name.
+pub(crate) fn find_object<'a>(objects: &'a [Value], resource: &StepResource) -> Option<&'a Value> {
+    let wanted = [&resource.group, &resource.version, &resource.kind, &resource.name];
+    objects
+        .iter()
+        .find(|object| identity(object) == wanted.map(String::as_str))
 }
 
 /// The ClusterServiceVersion as the plan's namespace gets it.
@@ -190,20 +161,9 @@ fn properties_annotation(csv: &str, text: &str) -> Result<Option<String>, String
     json::encode(&parsed, Html::Escaped).map(Some).map_err(broken)
 }
 
-fn bundle_step(mut object: Value) -> BundleStep {
-    object::strip_server_fields(&mut object);
-    let [group, version, kind, name] = identity(&object).map(str::to_owned);
-    BundleStep {
-        group,
-        version,
-        kind,
-        name,
-        object,
-    }
-}
-
-/// What a step is known by: group, version, kind and name.
-fn identity(object: &Value) -> [&str; 4] {
+/// What a step is known by: API group (empty for the core group), version, kind as plans name it (`BundleSecret` for a Secret), and name
+/// (`generateName` of an object without one).
+pub(crate) fn identity(object: &Value) -> [&str; 4] {
     let (group, version) = object::group_version(object::api_version(object));
     let kind = match object::kind(object) {
         // Plans use `Secret` for pull secrets to be copied.
@@ -227,13 +187,13 @@ mod tests {
         }
     }
 
-    fn steps(csv: Value, properties: &str) -> Result<Vec<BundleStep>, String> {
+    fn objects(csv: Value, properties: &str) -> Result<Vec<Value>, String> {
         let projection = Projection {
             namespace: "ns",
             replaces: "",
             properties,
         };
-        bundle_steps(bundle(csv), &projection)
+        bundle_objects(bundle(csv), &projection)
     }
 
     #[test]
@@ -249,8 +209,8 @@ mod tests {
                 ]}}
             }
         });
-        let steps = steps(csv, "").unwrap();
-        let csv = &steps[0].object["spec"];
+        let objects = objects(csv, "").unwrap();
+        let csv = &objects[0]["spec"];
         assert_eq!(
             csv["customresourcedefinitions"]["owned"][0]["resources"][0]["name"],
             ""
@@ -259,7 +219,7 @@ mod tests {
             csv["install"]["spec"]["clusterPermissions"][0]["serviceAccountName"],
             "a"
         );
-        let kinds: Vec<&str> = steps.iter().map(|step| step.kind.as_str()).collect();
+        let kinds: Vec<&str> = objects.iter().map(object::kind).collect();
         assert!(kinds.contains(&"ClusterRole"), "{kinds:?}");
     }
 
@@ -283,8 +243,8 @@ mod tests {
     fn what_the_catalog_says_replaces_what_the_author_wrote() {
         let csv = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
             "metadata": {"name": "a.v2", "namespace": "placeholder"}, "spec": {"replaces": "a.v0"}, "status": {"phase": "x"}});
-        let step = steps(csv, "").unwrap().remove(0);
-        assert_eq!(step.object["metadata"]["namespace"], "ns");
-        assert!(step.object["spec"].get("replaces").is_none() && step.object.get("status").is_none());
+        let csv = objects(csv, "").unwrap().remove(0);
+        assert_eq!(csv["metadata"]["namespace"], "ns");
+        assert!(csv["spec"].get("replaces").is_none() && csv.get("status").is_none());
     }
 }

@@ -1,7 +1,6 @@
 //! Changed object → InstallPlans to reconcile. Pure functions, and [`attach`], which connects them to the stores.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use kube::{Resource, ResourceExt};
 use olm_api::v1::OperatorGroup;
@@ -17,10 +16,6 @@ use super::restoration::is_staying;
 use crate::pruning::kept_hash;
 use crate::step_kind::StepKind;
 use crate::stores::{Stores, feed};
-
-/// From a change of rights to the next try: the API server's own view of them is a moment late, and they are often changed one
-/// after the other.
-const RIGHTS_PAUSE: Duration = Duration::from_secs(1);
 
 /// The plan itself, unless it has failed before. One that is Complete restores what is missing; for one that has just failed, or is gone,
 /// nothing is to be watched any more.
@@ -174,10 +169,6 @@ pub(crate) fn attach(stores: &Stores, queue: &Queue<NamespacedName>) {
         stores,
         queue,
     );
-    let of_rights = queue.clone();
-    stores
-        .rights
-        .on_change(move |plan| of_rights.add_after(plan.clone(), RIGHTS_PAUSE));
     let plans = stores.plans.clone();
     feed(&stores.crds, queue, move |change| {
         crd_changed(change, &plans.list())

@@ -43,8 +43,6 @@ pub struct GroupSettings {
     pub unpack_retry: Option<Duration>,
     /// What the group selects, once olm-operator has said so.
     pub targets: Option<GroupTargets>,
-    /// Annotations that ask for more or less than is allowed, for people.
-    pub warnings: Vec<String>,
 }
 
 /// Reads the settings.
@@ -77,21 +75,19 @@ pub fn read(namespace: &str, groups: &[Arc<OperatorGroup>]) -> Result<GroupSetti
             ));
         }
     };
-    let mut warnings = Vec::new();
     let annotations = group.annotations();
     Ok(GroupSettings {
         fail_forward: group.spec.allows_fail_forward(),
         exclude_global: labels::is_true(annotations, labels::EXCLUDE_GLOBAL_NAMESPACE_RESOLUTION),
         separate_approval: labels::is_true(annotations, labels::SEPARATE_APPROVAL),
-        unpack_deadline: TIMEOUT.read(annotations, &mut warnings)?,
-        unpack_retry: RETRY.read(annotations, &mut warnings)?,
+        unpack_deadline: TIMEOUT.read(annotations)?,
+        unpack_retry: RETRY.read(annotations)?,
         targets: group.status.as_ref().and_then(|status| {
             (!status.namespaces.is_empty()).then(|| GroupTargets {
                 group: group.name_any(),
                 namespaces: status.namespaces.to_vec(),
             })
         }),
-        warnings,
     })
 }
 
@@ -122,7 +118,6 @@ mod tests {
         let settings = read("ns", &[group("a", &[(timeout, "2m"), (retry, "1s")])]).unwrap();
         assert_eq!(settings.unpack_deadline, Some(Duration::from_secs(120)));
         assert_eq!(settings.unpack_retry, Some(Duration::from_secs(5)), "the least");
-        assert_eq!(settings.warnings.len(), 1, "{:?}", settings.warnings);
         let settings = read("ns", &[group("a", &[(timeout, "-1m")])]).unwrap();
         assert_eq!(settings.unpack_deadline, None);
         let error = read("ns", &[group("a", &[(timeout, "soon")])]).unwrap_err();

@@ -4,7 +4,7 @@ pub(crate) use olm_resolver::installed::mark_replaced;
 pub use olm_resolver::objects::{installed_csv, resolver_subscription};
 use olm_resolver::{CatalogKey, InstalledCsv, OperatorGroup, Subscription};
 
-use crate::snapshots::ContentId;
+use crate::snapshots::Content;
 
 /// Everything a resolution depends on. Two equal inputs come to the same.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +21,7 @@ pub(crate) struct ResolutionInput {
     pub resolve: bool,
 }
 
-/// A catalog, with its content by identity.
+/// A catalog, with its content.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CatalogInput {
     /// Which one.
@@ -29,7 +29,7 @@ pub(crate) struct CatalogInput {
     /// Its priority.
     pub priority: i32,
     /// Its content, or why nothing can be installed from it now.
-    pub content: Result<ContentId, String>,
+    pub content: Result<Content, String>,
     /// What it had when it could last be read, if nothing can be installed from it: that is told.
-    pub last: Option<ContentId>,
+    pub last: Option<Content>,
 }

@@ -47,8 +47,7 @@ pub(crate) fn last_generation(plans: &[Arc<InstallPlan>], subscriptions: &[Arc<S
 
 /// Whether a plan was made for this Subscription, and not for an earlier one of its name.
 pub(crate) fn is_owned_by(plan: &InstallPlan, subscription: &Subscription) -> bool {
-    let uid = subscription.metadata.uid.as_deref();
-    object::has_owner(plan.metadata.owner_references.iter().flatten(), uid)
+    object::is_owned_by(&plan.metadata, subscription.metadata.uid.as_deref())
 }
 
 /// Made here, by its name: what tells it from those of users may be taken away on its way in, as a webhook does.

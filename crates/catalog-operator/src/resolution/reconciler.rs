@@ -16,7 +16,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{Resource as _, ResourceExt};
+use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::Subscription;
 use olm_resolver::RuntimeConstraint;
@@ -34,7 +34,7 @@ use super::cache::ResolutionCache;
 use super::decide::{self, Verdict};
 use super::group_settings::{self, GroupSettings};
 use super::memory::Memory;
-use super::observed::{Failure, Observed, Progress};
+use super::observed::{Observed, Progress};
 use super::outcome::subscription_warning;
 use super::resolved::Resolved;
 use super::{components, plan_object, runtime_constraints, status, unpacking};
@@ -43,7 +43,6 @@ use crate::catalog_source::is_terminating;
 use crate::snapshots::Snapshots;
 use crate::stores::Stores;
 use crate::subscription::{NamespaceState, catalog_health};
-use crate::timing::STATUS_DEBOUNCE;
 use crate::upgrade_policy;
 
 /// Reconciles namespaces that have Subscriptions.
@@ -142,18 +141,6 @@ impl ResolutionReconciler {
             reading: pending.reading,
         }
     }
-
-    /// Warnings about a namespace's annotations, as events on its OperatorGroup.
-    fn warnings(&self, namespace: &str, settings: &GroupSettings) -> Vec<EventDraft> {
-        let groups = self.stores.groups.list_in(namespace);
-        let [group] = &groups[..] else {
-            return Vec::new();
-        };
-        let texts = settings.warnings.iter();
-        texts
-            .map(|text| EventDraft::warning(group.object_ref(&()), reasons::ANNOTATION_OUT_OF_BOUNDS, text))
-            .collect()
-    }
 }
 
 #[async_trait]
@@ -225,27 +212,16 @@ impl Reconciler for ResolutionReconciler {
             Ok(settings) => settings,
             Err(text) => {
                 observed.progress = Progress::Prevented(text);
-                observed.deprecations = self.deprecations(namespace, &settled).await?;
+                observed.deprecations = self.deprecations(namespace, &settled).await;
                 return Ok(Some(observed));
             }
         };
-        observed.warnings = self.warnings(namespace, &settings);
         observed.separate_approval = settings.separate_approval;
         let policies = observed.subscriptions.iter();
-        observed
-            .warnings
-            .extend(policies.flat_map(|found| policy_warnings(found)));
+        observed.warnings = policies.flat_map(|found| policy_warnings(found)).collect();
         let (input, pending) = self.input(namespace, &settled, &settings);
         let resolve = input.resolve;
-        let Some(resolved) = self.resolve(namespace, input).await? else {
-            observed.progress = Progress::Resolved {
-                failures: everything_pending(),
-                components: Vec::new(),
-                catalogs_pending: true,
-                reading: Some(STATUS_DEBOUNCE),
-            };
-            return Ok(Some(observed));
-        };
+        let resolved = self.resolve(namespace, input).await;
         observed.deprecations.clone_from(&resolved.deprecations);
         if resolve {
             observed.choices = Arc::clone(&resolved.choices);
@@ -276,14 +252,4 @@ fn policy_warnings(subscription: &Subscription) -> Vec<EventDraft> {
         subscription_warning(subscription, reasons::UPGRADE_POLICY_INVALID, &text)
     });
     warnings.collect()
-}
-
-/// A stand-in for failures nothing is known of yet: no Subscription's conditions change by it.
-fn everything_pending() -> Vec<Failure> {
-    let reason = reasons::ERROR_PREVENTED_RESOLUTION;
-    vec![Failure {
-        subscriptions: Vec::new(),
-        reason,
-        message: String::new(),
-    }]
 }

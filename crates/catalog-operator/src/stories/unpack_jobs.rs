@@ -135,7 +135,7 @@ fn a_config_map_that_somebody_else_wrote_is_not_believed() {
     env.edit("ConfigMap", name.as_str().unwrap(), &evil);
     env.settle_for(30);
     assert!(!is_installed(&env, "demo.v1"));
-    // What a new process finds is over, and a tag may have moved: it has another Job made. A digest counts.
+    // What a new process finds is over, so it has another Job made.
     assert_eq!(env.all("Job").len(), 2, "{job}");
 }
 

@@ -16,7 +16,7 @@ use crate::bundle_unpack::error::{UnpackClass, UnpackError};
 use crate::bundle_unpack::unpacker::{BundleSource, InlineBundle};
 use crate::catalog_source::connection::Endpoint;
 use crate::catalog_source::connection::dial::{Dial, Dialled};
-use crate::catalog_source::image_polls::ImageTags;
+use crate::registry_tags::ImageTags;
 use crate::snapshots::CatalogReader;
 use crate::test_env::BundleRow;
 

@@ -131,7 +131,7 @@ mod tests {
         const MET: Option<StatusCode> = None;
         const NOT_MODIFIED: Option<StatusCode> = Some(StatusCode::NOT_MODIFIED);
         const FAILED: Option<StatusCode> = Some(StatusCode::PRECONDITION_FAILED);
-        let rows: [(Vec<(HeaderName, &str)>, Option<StatusCode>); 20] = [
+        let rows = [
             (vec![], MET),
             (vec![(IF_MODIFIED_SINCE, MODIFIED)], NOT_MODIFIED),
             (vec![(IF_MODIFIED_SINCE, AFTER)], NOT_MODIFIED),

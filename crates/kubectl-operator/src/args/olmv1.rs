@@ -190,6 +190,9 @@ pub(crate) enum InstallCommand {
     /// Installed is True and Progressing has the reason Succeeded. If that takes longer than --timeout, or cannot happen, the
     /// command fails, and the ClusterExtension is kept.
     ///
+    /// No flag sets spec.config. An operator that does not support all namespaces needs spec.config.inline.watchNamespace, which
+    /// you can set as in the last example, also after the command has failed.
+    ///
     /// Exit codes: 0 if the extension is installed, 1 on an error or if it is not installed in time.
     #[command(
         visible_alias = "extensions",
@@ -197,7 +200,9 @@ pub(crate) enum InstallCommand {
         kubectl operator olmv1 install extension etcd --package-name etcd -n shop\n  \
         kubectl operator olmv1 install extension etcd -p etcd -n shop --channels stable --version '>=1.2, <2.0' --timeout 5m\n  \
         kubectl operator olmv1 install extension etcd -p etcd -n shop --catalog-selector 'team in (shop, web)'\n  \
-        kubectl operator olmv1 install extension etcd -p etcd -n shop --dry-run All -o yaml"
+        kubectl operator olmv1 install extension etcd -p etcd -n shop --dry-run All -o yaml\n  \
+        kubectl patch clusterextension etcd --type merge -p \\\n      \
+            '{\"spec\":{\"config\":{\"configType\":\"Inline\",\"inline\":{\"watchNamespace\":\"shop\"}}}}'"
     )]
     Extension(InstallExtensionArgs),
 }
@@ -244,13 +249,17 @@ pub(crate) enum UpdateCommand {
     /// Fields without a flag are kept; --ignore-unset=false sets them to their defaults instead. The command shows what it waits
     /// for until the condition Installed is True and Progressing has the reason Succeeded for the new fields.
     ///
+    /// No flag sets spec.config. Its field spec.config.inline.watchNamespace is set as in the last example.
+    ///
     /// Exit codes: 0 if the extension is updated, 1 on an error, if nothing would change, or if it is not installed in time.
     #[command(
         visible_alias = "extensions",
         after_help = "Examples:\n  \
         kubectl operator olmv1 update extension etcd --version 1.2.x\n  \
         kubectl operator olmv1 update extension etcd --channels stable,beta --timeout 5m\n  \
-        kubectl operator olmv1 update extension etcd --version 1.0.0 --upgrade-constraint-policy SelfCertified"
+        kubectl operator olmv1 update extension etcd --version 1.0.0 --upgrade-constraint-policy SelfCertified\n  \
+        kubectl patch clusterextension etcd --type merge -p \\\n      \
+            '{\"spec\":{\"config\":{\"configType\":\"Inline\",\"inline\":{\"watchNamespace\":\"shop\"}}}}'"
     )]
     Extension(UpdateExtensionArgs),
 }

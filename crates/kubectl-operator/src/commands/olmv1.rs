@@ -245,6 +245,11 @@ fn listed<K: Managed>(objects: &[K]) -> anyhow::Result<Value> {
     })
 }
 
+/// Returns the labels of a new object, on which an empty value removes nothing.
+fn new_labels(given: &[(String, String)]) -> Option<BTreeMap<String, String>> {
+    (!given.is_empty()).then(|| given.iter().cloned().collect())
+}
+
 /// Sets and removes labels; an empty value removes one.
 fn change_labels(labels: &mut Option<BTreeMap<String, String>>, given: &[(String, String)]) {
     if given.is_empty() {

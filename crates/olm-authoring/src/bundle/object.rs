@@ -22,6 +22,11 @@ pub fn csv(bundle: &Bundle) -> Option<Value> {
     objects(bundle).find(|object| object["kind"] == CSV_KIND)
 }
 
+/// Adds the consequences to the reason why clusters cannot read a ClusterServiceVersion in a catalog.
+pub fn unreadable_csv(problem: &str) -> String {
+    format!("{problem}; clusters cannot install it, and do not list a channel whose head cannot be decoded")
+}
+
 /// Returns a field that a catalog displays of the CSV: from the `spec` of its manifest, else from `olm.csv.metadata`.
 pub fn csv_field(bundle: &Bundle, name: &str) -> Option<Value> {
     if let Some(csv) = csv(bundle) {

@@ -87,7 +87,12 @@ impl Linter<'_> {
         }
         if has_objects {
             for manifest in object::objects(bundle) {
-                has_csv |= manifest["kind"] == CSV_KIND;
+                let is_csv = manifest["kind"] == CSV_KIND;
+                has_csv |= is_csv;
+                let problem = is_csv.then(|| validator.csv_problem(&manifest)).flatten();
+                if let Some(problem) = problem {
+                    tell(Rule::UnreadableCsv, object::unreadable_csv(&problem));
+                }
                 let version = manifest["apiVersion"].as_str().unwrap_or_default();
                 if manifest["kind"] == crd::KIND && version != crd::API_VERSION {
                     tell(

@@ -75,10 +75,10 @@ mod tests {
             (
                 of("any", &[&not, &gvk]),
                 "any.constraints[0].not: ",
-                "nothing to take away",
+                "excludes nothing",
             ),
-            (not.clone(), "not: ", "nothing to take away"),
-            (of("not", &[&not]), "not.constraints[0].not: ", "leave both away"),
+            (not.clone(), "not: ", "excludes nothing"),
+            (of("not", &[&not]), "not.constraints[0].not: ", "remove both"),
             (
                 of("any", &[&gvk, &of("all", &[&gvk, &not])]),
                 "any.constraints[1].all.constraints[1].not: ",

@@ -204,7 +204,7 @@ fn bundles() {
     let data = olm_fbc::base64::encode(crd.to_string());
     finds(
         Rule::OldCrd,
-        "\"a.b\" is of apiextensions.k8s.io/v1beta1",
+        "\"a.b\" has apiVersion apiextensions.k8s.io/v1beta1",
         with_property(json!({"type": "olm.bundle.object", "value": {"data": data}})),
     );
     let large = olm_fbc::base64::encode(json!({"a": "x".repeat(5 << 20)}).to_string());
@@ -262,7 +262,7 @@ fn con_013_a_not_is_found_by_lint() {
     let property = json!({"type": "olm.constraint", "value": value});
     finds(
         Rule::Negation,
-        ": all.constraints[1].not: it says",
+        ": all.constraints[1].not: `not` in `all` restricts",
         with_property(property),
     );
 }

@@ -2,7 +2,8 @@
 
 use go_compat::semver::Version;
 
-use super::BundleSummary;
+use super::{BundleSummary, CsvCheck};
+use crate::manifest::CSV_KIND;
 use crate::property::{self, PropertyError, Typed, kinds};
 use crate::release::{Release, VersionRelease};
 use crate::schema::Bundle;
@@ -22,7 +23,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    pub(super) fn of(bundle: &Bundle) -> Self {
+    pub(super) fn of(bundle: &Bundle, csv_check: Option<CsvCheck>) -> Self {
         let mut facts = Self {
             name: bundle.name.clone(),
             package: bundle.package.clone(),
@@ -34,7 +35,7 @@ impl Facts {
             warnings: Vec::new(),
             has_release: false,
         };
-        let packages = facts.read_properties(bundle);
+        let packages = facts.read_properties(bundle, csv_check);
         match packages.as_slice() {
             [package] => facts.check_package(package),
             several => facts.faults.push(format!(
@@ -49,7 +50,11 @@ impl Facts {
         facts
     }
 
-    fn read_properties(&mut self, bundle: &Bundle) -> Vec<property::PackageProperty> {
+    fn read_properties(
+        &mut self,
+        bundle: &Bundle,
+        csv_check: Option<CsvCheck>,
+    ) -> Vec<property::PackageProperty> {
         let mut packages = Vec::new();
         let mut metadata = 0;
         for (index, property) in bundle.properties.iter().enumerate() {
@@ -75,6 +80,10 @@ impl Facts {
                     match bundle_object::decode(&data) {
                         Err(reason) => self.faults.push(object_fault(bundle, index, &reason)),
                         Ok(object) => {
+                            let check = csv_check.filter(|_| object.text.contains(CSV_KIND));
+                            if let Some(problem) = check.and_then(|check| check(&object.text)) {
+                                self.warn(&problem);
+                            }
                             if let Some(found) = object.no_object {
                                 self.warn(&format!(
                                     "property[{index}] of type {:?} is not an object but {found}, so the bundle cannot be \

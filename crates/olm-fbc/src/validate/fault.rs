@@ -123,7 +123,10 @@ impl Faults {
             }
             _ => (None, error_chain(error)),
         };
-        self.add_at(&[], hinted(text, error.hint()), origin);
+        // A folder of manifests gives each file the same hint, so only the first fault has it.
+        let is_new = |hint: &String| !self.faults.iter().any(|fault| fault.hint.as_ref() == Some(hint));
+        let hint = error.hint().filter(is_new);
+        self.add_at(&[], hinted(text, hint), origin);
     }
 
     pub(super) fn add_at(&mut self, path: &[String], message: impl Into<Message>, origin: Option<&Origin>) {

@@ -41,6 +41,18 @@ fn without_configuration_the_registry_itself_answers() {
 }
 
 #[test]
+fn the_folder_that_a_user_names_must_exist_and_decides() {
+    let (dir, _) = config(&[("quay.io", "server = \"http://mirror:5000\"\n")]);
+    let named = RegistryConfig::of_user(Some(dir.path())).expect("configuration");
+    assert_eq!(origins(&named, "quay.io"), ["http://mirror:5000/v2"]);
+    let error = RegistryConfig::of_user(Some(Path::new("/does/not/exist"))).expect_err("missing");
+    assert_eq!(
+        error.to_string(),
+        "registry configuration /does/not/exist is not a directory"
+    );
+}
+
+#[test]
 fn insecure_registries_may_have_any_certificate_or_none() {
     let ways = |config: RegistryConfig| {
         let hosts = config

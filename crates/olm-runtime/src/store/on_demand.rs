@@ -135,11 +135,6 @@ where
         self.shared.listeners.write().push(Arc::new(listener));
     }
 
-    /// Returns the watched scopes, including those without users that are about to end.
-    pub fn scopes(&self) -> Vec<Scope> {
-        self.shared.running.lock().keys().cloned().collect()
-    }
-
     /// Returns a user of the watch of `scope`, and starts the watch if needed. Must be called inside the runtime.
     pub fn user(&self, scope: &Scope) -> WatchUser<P> {
         let mut running = self.shared.running.lock();

@@ -5,11 +5,12 @@ use go_compat::json::{self, Html};
 use serde_json::json;
 
 use crate::args::ValidateArgs;
+use crate::manifest_validator::check_csv;
 use crate::printer;
 use crate::source::check_directory;
 
-/// Runs the command. For a valid catalog stdout is empty, unless a format is requested. Misspelt names and data without effect
-/// cause warnings.
+/// Runs the command. For a valid catalog stdout is empty, unless a format is requested. Misspelt names, data without effect and
+/// ClusterServiceVersions that clusters cannot read cause warnings.
 pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<()> {
     check_directory(&args.directory)?;
     let write = match args.output.as_str() {
@@ -18,7 +19,7 @@ pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<()> {
         "yaml" => Some(yaml as fn(Option<String>) -> anyhow::Result<String>),
         other => bail!("invalid --output value {other:?}, expected (json|yaml)"),
     };
-    let report = olm_fbc::validate::report(&args.directory);
+    let report = olm_fbc::validate::report_with(&args.directory, check_csv);
     for (warning, origin) in &report.warnings {
         printer::warning(&format!("{warning} ({origin})"));
     }

@@ -52,8 +52,8 @@ pub(crate) fn run(options: ClusterOptions) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Returns the variables that the guides in `docs/guides` use: a registry to push to, the settings by which `opm` reaches it, and
-/// the catalog of the demo.
+/// Returns the variables that the guides in `docs/guides` use: a registry to push to, the settings by which `opm` and the
+/// plugin reach it, and the catalog of the demo.
 fn environment_of_guides(cluster: &Cluster) -> [(&'static str, OsString); 3] {
     [
         ("REGISTRY", format!("{}/guides", cluster.registry()).into()),

@@ -73,7 +73,7 @@ fn environment(
     source: &Source,
     callers: impl Iterator<Item = (OsString, OsString)>,
 ) -> Vec<(OsString, OsString)> {
-    let mut flags = images::STATIC_FLAGS.map(str::to_owned).to_vec();
+    let mut flags: Vec<String> = images::static_flags().into_iter().map(str::to_owned).collect();
     let mut c_flags = Vec::new();
     for (path, name) in places {
         flags.push(format!("--remap-path-prefix={}={name}", path.display()));

@@ -55,11 +55,20 @@ mod tests {
             serde_saphyr::from_str(&text).unwrap()
         };
         let near = parsed(None, None);
+        assert_eq!(
+            (&near["apiVersion"], &near["kind"]),
+            (
+                &"krew.googlecontainertools.github.com/v1alpha2".into(),
+                &"Plugin".into()
+            ),
+            "krew reads no other"
+        );
         assert_eq!(near["metadata"]["name"], "operator", "`kubectl operator`");
         assert_eq!(near["spec"]["version"], "v0.1.0-rc.1");
         assert!(near["spec"]["homepage"].is_null());
         let short = near["spec"]["shortDescription"].as_str().unwrap();
         assert!(short.len() <= 50, "krew's index allows no longer ones: {short}");
+        assert!(!short.contains(['\r', '\n']), "krew reads one line: {short}");
         let platform = &near["spec"]["platforms"][0];
         let labels = &platform["selector"]["matchLabels"];
         assert_eq!(labels["os"], "linux");

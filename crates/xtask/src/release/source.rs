@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
+use go_compat::semver::Version;
 
 use crate::images::VERSION;
 use crate::process;
@@ -84,7 +85,10 @@ fn full_version(wanted: &str, is_dirty: bool, is_trial: bool) -> anyhow::Result<
     let pre_release = wanted
         .strip_prefix(VERSION)
         .filter(|rest| rest.chars().all(is_word));
-    if !pre_release.is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) {
+    // krew and helm read no other versions.
+    if !pre_release.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        || Version::parse(wanted).is_err()
+    {
         bail!(
             "version {wanted:?} is not {VERSION}, which the programs report, nor a pre-release of it such as {VERSION}-rc.1; change `version` in \
              Cargo.toml and charts/olm/Chart.yaml, and run `cargo xtask gen`"
@@ -186,6 +190,9 @@ mod tests {
             &format!("{VERSION}0"),
             &format!("{VERSION}+x"),
             &format!("{VERSION}-../x"),
+            &format!("{VERSION}-"),
+            &format!("{VERSION}-rc..1"),
+            &format!("{VERSION}-rc.01"),
         ] {
             let error = full_version(wrong, false, false).unwrap_err().to_string();
             assert!(error.contains("Cargo.toml"), "{error}");

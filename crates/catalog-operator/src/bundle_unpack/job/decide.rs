@@ -87,7 +87,7 @@ fn wanted(
         .metadata
         .uid
         .as_deref()
-        .filter(|_| is_of(&found.metadata, source))
+        .filter(|_| object::is_owned_by(&found.metadata, source.metadata.uid.as_deref()))
     else {
         return without_memory(Plan::default());
     };
@@ -107,18 +107,19 @@ fn wanted(
 fn rights(observed: &Observed, owner: &str) -> Vec<Action> {
     let key = &observed.key;
     let (namespace, name) = (key.namespace.as_str(), key.name.as_str());
+    let is_ours = |found: &ObjectMeta| object::is_owned_by(found, Some(owner));
     let has_account = observed
         .account
         .as_ref()
-        .is_some_and(|found| has_owner(&found.metadata, owner));
+        .is_some_and(|found| is_ours(&found.metadata));
     let role = build_role(key, owner);
-    let has_role = observed.role.as_ref().is_some_and(|found| {
-        has_owner(&found.metadata, owner) && kept_hash(&**found) == content_hash(&role.rules)
-    });
+    let has_role = observed
+        .role
+        .as_ref()
+        .is_some_and(|found| is_ours(&found.metadata) && kept_hash(&**found) == content_hash(&role.rules));
     let binding = build_role_binding(key, owner);
     let has_binding = observed.role_binding.as_ref().is_some_and(|found| {
-        has_owner(&found.metadata, owner)
-            && kept_hash(&**found) == binding_hash(&binding.role_ref, &binding.subjects)
+        is_ours(&found.metadata) && kept_hash(&**found) == binding_hash(&binding.role_ref, &binding.subjects)
     });
     let account = to_value(&build_account(key, owner));
     let wanted = [
@@ -266,20 +267,6 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes)
         memory: (memory != Memory::default()).then_some(memory),
         ..StatusUpdate::default()
     }
-}
-
-fn owner_uids(meta: &ObjectMeta) -> impl Iterator<Item = &str> {
-    let owners = meta.owner_references.iter().flatten();
-    owners.map(|owner| owner.uid.as_str())
-}
-
-fn has_owner(meta: &ObjectMeta, owner: &str) -> bool {
-    owner_uids(meta).any(|uid| uid == owner)
-}
-
-fn is_of(meta: &ObjectMeta, source: &CatalogSource) -> bool {
-    let uid = source.metadata.uid.as_deref();
-    owner_uids(meta).any(|owner| Some(owner) == uid)
 }
 
 /// True for a ConfigMap made by [`build_config_map`]. Upstream's have no such label: plans refer to them, and

@@ -110,7 +110,7 @@ pub(crate) fn is_over(job: &UnpackJob) -> bool {
 }
 
 /// True when a Job has failed.
-pub(crate) fn is_failed(job: &UnpackJob) -> bool {
+fn is_failed(job: &UnpackJob) -> bool {
     job.ending.as_ref().is_some_and(|ending| ending.is_failed)
 }
 

@@ -4,15 +4,15 @@
 //! result: the one with upstream's name for the image, or, if another catalog or owner uses that, one with a name
 //! for this catalog alone. A second request for the same ConfigMap is refused as `Unreachable`, so it is retried. While the
 //! [`Registration`] lives, the reconciler of that key keeps the ConfigMap, its rights and one Job in place. Jobs that ended
-//! before the request do not count, except those of a digest whose result is still trusted.
+//! before the request do not count.
 //!
 //! When the registration is dropped, a running Job goes on for ten minutes, since the subscriber may return. A Job that has
 //! ended expires after five. Then the reconciler deletes the ConfigMap, and with it what it owns. A ConfigMap that was not
 //! made here stays.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, MutexGuard};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
@@ -28,10 +28,9 @@ use tokio::sync::Notify;
 
 use super::super::error::{UnpackClass, UnpackError};
 use super::objects::{JobSettings, pod_spec};
-use super::progress::{is_failed, is_over, uid};
-use super::result::{Evidence, is_usable, vouched_image};
-use super::{JOBS_OF_A_NAMESPACE, JobRequest, name_for_catalog, name_of_image};
-use crate::fair_permits::FairPermits;
+use super::progress::{is_over, uid};
+use super::result::is_usable;
+use super::{JobRequest, name_for_catalog, name_of_image};
 use crate::stores::unpacks::{Programs, UnpackJob, UnpackStores};
 
 /// The stores with Jobs and catalogs.
@@ -54,8 +53,6 @@ pub(super) struct Shared {
     settings: JobSettings,
     /// True when no image is pulled in this process.
     only: bool,
-    /// Permits by the namespace of the catalog, where the Jobs run.
-    pub(super) permits: FairPermits,
     wake: Box<dyn Fn(&NamespacedName) + Send + Sync>,
     requests: Mutex<BTreeMap<NamespacedName, Registered>>,
 }
@@ -100,7 +97,6 @@ impl UnpackJobs {
                 stores,
                 settings,
                 only,
-                permits: FairPermits::per_namespace(JOBS_OF_A_NAMESPACE),
                 wake: Box::new(wake),
                 requests: Mutex::default(),
             }),
@@ -163,14 +159,12 @@ impl UnpackJobs {
     /// The image reference is invalid, the ConfigMap cannot be read, or another request uses it.
     pub(super) async fn register(&self, mut request: JobRequest) -> Result<Registration, UnpackError> {
         // An invalid image reference is invalid for a pod, too.
-        let parsed = request.image.parse::<Reference>();
-        let image = parsed.map_err(|error| UnpackError::new(UnpackClass::Malformed, error))?;
-        let (key, vouched) = self.choose_config_map(&request).await?;
-        // The tag may have moved since another Job has ended.
-        let is_fixed = image.digest().is_some();
-        let counts = |job: &UnpackJob| is_fixed && vouched.contains(&uid(job));
+        if let Err(error) = request.image.parse::<Reference>() {
+            return Err(UnpackError::new(UnpackClass::Malformed, error));
+        }
+        let key = self.choose_config_map(&request).await?;
         let jobs = self.jobs_of(&key).into_iter();
-        let passed_over = jobs.filter(|job| is_failed(job) || (is_over(job) && !counts(job)));
+        let passed_over = jobs.filter(|job| is_over(job));
         request.passed_over = passed_over.map(|job| uid(&job)).collect();
         let registered = Registered {
             request: Arc::new(request),
@@ -195,54 +189,23 @@ impl UnpackJobs {
         })
     }
 
-    /// Returns the key of the ConfigMap for the result, and the uids of Jobs whose result in it is trusted.
-    async fn choose_config_map(
-        &self,
-        request: &JobRequest,
-    ) -> Result<(NamespacedName, BTreeSet<String>), UnpackError> {
+    /// Returns the key of the ConfigMap for the result.
+    async fn choose_config_map(&self, request: &JobRequest) -> Result<NamespacedName, UnpackError> {
         let namespace = &*request.catalog.namespace;
         let usual = NamespacedName::new(namespace, name_of_image(&request.image));
         let is_anothers = self
             .request(&usual)
             .is_some_and(|other| other.catalog != request.catalog);
-        let (is_usable, vouched) = self.inspect(&usual, request).await?;
-        if is_usable && !is_anothers {
-            return Ok((usual, vouched));
-        }
-        let own = NamespacedName::new(namespace, name_for_catalog(&request.image, &request.catalog.name));
-        let (_, vouched) = self.inspect(&own, request).await?;
-        Ok((own, vouched))
-    }
-
-    /// Returns whether the ConfigMap of this key, if any, can hold the result, and the uids of the Jobs whose
-    /// result it holds. Users may create many Jobs and pods, so each is visited once.
-    async fn inspect(
-        &self,
-        key: &NamespacedName,
-        request: &JobRequest,
-    ) -> Result<(bool, BTreeSet<String>), UnpackError> {
+        let found = self.read(&usual).await?;
         let source = self.sources().get_key(&request.catalog);
-        let found = self.read(key).await?;
-        let (Some(source), Some(config_map)) = (source, found) else {
-            return Ok((true, BTreeSet::new()));
-        };
-        let runs = self.programs(key, &request.image, &source);
-        let pods = self.shared.stores.unpacks.pods_of(key);
-        let hash = OnceLock::new();
-        let is_vouched = |job: &UnpackJob| {
-            let evidence = Evidence {
-                key,
-                source: &source,
-                runs: &runs,
-                job,
-                pods: &pods,
-                hash: &hash,
-            };
-            is_over(job) && !is_failed(job) && vouched_image(&config_map, request, &evidence).is_ok()
-        };
-        let jobs = self.jobs_of(key).into_iter();
-        let vouched: BTreeSet<String> = jobs.filter(|job| is_vouched(job)).map(|job| uid(&job)).collect();
-        Ok((is_usable(&config_map, &source, !vouched.is_empty()), vouched))
+        let is_usable = found
+            .zip(source)
+            .is_none_or(|(found, source)| is_usable(&found, &source));
+        if is_usable && !is_anothers {
+            return Ok(usual);
+        }
+        let name = name_for_catalog(&request.image, &request.catalog.name);
+        Ok(NamespacedName::new(namespace, name))
     }
 
     /// Reads the ConfigMap live, because it is only read once or twice.

@@ -1,6 +1,6 @@
 //! Decides whether the bundle in a ConfigMap belongs to a catalog and can be trusted. No I/O.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use olm_api::v1alpha1::CatalogSource;
 use olm_api::{labels, unpacked_bundle};
@@ -28,9 +28,6 @@ pub(crate) struct Evidence<'a> {
     pub job: &'a UnpackJob,
     /// Pods labelled with the key.
     pub pods: &'a [Arc<UnpackPod>],
-    /// Hash of the ConfigMap's content, computed when needed: it has a MiB, and any number of Jobs may have
-    /// succeeded.
-    pub hash: &'a OnceLock<String>,
 }
 
 impl Evidence<'_> {
@@ -71,10 +68,8 @@ pub(crate) fn vouched_image(
             "cannot be verified: no pod of the Job reports what it wrote; --opmImage must be the opm of this version, and webhooks must not change its pods",
         ));
     }
-    let hash = evidence
-        .hash
-        .get_or_init(|| unpacked_bundle::content_hash(config_map));
-    let Some(proof) = evidence.proofs().find(|proof| *proof.hash == **hash) else {
+    let hash = unpacked_bundle::content_hash(config_map);
+    let Some(proof) = evidence.proofs().find(|proof| *proof.hash == *hash) else {
         return Err(refused("was changed by another client than the Job"));
     };
     let image = config_map
@@ -124,10 +119,9 @@ pub(crate) fn is_of_source(config_map: &Value, source: &CatalogSource) -> bool {
             .any(|owner| owner["kind"] == "CatalogSource" && owner["uid"].as_str() == uid)
 }
 
-/// True when the result can go into an existing ConfigMap for the catalog `source`. `is_vouched`: it holds a
-/// trusted result already. Plans refer to the content of upstream's ConfigMaps, which have no label of ours, so
-/// these are only used empty.
-pub(crate) fn is_usable(config_map: &Value, source: &CatalogSource, is_vouched: bool) -> bool {
+/// True when the result can go into an existing ConfigMap for the catalog `source`. Plans refer to the content of
+/// upstream's ConfigMaps, which have no label of ours, so these are only used empty.
+pub(crate) fn is_usable(config_map: &Value, source: &CatalogSource) -> bool {
     let metadata = &config_map["metadata"];
     let label = &metadata["labels"][labels::BUNDLE_UNPACK_REF];
     let is_labelled = label.is_string() && *label == metadata["name"];
@@ -135,7 +129,7 @@ pub(crate) fn is_usable(config_map: &Value, source: &CatalogSource, is_vouched: 
         let entries = config_map.get(*field).and_then(Value::as_object);
         entries.is_none_or(serde_json::Map::is_empty)
     });
-    !is_leaving(config_map) && is_of_source(config_map, source) && (is_labelled || is_empty || is_vouched)
+    !is_leaving(config_map) && is_of_source(config_map, source) && (is_labelled || is_empty)
 }
 
 /// True when a ConfigMap is being deleted.

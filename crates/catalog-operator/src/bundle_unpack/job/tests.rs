@@ -4,7 +4,7 @@ mod decisions;
 mod progress;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use olm_api::labels;
@@ -203,7 +203,6 @@ impl Left {
             runs: &runs,
             job: &job,
             pods: &pods,
-            hash: &OnceLock::new(),
         };
         let image = vouched_image(&self.config_map, &request(self.image, 600), &evidence);
         let config_map = self.config_map.clone();
@@ -341,20 +340,19 @@ fn a_config_map_of_others_or_of_upstream_is_not_filled() {
         found
     };
     let full = || found(json!({"binaryData": {"a": "b"}}));
-    // Empty and full ones, without and with our label, by whether a Job vouches for them.
+    // Empty and full ones, without and with our label.
     for (found, expected) in [
-        (found(json!({})), [true, true]),
-        (labelled(found(json!({}))), [true, true]),
-        (full(), [false, true]),
-        (labelled(full()), [true, true]),
+        (found(json!({})), true),
+        (labelled(found(json!({}))), true),
+        (full(), false),
+        (labelled(full()), true),
     ] {
-        let usable = [false, true].map(|is_vouched| is_usable(&found, &source, is_vouched));
-        assert_eq!(usable, expected, "{found}");
+        assert_eq!(is_usable(&found, &source), expected, "{found}");
         let mut others = found.clone();
         others["metadata"]["ownerReferences"][0]["uid"] = json!("another");
-        assert!(!is_usable(&others, &source, true), "{others}");
+        assert!(!is_usable(&others, &source), "{others}");
         let mut leaving = found;
         leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        assert!(!is_usable(&leaving, &source, true), "{leaving}");
+        assert!(!is_usable(&leaving, &source), "{leaving}");
     }
 }

@@ -1,12 +1,9 @@
-//! Waits for a Job: for its turn, for its end, and for its result.
+//! Waits for a Job: for its end, and for its result.
 //!
-//! A request first acquires a permit of the catalog's namespace. Then it is registered, and checked whenever its
-//! Jobs, pods or catalog change. Each check ([`UnpackJobs::check`]) maps the progress of the Job to a result, an
+//! A request is registered, and checked whenever its Jobs, pods or catalog change. Each check ([`UnpackJobs::check`]) maps the progress of the Job to a result, an
 //! error, or a reason of the delay. States that are usually over in a moment (no Job, no pod, no report of a finished
 //! pod) are reported only after they have lasted.
 
-use std::pin::pin;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use olm_api::labels;
@@ -15,11 +12,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::super::error::{UnpackClass, UnpackError};
+use super::JobRequest;
 use super::progress::{INCOMPLETE, Progress, Trouble, progress, uid};
 use super::requests::{Registration, UnpackJobs};
 use super::result::{Evidence, VouchedBundle, is_leaving, is_of_source, vouched_image};
-use super::{JOBS_OF_A_NAMESPACE, JobRequest};
-use crate::fair_permits::Permit;
 
 /// Interval of the checks, independent of changes.
 const CHECK_EVERY: Duration = Duration::from_secs(30);
@@ -63,7 +59,6 @@ impl UnpackJobs {
             None => error,
         };
         let pending = |class, text: &str| pending(with_refusal(UnpackError::new(class, text)));
-        let _permit = self.permit(&request.catalog.namespace, &pending).await;
         let registration = self.register(request).await?;
         let (mut since, mut reported) = (Since::default(), (Trouble::Other, String::new()));
         loop {
@@ -93,19 +88,6 @@ impl UnpackJobs {
             // The loop continues after a change and after a timeout.
             let _ = tokio::time::timeout(next, registration.changed.notified()).await;
         }
-    }
-
-    /// Waits until another Job may run in the namespace.
-    async fn permit(&self, namespace: &str, pending: impl Fn(UnpackClass, &str)) -> Permit {
-        let mut permit = pin!(self.shared.permits.acquire(namespace));
-        if let Ok(permit) = tokio::time::timeout(SOON, &mut permit).await {
-            return permit;
-        }
-        let text = format!(
-            "unpack job not yet started: waiting for other unpack Jobs, which run {JOBS_OF_A_NAMESPACE} at a time in one namespace"
-        );
-        pending(UnpackClass::JobHeldUp, &text);
-        permit.await
     }
 
     async fn check(&self, registration: &Registration, since: &mut Since) -> Result<Check, UnpackError> {
@@ -164,7 +146,6 @@ impl UnpackJobs {
                     runs: &runs,
                     job: &job,
                     pods: &pods,
-                    hash: &OnceLock::new(),
                 };
                 let since = *since.over.get_or_insert_with(Instant::now);
                 if !evidence.has_proof() && since.elapsed() < PROOF_WITHIN {

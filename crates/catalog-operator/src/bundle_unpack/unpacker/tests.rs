@@ -207,7 +207,6 @@ async fn a_bundle_nobody_uses_is_forgotten() {
     }
     assert_eq!(rig.fetches(), 1);
     wait(KEEP_READY.as_secs()).await;
-    assert_eq!(rig.unpacker.known(&request("one")), Known::Nothing);
     let other = UnpackRequest {
         image: "r/other:v1".into(),
         ..request("one")
@@ -325,23 +324,6 @@ async fn a_changed_catalog_forgets_its_failures() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_known_of_a_bundle_is_told_without_asking_for_it() {
-    let rig = rig(vec![error(UnpackClass::NotFound), bundle()]);
-    let known = || rig.unpacker.known(&request("one"));
-    assert_eq!(known(), Known::Nothing);
-    assert_eq!(rig.fetches(), 0);
-    rig.ask("one");
-    assert_eq!(known(), Known::Asked);
-    wait(2).await;
-    assert_eq!(known(), Known::Failing);
-    wait(60).await;
-    assert_eq!(rig.ask("one"), "unpacking");
-    assert_eq!(known(), Known::Failing, "it is tried again");
-    wait(2).await;
-    assert_eq!(known(), Known::Asked);
-}
-
-#[tokio::test(start_paused = true)]
 async fn forgotten_failures_leave_memory() {
     let rig = rig(vec![error(UnpackClass::NotFound)]);
     rig.ask("one");
@@ -367,12 +349,10 @@ async fn the_wrong_operator_in_an_image_is_refused() {
 #[test]
 fn the_reference_page_has_these_figures() {
     use super::super::bundle_store::{BUNDLE_BYTES, STORE_BYTES};
-    use super::super::job::JOBS_OF_A_NAMESPACE;
     use crate::snapshots::{NAMESPACE_BYTES, READ_AGAIN_WHEN_FULL, TOTAL_BYTES};
     let page = include_str!("../../../../../docs/reference/limits.md");
     let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
     for (limit, value) in [
-        ("Unpack Jobs in one namespace", JOBS_OF_A_NAMESPACE.to_string()),
         ("Objects of one bundle", mib(BUNDLE_BYTES as u64)),
         ("Unpacked bundles on disk, all together", mib(STORE_BYTES)),
         ("Catalogs of one namespace", mib(NAMESPACE_BYTES as u64)),

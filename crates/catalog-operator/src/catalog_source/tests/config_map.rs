@@ -290,10 +290,6 @@ async fn cat_009_a_missing_config_map_is_told_and_what_runs_stays() {
             ConfigMapState::Unread(Some("the API server answers 403 Forbidden".to_owned())),
             "the API server answers 403 Forbidden",
         ),
-        (
-            ConfigMapState::TooMany,
-            "the namespace has more than 32 catalog ConfigMaps",
-        ),
     ] {
         let mut observed = with(state.clone());
         assert!(decide::decide(&observed, now()).0.actions.is_empty());
@@ -328,11 +324,7 @@ async fn cat_009_a_missing_config_map_is_told_and_what_runs_stays() {
 #[test]
 fn a_config_map_that_could_not_be_read_is_looked_at_again() {
     let requeue = |state: ConfigMapState| decide::decide(&with(state), now()).0.requeue;
-    for state in [
-        ConfigMapState::Asked,
-        ConfigMapState::Unread(None),
-        ConfigMapState::TooMany,
-    ] {
+    for state in [ConfigMapState::Asked, ConfigMapState::Unread(None)] {
         assert!(matches!(requeue(state), Requeue::After { delay, .. } if delay == Duration::from_secs(15)));
     }
     assert_eq!(requeue(ConfigMapState::Missing), Requeue::AwaitChange);
@@ -385,41 +377,4 @@ fn nothing_is_told_of_a_config_map_that_was_just_asked_for() {
     Arc::make_mut(&mut observed.source).status = Some(told.clone());
     observed.config_map = ConfigMapState::Asked;
     assert_eq!(status_of(&observed), told);
-}
-
-/// The pod of each edit would be replaced before it has started.
-#[test]
-fn a_pod_that_is_outdated_while_it_starts_gets_some_time() {
-    let mut observed = converge(with(version(7, "old")));
-    let aged = |pod: Pod, age: i64| {
-        let mut pod = starting(named(pod, "cat-2"));
-        pod.metadata.creation_timestamp = Some(Time(earlier(age)));
-        Arc::new(pod)
-    };
-    observed.config_map = version(8, "newer");
-    let newer = wanted_pod(&observed);
-    observed.config_map = version(9, "newest");
-    observed.pods.push(aged(newer.clone(), 1));
-    assert_eq!(
-        plan_text(&observed),
-        "again in 19s: an outdated registry pod is starting\n"
-    );
-    observed.pods[1] = aged(newer.clone(), 20);
-    assert_eq!(
-        plan_text(&observed),
-        "delete Pod ns/cat-2\ncreate Pod ns/cat.a-\n"
-    );
-    // A pod that cannot start is not waited for, and one that serves takes over.
-    observed.pods[1] = Arc::new(waiting(named(newer.clone(), "cat-2"), "ErrImagePull", "no"));
-    assert_eq!(
-        plan_text(&observed),
-        "delete Pod ns/cat-2\ncreate Pod ns/cat.a-\n"
-    );
-    let mut served = ready(named(newer, "cat-2"));
-    served.metadata.creation_timestamp = Some(Time(earlier(1)));
-    observed.pods[1] = Arc::new(served);
-    assert_eq!(
-        plan_text(&observed),
-        "delete Pod ns/cat-1\ncreate Pod ns/cat.a-\n"
-    );
 }

@@ -15,12 +15,8 @@ use serde_json::value::RawValue;
 use super::Misfit;
 use crate::install_plan::structural_schema::StructuralSchema;
 
-/// Objects in the first page; how large they are is not known yet.
-const FIRST_PAGE: u32 = 16;
-/// Objects in a page at most.
-const LARGEST_PAGE: u32 = 500;
-/// What a page should have in bytes.
-const PAGE_BYTES: usize = 512 << 10;
+/// Objects in a page.
+const PAGE: u32 = 500;
 /// What a page may have in bytes; one with more is asked for again with fewer objects.
 const PAGE_BOUND: usize = 4 << 20;
 /// Objects named beside the first one that does not fit.
@@ -102,9 +98,9 @@ struct Name {
 
 impl Resources<'_> {
     /// The first that does not fit, of all namespaces.
-    pub(super) async fn check_all(&mut self) -> Result<Option<Misfit>, ReadError> {
+    pub(super) async fn check_all(&self) -> Result<Option<Misfit>, ReadError> {
         let mut beginnings = 0;
-        let mut limit = FIRST_PAGE;
+        let mut limit = PAGE;
         let mut next = String::new();
         loop {
             let params = ListParams {
@@ -127,7 +123,6 @@ impl Resources<'_> {
                 }
                 Err(error) => return Err(error),
             };
-            let bytes = text.len();
             let page = self.check_page(text).await?;
             if page.misfit.is_some() {
                 return Ok(page.misfit);
@@ -136,33 +131,13 @@ impl Resources<'_> {
                 return Ok(None);
             }
             next = page.next;
-            limit = next_limit(limit, page.items, bytes);
         }
-    }
-
-    /// This one, if it is there and does not fit.
-    pub(super) async fn check_one(
-        &mut self,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Option<Misfit>, ReadError> {
-        let mut fields = format!("metadata.name={name}");
-        if !namespace.is_empty() {
-            fields += &format!(",metadata.namespace={namespace}");
-        }
-        let text = self.read(&ListParams::default().fields(&fields)).await?;
-        Ok(self.check_page(text).await?.misfit)
     }
 
     /// Objects and schemas may be large, and others wait for this thread.
     async fn check_page(&self, text: Vec<u8>) -> Result<CheckedPage, ReadError> {
         let (schema, version) = (Arc::clone(&self.schema), self.version.to_owned());
-        let asked = Arc::new(());
-        let is_asked = Arc::downgrade(&asked);
-        let check = move || check_page(&text, &schema, &version, || is_asked.strong_count() > 0);
-        let checked = isolation::blocking_in_round(check).await;
-        drop(asked);
-        checked
+        isolation::blocking_in_round(move || check_page(&text, &schema, &version)).await
     }
 
     /// One answer, as text.
@@ -193,20 +168,14 @@ impl Resources<'_> {
 /// What there is in a page.
 struct CheckedPage {
     misfit: Option<Misfit>,
-    items: usize,
     next: String,
 }
 
-/// The first object that does not fit, with the next ones; ends early when nobody asks any more.
-fn check_page(
-    text: &[u8],
-    schema: &StructuralSchema,
-    version: &str,
-    is_asked: impl Fn() -> bool,
-) -> Result<CheckedPage, ReadError> {
+/// The first object that does not fit, with the next ones.
+fn check_page(text: &[u8], schema: &StructuralSchema, version: &str) -> Result<CheckedPage, ReadError> {
     let page: Page<'_> = serde_json::from_slice(text).map_err(ReadError::NoList)?;
     let mut misfit: Option<Misfit> = None;
-    for item in page.items.iter().take_while(|_| is_asked()) {
+    for item in &page.items {
         let object = serde_json::from_str(item.get()).map_err(ReadError::NoList)?;
         let misfits = schema.misfits(object);
         if misfits.is_empty() {
@@ -236,16 +205,8 @@ fn check_page(
     }
     Ok(CheckedPage {
         misfit,
-        items: page.items.len(),
         next: page.metadata.next,
     })
-}
-
-/// How many objects to ask for after a page of so many in so many bytes. It grows slowly: the next ones may be larger.
-fn next_limit(limit: u32, items: usize, bytes: usize) -> u32 {
-    let each = bytes / items.max(1);
-    let fitting = u32::try_from(PAGE_BYTES / each.max(1)).unwrap_or(LARGEST_PAGE);
-    fitting.clamp(1, LARGEST_PAGE.min(limit.saturating_mul(2)))
 }
 
 #[cfg(test)]
@@ -268,35 +229,18 @@ mod tests {
         for (items, first, others) in [
             (vec![item("a", true)], None, 0),
             (vec![item("a", true), item("b", false)], Some("b"), 0),
-            (many, Some("0"), MAX_OTHERS),
             (
                 vec![item("a", false), item("b", true), item("c", false)],
                 Some("a"),
                 1,
             ),
+            (many, Some("0"), MAX_OTHERS),
         ] {
             let text = json!({"items": items}).to_string();
-            let page = check_page(text.as_bytes(), &schema, "v1", || true).unwrap();
+            let page = check_page(text.as_bytes(), &schema, "v1").unwrap();
             let found = page.misfit.as_ref();
             assert_eq!(found.map(|misfit| misfit.name.as_str()), first, "{text}");
             assert_eq!(found.map_or(0, |misfit| misfit.others.len()), others, "{text}");
-        }
-    }
-
-    #[test]
-    fn pages_follow_the_size_of_objects() {
-        for (limit, items, bytes, expected) in [
-            (16, 16, 16_000, 32),
-            (400, 400, 4_000, 500),
-            (16, 16, 16 << 20, 1),
-            (16, 16, 1 << 20, 8),
-            (16, 0, 100, 32),
-        ] {
-            assert_eq!(
-                next_limit(limit, items, bytes),
-                expected,
-                "{limit} {items} {bytes}"
-            );
         }
     }
 }

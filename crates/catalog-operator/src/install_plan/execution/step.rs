@@ -27,8 +27,8 @@ use crate::step_kind::StepKind;
 // Only one exists at a time, on the stack.
 #[allow(clippy::large_enum_variant)]
 pub(super) enum Decision {
-    /// A single write.
-    Write(StepWrite),
+    /// A single write, and the status of the step after it.
+    Write(Action, StepStatus),
     /// No write: the step has this status.
     Settled(StepStatus),
     /// The step's owner is created in this reconcile.
@@ -37,15 +37,6 @@ pub(super) enum Decision {
     Waits(Wait),
     /// The step waits, and so do later steps.
     Blocks(Wait),
-}
-
-/// One write with its meaning.
-pub(super) struct StepWrite {
-    pub action: Action,
-    /// Status of the step after the write.
-    pub status: StepStatus,
-    /// Text in front of the cause when the write fails.
-    pub error_prefix: String,
 }
 
 /// Decides the steps of one plan.
@@ -157,7 +148,6 @@ impl<'a> StepDecider<'a> {
 
     /// Decides the action for the difference between the object in the cluster and the step's.
     fn decision(&self, kind: StepKind, target: Target, current: Option<&Value>, object: Value) -> Decision {
-        let error_prefix = kind.error_prefix(&target.name, current.is_none());
         let status = if current.is_none() {
             StepStatus::Created
         } else {
@@ -189,11 +179,7 @@ impl<'a> StepDecider<'a> {
                 identity,
             },
         };
-        Decision::Write(StepWrite {
-            action,
-            status,
-            error_prefix,
-        })
+        Decision::Write(action, status)
     }
 
     /// Decides a CustomResourceDefinition step. The whole cluster shares definitions. They are created with
@@ -207,7 +193,6 @@ impl<'a> StepDecider<'a> {
         current: Option<&Value>,
     ) -> Result<Decision, StepError> {
         let name = &step.resource.name;
-        let error_prefix = StepKind::CustomResourceDefinition.error_prefix(name, current.is_none());
         let why = current.and_then(crd_upgrade::why_not_established);
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         let waits = Wait::watched(format!(
@@ -221,11 +206,7 @@ impl<'a> StepDecider<'a> {
                 exists: Exists::Fail,
                 identity: Identity::Operator,
             };
-            return Ok(Decision::Write(StepWrite {
-                action,
-                status: StepStatus::WaitingForApi,
-                error_prefix,
-            }));
+            return Ok(Decision::Write(action, StepStatus::WaitingForApi));
         };
         let is_established = crd_upgrade::is_established(current);
         if step.status == StepStatus::WaitingForApi {
@@ -247,14 +228,7 @@ impl<'a> StepDecider<'a> {
             StepStatus::WaitingForApi
         };
         Ok(match merge_patch(current, &merged) {
-            Some(patch) => {
-                let action = Action::patch(target, patch, guard(Some(current)));
-                Decision::Write(StepWrite {
-                    action,
-                    status,
-                    error_prefix,
-                })
-            }
+            Some(patch) => Decision::Write(Action::patch(target, patch, guard(Some(current))), status),
             None if is_established => Decision::Settled(status),
             None => Decision::Waits(waits),
         })

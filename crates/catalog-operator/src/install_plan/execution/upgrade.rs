@@ -3,22 +3,12 @@
 use olm_api::v1alpha1::Step;
 use serde_json::Value;
 
-use super::{ErrorClass, StepError, Wait};
+use super::{ErrorClass, StepError};
 use crate::install_plan::crd_upgrade;
 use crate::install_plan::custom_resources::{CheckState, Misfit};
 use crate::install_plan::observe::{KnownStep, Observed};
 
-/// Result of the check of a change.
-pub(in crate::install_plan) enum Upgrade {
-    /// The change is safe.
-    Safe,
-    /// The change is allowed, with this warning.
-    Warned(String),
-    /// The result is not known yet.
-    Waits(Wait),
-}
-
-/// Checks one definition of the plan.
+/// Checks one definition of the plan. Returns a warning about a change that is allowed nevertheless.
 ///
 /// # Errors
 /// The change would lose data, or take over an API of others.
@@ -27,42 +17,33 @@ pub(in crate::install_plan) fn check_crd(
     index: usize,
     step: &Step,
     known: &KnownStep,
-) -> Result<Upgrade, StepError> {
+) -> Result<Option<String>, StepError> {
     let Some(current) = known
         .current
         .as_ref()
         .filter(|current| crd_upgrade::is_upgraded(&step.status, current))
     else {
-        return Ok(Upgrade::Safe);
+        return Ok(None);
     };
     crd_upgrade::check_stored_versions(current, &known.object)?;
     let owners = observed.other_crd_owners.get(&step.resource.name);
     crd_upgrade::check_served_versions(current, &known.object, owners.copied().unwrap_or(0))?;
-    let Some(check) = observed.custom_resources.get(&index) else {
-        return Ok(Upgrade::Safe);
-    };
     let crd = &step.resource.name;
-    match check {
-        CheckState::Fits => Ok(Upgrade::Safe),
-        CheckState::Misfit(misfit) => {
+    match observed.custom_resources.get(&index) {
+        None | Some(CheckState::Fits) => Ok(None),
+        Some(CheckState::Misfit(misfit)) => {
             let error = misfit_error(observed, crd, &known.object, misfit);
             // A conversion webhook may convert the resource into one that matches.
             match crd_upgrade::is_converted_by_webhook(&known.object) || observed.converted_crds.contains(crd)
             {
-                true => Ok(Upgrade::Warned(error.to_string())),
+                true => Ok(Some(error.to_string())),
                 false => Err(error),
             }
         }
-        CheckState::Unread(cause) => Err(StepError {
+        Some(CheckState::Unread(cause)) => Err(StepError {
             message: format!("error validating existing CRs against new CRD's schema for \"{crd}\": {cause}"),
             class: ErrorClass::Passing,
         }),
-        CheckState::Checking { debounce } => {
-            let text = format!(
-                "validating existing custom resources against the new schema of CustomResourceDefinition {crd}"
-            );
-            Ok(Upgrade::Waits(Wait::debounced(text, *debounce)))
-        }
     }
 }
 

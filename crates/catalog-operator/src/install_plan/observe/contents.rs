@@ -14,10 +14,9 @@ use serde_json::{Value, json};
 
 use super::Reads;
 use crate::bundle_unpack::config_map;
-use crate::install_plan::steps::{BundleStep, Projection, bundle_steps, find_step};
+use crate::install_plan::steps::{Projection, bundle_objects, find_object};
 use crate::manifest::{BundleImageReference, ConfigMapReference, Manifest};
 use crate::object;
-use crate::step_kind::StepKind;
 
 /// Reason why a step has no object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,10 +46,10 @@ impl NoObject {
     }
 }
 
-/// Steps rebuilt from bundles, kept for the length of one observation: all steps of a bundle have the same manifest text.
+/// Objects of bundles, kept for the length of one observation: all steps of a bundle have the same manifest text.
 #[derive(Default)]
 pub(super) struct Contents {
-    by_manifest: BTreeMap<String, Result<Vec<BundleStep>, NoObject>>,
+    by_manifest: BTreeMap<String, Result<Vec<Value>, NoObject>>,
 }
 
 impl Contents {
@@ -85,49 +84,35 @@ impl Contents {
             Ok(Manifest::Inline(_)) => return unreadable("not an object"),
             Ok(reference) => reference,
         };
-        let kind = StepKind::of(&resource.kind);
-        // Those are small, and bundles often bring one that their permissions imply as well, as a second step.
-        let is_copied = kind.is_some_and(StepKind::is_account_or_rbac);
-        loop {
-            let steps = match self.by_manifest.get_mut(text) {
-                Some(Ok(steps)) => steps,
-                Some(Err(none)) => return Ok(Err(none.clone())),
-                None => {
-                    let steps = read_steps(reads, plan, &manifest).await?;
-                    self.by_manifest.insert(text.to_owned(), steps);
-                    continue;
-                }
-            };
-            let Some(found) = find_step(steps, resource) else {
+        let of_step = |objects: &Result<Vec<Value>, NoObject>| match objects {
+            Ok(objects) => find_object(objects, resource).cloned().ok_or_else(|| {
                 let (kind, name, bundle) = (&resource.kind, &resource.name, &step.resolving);
-                return Ok(Err(NoObject::lasting(format!(
+                NoObject::lasting(format!(
                     "couldn't find unpacked step for {kind} {name} in the bundle of {bundle}"
-                ))));
-            };
-            let object = if is_copied {
-                found.object.clone()
-            } else {
-                found.object.take()
-            };
-            if !object.is_null() {
-                return Ok(Ok(object));
-            }
-            // Another step of the plan names the same object and has taken it.
-            self.by_manifest.remove(text);
+                ))
+            }),
+            Err(none) => Err(none.clone()),
+        };
+        if let Some(objects) = self.by_manifest.get(text) {
+            return Ok(of_step(objects));
         }
+        let objects = read_objects(reads, plan, &manifest).await?;
+        let object = of_step(&objects);
+        self.by_manifest.insert(text.to_owned(), objects);
+        Ok(object)
     }
 }
 
-/// The steps of the bundle a manifest refers to, or why none of them has an object.
-async fn read_steps(
+/// The objects of the bundle a manifest refers to, or why there are none.
+async fn read_objects(
     reads: &impl Reads,
     plan: &InstallPlan,
     manifest: &Manifest,
-) -> Result<Result<Vec<BundleStep>, NoObject>, ObserveError> {
+) -> Result<Result<Vec<Value>, NoObject>, ObserveError> {
     let namespace = plan.namespace().unwrap_or_default();
     match manifest {
         Manifest::Inline(_) => Ok(Ok(Vec::new())),
-        Manifest::BundleImage(reference) => Ok(read_image_steps(reads, plan, reference, &namespace).await),
+        Manifest::BundleImage(reference) => Ok(read_image(reads, plan, reference, &namespace).await),
         Manifest::ConfigMap(reference) => {
             let (from, name) = (&reference.namespace, &reference.name);
             if *from != namespace && *from != reads.global_namespace() {
@@ -140,18 +125,18 @@ async fn read_steps(
                 .get(&Target::of::<ConfigMap>(&reference.namespace, &reference.name))
                 .await?;
             let reference = reference.clone();
-            let read = move || read_config_map_steps(found, &reference, &namespace);
+            let read = move || read_config_map(found, &reference, &namespace);
             Ok(isolation::blocking_in_round(read).await)
         }
     }
 }
 
-async fn read_image_steps(
+async fn read_image(
     reads: &impl Reads,
     plan: &InstallPlan,
     reference: &BundleImageReference,
     namespace: &str,
-) -> Result<Vec<BundleStep>, NoObject> {
+) -> Result<Vec<Value>, NoObject> {
     let lookups = plan
         .status
         .as_ref()
@@ -173,7 +158,7 @@ async fn read_image_steps(
         replaces: &lookup.replaces,
         properties,
     };
-    bundle_steps(bundle, &projection).map_err(|error| {
+    bundle_objects(bundle, &projection).map_err(|error| {
         NoObject::lasting(format!(
             "error calculating steps for ref {}: {error}",
             reference.image
@@ -181,11 +166,11 @@ async fn read_image_steps(
     })
 }
 
-fn read_config_map_steps(
+fn read_config_map(
     found: Option<Value>,
     reference: &ConfigMapReference,
     namespace: &str,
-) -> Result<Vec<BundleStep>, NoObject> {
+) -> Result<Vec<Value>, NoObject> {
     let ConfigMapReference {
         name,
         namespace: from,
@@ -208,7 +193,7 @@ fn read_config_map_steps(
         replaces,
         properties,
     };
-    bundle_steps(bundle, &projection).map_err(|error| failed("calculating steps", error))
+    bundle_objects(bundle, &projection).map_err(|error| failed("calculating steps", error))
 }
 
 /// The object of a `Secret` step: type and data of the secret of that name in the global catalog namespace.

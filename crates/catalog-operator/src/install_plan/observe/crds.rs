@@ -2,15 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube::ResourceExt;
 use olm_api::v1alpha1::Step;
 use olm_runtime::NamespacedName;
 use serde_json::Value;
 
 use super::{KnownStep, Observed, Reads, StepState, replaced_by, steps};
 use crate::install_plan::crd_upgrade;
-use crate::install_plan::custom_resources::{CheckRequest, CheckState};
-use crate::object;
+use crate::install_plan::custom_resources::CheckRequest;
 use crate::step_kind::StepKind;
 
 /// Steps that change a definition which is there, with their index and the definition.
@@ -71,37 +69,29 @@ fn own_csvs(observed: &Observed) -> BTreeSet<String> {
     own
 }
 
-/// A definition whose schema stays as it is costs nothing, nor does one that is not served: it has no resources.
-pub(super) fn check_custom_resources(reads: &impl Reads, observed: &Observed) -> BTreeMap<usize, CheckState> {
-    let mut checks = BTreeMap::new();
-    for (index, step, known, current) in upgrades(observed) {
+/// The definitions whose custom resources are to be checked, with the index of their step. One whose schema stays as it is
+/// costs nothing, nor does one that is not served, since it has no resources, or one that cannot be changed anyway.
+pub(super) fn checks(observed: &Observed) -> Vec<(usize, CheckRequest)> {
+    let request = |(index, step, known, current): (usize, &Step, &KnownStep, &Value)| {
         let versions = crd_upgrade::changed_schemas(current, &known.object);
         let text = |pointer| {
-            current
-                .pointer(pointer)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
+            let text = current.pointer(pointer).and_then(Value::as_str);
+            text.unwrap_or_default().to_owned()
         };
         let plural = text("/spec/names/plural");
-        if versions.is_empty() || plural.is_empty() || !crd_upgrade::is_established(current) {
-            continue;
-        }
-        let generation = current
-            .pointer("/metadata/generation")
-            .cloned()
-            .unwrap_or_default();
-        let request = CheckRequest {
-            plan: NamespacedName::new(observed.namespace(), observed.install_plan.name_any()),
-            crd: step.resource.name.clone(),
-            group: text("/spec/group").to_owned(),
-            plural: plural.to_owned(),
-            versions,
-            of: format!(
-                "{} {generation}",
-                object::metadata_text(current, "uid").unwrap_or_default()
-            ),
-        };
-        checks.insert(index, reads.check_custom_resources(request));
-    }
-    checks
+        let is_checked = !versions.is_empty()
+            && !plural.is_empty()
+            && crd_upgrade::is_established(current)
+            && crd_upgrade::check_stored_versions(current, &known.object).is_ok();
+        is_checked.then(|| {
+            let request = CheckRequest {
+                crd: step.resource.name.clone(),
+                group: text("/spec/group"),
+                plural,
+                versions,
+            };
+            (index, request)
+        })
+    };
+    upgrades(observed).filter_map(request).collect()
 }

@@ -1,10 +1,5 @@
 //! What fails a plan, what only delays it, and how it is told.
 
-use std::sync::{Arc, Mutex};
-
-use olm_testing::cluster::Verb;
-
-use super::test_env::GLOBAL;
 use super::*;
 
 const CREATE: &str = "create ClusterServiceVersion";
@@ -47,11 +42,13 @@ fn the_window_counts_from_the_first_lasting_error() {
     let mut env = TestEnv::with_plan(&[small()]);
     env.refuse(CREATE, FailureClass::Forbidden);
     env.settle();
-    for _ in 0..2 {
+    for change in ["first", "second"] {
         env.settle_for(600);
         env.refuse(CREATE, FailureClass::Invalid);
-        // A plan that waits for a permission looks at once when rights change.
-        env.put(a_role());
+        // A plan is looked at once it changes.
+        env.change_plan(PLAN, |plan| {
+            plan["metadata"]["annotations"] = json!({"note": change});
+        });
         env.settle_for(59);
         env.assert_summary(PLAN, "Installing ");
         env.assert_told(PLAN, "Failing=");
@@ -107,59 +104,22 @@ fn passing_errors_never_fail_the_plan() {
     }
 }
 
-fn a_role() -> Value {
-    json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"namespace": NAMESPACE, "name": "given"}})
-}
-
-/// It costs a request a minute, and is over as soon as somebody gives what lacks.
+/// It costs a try a minute where it lasts, and is over soon after the permission was given.
 #[test]
-fn a_plan_without_permission_looks_ever_less_and_at_once_when_rights_change() {
-    let elsewhere = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"namespace": GLOBAL, "name": "given"}});
-    let given = |kind: &str| {
-        let mut object = a_role();
-        object["kind"] = kind.into();
-        if kind.starts_with("Cluster") {
-            object["metadata"]["namespace"] = Value::Null;
-        }
-        if kind == "ServiceAccount" {
-            object["apiVersion"] = "v1".into();
-        }
-        object
-    };
-    for kind in [
-        "Role",
-        "RoleBinding",
-        "ClusterRole",
-        "ClusterRoleBinding",
-        "ServiceAccount",
-    ] {
-        let mut env = TestEnv::with_plan(&[small()]);
-        let watches = Arc::<Mutex<usize>>::default();
-        let seen = Arc::clone(&watches);
-        env.cluster.on_request(move |request| {
-            let is_whole = request.verb == Verb::Watch && request.param("labelSelector").is_empty();
-            *seen.lock().unwrap() += usize::from(is_whole && request.kind.kind.contains("Role"));
-            None
-        });
-        env.refuse(CREATE, FailureClass::Forbidden);
-        env.settle_for(600);
-        let tried = env.refused.len();
-        assert!((12..=18).contains(&tried), "{tried}");
-        env.put(elsewhere.clone());
-        env.settle_for(600);
-        let tries = env.refused.len() - tried;
-        assert!((9..=11).contains(&tries), "{tries}: a minute between two");
-        env.allow();
-        env.put(given(kind));
-        env.settle_for(4);
-        env.assert_summary(PLAN, "Complete");
-        // Nothing is watched for its sake any more: whoever watches comes back when the server ends all watches.
-        assert!(std::mem::take(&mut *watches.lock().unwrap()) > 0);
-        env.settle_for(120);
-        env.cluster.end_watches("");
-        env.settle_for(60);
-        assert_eq!(*watches.lock().unwrap(), 0, "{kind}");
-    }
+fn a_plan_without_permission_is_tried_ever_less() {
+    let mut env = TestEnv::with_plan(&[small()]);
+    env.refuse(CREATE, FailureClass::Forbidden);
+    env.settle_for(600);
+    let tried = env.refused.len();
+    assert!((18..=26).contains(&tried), "{tried}");
+    let told = env.count("patch InstallPlan");
+    env.settle_for(600);
+    let tries = env.refused.len() - tried;
+    assert!((9..=11).contains(&tries), "{tries}: a minute between two");
+    assert_eq!(env.count("patch InstallPlan"), told, "the same is told once");
+    env.allow();
+    env.settle_for(61);
+    env.assert_summary(PLAN, "Complete");
 }
 
 /// An observation that is out of date is made anew and told to nobody.

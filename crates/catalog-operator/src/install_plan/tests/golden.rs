@@ -4,7 +4,7 @@ use olm_api::v1alpha1::{BundleLookup, Step};
 use olm_fbc::yaml;
 use serde_json::{Value, json};
 
-use super::super::steps::{Projection, bundle_steps, plan_steps};
+use super::super::steps::{Projection, bundle_objects, plan_steps};
 use crate::bundle_unpack::{UnpackedBundle, config_map};
 use crate::object;
 
@@ -42,7 +42,7 @@ fn ip_001_ip_009_ip_010_ip_011_steps_are_those_of_the_recorded_plan() {
         step["status"] = "Created".into();
         step
     };
-    let ours: Vec<Value> = plan_steps(&bundle, &lookup, "golden")
+    let ours: Vec<Value> = plan_steps(bundle, &lookup, "golden")
         .unwrap()
         .iter()
         .map(without_manifest)
@@ -75,20 +75,19 @@ fn objects_say_what_the_recorded_ones_say() {
         "clusterserviceversions.yaml",
     ];
     let recorded: Vec<Value> = files.iter().filter_map(|file| items(file)).flatten().collect();
-    for step in bundle_steps(bundle, &projection).unwrap() {
-        let same = |found: &&Value| {
-            object::kind(found) == object::kind(&step.object) && object::name(found) == step.name
-        };
+    for ours in bundle_objects(bundle, &projection).unwrap() {
+        let name = object::name(&ours);
+        let same = |found: &&Value| object::kind(found) == object::kind(&ours) && object::name(found) == name;
         let Some(found) = recorded.iter().find(same) else {
             continue;
         };
         compared += 1;
         for field in ["rules", "roleRef", "subjects"] {
-            assert_eq!(step.object.get(field), found.get(field), "{} {field}", step.name);
+            assert_eq!(ours.get(field), found.get(field), "{name} {field}");
         }
         for field in ["labels", "annotations"] {
-            for (key, value) in object::metadata_entries(&step.object, field) {
-                assert_eq!(found["metadata"][field][key], *value, "{} {field}", step.name);
+            for (key, value) in object::metadata_entries(&ours, field) {
+                assert_eq!(found["metadata"][field][key], *value, "{name} {field}");
             }
         }
         let owners = |object: &Value| {
@@ -96,13 +95,13 @@ fn objects_say_what_the_recorded_ones_say() {
             owners.iter_mut().for_each(|owner| owner["uid"] = json!(""));
             owners
         };
-        assert_eq!(owners(&step.object), owners(found), "{}", step.name);
-        if step.kind == "ClusterServiceVersion" {
+        assert_eq!(owners(&ours), owners(found), "{name}");
+        if object::kind(&ours) == "ClusterServiceVersion" {
             assert_eq!(
-                step.object["spec"]["install"]["strategy"],
+                ours["spec"]["install"]["strategy"],
                 found["spec"]["install"]["strategy"]
             );
-            assert_eq!(step.object["spec"].get("replaces"), found["spec"].get("replaces"));
+            assert_eq!(ours["spec"].get("replaces"), found["spec"].get("replaces"));
         }
     }
     assert_eq!(compared, 6, "all but the CRD, which is in a file of its own");

@@ -49,8 +49,8 @@ fn csv(current: Option<Value>) -> StepState {
 }
 
 /// A round of which every write fails so.
-fn round(observed: &Observed, failing: Option<FailureClass>, second: i64) -> StatusUpdate<decide::Memory> {
-    let (plan, verdict) = decide::decide(observed, None);
+fn round(observed: &Observed, failing: Option<FailureClass>, second: i64) -> StatusUpdate {
+    let (plan, verdict) = decide::decide(observed);
     let outcome = |action: &Action| match failing {
         Some(class) => Outcome::Failed(Failure {
             class,
@@ -65,7 +65,7 @@ fn round(observed: &Observed, failing: Option<FailureClass>, second: i64) -> Sta
     status::status(observed, verdict, &outcomes, now)
 }
 
-fn patched(plan: &Value, update: &StatusUpdate<decide::Memory>) -> Value {
+fn patched(plan: &Value, update: &StatusUpdate) -> Value {
     let mut patched = plan.clone();
     if let [Action::Patch { patch, .. }] = &update.patches[..] {
         olm_testing::patch::merge(&mut patched, patch);
@@ -157,7 +157,7 @@ fn a_plan_with_nothing_to_do_is_not_looked_at_again() {
     ];
     for (plan, steps) in rows {
         let observed = observed(&plan, steps);
-        assert!(decide::decide(&observed, None).0.is_empty());
+        assert!(decide::decide(&observed).0.is_empty());
         let update = round(&observed, None, 0);
         assert_eq!(update.requeue, Requeue::AwaitChange);
         assert!(update.patches.is_empty(), "{:?}", update.patches);

@@ -357,7 +357,7 @@ pub fn plan(name: &str, bundles: &[UnpackedBundle]) -> Value {
     let lookups: Vec<BundleLookup> = bundles.iter().map(lookup).collect();
     let steps = bundles.iter().zip(&lookups);
     let steps: Vec<_> = steps
-        .flat_map(|(bundle, lookup)| steps::plan_steps(bundle, lookup, NAMESPACE).unwrap())
+        .flat_map(|(bundle, lookup)| steps::plan_steps(bundle.clone(), lookup, NAMESPACE).unwrap())
         .collect();
     let csvs: Vec<&str> = bundles.iter().map(|bundle| object::name(&bundle.csv)).collect();
     json!({

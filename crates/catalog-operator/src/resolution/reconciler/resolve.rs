@@ -9,7 +9,6 @@ use olm_api::condition::catalog_source::READY;
 use olm_api::v1alpha1::{CatalogSource, Subscription, SubscriptionState, SubscriptionStatus};
 use olm_resolver::{Catalog, CatalogKey, Problem};
 use olm_runtime::NamespacedName;
-use olm_runtime::error::ObserveError;
 use olm_runtime::isolation;
 
 use super::super::group_settings::GroupSettings;
@@ -19,7 +18,7 @@ use super::super::input::{
 use super::super::resolved::{self, Resolved};
 use super::ResolutionReconciler;
 use crate::metrics;
-use crate::snapshots::{ContentId, ContentState};
+use crate::snapshots::{Content, ContentState};
 use crate::subscription::catalog_health;
 use crate::subscription::deprecation::DeprecationFact;
 use crate::subscription::install_plan::referenced;
@@ -45,7 +44,7 @@ impl ResolutionReconciler {
         sources
     }
 
-    /// What is to be resolved, with the contents of catalogs by identity only, and which catalogs have yet to come up.
+    /// What is to be resolved, and which catalogs have yet to come up.
     pub(super) fn input(
         &self,
         namespace: &str,
@@ -67,8 +66,8 @@ impl ResolutionReconciler {
                 .status
                 .as_ref()
                 .is_none_or(|status| status.registry_service.is_none());
-            let last = match state {
-                ContentState::Known(id) if !is_new => Some(id),
+            let last = match &state {
+                ContentState::Known(content) if !is_new => Some(content.clone()),
                 _ => None,
             };
             let content = match state {
@@ -77,7 +76,7 @@ impl ResolutionReconciler {
                     Err(unreachable_text(&source))
                 }
                 // From a catalog that is not READY nothing is installed, whatever is known of it (decision record 0008).
-                ContentState::Known(id) if self.is_ready(&source, &key) => Ok(id),
+                ContentState::Known(content) if self.is_ready(&source, &key) => Ok(content),
                 ContentState::Loading(since) => {
                     pending.any = true;
                     let left = debounce_left(since.elapsed());
@@ -138,45 +137,31 @@ impl ResolutionReconciler {
         &self,
         namespace: &str,
         subscriptions: &[(Arc<Subscription>, SubscriptionStatus)],
-    ) -> Result<BTreeMap<String, DeprecationFact>, ObserveError> {
+    ) -> BTreeMap<String, DeprecationFact> {
         if subscriptions
             .iter()
             .all(|(_, status)| status.installed_csv.is_none())
         {
-            return Ok(BTreeMap::new());
+            return BTreeMap::new();
         }
         let (input, _) = self.input(namespace, subscriptions, &GroupSettings::default());
         let input = ResolutionInput {
             resolve: false,
             ..input
         };
-        let resolved = self.resolve(namespace, input).await?;
-        Ok(resolved
-            .map(|resolved| resolved.deprecations.clone())
-            .unwrap_or_default())
+        self.resolve(namespace, input).await.deprecations.clone()
     }
 
-    /// What the input comes to, from the cache or from the resolver. None when a content that was known is not there any more.
-    pub(super) async fn resolve(
-        &self,
-        namespace: &str,
-        input: ResolutionInput,
-    ) -> Result<Option<Arc<Resolved>>, ObserveError> {
+    /// What the input comes to, from the cache or from the resolver.
+    pub(super) async fn resolve(&self, namespace: &str, input: ResolutionInput) -> Arc<Resolved> {
         if let Some(resolved) = self.cache.get(namespace, &input) {
-            return Ok(Some(resolved));
+            return resolved;
         }
-        let Some(problem) = self.problem(namespace, &input, |catalog| catalog.content.clone()) else {
-            return Ok(None);
-        };
+        let problem = self.problem(namespace, &input, |catalog| catalog.content.clone());
         // The same with what catalogs had that nothing can be installed from now.
-        let mut last = None;
-        if input.catalogs.iter().any(|catalog| catalog.last.is_some()) {
-            let known = |catalog: &CatalogInput| match catalog.last {
-                Some(id) => Ok(id),
-                None => catalog.content.clone(),
-            };
-            last = self.problem(namespace, &input, known);
-        }
+        let known = |catalog: &CatalogInput| catalog.last.clone().map_or_else(|| catalog.content.clone(), Ok);
+        let has_last = input.catalogs.iter().any(|catalog| catalog.last.is_some());
+        let last = has_last.then(|| self.problem(namespace, &input, known));
         let of = input.clone();
         // What it takes is no time of the clock that tests hold.
         let began = Instant::now();
@@ -196,11 +181,9 @@ impl ResolutionReconciler {
         }
         let resolved = Arc::new(resolved);
         self.cache.insert(namespace, input, Arc::clone(&resolved));
-        Ok(Some(resolved))
+        resolved
     }
-}
 
-impl ResolutionReconciler {
     /// Whether a Subscription waits for its plan, so that it needs no resolution. A plan that begins by itself some day is to have
     /// what the Subscription asks for then.
     fn is_on_its_way(&self, namespace: &str, status: &SubscriptionStatus) -> bool {
@@ -218,43 +201,27 @@ impl ResolutionReconciler {
         state.is_some_and(|state| state.last_observed_state == READY) && self.snapshots.is_connected(key)
     }
 
-    /// The problem with the contents that `content` names. None when one of them is not there any more: the input says that it
-    /// is, and what is resolved without it would be for another input.
+    /// The problem with the contents that `content` returns.
     fn problem(
         &self,
         namespace: &str,
         input: &ResolutionInput,
-        content: impl Fn(&CatalogInput) -> Result<ContentId, String>,
-    ) -> Option<Problem> {
-        let (mut catalogs, mut missing) = (Vec::new(), false);
-        for catalog in &input.catalogs {
-            let key = &catalog.key;
-            let source = NamespacedName::new(&key.namespace, &key.name);
-            let content = match content(catalog) {
-                Ok(id) => match self.snapshots.content(&source, id) {
-                    Some(content) => Ok(content),
-                    None => {
-                        missing = true;
-                        continue;
-                    }
-                },
-                Err(text) => Err(text),
-            };
-            catalogs.push(Catalog {
-                key: key.clone(),
-                priority: catalog.priority,
-                content,
-            });
-        }
-        (!missing).then(|| Problem {
+        content: impl Fn(&CatalogInput) -> Result<Content, String>,
+    ) -> Problem {
+        let catalogs = input.catalogs.iter().map(|catalog| Catalog {
+            key: catalog.key.clone(),
+            priority: catalog.priority,
+            content: content(catalog).map(|content| content.snapshot),
+        });
+        Problem {
             namespace: namespace.to_owned(),
             global_namespace: self.global_namespace.clone(),
             subscriptions: input.subscriptions.clone(),
             installed: input.installed.clone(),
-            catalogs,
+            catalogs: catalogs.collect(),
             operator_group: input.operator_group.clone(),
             runtime_constraints: self.runtime_constraints.clone().unwrap_or_default(),
-        })
+        }
     }
 }
 

@@ -214,15 +214,6 @@ impl TestEnv {
         }
     }
 
-    /// The content of a catalog is forgotten.
-    pub fn lose_content(&self, name: &str) {
-        let served = self.served.lock().unwrap();
-        let (services, _) = served.running.as_ref().unwrap();
-        services
-            .snapshots
-            .lose_content(&NamespacedName::new(NAMESPACE, name));
-    }
-
     pub fn break_image(&self, image: &str, class: UnpackClass, cause: &str) {
         self.images
             .broken

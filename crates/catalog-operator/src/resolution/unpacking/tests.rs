@@ -35,7 +35,7 @@ fn result(objects: &[Value], cluster: &Cluster) -> (BundleResult, Vec<String>) {
     let bundle =
         read_manifests(&objects).and_then(|bundle| preflight::check(&bundle, "a.v1").map(|()| bundle));
     let result = match bundle {
-        Ok(bundle) => ready_result(&operator, &bundle, "ns", cluster, &mut noticed),
+        Ok(bundle) => ready_result(&operator, bundle, "ns", cluster, &mut noticed),
         Err(error) => failed(&error.of_bundle("a.v1")),
     };
     (result, noticed.obstacles)

@@ -201,3 +201,16 @@ fn every_command_teaches_with_examples_and_exit_codes() {
         }
     }
 }
+
+/// Upstream's plugin has no flag for it either.
+#[test]
+fn the_help_says_how_to_set_the_namespace_to_watch() {
+    let patch = r#"-p \ '{"spec":{"config":{"configType":"Inline","inline":{"watchNamespace":"shop"}}}}'"#;
+    for command in ["install", "update"] {
+        let help = parsed(&[command, "extension", "--help"]).unwrap_err().to_string();
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in ["spec.config.inline.watchNamespace", patch] {
+            assert!(help.contains(part), "{command}: {part}: {help}");
+        }
+    }
+}

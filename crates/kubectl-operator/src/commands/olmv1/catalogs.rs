@@ -8,7 +8,7 @@ use olm_api::extension_v1::{
     AvailabilityMode, CatalogSourceType, ClusterCatalog, ClusterCatalogSource, ClusterCatalogSpec,
 };
 
-use super::{Managed, change_labels, current, find, mode, report, since, status_of};
+use super::{Managed, change_labels, current, find, mode, new_labels, report, since, status_of};
 use crate::args::olmv1::{CatalogFields, CreateCatalogArgs, UpdateCatalogArgs};
 use crate::args::shared::UPSTREAM_TIMEOUT;
 use crate::cluster::Cluster;
@@ -40,6 +40,7 @@ pub(super) fn new(args: &CreateCatalogArgs) -> anyhow::Result<ClusterCatalog> {
     };
     let mut catalog = ClusterCatalog::new(&args.name, spec);
     change(&mut catalog, &args.fields, Some(&args.source), true)?;
+    catalog.metadata.labels = new_labels(&args.fields.labels);
     Ok(catalog)
 }
 

@@ -10,8 +10,9 @@ use olm_api::extension_v1::{
     CrdUpgradeSafetyEnforcement, ExtensionSourceType, ServiceAccountReference, UpgradeConstraintPolicy,
 };
 use olm_api::selector;
+use serde_json::json;
 
-use super::{Managed, change_labels, current, find, follow, mode, report, since, status_of};
+use super::{Managed, change_labels, current, find, follow, mode, new_labels, report, since, status_of};
 use crate::args::olmv1::{ExtensionFields, InstallExtensionArgs, UpdateExtensionArgs};
 use crate::args::shared::{UPSTREAM_TIMEOUT, slice};
 use crate::cluster::Cluster;
@@ -22,6 +23,10 @@ use crate::{Verdict, writer};
 
 /// Namespace that upstream's plugin installs in by default.
 const DEFAULT_NAMESPACE: &str = "olmv1-system";
+/// Part of the controller's text for a configuration that does not fit the bundle.
+const INVALID_CONFIGURATION: &str = "invalid ClusterExtension configuration: ";
+/// Part of the controller's text for a bundle that needs the namespace to watch.
+const NO_WATCH_NAMESPACE: &str = "required field \"watchNamespace\" is missing";
 
 /// Creates an extension and waits until it is installed. An extension that is not installed in time is kept, as in upstream's
 /// plugin: deleting it would delete its definitions, and upstream's OLM v1 deletes all their custom resources with them.
@@ -68,6 +73,7 @@ pub(super) fn of_package(
     };
     let mut extension = ClusterExtension::new(name, spec);
     change(&mut extension, fields, false)?;
+    extension.metadata.labels = new_labels(&fields.labels);
     Ok(extension)
 }
 
@@ -172,6 +178,34 @@ pub(super) fn change(
     Ok(())
 }
 
+/// Returns a text of the controller, with the way out if a configuration does not fit the bundle.
+pub(super) fn with_way_out(extension: &ClusterExtension, text: &str) -> String {
+    let name = extension.name_any();
+    if text.contains(NO_WATCH_NAMESPACE) {
+        let inline = json!({"watchNamespace": extension.spec.namespace});
+        let change = json!({"spec": {"config": {"configType": "Inline", "inline": inline}}});
+        return format!(
+            "{text}; set spec.config.inline.watchNamespace to the namespace that the operator should watch, for example: \
+             kubectl patch clusterextension {name} --type merge -p '{change}'"
+        );
+    }
+    match text.contains(INVALID_CONFIGURATION) {
+        true => format!(
+            "{text}; correct the field below spec.config.inline: kubectl edit clusterextension {name}"
+        ),
+        false => text.to_owned(),
+    }
+}
+
+/// Returns why OLM refuses the configuration for a bundle, as text that begins with `about`, by the status of the extension.
+pub(super) fn refused_configuration(extension: &ClusterExtension, about: &str) -> Option<String> {
+    let progressing = extension.condition(cluster_extension::PROGRESSING);
+    let progressing = current(progressing, extension.metadata.generation)?;
+    let is_refused = progressing.reason == cluster_extension::INVALID_CONFIGURATION
+        && progressing.message.starts_with(about);
+    is_refused.then(|| with_way_out(extension, &progressing.message))
+}
+
 impl Managed for ClusterExtension {
     const WORD: &'static str = "extension";
     const HEAD: &'static [&'static str] = &[
@@ -231,7 +265,7 @@ impl Managed for ClusterExtension {
                 .unwrap_or_default(),
             _ => cause.map_or_else(
                 || "waiting for operator-controller to process it".to_owned(),
-                |cause| cause.message.clone(),
+                |cause| with_way_out(self, &cause.message),
             ),
         };
         (node, outcome)

@@ -124,6 +124,9 @@ pub(super) async fn of_extension(
             Err(error) => format!("its image {image} cannot be read from here: {error}"),
         },
     };
+    // The controller has read the bundle.
+    plan.problems
+        .extend(extensions::refused_configuration(extension, &chosen.refusal("")));
     let unread = format!("the changes by {} are unknown, because {unread}", chosen.name);
     Ok((plan, Err(unread)))
 }
@@ -285,7 +288,9 @@ async fn phases(
     let objects = match render(wanted.bundle, &options) {
         Ok(objects) => objects,
         Err(error) => {
-            plan.problems.push(wanted.chosen.refusal(&error.to_string()));
+            let refusal = wanted.chosen.refusal(&error.to_string());
+            plan.problems
+                .push(extensions::with_way_out(wanted.extension, &refusal));
             return None;
         }
     };

@@ -113,12 +113,12 @@ fn a_catalog_is_made_of_the_flags() {
         "--source-poll-interval-minutes",
         "10",
         "--labels",
-        "a=b",
+        "a=b,e=",
     ];
     let all = catalogs::new(&create_args(&flags)).unwrap();
     assert_eq!(
         serde_json::to_value(&all).unwrap(),
-        json!({"apiVersion": API_VERSION, "kind": "ClusterCatalog", "metadata": {"name": "demo", "labels": {"a": "b"}},
+        json!({"apiVersion": API_VERSION, "kind": "ClusterCatalog", "metadata": {"name": "demo", "labels": {"a": "b", "e": ""}},
             "spec": {"source": {"type": "Image", "image": {"ref": "quay.io/a/b:v1", "pollIntervalMinutes": 10}},
                 "priority": -5, "availabilityMode": "Unavailable"}})
     );
@@ -195,12 +195,13 @@ fn an_extension_is_made_of_the_flags() {
         "-c",
         "stable,beta",
         "--version=1.2.x",
-        "--catalog-selector",
-        "team in (a, b)",
+        "--catalog-selector=team in (a, b)",
         "--upgrade-constraint-policy=SelfCertified",
         "--crd-upgrade-safety-enforcement=None",
+        "--labels=a=b,e=",
     ];
     let all = extensions::new(&install_args(&flags)).unwrap();
+    assert_eq!(json!(all.metadata.labels), json!({"a": "b", "e": ""}));
     let selector = json!({"matchExpressions": [{"key": "team", "operator": "In", "values": ["a", "b"]}]});
     assert_eq!(
         serde_json::to_value(&all.spec).unwrap(),

@@ -134,14 +134,15 @@ where
             bytes <= MAX_KIND
         };
         match reader.within(listed(&api, &what, selector, keep)).await {
-            Ok(()) => archive.answered(),
+            Ok(true) => archive.answered(),
+            Ok(false) => {}
             Err(cause) => archive.unread(&what, &cause),
         }
     }
     found
 }
 
-/// Reads a list page by page until `keep` returns false. A kind that the cluster does not have has no objects.
+/// Reads a list page by page until `keep` returns false. Returns false if the cluster does not have the kind.
 ///
 /// # Errors
 /// The list cannot be read, or is not complete.
@@ -150,11 +151,11 @@ async fn listed(
     what: &str,
     selector: &str,
     mut keep: impl FnMut(Value) -> bool,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     let mut params = ListParams::default().limit(PAGE).labels(selector);
     loop {
         let page = match answer(|| format!("list {what}"), api.list(&params)).await {
-            Err(error) if is_unserved(&error) => return Ok(()),
+            Err(error) if is_unserved(&error) => return Ok(false),
             page => page?,
         };
         for object in page.items {
@@ -163,7 +164,7 @@ async fn listed(
             }
         }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            None => return Ok(()),
+            None => return Ok(true),
             Some(token) => params.continue_token = Some(token),
         }
     }
@@ -238,6 +239,9 @@ async fn logs(reader: &Reader<'_>, archive: &mut Archive, pods: &[Value]) {
                     Ok(text) => {
                         archive.answered();
                         archive.lines(&path, &text);
+                        if i64::try_from(text.len()).unwrap_or(i64::MAX) >= MAX_LOG {
+                            archive.unread(&path, &format!("truncated: more than {MAX_LOG} bytes"));
+                        }
                     }
                     Err(cause) => archive.unread(&path, &cause),
                 }

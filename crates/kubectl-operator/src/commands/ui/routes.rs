@@ -397,8 +397,10 @@ impl App {
         let outlook = self.outlook(namespace).await;
         let outlook = outlook.map_err(|text| Answer::unread(&frame, &text))?;
         let frame = frame.noting(outlook.notes.iter().cloned());
-        let graph = graph(&outlook, catalog, name);
-        let graph = graph.map_err(|text| Answer::unread(&frame, &text))?;
+        let (of, of_catalog, package) = (Arc::clone(&outlook), catalog.to_owned(), name.to_owned());
+        let graph = computed(move || graph(&of, &of_catalog, &package).map_err(|cause| anyhow!(cause)));
+        let graph = graph.await;
+        let graph = graph.map_err(|error| Answer::unread(&frame, &format!("{error:#}")))?;
         let page = pages::graph(&frame, namespace, &graph, name, catalog);
         Ok(Answer::html(page))
     }

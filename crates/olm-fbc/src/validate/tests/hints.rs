@@ -164,7 +164,7 @@ fn a_document_without_schema_names_the_key_that_was_meant_as_one() {
     assert_eq!(
         validate(dir.path()).expect_err("faults").to_string(),
         "object '{\"name\":\"p\",\"shcema\":\"olm.package\"}' is missing root schema field (c.yaml, document 1): did you mean \
-         \"schema\" by \"shcema\"?"
+         \"schema\" instead of \"shcema\"?"
     );
 }
 
@@ -185,7 +185,7 @@ fn a_manifest_and_a_file_that_is_no_catalog_are_told_with_what_helps() {
     expected an object with a schema, found string (README.md, document 1): all files of the directory are read; exclude others by a line in .indexignore
     object '{"apiVersion":"v1","kind":"Service","metadata":{"name":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…' is missing root schema field (a.yaml, document 1): this looks like the manifest of a bundle: make a catalog of bundles with "opm render" or "opm generate catalog"
     expected an object with a schema, found string (b.yaml, document 1)
-    invalid YAML: line 1: unclosed bracket '[' (notes.txt, document 1): all files of the directory are read; exclude others by a line in .indexignore
+    invalid YAML: line 1: unclosed bracket '[' (notes.txt, document 1)
     "#);
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{INSTALLED_1, REACHED, assert_rests};
+use super::{AVAILABLE, INSTALLED_1, REACHED, assert_rests};
 use crate::cluster_extension::test_env::{TestBundle, TestEnv};
 
 /// Start of the message about rights of the account.
@@ -10,7 +10,7 @@ const LACKING: &str = "True Retrying: error for resolved bundle \"p.v1.0.0\" wit
                        account requires the following permissions to manage cluster extension:";
 
 /// Creates the extension `e` with version 1.0.0 and the account `installer`.
-fn extension(env: &mut TestEnv) {
+pub(super) fn extension(env: &mut TestEnv) {
     env.put(json!({
         "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "metadata": {"name": "e"},
         "spec": {
@@ -40,6 +40,23 @@ fn grant_writes(env: &TestEnv) {
         env,
         "",
         &json!({"apiGroups": ["*"], "resources": ["*"], "verbs": verbs}),
+    );
+}
+
+/// Checks that version 1.0.0 is installed and available, for the current fields of the extension.
+pub(super) fn assert_is_installed(env: &TestEnv) {
+    assert_eq!(env.condition("Progressing"), REACHED);
+    assert_eq!(env.condition("Installed"), INSTALLED_1);
+    assert_eq!(env.condition("Available"), AVAILABLE);
+    let extension = env.get("ClusterExtension", "e");
+    let conditions = extension["status"]["conditions"].as_array().unwrap();
+    let progressing = conditions
+        .iter()
+        .find(|condition| condition["type"] == "Progressing")
+        .unwrap();
+    assert_eq!(
+        progressing["observedGeneration"],
+        extension["metadata"]["generation"]
     );
 }
 
@@ -162,15 +179,40 @@ fn v1_002_an_account_with_all_rights_gives_any() {
     assert_eq!(env.condition("Progressing"), REACHED);
 }
 
-/// Case 35.
+/// Case 35, and upstream's scenario of a deprecated serviceAccount: the account does not exist. The warning is the chart's policy.
 #[test]
 fn v1_002_an_account_is_ignored_where_a_flag_says_so() {
     let mut env = TestEnv::of_process(true);
+    env.stage.cluster.take_log();
     extension(&mut env);
-    assert_eq!(env.condition("Progressing"), REACHED);
+    assert_is_installed(&env);
+    let writes = env.stage.cluster.take_log().writes;
+    assert!(writes.iter().all(|write| !write.contains(" as ")), "{writes:#?}");
     let annotations = env.get("ClusterObjectSet", "e-1")["metadata"]["annotations"].clone();
     assert_eq!(
         annotations["olm.operatorframework.io/service-account-name"],
         Value::Null
     );
+}
+
+/// Upstream's scenario of a cleared serviceAccount: the new generation is observed, and nothing else is written.
+#[test]
+fn v1_002_an_ignored_account_can_be_removed() {
+    let mut env = TestEnv::of_process(true);
+    extension(&mut env);
+    env.settle_for(20);
+    env.stage.cluster.take_log();
+    env.edit(
+        "ClusterExtension",
+        "e",
+        &json!({"spec": {"serviceAccount": null}}),
+    );
+    env.settle_for(20);
+    let writes = env.stage.cluster.take_log().writes;
+    assert!(
+        writes.iter().all(|write| write.contains("ClusterExtension")),
+        "{writes:#?}"
+    );
+    assert_is_installed(&env);
+    assert_rests(&mut env);
 }

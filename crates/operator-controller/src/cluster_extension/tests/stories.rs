@@ -4,7 +4,7 @@ use olm_testing::stage::Stage;
 use olm_testing::stage::story::{Interruption, Story, StoryEnv, every_interruption, tell};
 use serde_json::{Value, json};
 
-use super::{REACHED, names};
+use super::{REACHED, accounts, names};
 use crate::cluster_extension::test_env::TestEnv;
 
 /// Longer than the delays between attempts of a revision and of its deletion.
@@ -17,6 +17,10 @@ enum Step {
     Catalog(&'static [&'static str]),
     /// Creates the extension `e` with these fields of `spec.source.catalog`.
     Extension(Value),
+    /// Creates the extension `e` with version 1.0.0 and a ServiceAccount that does not exist.
+    WithAccount,
+    /// Removes the ServiceAccount from it.
+    WithoutAccount,
     /// Sets the wanted version.
     AskFor(&'static str),
     /// Deletes the extension.
@@ -34,7 +38,8 @@ impl StoryEnv for StoryOfExtension {
 
     fn begin() -> Self {
         Self {
-            env: TestEnv::new(),
+            // As upstream's. Only one story has an account.
+            env: TestEnv::of_process(true),
             writes: Vec::new(),
         }
     }
@@ -47,6 +52,11 @@ impl StoryEnv for StoryOfExtension {
         match step {
             Step::Catalog(versions) => self.env.catalog("c", versions),
             Step::Extension(catalog) => self.env.extension(catalog),
+            Step::WithAccount => accounts::extension(&mut self.env),
+            Step::WithoutAccount => {
+                let patch = json!({"spec": {"serviceAccount": null}});
+                self.env.edit("ClusterExtension", "e", &patch);
+            }
             Step::AskFor(version) => self.env.ask_for(version),
             Step::Delete => self.env.delete("ClusterExtension", "e"),
         }
@@ -84,6 +94,10 @@ fn stories() -> Vec<Story<Step>> {
                 Step::AskFor("1.0.0"),
             ],
         ),
+        (
+            "an ignored account, removed",
+            vec![Step::WithAccount, Step::WithoutAccount],
+        ),
     ]
 }
 
@@ -106,6 +120,7 @@ fn v1_the_stories_end_as_their_users_want() {
     let rolled_back = ended.next().unwrap();
     assert_eq!(rolled_back.installed(), ("1.0.0".to_owned(), names(&["e-2"])));
     assert_eq!(rolled_back.condition("Progressing"), REACHED);
+    accounts::assert_is_installed(&ended.next().unwrap());
 }
 
 /// Case 20 for extensions.

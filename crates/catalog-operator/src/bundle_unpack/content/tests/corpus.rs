@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::*;
 use crate::bundle_unpack::preflight::preflight;
-use crate::install_plan::steps::{Projection, bundle_steps};
+use crate::install_plan::steps::{Projection, bundle_objects, identity};
 
 fn folders(parent: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(parent)
@@ -62,17 +62,23 @@ fn every_bundle_of_the_corpus_becomes_steps() {
             replaces: "",
             properties: "",
         };
-        let steps =
-            bundle_steps(read, &projection).unwrap_or_else(|error| panic!("{}: {error}", bundle.display()));
-        assert_eq!(steps[0].kind, "ClusterServiceVersion", "{}", bundle.display());
+        let objects =
+            bundle_objects(read, &projection).unwrap_or_else(|error| panic!("{}: {error}", bundle.display()));
+        assert_eq!(
+            object::kind(&objects[0]),
+            "ClusterServiceVersion",
+            "{}",
+            bundle.display()
+        );
         let mut names = BTreeMap::<_, usize>::new();
-        for step in &steps {
+        for object in &objects {
+            let [group, version, kind, name] = identity(object);
             assert!(
-                !step.version.is_empty() && !step.name.is_empty(),
-                "{}: {step:?}",
+                !version.is_empty() && !name.is_empty(),
+                "{}: {object}",
                 bundle.display()
             );
-            *names.entry((&step.group, &step.kind, &step.name)).or_default() += 1;
+            *names.entry((group, kind, name)).or_default() += 1;
         }
         // Many bundles contain the ServiceAccount that their permissions imply anyway.
         let twice = names

@@ -15,7 +15,7 @@ use olm_api::extension_v1::{CatalogFilter, ClusterCatalog, ClusterExtension, Clu
 use olm_api::labels;
 use olm_api::names::is_dns1123_subdomain;
 use olm_fbc::schema::Blob;
-use olm_oci::{AuthPlaces, ContainerTools, Credentials, Puller, Reference, RegistryConfig};
+use olm_oci::{AuthPlaces, Credentials, Puller, Reference, RegistryConfig};
 use operator_controller::apply::packing::unpack;
 use operator_controller::catalog_content::{never_had_content, served};
 use operator_controller::render::{Bundle, CertificateProvider, Endpoint};
@@ -163,7 +163,7 @@ pub(super) async fn definition(cluster: &Cluster, name: &str) -> anyhow::Result<
     Ok(found.map(serde_json::to_value).transpose()?)
 }
 
-/// Pulls a bundle with the user's credentials.
+/// Pulls a bundle with the user's registry configuration and credentials, as `opm` does.
 ///
 /// # Errors
 /// The image cannot be pulled from here, or is no bundle.
@@ -174,7 +174,7 @@ pub(in crate::commands::olmv1) async fn bundle(image: &str) -> Result<Bundle, St
 
 async fn pull(image: &str) -> Result<Bundle, String> {
     let reference: Reference = image.parse().map_err(|error| format!("{error}"))?;
-    let config = RegistryConfig::default().with_tools(ContainerTools::of_environment());
+    let config = RegistryConfig::of_environment().map_err(|error| error.to_string())?;
     let hosts = config.hosts(&reference).map_err(|error| error.to_string())?;
     let credentials = Credentials::of_user_for(&hosts, &AuthPlaces::of_environment(), &config);
     let credentials = credentials.map_err(|error| error.to_string())?;

@@ -3,12 +3,14 @@ use std::sync::Arc;
 
 use clap::Parser as _;
 use olm_api::extension_v1::METADATA_NAME_LABEL;
+use olm_api::v1alpha1::{InstallMode, InstallModeType};
 use olm_fbc::bundle_files::BundleFile;
 use olm_testing::cluster::FakeCluster;
 use operator_controller::render::Endpoint;
 use operator_controller::resolve::{Candidate, PackageContent, PackageResult, UnusedCatalog};
 use serde_json::json;
 
+use super::super::Managed as _;
 use super::super::tests::{cluster, condition, object};
 use super::*;
 use crate::args::olmv1::Olmv1Command;
@@ -242,6 +244,52 @@ async fn a_bundle_that_cannot_be_rendered_is_refused() {
             "error for resolved bundle \"etcd.v1.2.0\" with version \"1.2.0\": unsupported bundle"
         ),
         "{problem}"
+    );
+}
+
+/// Without the image the status says it, as long as it is about this bundle and the current fields.
+#[tokio::test(start_paused = true)]
+async fn a_missing_namespace_to_watch_is_a_problem_with_its_way_out() {
+    let text = "error for resolved bundle \"etcd.v1.2.0\" with version \"1.2.0\": invalid ClusterExtension configuration: \
+                invalid configuration: required field \"watchNamespace\" is missing";
+    let way_out = "; set spec.config.inline.watchNamespace to the namespace that the operator should watch, for example: \
+                   kubectl patch clusterextension etcd --type merge -p \
+                   '{\"spec\":{\"config\":{\"configType\":\"Inline\",\"inline\":{\"watchNamespace\":\"shop\"}}}}'";
+    let mut own = bundle();
+    own.csv.spec.install_modes = [InstallMode {
+        type_: InstallModeType::OwnNamespace,
+        supported: true,
+        ..InstallMode::default()
+    }]
+    .into_iter()
+    .collect();
+    let plan = planned(&installed(), &[], &Ok(own)).await.unwrap();
+    assert_eq!(plan.problems, [format!("{text}{way_out}")]);
+    for (observed, version, is_refused) in [(1, "1.2.0", true), (0, "1.2.0", false), (1, "1.1.0", false)] {
+        let cluster = installed();
+        let mut refused = condition("Progressing", "False", "InvalidConfiguration", text);
+        refused["observedGeneration"] = json!(observed);
+        let change = json!({"status": {"conditions": [refused]}});
+        assert!(cluster.edit("ClusterExtension", "", "etcd", &change));
+        let pulled = Err("no such host".to_owned());
+        let plan = planned(&cluster, &["--version", version], &pulled).await.unwrap();
+        let expected = is_refused.then(|| format!("{text}{way_out}"));
+        assert_eq!(plan.problems, Vec::from_iter(expected), "{observed} {version}");
+    }
+}
+
+/// A configuration that only has to be corrected gets no example.
+#[test]
+fn an_extension_says_where_its_configuration_is_corrected() {
+    let text = "invalid ClusterExtension configuration: invalid configuration: unknown field \"a\"";
+    let status = json!({"conditions": [condition("Progressing", "False", "InvalidConfiguration", text)]});
+    let spec =
+        json!({"namespace": "shop", "source": {"sourceType": "Catalog", "catalog": {"packageName": "etcd"}}});
+    let extension = object("ClusterExtension", "etcd", &spec, &status);
+    let extension: ClusterExtension = serde_json::from_value(extension).unwrap();
+    assert_eq!(
+        extension.progress().0.message,
+        format!("{text}; correct the field below spec.config.inline: kubectl edit clusterextension etcd")
     );
 }
 
