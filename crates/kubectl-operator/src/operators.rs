@@ -306,7 +306,7 @@ pub(crate) struct Row {
     pub subscribed: bool,
     /// Package of the Subscription.
     pub package: String,
-    /// Channel of the Subscription; empty for the package's default channel.
+    /// Channel of the Subscription; empty for all channels of the package.
     pub channel: String,
     /// NAMESPACE/NAME of the CatalogSource.
     pub catalog: String,

@@ -317,13 +317,10 @@ async fn write(
     }
     let spec = &wanted.subscription.spec;
     tell(&format!(
-        "Subscription {namespace}/{} created: package {}, {} of catalog {}/{}",
+        "Subscription {namespace}/{} created: package {}, channel {} of catalog {}/{}",
         name,
         spec.name,
-        spec.channel().map_or_else(
-            || "default channel".to_owned(),
-            |channel| format!("channel {channel}")
-        ),
+        spec.channel().unwrap_or_default(),
         spec.source_namespace,
         spec.source
     ));

@@ -86,7 +86,7 @@ fn other_channel(gathered: &Gathered, namespace: &str, name: &str, wanted: Optio
         |found: &&Subscription| found.name_any() == name && found.namespace().as_deref() == Some(namespace);
     let followed = all.find(is_meant)?.spec.channel().unwrap_or_default();
     let follows = match followed {
-        "" => "the default channel of its package".to_owned(),
+        "" => "all channels of its package".to_owned(),
         channel => format!("channel {channel}"),
     };
     (followed != wanted).then(|| {

@@ -59,7 +59,7 @@ pub(super) fn decide(args: &InstallArgs, there: There<'_>) -> anyhow::Result<Wan
     let channel = channel(package, args.channel.as_deref())?;
     let version = args.version.as_deref().filter(|version| !version.is_empty());
     let starting_csv = version
-        .map(|version| starting_csv(channel, version))
+        .map(|version| starting_csv(package, channel, version))
         .transpose()?;
     let first = starting_csv.as_ref().unwrap_or(&channel.head);
     if first.len() > MAX_LABEL {
@@ -96,7 +96,8 @@ pub(super) fn decide(args: &InstallArgs, there: There<'_>) -> anyhow::Result<Wan
         source: package.catalog.clone(),
         source_namespace: package.catalog_namespace.clone(),
         name: package.name.clone(),
-        channel: args.channel.clone().filter(|channel| !channel.is_empty()),
+        // Without a channel the resolver considers all channels of the package.
+        channel: Some(channel.name.clone()),
         starting_csv,
         install_plan_approval: Some(Approval::from(args.approval)),
         ..SubscriptionSpec::default()
@@ -187,12 +188,25 @@ fn channel<'a>(package: &'a Package, wanted: Option<&str>) -> anyhow::Result<&'a
     Ok(channel)
 }
 
-/// Returns the ClusterServiceVersion of a version, given by number or by name.
-fn starting_csv(channel: &Channel, wanted: &str) -> anyhow::Result<String> {
+/// Returns the ClusterServiceVersion of a version in the channel, given by number or by name.
+fn starting_csv(package: &Package, channel: &Channel, wanted: &str) -> anyhow::Result<String> {
     let number = wanted.strip_prefix('v').unwrap_or(wanted);
-    let is_wanted = |version: &&crate::packages::Version| version.name == wanted || version.version == number;
-    if let Some(version) = channel.versions.iter().find(is_wanted) {
-        return Ok(version.name.clone());
+    let find = |channel: &Channel| {
+        let mut versions = channel.versions.iter();
+        let found = versions.find(|version| version.name == wanted || version.version == number);
+        found.map(|version| version.name.clone())
+    };
+    if let Some(name) = find(channel) {
+        return Ok(name);
+    }
+    let others = package.channels.iter().filter(|other| find(other).is_some());
+    let others: Vec<&str> = others.map(|other| other.name.as_str()).collect();
+    if !others.is_empty() {
+        bail!(
+            "channel {} has no version {wanted}; choose a channel that has it with --channel: {}",
+            channel.name,
+            others.join(", ")
+        );
     }
     let all = channel.versions.iter().map(|version| version.version.clone());
     let mut names: Vec<String> = all.take(MAX_NAMED).collect();

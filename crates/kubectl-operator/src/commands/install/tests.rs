@@ -84,6 +84,7 @@ fn a_package_is_subscribed_to_as_asked() {
         "source": "cat",
         "sourceNamespace": "olm",
         "name": "etcd",
+        "channel": "stable",
         "installPlanApproval": "Manual"
       }
     }
@@ -125,6 +126,10 @@ fn what_cannot_be_installed_is_told_with_the_way_out() {
     assert_eq!(
         error(decided(&["--version", "3.0.0"])),
         "channel stable has no version 3.0.0; it has 1.1.0, 1.0.0"
+    );
+    assert_eq!(
+        error(decided(&["--version", "2.0.0"])),
+        "channel stable has no version 2.0.0; choose a channel that has it with --channel: beta"
     );
     let two = [package("etcd", "cat"), package("etcd", "other")];
     let og = [group_for(&["shop"])];
@@ -343,7 +348,7 @@ async fn namespace_group_and_subscription_are_made_in_this_order() {
     insta::assert_snapshot!(told.join("\n"), @r"
     Namespace shop created
     OperatorGroup shop/shop created
-    Subscription shop/etcd created: package etcd, default channel of catalog olm/cat
+    Subscription shop/etcd created: package etcd, channel stable of catalog olm/cat
     ");
     let group = cluster.get("OperatorGroup", "shop", "shop").unwrap();
     assert_eq!(group["spec"]["targetNamespaces"], json!(["shop"]));
