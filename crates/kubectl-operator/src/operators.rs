@@ -10,6 +10,7 @@ mod tree;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
+use go_compat::semver::Version;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -434,10 +435,25 @@ fn has_succeeded_once(csv: &ClusterServiceVersion) -> bool {
     history.any(|entry| entry.phase == Phase::Succeeded)
 }
 
-/// Returns the version of a ClusterServiceVersion; its name if that is unknown.
+/// Returns the version of a ClusterServiceVersion. One that does not exist yet may have it in its name; without any it is the name.
 fn version(csv: Option<&ClusterServiceVersion>, name: &str) -> String {
-    let version = csv.and_then(|csv| csv.spec.version.clone());
+    let version = match csv {
+        Some(csv) => csv.spec.version.clone(),
+        None => version_in(name).map(|version| version.to_string()),
+    };
     version
         .filter(|version| !version.is_empty())
         .unwrap_or_else(|| name.to_owned())
+}
+
+/// Returns the version in the name of a ClusterServiceVersion, such as `etcd.v1.0.0`; `None` if there is none.
+fn version_in(name: &str) -> Option<Version> {
+    let mut rest = name;
+    while let Some((_, after)) = rest.split_once('.') {
+        if let Ok(version) = Version::parse_tolerant(after) {
+            return Some(version);
+        }
+        rest = after;
+    }
+    None
 }

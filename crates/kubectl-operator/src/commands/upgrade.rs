@@ -120,7 +120,7 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
     // `explain` prints the full message.
     let message = first_line(&verdict.message);
     let explain = || commands.suggest("explain {}", &[name], Some(namespace));
-    if operator.pending_plan().is_some() {
+    if operator.pending_plan().is_some() && verdict.state != State::Held {
         // The plan can be approved despite other conditions, such as a failed resolution.
         return Step::Approve;
     }
@@ -196,6 +196,25 @@ mod tests {
         for name in ["install-1", "installplan/install-1", "nope"] {
             assert_eq!(step(name), Step::Approve, "{name}");
         }
+    }
+
+    #[test]
+    fn a_plan_outside_a_hold_is_not_approved_and_the_way_out_is_named() {
+        let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "state": "UpgradePending",
+            "installPlanRef": {"name": "install-1"}});
+        let mut held = subscription("db", &status);
+        held["metadata"]["annotations"] = json!({olm_api::labels::UPGRADE_HOLD: "=1.0.0"});
+        let gathered = gathered_of([
+            held,
+            csv("1.0.0", "Succeeded", ""),
+            plan("install-1", "RequiresApproval", false),
+        ]);
+        let expected = "cannot upgrade db: held within =1.0.0 by annotation operatorframework.io/upgrade-hold; InstallPlan \
+            install-1 for etcd.v2.0.0 waits for approval; to allow newer versions use `kubectl operator unhold db -n shop`";
+        assert_eq!(
+            step(&gathered, "shop", "db", &CommandLine::default()),
+            Step::Nothing(expected.to_owned())
+        );
     }
 
     /// Without its catalog, the newest known version is the installed one.

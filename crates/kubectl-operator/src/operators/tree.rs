@@ -238,7 +238,7 @@ impl Gathered {
             node.objects.push(match operator.plan {
                 Some(plan) => {
                     let mut plan = plan_node(plan, subscription, commands);
-                    if verdict_state == State::Pinned {
+                    if matches!(verdict_state, State::Pinned | State::Held) {
                         // It waits as the user wants it to.
                         plan.mark = Mark::Fine;
                     }
