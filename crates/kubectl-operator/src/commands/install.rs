@@ -26,6 +26,7 @@ use crate::groups::Group;
 use crate::packages::{Channel, Offered, Package, Version, is_catalog, named, offered, preferred};
 use crate::reader::{api, get, has_namespace, list_names, list_readable};
 use crate::terminal::count;
+use crate::watch::Screen;
 use crate::{Verdict, catalogs, global, printer, writer};
 
 /// Installs a package.
@@ -61,11 +62,12 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
         }
         unless_refused(&format!("Install {}?", args.package), args.yes)
     };
-    let limit = args.wait.or(UPSTREAM_TIMEOUT);
-    let Some(done) = Box::pin(rollout::first_plan(
+    let (limit, mut screen) = (args.wait.or(UPSTREAM_TIMEOUT), Screen::stderr());
+    let Some(mut done) = Box::pin(rollout::first_plan(
         &cluster,
         &wanted.subscription,
         &limit,
+        &mut screen,
         &mut ask,
     ))
     .await?
@@ -77,13 +79,14 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
         ));
         return Ok(Verdict::Unresolved);
     };
-    printer::data(&format!(
-        "operator {:?} installed; installed csv is {:?}\n",
-        args.package, done.csv
-    ))?;
     if args.until_ready {
-        return status::follow(&cluster, &name, &args.wait).await;
+        let verdict = status::follow(&cluster, &name, &args.wait, &mut screen).await?;
+        if verdict != Verdict::Fine {
+            return Ok(verdict);
+        }
+        done.waits = None;
     }
+    printer::data(&done.text(&args.package, "installed"))?;
     if let Some(warning) = done.warning(&cluster, &name) {
         printer::warning(&warning);
     }

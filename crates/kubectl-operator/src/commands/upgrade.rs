@@ -12,6 +12,7 @@ use crate::command_line::CommandLine;
 use crate::confirm::unless_refused;
 use crate::operators::{Gathered, Operator, State};
 use crate::terminal::first_line;
+use crate::watch::Screen;
 use crate::{Verdict, gather, printer};
 
 /// The next step for an operator to upgrade.
@@ -64,13 +65,11 @@ pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
         return follow(&cluster, &subscriptions, args).await;
     }
     let limit = args.wait.or(UPSTREAM_TIMEOUT);
-    let done = Box::pin(rollout::carried_out(&cluster, &name, &plan, &limit)).await?;
+    let mut screen = Screen::stderr();
+    let done = Box::pin(rollout::carried_out(&cluster, &name, &plan, &limit, &mut screen)).await?;
     // With JSON or YAML, stdout contains only the document.
     if args.approve.output.document().is_none() {
-        printer::data(&format!(
-            "operator {:?} upgraded; installed csv is {:?}\n",
-            args.approve.name, done.csv
-        ))?;
+        printer::data(&done.text(&args.approve.name, "upgraded"))?;
     }
     if let Some(warning) = done.warning(&cluster, &name) {
         printer::warning(&warning);
@@ -98,7 +97,7 @@ fn other_channel(gathered: &Gathered, namespace: &str, name: &str, wanted: Optio
 async fn follow(cluster: &Cluster, subscriptions: &[String], args: &UpgradeArgs) -> anyhow::Result<Verdict> {
     let mut worst = Verdict::Fine;
     for name in subscriptions {
-        let verdict = status::follow(cluster, name, &args.wait).await?;
+        let verdict = status::follow(cluster, name, &args.wait, &mut Screen::stdout()).await?;
         if verdict != Verdict::Fine {
             worst = verdict;
         }

@@ -42,7 +42,7 @@ pub(crate) struct Node {
     /// The command that prints a message of several lines in full.
     #[serde(skip)]
     pub more: Option<String>,
-    /// True if OLM does nothing more for it until a user acts.
+    /// True if it failed or cannot be resolved, so that most likely a user has to act.
     #[serde(skip)]
     pub is_stuck: bool,
     /// Additional lines: the changes of an InstallPlan, the position of an operator in its channel.
@@ -78,8 +78,8 @@ impl Node {
         self.mark == Mark::Fine && self.objects.iter().all(Self::is_fine)
     }
 
-    /// Returns true if a user must act: OLM does nothing more for it, or a plan waits for approval or failed, and everything else
-    /// is ready.
+    /// Returns true if a user must act: it failed or cannot be resolved, or a plan waits for approval or failed, and everything
+    /// else is ready.
     pub(crate) fn needs_somebody(&self) -> bool {
         self.is_stuck || self.has_only_plans_left()
     }
@@ -204,6 +204,7 @@ impl Gathered {
             return match nodes.pop() {
                 Some(mut node) => {
                     node.namespace = operator.namespace();
+                    node.is_stuck = node.mark == Mark::Bad;
                     node
                 }
                 None => Node::new(OWNER_KIND_CSV, &operator.name(), Mark::Waits, MISSING),
@@ -232,7 +233,12 @@ impl Gathered {
         node.notes.extend(way.cloned());
         node.notes
             .extend(way_out.map(|way_out| format!("to resolve: {way_out}")));
-        node.is_stuck = verdict.way_out == WayOut::Recreate;
+        // OLM tries again what an error prevented.
+        let is_retried = true_conditions(subscription).any(|found| {
+            found.type_ == condition::subscription::RESOLUTION_FAILED
+                && found.reason.as_deref() == Some(condition::subscription::ERROR_PREVENTED_RESOLUTION)
+        });
+        node.is_stuck = verdict_state == State::Failed || verdict_state == State::Unresolved && !is_retried;
         let status = subscription.status.as_ref();
         if let Some(name) = status.and_then(plan_name) {
             node.objects.push(match operator.plan {
