@@ -379,10 +379,9 @@ impl Operator<'_> {
         let succeeded = self.installed.filter(has_succeeded);
         match state {
             State::Installing => succeeded,
-            State::Failed => succeeded
-                .or_else(|| self.former())
+            _ => succeeded
+                .or_else(|| self.former().filter(|csv| has_succeeded_once(csv)))
                 .or(self.installed.filter(|csv| has_succeeded_once(csv))),
-            _ => succeeded.or_else(|| self.former()).or(self.installed),
         }
     }
 
@@ -429,10 +428,12 @@ impl Operator<'_> {
     }
 }
 
-/// Returns true if the history of a ClusterServiceVersion says that it has succeeded. One that never did was never installed.
+/// Returns true if the phase or the history of a ClusterServiceVersion says that it has succeeded. One that never did was never
+/// installed.
 fn has_succeeded_once(csv: &ClusterServiceVersion) -> bool {
     let mut history = csv.status.iter().flat_map(|status| status.conditions.iter());
-    history.any(|entry| entry.phase == Phase::Succeeded)
+    let after = [Phase::Succeeded, Phase::Replacing, Phase::Deleting];
+    after.contains(csv.phase()) || history.any(|entry| entry.phase == Phase::Succeeded)
 }
 
 /// Returns the version of a ClusterServiceVersion. One that does not exist yet may have it in its name; without any it is the name.

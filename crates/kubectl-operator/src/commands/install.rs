@@ -12,10 +12,11 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ObjectMeta;
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::v1::OperatorGroup;
-use olm_api::v1alpha1::{CatalogSource, Subscription};
+use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription};
+use olm_resolver::installed::package_of;
 use olm_resolver::{CatalogKey, Snapshot};
 
-use self::decide::{Subscribed, There, Wanted, decide};
+use self::decide::{Subscribed, There, Unsubscribed, Wanted, decide};
 use super::approve::Shown;
 use super::{rollout, status};
 use crate::args::change::InstallArgs;
@@ -27,7 +28,7 @@ use crate::packages::{Channel, Offered, Package, Version, is_catalog, named, off
 use crate::reader::{api, get, has_namespace, list_names, list_readable};
 use crate::terminal::count;
 use crate::watch::Screen;
-use crate::{Verdict, catalogs, global, printer, writer};
+use crate::{Verdict, catalogs, gather, global, printer, writer};
 
 /// Installs a package.
 ///
@@ -108,6 +109,8 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
         // The package-server may not have read a new catalog yet.
         _ => of_catalogs(cluster, args).await?,
     };
+    let provided = packages.iter().flat_map(|package| &package.channels);
+    let provided: BTreeSet<String> = provided.flat_map(|channel| channel.provides.clone()).collect();
     let catalog = args.catalog.as_deref();
     let packages = named(packages, &args.package, catalog, namespace, &cluster.commands)?;
     let preferred = match packages.as_slice() {
@@ -124,6 +127,9 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
     });
     let groups: Vec<Group> = known.chain(unread).collect();
     let (subscriptions, unreadable) = list_readable::<Subscription>(client, Some(namespace), "").await?;
+    let originals = gather::originals();
+    let (csvs, _) = list_readable::<ClusterServiceVersion>(client, Some(namespace), &originals).await?;
+    let unsubscribed = unsubscribed(&args.package, &csvs, &subscriptions);
     let known = subscriptions.into_iter().map(|found| Subscribed {
         name: found.name_any(),
         package: found.spec.name,
@@ -143,6 +149,8 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
         preferred: preferred.as_deref(),
         groups: &groups,
         subscriptions: &subscribed,
+        unsubscribed: &unsubscribed,
+        provided: &provided,
     };
     let mut wanted = decide(args, there)?;
     let notes = unreadable
@@ -152,6 +160,29 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
     let doubts = targets_in_doubt(client, namespace, wanted.group.as_ref()).await;
     wanted.notes.extend(doubts);
     Ok(wanted)
+}
+
+/// Returns the ClusterServiceVersions of a package that no Subscription has and that no other replaces.
+fn unsubscribed(
+    package: &str,
+    csvs: &[ClusterServiceVersion],
+    subscriptions: &[Subscription],
+) -> Vec<Unsubscribed> {
+    let statuses = subscriptions.iter().filter_map(|found| found.status.as_ref());
+    let mut known: BTreeSet<&str> = statuses
+        .flat_map(|status| status.installed_csv.iter().chain(&status.current_csv))
+        .map(String::as_str)
+        .collect();
+    known.extend(csvs.iter().filter_map(|csv| csv.spec.replaces()));
+    let free = csvs
+        .iter()
+        .filter(|csv| !csv.is_copied() && !known.contains(csv.name_any().as_str()));
+    let own = free.filter(|csv| package_of(csv).as_deref() == Some(package));
+    own.map(|csv| Unsubscribed {
+        name: csv.name_any(),
+        version: csv.spec.version.clone().unwrap_or_default(),
+    })
+    .collect()
 }
 
 /// Returns notes on target namespaces that may not exist. OLM accepts them, and an operator that watches nothing is ready.

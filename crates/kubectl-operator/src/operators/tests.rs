@@ -511,6 +511,30 @@ fn list_and_status_agree_on_what_is_installed() {
 }
 
 #[test]
+fn what_never_succeeded_is_not_installed_although_the_next_plan_waits() {
+    let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "state": "UpgradePending",
+        "installPlanRef": {"name": "install-1"}});
+    for (phase, installed) in [
+        ("Failed", ""),
+        ("Installing", ""),
+        ("Succeeded", "1.0.0"),
+        ("Replacing", "1.0.0"),
+    ] {
+        let gathered = gathered_of([
+            subscription("db", &status),
+            csv("1.0.0", phase, ""),
+            plan("install-1", "RequiresApproval", false),
+        ]);
+        let row = gathered.operators()[0].row();
+        assert_eq!(
+            (row.installed_version.as_str(), row.current_version.as_str()),
+            (installed, "2.0.0"),
+            "{phase}"
+        );
+    }
+}
+
+#[test]
 fn a_version_that_fails_after_it_succeeded_is_installed() {
     let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"});
     let mut failed = csv("2.0.0", "Failed", "");

@@ -8,6 +8,7 @@ use crate::operators::tests::object;
 use crate::packages::tests::{manifest, package, served};
 
 mod first_plan;
+mod running;
 
 fn install_args(more: &[&str]) -> InstallArgs {
     let words = ["kubectl-operator", "install", "etcd"];
@@ -39,6 +40,8 @@ fn decided_of(
         preferred: None,
         groups,
         subscriptions,
+        unsubscribed: &[],
+        provided: &BTreeSet::from(["Disk (disks.example.com)".to_owned()]),
     };
     decide(&install_args(more), there)
 }
@@ -161,6 +164,8 @@ fn of_several_catalogs_the_preferred_one_is_taken_and_that_is_said() {
         preferred: Some("olm/other"),
         groups: &[group_for(&["shop"])],
         subscriptions: &[],
+        unsubscribed: &[],
+        provided: &BTreeSet::new(),
     };
     let wanted = decide(&install_args(&[]), there).unwrap();
     assert_eq!(wanted.subscription.spec.source, "other");
