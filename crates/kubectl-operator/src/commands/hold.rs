@@ -51,7 +51,7 @@ struct Changed {
 
 /// Sets the range, by default to the installed version.
 async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Result<Changed> {
-    let gathered = gather::operators(&cluster.client, Some(&cluster.namespace)).await?;
+    let gathered = gather::existing(&cluster.client, Some(&cluster.namespace)).await?;
     let operator = operator(&gathered, cluster, name)?;
     let subscription = subscription(&operator)?;
     let name = operator.name();
@@ -102,7 +102,7 @@ async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Res
 
 /// Removes the range, and returns what was changed.
 async fn released(cluster: &Cluster, name: &str) -> anyhow::Result<String> {
-    let gathered = gather::operators(&cluster.client, Some(&cluster.namespace)).await?;
+    let gathered = gather::existing(&cluster.client, Some(&cluster.namespace)).await?;
     let operator = operator(&gathered, cluster, name)?;
     let subscription = subscription(&operator)?;
     let subject = format!("Subscription {}/{}", cluster.namespace, operator.name());

@@ -185,7 +185,9 @@ pub(super) async fn gathered(
     name: Option<&str>,
 ) -> anyhow::Result<Gathered> {
     let is_wanted = |found: &str| name.is_none_or(|name| name == found);
-    gather::with_workloads(client, namespace, |operator| is_wanted(&operator.name())).await
+    let gathered = gather::with_workloads(client, namespace, |operator| is_wanted(&operator.name())).await?;
+    gather::require(client, namespace, &gathered).await?;
+    Ok(gathered)
 }
 
 /// Returns the trees of all operators, or of one.

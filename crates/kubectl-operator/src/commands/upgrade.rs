@@ -33,7 +33,7 @@ enum Step {
 pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.approve.connection).await?;
     let namespace = cluster.namespace.as_str();
-    let gathered = gather::operators(&cluster.client, Some(namespace)).await?;
+    let gathered = gather::existing(&cluster.client, Some(namespace)).await?;
     let name = gathered.of_package(namespace, &args.approve.name);
     if let Some(text) = other_channel(&gathered, namespace, &name, args.channel.as_deref()) {
         printer::warning(&text);

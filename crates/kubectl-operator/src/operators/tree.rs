@@ -233,10 +233,12 @@ impl Gathered {
         node.notes.extend(way.cloned());
         node.notes
             .extend(way_out.map(|way_out| format!("to resolve: {way_out}")));
-        // OLM tries again what an error prevented.
+        // OLM tries again what an error prevented, but the OperatorGroups are the user's.
         let is_retried = true_conditions(subscription).any(|found| {
+            let message = found.message.as_deref().unwrap_or_default();
             found.type_ == condition::subscription::RESOLUTION_FAILED
                 && found.reason.as_deref() == Some(condition::subscription::ERROR_PREVENTED_RESOLUTION)
+                && !message.contains(" operatorGroups, expected 1")
         });
         node.is_stuck = verdict_state == State::Failed || verdict_state == State::Unresolved && !is_retried;
         let status = subscription.status.as_ref();
