@@ -322,10 +322,15 @@ pub(super) async fn remove<W: Write>(
         ));
     }
     if let Some(operator) = &removal.operator {
-        leftovers::end(client, removal, operator, wait, screen)
-            .await
-            .map_err(go_on)?;
-        tell(&format!("{} deleted", writer::subject(operator)));
+        let kept = leftovers::end(client, removal, operator, wait, screen).await;
+        let (kept, subject) = (kept.map_err(go_on)?, writer::subject(operator));
+        match kept.is_empty() {
+            true => tell(&format!("{subject} deleted")),
+            false => tell(&format!(
+                "{subject} is kept: it lists {}, and OLM would create it again",
+                kept.join(", ")
+            )),
+        }
     }
     if !removal.groups.is_empty() {
         let left = list_names::<Subscription>(client, namespace).await?;
