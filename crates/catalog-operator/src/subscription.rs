@@ -110,7 +110,8 @@ pub struct Facts<'a> {
 /// Returns the part of the status that resolution builds on: current references and state.
 ///
 /// A deleted plan is forgotten. The plan that created a generated Subscription is adopted, and so is an
-/// installed version that the Subscription asks for. The state follows the existence of the ClusterServiceVersion, not its phase, as users know it.
+/// installed version that the Subscription asks for. The state follows the existence of the
+/// ClusterServiceVersion, not its phase, as users know it.
 pub fn settle(subscription: &Subscription, namespace_state: &NamespaceState) -> SubscriptionStatus {
     let mut status = subscription.status.clone().unwrap_or_default();
     let plan = plan_of(&status, namespace_state);
