@@ -12,8 +12,8 @@ use crate::writer;
 
 /// Interval between reads.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// Time for which a failed operator may recover by itself before waiting ends.
-const RECOVERY: Duration = Duration::from_secs(5);
+/// Time for which a failed operator may recover before waiting ends. The user may have corrected the cause a moment ago.
+const RECOVERY: Duration = Duration::from_secs(15);
 /// Number of consecutive failures that ends the wait with an error.
 const MAX_FAILURES: usize = 5;
 
