@@ -207,16 +207,27 @@ fn adopt_generated(
     status.state = pending_state(plan, namespace_state);
 }
 
-/// A new Subscription that asks for exactly the version that runs has it, without a plan.
+/// A new Subscription that asks for exactly the version that runs has it, without a plan. If that version was
+/// being deleted at the time, the Subscription is new again.
 fn adopt_installed(
     status: &mut SubscriptionStatus,
     subscription: &Subscription,
     namespace_state: &NamespaceState,
 ) {
-    let starting = subscription.spec.starting_csv();
-    let csv = starting.and_then(|name| namespace_state.csvs.get(name));
+    let Some(starting) = subscription.spec.starting_csv() else {
+        return;
+    };
+    let csv = namespace_state.csvs.get(starting);
+    let has_it = |name: &Option<String>| name.as_deref() == Some(starting);
+    let adopted =
+        status.install_plan_ref.is_none() && has_it(&status.installed_csv) && has_it(&status.current_csv);
+    if adopted && csv.is_none() {
+        status.installed_csv = None;
+        status.current_csv = None;
+        status.state = SubscriptionState::None;
+    }
     if csv.is_some_and(|csv| adopts(subscription, status, csv, &namespace_state.subscribed)) {
-        status.current_csv = starting.map(str::to_owned);
+        status.current_csv = Some(starting.to_owned());
     }
 }
 
