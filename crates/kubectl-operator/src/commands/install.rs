@@ -162,7 +162,7 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
     Ok(wanted)
 }
 
-/// Returns the ClusterServiceVersions of a package that no Subscription has and that no other replaces.
+/// Returns the ClusterServiceVersions of a package that no Subscription has, that no other replaces, and that are not being deleted.
 fn unsubscribed(
     package: &str,
     csvs: &[ClusterServiceVersion],
@@ -176,7 +176,8 @@ fn unsubscribed(
     known.extend(csvs.iter().filter_map(|csv| csv.spec.replaces()));
     let free = csvs
         .iter()
-        .filter(|csv| !csv.is_copied() && !known.contains(csv.name_any().as_str()));
+        .filter(|csv| !csv.is_copied() && csv.metadata.deletion_timestamp.is_none())
+        .filter(|csv| !known.contains(csv.name_any().as_str()));
     let own = free.filter(|csv| package_of(csv).as_deref() == Some(package));
     own.map(|csv| Unsubscribed {
         name: csv.name_any(),

@@ -62,7 +62,10 @@ fn only_the_newest_version_of_the_package_that_nobody_has_is_without_subscriptio
         csv["spec"]["replaces"] = json!(replaces);
         serde_json::from_value(csv).unwrap()
     };
+    let mut going = of_package("4.0.0", "etcd", "");
+    going.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
     let csvs = [
+        going,
         of_package("1.0.0", "etcd", ""),
         of_package("2.0.0", "etcd", "etcd.v1.0.0"),
         of_package("3.0.0", "other", ""),
