@@ -10,6 +10,7 @@ mod tree;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
+use go_compat::semver::Version;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -22,8 +23,8 @@ use olm_api::v1alpha1::{
 use serde::Serialize;
 
 use crate::command_line::CommandLine;
+use crate::printer;
 use crate::reader::Unreadable;
-use crate::{preview, printer};
 
 pub(crate) use self::conditions::message_or_reason;
 pub(crate) use self::state::{State, Verdict};
@@ -306,7 +307,7 @@ pub(crate) struct Row {
     pub subscribed: bool,
     /// Package of the Subscription.
     pub package: String,
-    /// Channel of the Subscription; empty for the package's default channel.
+    /// Channel of the Subscription; empty for all channels of the package.
     pub channel: String,
     /// NAMESPACE/NAME of the CatalogSource.
     pub catalog: String,
@@ -411,15 +412,10 @@ impl Operator<'_> {
     /// Returns the last version that succeeded. OLM reports a version as installed as soon as it is created.
     fn last_succeeded(&self) -> Option<&ClusterServiceVersion> {
         let has_succeeded = |csv: &&ClusterServiceVersion| *csv.phase() == Phase::Succeeded;
-        // A version runs until its successor has succeeded.
-        let runs = |csv: &&ClusterServiceVersion| {
-            has_succeeded(csv)
-                || matches!(csv.phase(), Phase::Replacing | Phase::Deleting)
-                || has_succeeded_once(csv)
-        };
+        let once = |csv: &&ClusterServiceVersion| has_succeeded_once(csv);
         let succeeded = self.installed.filter(has_succeeded);
-        let former = || self.former().filter(runs);
-        succeeded.or_else(former).or(self.installed.filter(runs))
+        let former = || self.former().filter(once);
+        succeeded.or_else(former).or(self.installed.filter(once))
     }
 
     /// Returns the row of a table.
@@ -465,17 +461,33 @@ impl Operator<'_> {
     }
 }
 
-/// Returns true if the history of a ClusterServiceVersion says that it has succeeded. One that never did was never installed.
+/// Returns true if the phase or the history of a ClusterServiceVersion says that it has succeeded. One that never did was never
+/// installed.
 fn has_succeeded_once(csv: &ClusterServiceVersion) -> bool {
     let mut history = csv.status.iter().flat_map(|status| status.conditions.iter());
-    history.any(|entry| entry.phase == Phase::Succeeded)
+    let after = [Phase::Succeeded, Phase::Replacing, Phase::Deleting];
+    after.contains(csv.phase()) || history.any(|entry| entry.phase == Phase::Succeeded)
 }
 
-/// Returns the version of a ClusterServiceVersion; that of its name if it does not exist or states none, else the name.
+/// Returns the version of a ClusterServiceVersion. One that does not exist yet may have it in its name; without any it is the name.
 fn version(csv: Option<&ClusterServiceVersion>, name: &str) -> String {
-    let version = csv.and_then(|csv| csv.spec.version.clone());
-    let of_name = || preview::package_and_version(name).map_or(name, |(_, version)| version);
+    let version = match csv {
+        Some(csv) => csv.spec.version.clone(),
+        None => version_in(name).map(|version| version.to_string()),
+    };
     version
         .filter(|version| !version.is_empty())
-        .unwrap_or_else(|| of_name().to_owned())
+        .unwrap_or_else(|| name.to_owned())
+}
+
+/// Returns the version in the name of a ClusterServiceVersion, such as `etcd.v1.0.0`; `None` if there is none.
+fn version_in(name: &str) -> Option<Version> {
+    let mut rest = name;
+    while let Some((_, after)) = rest.split_once('.') {
+        if let Ok(version) = Version::parse_tolerant(after) {
+            return Some(version);
+        }
+        rest = after;
+    }
+    None
 }

@@ -88,7 +88,7 @@ impl Package {
         format!("{}/{}", self.catalog_namespace, self.catalog)
     }
 
-    /// Returns the default channel, which Subscriptions without channel follow.
+    /// Returns the default channel.
     pub(crate) fn head_channel(&self) -> Option<&Channel> {
         self.channels
             .iter()

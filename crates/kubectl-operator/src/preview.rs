@@ -60,7 +60,7 @@ pub(crate) fn title(operators: &[String], preview: Option<&PlanPreview>) -> Opti
 }
 
 /// Splits the usual names of ClusterServiceVersions, `shop.v1.0.0` and `shop.1.0.0`.
-pub(crate) fn package_and_version(csv: &str) -> Option<(&str, &str)> {
+fn package_and_version(csv: &str) -> Option<(&str, &str)> {
     csv.match_indices('.').find_map(|(at, dot)| {
         let (package, version) = (csv.get(..at)?, csv.get(at + dot.len()..)?);
         let version = version.strip_prefix('v').unwrap_or(version);

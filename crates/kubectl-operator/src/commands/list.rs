@@ -19,7 +19,7 @@ use crate::{Verdict, gather, printer};
 pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
-    let gathered = gather::operators(&cluster.client, namespace).await?;
+    let gathered = gather::existing(&cluster.client, namespace).await?;
     gathered.warn();
     let rows: Vec<Row> = gathered
         .operators()

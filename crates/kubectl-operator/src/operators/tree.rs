@@ -44,7 +44,7 @@ pub(crate) struct Node {
     /// The command that prints a message of several lines in full.
     #[serde(skip)]
     pub more: Option<String>,
-    /// True if OLM does nothing more for it until a user acts.
+    /// True if it failed or cannot be resolved, so that most likely a user has to act.
     #[serde(skip)]
     pub is_stuck: bool,
     /// Additional lines: the changes of an InstallPlan, the position of an operator in its channel.
@@ -80,8 +80,8 @@ impl Node {
         self.mark == Mark::Fine && self.objects.iter().all(Self::is_fine)
     }
 
-    /// Returns true if a user must act: OLM does nothing more for it, or a plan waits for approval or failed, and everything else
-    /// is ready.
+    /// Returns true if a user must act: it failed or cannot be resolved, or a plan waits for approval or failed, and everything
+    /// else is ready.
     pub(crate) fn needs_somebody(&self) -> bool {
         self.is_stuck || self.has_only_plans_left()
     }
@@ -233,6 +233,7 @@ impl Gathered {
             return match nodes.pop() {
                 Some(mut node) => {
                     node.namespace = operator.namespace();
+                    node.is_stuck = node.mark == Mark::Bad;
                     node
                 }
                 None => Node::new(OWNER_KIND_CSV, &operator.name(), Mark::Waits, MISSING),
@@ -265,13 +266,20 @@ impl Gathered {
         node.notes.extend(way.cloned());
         node.notes
             .extend(way_out.map(|way_out| format!("to resolve: {way_out}")));
-        node.is_stuck = verdict.way_out == WayOut::Recreate;
+        // OLM tries again what an error prevented, but the OperatorGroups are the user's.
+        let is_retried = true_conditions(subscription).any(|found| {
+            let message = found.message.as_deref().unwrap_or_default();
+            found.type_ == condition::subscription::RESOLUTION_FAILED
+                && found.reason.as_deref() == Some(condition::subscription::ERROR_PREVENTED_RESOLUTION)
+                && !message.contains(" operatorGroups, expected 1")
+        });
+        node.is_stuck = verdict_state == State::Failed || verdict_state == State::Unresolved && !is_retried;
         let status = subscription.status.as_ref();
         if let Some(name) = status.and_then(plan_name) {
             node.objects.push(match operator.plan {
                 Some(plan) => {
                     let mut plan = plan_node(plan, subscription, commands);
-                    if verdict_state == State::Pinned {
+                    if matches!(verdict_state, State::Pinned | State::Held) {
                         // It waits as the user wants it to.
                         plan.mark = Mark::Fine;
                     }
