@@ -47,8 +47,9 @@ pub(super) fn unsubscribed(observed: &Observed) -> Result<Vec<Finding>, &Unread>
             about(csv),
             "it runs without a Subscription, so OLM does not upgrade it",
             format!(
-                "create a Subscription to its package with spec.startingCSV: {}; or delete it: kubectl delete csv {}",
-                word(&name),
+                "adopt it: kubectl operator install PACKAGE --version {} -n {}; or delete it: kubectl delete csv {}",
+                csv.spec.version.as_deref().map_or("VERSION", word),
+                word(&namespace),
                 at(csv)
             ),
         ))
