@@ -20,7 +20,7 @@ pub(crate) mod deprecation;
 pub(crate) mod install_plan;
 pub(crate) mod readiness;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -30,6 +30,7 @@ use olm_api::labels;
 use olm_api::v1alpha1::{
     ClusterServiceVersion, InstallPlan, InstallPlanPhase, Subscription, SubscriptionState, SubscriptionStatus,
 };
+use olm_resolver::installed::adopts;
 use olm_runtime::condition::stored_time;
 
 use self::catalog_health::CatalogFact;
@@ -49,6 +50,8 @@ pub struct NamespaceState {
     pub plans: Plans,
     /// Its ClusterServiceVersions.
     pub csvs: Csvs,
+    /// Names of the ClusterServiceVersions that its Subscriptions have.
+    pub subscribed: BTreeSet<String>,
     /// Its OperatorGroup allows to upgrade out of failure.
     pub fail_forward: bool,
 }
@@ -106,13 +109,15 @@ pub struct Facts<'a> {
 
 /// Returns the part of the status that resolution builds on: current references and state.
 ///
-/// A deleted plan is forgotten, and the plan that created a generated Subscription is adopted. The state
-/// follows the existence of the ClusterServiceVersion, not its phase, as users know it.
+/// A deleted plan is forgotten. The plan that created a generated Subscription is adopted, and so is an
+/// installed version that the Subscription asks for. The state follows the existence of the
+/// ClusterServiceVersion, not its phase, as users know it.
 pub fn settle(subscription: &Subscription, namespace_state: &NamespaceState) -> SubscriptionStatus {
     let mut status = subscription.status.clone().unwrap_or_default();
     let plan = plan_of(&status, namespace_state);
     install_plan::forget_lost(&mut status, plan, &namespace_state.csvs);
     adopt_generated(&mut status, subscription, namespace_state);
+    adopt_installed(&mut status, subscription, namespace_state);
     follow_csv(&mut status, namespace_state);
     status
 }
@@ -200,6 +205,30 @@ fn adopt_generated(
     install_plan::refer_to(status, plan);
     status.current_csv = subscription.spec.starting_csv().map(str::to_owned);
     status.state = pending_state(plan, namespace_state);
+}
+
+/// A new Subscription that asks for exactly the version that runs has it, without a plan. If that version was
+/// being deleted at the time, the Subscription is new again.
+fn adopt_installed(
+    status: &mut SubscriptionStatus,
+    subscription: &Subscription,
+    namespace_state: &NamespaceState,
+) {
+    let Some(starting) = subscription.spec.starting_csv() else {
+        return;
+    };
+    let csv = namespace_state.csvs.get(starting);
+    let has_it = |name: &Option<String>| name.as_deref() == Some(starting);
+    let adopted =
+        status.install_plan_ref.is_none() && has_it(&status.installed_csv) && has_it(&status.current_csv);
+    if adopted && csv.is_none() {
+        status.installed_csv = None;
+        status.current_csv = None;
+        status.state = SubscriptionState::None;
+    }
+    if csv.is_some_and(|csv| adopts(subscription, status, csv, &namespace_state.subscribed)) {
+        status.current_csv = Some(starting.to_owned());
+    }
 }
 
 /// True when a step of the plan is the Subscription of this name.

@@ -102,7 +102,7 @@ pub(crate) enum Command {
     ///
     /// The command reads OLM's package-server (packages.operators.coreos.com/v1), which lists the catalogs that the namespace can
     /// use. If the namespace has a Subscription to the package, its channel shows the installed version in brackets, such as
-    /// [1.0.0], and marks the version that is being installed or requires approval with (next).
+    /// [1.0.0], and marks the version that follows it with (next), (upgrading) or (failed).
     ///
     /// Exit codes: 0 if the package is described, 1 on an error.
     #[command(after_help = "Examples:\n  \
@@ -168,8 +168,8 @@ pub(crate) enum Command {
     /// The command waits until the plan is complete, for 1m or --timeout. With --wait it then waits until the operator is ready,
     /// for 10m or --timeout. With --no-wait it does not wait, and the first plan remains to be approved with `approve`.
     ///
-    /// Exit codes: 0 if the operator is installed (with --wait: ready), 1 on an error, 2 if you decline or, with --wait, if the
-    /// operator does not become ready.
+    /// Exit codes: 0 if the plan is complete (with --wait: the operator is ready), 1 on an error, 2 if you decline, or if the package
+    /// cannot be resolved, fails, or is not ready in time.
     #[command(after_help = "Examples:\n  \
         kubectl operator install etcd -n shop\n  \
         kubectl operator install etcd -n shop --create-namespace --create-operator-group --wait\n  \
@@ -276,7 +276,7 @@ pub(crate) enum Command {
     /// Show an operator as a tree, from its Subscription to its pods, with what each object waits for
     ///
     /// With --watch the command draws the tree again after each change; without a terminal it prints each change as a line. It
-    /// stops when everything is ready, when only an approval is missing, when an InstallPlan has failed, or after --timeout.
+    /// stops when everything is ready, when what is left waits for an approval, has failed or cannot be resolved, or after --timeout.
     /// Deployments and pods that you may not read are shown as Unknown and do not block. For a single operator without --watch,
     /// the command also shows the channel, with the installed version in brackets. A plan that requires approval shows the first
     /// of its changes as a diff; approve shows all of them.
@@ -356,7 +356,7 @@ pub(crate) enum Command {
     /// 10m or --timeout.
     ///
     /// Exit codes: 0 if the operator is upgraded, 1 on an error, for example if it already has the latest version, 2 if you
-    /// decline or, with --wait, if the operator does not become ready.
+    /// decline, or if the plan fails or is not complete in time (with --wait: the operator is not ready).
     #[command(after_help = "Examples:\n  \
         kubectl operator upgrade db -n shop               # show, ask, approve, wait for the plan\n  \
         kubectl operator upgrade db -n shop --dry-run     # show only\n  \

@@ -21,7 +21,7 @@ use tower::util::MapErrLayer;
 
 use crate::args::ConnectionArgs;
 use crate::command_line::CommandLine;
-use crate::reader::{answer, is_forbidden, list_readable};
+use crate::reader::{answer, is_forbidden, list_readable, require_namespace};
 use crate::terminal::first_line;
 use crate::{printer, proxy};
 
@@ -204,13 +204,19 @@ impl Cluster {
     /// the result has those that Subscriptions name, without their fields.
     ///
     /// # Errors
-    /// A list request fails for another reason.
+    /// A list request fails for another reason, or the namespace does not exist.
     pub(crate) async fn objects(&self, global: &str) -> anyhow::Result<(Vec<Document>, Vec<String>)> {
         let read = self.listed(global).await;
-        read.map_err(|error| match format!("{error:#}") {
+        let (objects, notes) = read.map_err(|error| match format!("{error:#}") {
             text if text.contains(&self.server) => anyhow!(text),
             text => anyhow!("{text} (cluster {})", self.server),
-        })
+        })?;
+        let is_own =
+            |document: &Document| document.object["metadata"]["namespace"] == self.namespace.as_str();
+        if notes.is_empty() && !objects.iter().any(is_own) {
+            require_namespace(&self.client, &self.namespace).await?;
+        }
+        Ok((objects, notes))
     }
 
     /// Returns the same, with errors that may not name the cluster.

@@ -10,7 +10,7 @@ use olm_api::labels;
 use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase};
 
 use crate::operators::{Gathered, Key, Operator, Workload, deployments, open_plan, plan_name};
-use crate::reader::{get, is_forbidden, list, list_readable};
+use crate::reader::{get, is_forbidden, list, list_readable, require_namespace};
 use crate::turns::keys_in_turn;
 
 /// Maximum number of InstallPlans that are requested one by one. Users who write the status of a Subscription can name any plan.
@@ -37,6 +37,32 @@ pub(crate) async fn operators(client: &Client, namespace: Option<&str>) -> anyho
     let waiting = gathered.subscriptions.iter().filter_map(open_plan).collect();
     plans(client, &mut gathered, waiting).await?;
     Ok(gathered)
+}
+
+/// Does the same for a namespace that has to exist.
+///
+/// # Errors
+/// Objects cannot be read, or the namespace does not exist.
+pub(crate) async fn existing(client: &Client, namespace: Option<&str>) -> anyhow::Result<Gathered> {
+    let gathered = operators(client, namespace).await?;
+    require(client, namespace, &gathered).await?;
+    Ok(gathered)
+}
+
+/// Checks that the namespace exists if nothing was found in it.
+///
+/// # Errors
+/// The namespace does not exist.
+pub(crate) async fn require(
+    client: &Client,
+    namespace: Option<&str>,
+    found: &Gathered,
+) -> anyhow::Result<()> {
+    let is_empty = found.subscriptions.is_empty() && found.csvs.is_empty() && found.unreadable.is_empty();
+    match namespace.filter(|_| is_empty) {
+        Some(namespace) => require_namespace(client, namespace).await,
+        None => Ok(()),
+    }
 }
 
 /// Returns the selector for ClusterServiceVersions that are no copies.
@@ -152,6 +178,20 @@ mod tests {
 
     fn asked(cluster: &FakeCluster) -> usize {
         cluster.log().counts[&("get", "InstallPlan".to_owned())]
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_empty_namespace_is_told_from_one_that_does_not_exist() {
+        let cluster = FakeCluster::new();
+        let (client, _link) = cluster.connect();
+        let error = existing(&client, Some("shop")).await.unwrap_err();
+        assert_eq!(error.to_string(), "namespace shop does not exist");
+        assert!(existing(&client, None).await.is_ok());
+        cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
+        assert!(existing(&client, Some("shop")).await.is_ok());
+        // Objects are proof enough for users who may not read namespaces.
+        put(&cluster, "other", "db", "gone");
+        assert!(existing(&client, Some("other")).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]

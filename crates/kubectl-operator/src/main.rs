@@ -27,6 +27,8 @@ mod upstream_tests;
 mod watch;
 mod writer;
 
+use std::error::Error;
+use std::fmt;
 use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
 
@@ -55,6 +57,19 @@ impl Verdict {
 }
 
 const UNRESOLVED: u8 = 2;
+
+/// An error with the exit code of [`Verdict::Unresolved`]: the answer is known, and something is not resolved, failed, or is not ready
+/// in time.
+#[derive(Debug)]
+struct Unsettled(String);
+
+impl fmt::Display for Unsettled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Unsettled {}
 
 /// Restarts the program with these variables. Only returns if that fails.
 fn again_with(variables: Vec<(&str, String)>) -> std::io::Error {
@@ -110,7 +125,10 @@ fn main() -> ExitCode {
         Ok(Verdict::Unresolved) => ExitCode::from(UNRESOLVED),
         Err(error) => {
             printer::error(&error);
-            ExitCode::FAILURE
+            match error.is::<Unsettled>() {
+                true => ExitCode::from(UNRESOLVED),
+                false => ExitCode::FAILURE,
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ mod tree;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
+use go_compat::semver::Version;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -306,7 +307,7 @@ pub(crate) struct Row {
     pub subscribed: bool,
     /// Package of the Subscription.
     pub package: String,
-    /// Channel of the Subscription; empty for the package's default channel.
+    /// Channel of the Subscription; empty for all channels of the package.
     pub channel: String,
     /// NAMESPACE/NAME of the CatalogSource.
     pub catalog: String,
@@ -326,6 +327,42 @@ pub(crate) struct Row {
     pub state: State,
     /// Reason for the state, or what it waits for.
     pub message: String,
+}
+
+/// Versions of an operator in its channel, by the names of their ClusterServiceVersions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// The last one that succeeded; empty for none.
+    pub installed: String,
+    /// The one that follows it; empty for none.
+    pub next: String,
+    /// True if the next one is being installed, or failed.
+    pub has_begun: bool,
+    /// State of the next one in a word.
+    pub next_is: &'static str,
+}
+
+impl Row {
+    /// Returns the position of the operator in its channel.
+    pub(crate) fn position(&self) -> Position {
+        let next_is = match self.state {
+            State::Installing => "installing",
+            State::Upgrading => "upgrading",
+            State::Failed => "failed",
+            _ => "next",
+        };
+        let is_other = self.current_csv != self.installed_csv;
+        Position {
+            installed: self.installed_csv.clone(),
+            next: if is_other {
+                self.current_csv.clone()
+            } else {
+                String::new()
+            },
+            has_begun: is_other && next_is != "next",
+            next_is,
+        }
+    }
 }
 
 impl Operator<'_> {
@@ -373,16 +410,12 @@ impl Operator<'_> {
     }
 
     /// Returns the last version that succeeded. OLM reports a version as installed as soon as it is created.
-    fn last_succeeded(&self, state: State) -> Option<&ClusterServiceVersion> {
+    fn last_succeeded(&self) -> Option<&ClusterServiceVersion> {
         let has_succeeded = |csv: &&ClusterServiceVersion| *csv.phase() == Phase::Succeeded;
+        let once = |csv: &&ClusterServiceVersion| has_succeeded_once(csv);
         let succeeded = self.installed.filter(has_succeeded);
-        match state {
-            State::Installing => succeeded,
-            State::Failed => succeeded
-                .or_else(|| self.former())
-                .or(self.installed.filter(|csv| has_succeeded_once(csv))),
-            _ => succeeded.or_else(|| self.former()).or(self.installed),
-        }
+        let former = || self.former().filter(once);
+        succeeded.or_else(former).or(self.installed.filter(once))
     }
 
     /// Returns the row of a table.
@@ -390,11 +423,11 @@ impl Operator<'_> {
         let spec = self.subscription.map(|subscription| &subscription.spec);
         let status = self.status();
         let Verdict { state, message, .. } = self.verdict();
-        let installed = self.last_succeeded(state);
+        let installed = self.last_succeeded();
         let installed_csv = match (installed, state) {
             (Some(csv), _) => csv.name_any(),
             (None, State::Installing) => String::new(),
-            // Its first version failed.
+            // It never succeeded.
             (None, _) if self.installed.is_some() => String::new(),
             (None, _) => status
                 .and_then(|status| status.installed_csv.clone())
@@ -428,16 +461,33 @@ impl Operator<'_> {
     }
 }
 
-/// Returns true if the history of a ClusterServiceVersion says that it has succeeded. One that never did was never installed.
+/// Returns true if the phase or the history of a ClusterServiceVersion says that it has succeeded. One that never did was never
+/// installed.
 fn has_succeeded_once(csv: &ClusterServiceVersion) -> bool {
     let mut history = csv.status.iter().flat_map(|status| status.conditions.iter());
-    history.any(|entry| entry.phase == Phase::Succeeded)
+    let after = [Phase::Succeeded, Phase::Replacing, Phase::Deleting];
+    after.contains(csv.phase()) || history.any(|entry| entry.phase == Phase::Succeeded)
 }
 
-/// Returns the version of a ClusterServiceVersion; its name if that is unknown.
+/// Returns the version of a ClusterServiceVersion. One that does not exist yet may have it in its name; without any it is the name.
 fn version(csv: Option<&ClusterServiceVersion>, name: &str) -> String {
-    let version = csv.and_then(|csv| csv.spec.version.clone());
+    let version = match csv {
+        Some(csv) => csv.spec.version.clone(),
+        None => version_in(name).map(|version| version.to_string()),
+    };
     version
         .filter(|version| !version.is_empty())
         .unwrap_or_else(|| name.to_owned())
+}
+
+/// Returns the version in the name of a ClusterServiceVersion, such as `etcd.v1.0.0`; `None` if there is none.
+fn version_in(name: &str) -> Option<Version> {
+    let mut rest = name;
+    while let Some((_, after)) = rest.split_once('.') {
+        if let Ok(version) = Version::parse_tolerant(after) {
+            return Some(version);
+        }
+        rest = after;
+    }
+    None
 }

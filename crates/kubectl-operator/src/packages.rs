@@ -16,7 +16,8 @@ use olm_fbc::did_you_mean::did_you_mean;
 use serde::Serialize;
 
 use crate::command_line::CommandLine;
-use crate::reader::{answer, api, is_unknown_kind, list_names};
+use crate::operators::Position;
+use crate::reader::{answer, api, is_unknown_kind, list_names, place};
 use crate::terminal::plain;
 
 /// Maximum number of packages named in an error about a missing one.
@@ -87,7 +88,7 @@ impl Package {
         format!("{}/{}", self.catalog_namespace, self.catalog)
     }
 
-    /// Returns the default channel, which Subscriptions without channel follow.
+    /// Returns the default channel.
     pub(crate) fn head_channel(&self) -> Option<&Channel> {
         self.channels
             .iter()
@@ -122,30 +123,16 @@ pub(crate) async fn needs_group(client: &Client, namespace: &str) -> bool {
 }
 
 impl Channel {
-    /// Describes the position of a Subscription in the channel.
-    pub(crate) fn way_of(&self, subscription: &Subscription) -> String {
-        let status = subscription.status.as_ref();
-        let filled = |name: Option<&String>| name.cloned().filter(|name| !name.is_empty());
-        let installed = filled(status.and_then(|status| status.installed_csv.as_ref()));
-        let next = filled(status.and_then(|status| status.current_csv.as_ref()));
-        let way = self.way(installed.as_deref(), next.as_deref());
-        match installed.filter(|name| self.versions.iter().all(|version| version.name != *name)) {
-            Some(name) => format!("{way}; the installed {} is not in it", plain(&name)),
-            None => way,
-        }
-    }
-
     /// Returns the versions in order, with the installed one in brackets and the next one marked: `1.0.0 -> [1.1.0] -> 1.2.0
-    /// (next) -> 2.0.0 (head)`. The catalog decides which of them OLM installs on the way.
-    pub(crate) fn way(&self, installed: Option<&str>, next: Option<&str>) -> String {
-        let at = |name: Option<&str>| {
-            let at = self
-                .versions
-                .iter()
-                .position(|version| Some(version.name.as_str()) == name);
+    /// (upgrading) -> 2.0.0 (head)`. The catalog decides which of them OLM installs on the way. An installed version that is not in
+    /// the channel is named behind them.
+    pub(crate) fn way(&self, position: &Position) -> String {
+        let at = |name: &str| {
+            let at = self.versions.iter().position(|version| version.name == name);
             at.map(|at| self.versions.len() - 1 - at)
         };
-        let (stands, next) = (at(installed), at(next).filter(|_| next != installed));
+        let (stands, next) = (at(&position.installed), at(&position.next));
+        let next_mark = format!(" ({})", position.next_is);
         let last = self.versions.len().saturating_sub(1);
         // Without an installed version, the newest are shown.
         let from = stands.map_or(last.saturating_sub(MAX_AHEAD), |at| at.saturating_sub(1));
@@ -168,12 +155,16 @@ impl Channel {
             if Some(at) == stands {
                 word = format!("[{word}]");
             }
-            for (is_so, mark) in [(Some(at) == next, " (next)"), (is_head, " (head)")] {
+            for (is_so, mark) in [(Some(at) == next, next_mark.as_str()), (is_head, " (head)")] {
                 word.push_str(if is_so { mark } else { "" });
             }
             words.push(word);
         }
-        words.join(" -> ")
+        let way = words.join(" -> ");
+        match stands.is_none() && !position.installed.is_empty() {
+            true => format!("{way}; the installed {} is not in it", plain(&position.installed)),
+            false => way,
+        }
     }
 }
 
@@ -259,10 +250,18 @@ pub(crate) enum Offered {
 /// # Errors
 /// The request to the API server fails.
 pub(crate) async fn offered(client: &Client, namespace: &str) -> anyhow::Result<Offered> {
-    let packages = api::<PackageManifest>(client, Some(namespace));
+    offered_in(client, Some(namespace)).await
+}
+
+/// Does the same, or reads each package of all catalogs once.
+///
+/// # Errors
+/// The request to the API server fails.
+async fn offered_in(client: &Client, namespace: Option<&str>) -> anyhow::Result<Offered> {
+    let packages = api::<PackageManifest>(client, namespace);
     let what = || {
         let kind = PackageManifest::plural(&());
-        format!("list {kind} in namespace {namespace}")
+        format!("list {kind} in {}", place(namespace))
     };
     let found = answer(what, async {
         match packages.list(&ListParams::default()).await {
@@ -288,9 +287,9 @@ pub(crate) async fn preferred(client: &Client, namespace: &str, name: &str) -> O
     Some(package.catalog_key())
 }
 
-/// Describes the position of a Subscription in its channel; `None` if package-server does not know it. Only one package is
+/// Describes the position of an operator in the channel of its Subscription; `None` if package-server does not know it. Only one package is
 /// requested.
-pub(crate) async fn way(client: &Client, subscription: &Subscription) -> Option<String> {
+pub(crate) async fn way(client: &Client, subscription: &Subscription, position: &Position) -> Option<String> {
     let spec = &subscription.spec;
     // The names become part of a selector.
     if ![&spec.name, &spec.source, &spec.source_namespace]
@@ -319,11 +318,7 @@ pub(crate) async fn way(client: &Client, subscription: &Subscription) -> Option<
     })?;
     let name = spec.channel().unwrap_or(&package.default_channel);
     let channel = package.channels.iter().find(|channel| channel.name == name)?;
-    Some(format!(
-        "channel {}: {}",
-        plain(name),
-        channel.way_of(subscription)
-    ))
+    Some(format!("channel {}: {}", plain(name), channel.way(position)))
 }
 
 /// Returns true if no server is registered for the API, or it does not respond.
@@ -331,7 +326,7 @@ fn is_not_served(error: &kube::Error) -> bool {
     is_unknown_kind(error) || matches!(error, kube::Error::Api(status) if status.code == 503)
 }
 
-/// Returns the packages, with an error if the API is not served.
+/// Returns the packages that a namespace can use, with an error if the API is not served.
 ///
 /// # Errors
 /// The API is not served, or the request fails.
@@ -340,7 +335,19 @@ pub(crate) async fn all(
     namespace: &str,
     commands: &CommandLine,
 ) -> anyhow::Result<Vec<Package>> {
-    match offered(client, namespace).await? {
+    all_in(client, Some(namespace), commands).await
+}
+
+/// Does the same, or returns each package of all catalogs once.
+///
+/// # Errors
+/// The API is not served, or the request fails.
+pub(crate) async fn all_in(
+    client: &Client,
+    namespace: Option<&str>,
+    commands: &CommandLine,
+) -> anyhow::Result<Vec<Package>> {
+    match offered_in(client, namespace).await? {
         Offered::Packages(packages) => Ok(packages),
         Offered::NotServed(cause) => {
             let (group, version) = (PackageManifest::group(&()), PackageManifest::version(&()));

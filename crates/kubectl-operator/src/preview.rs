@@ -1,7 +1,11 @@
 //! Describes the changes of a plan. Users who write plans or publish bundles choose the names, so a name is quoted if it could be
 //! read as more than a name. Pure.
 
-use olm_api::plan_preview::{DefinitionChange, ObjectChange, PermissionChange, PlanPreview, Rule, Verb};
+use olm_api::plan_preview::{
+    DefinitionChange, ImageChange, ObjectChange, PermissionChange, PlanPreview, Rule, Verb,
+};
+
+use crate::terminal::plain;
 
 /// Suffix for changes whose objects were not compared with existing ones.
 const NOT_COMPARED: &str = " (not compared with the cluster)";
@@ -109,15 +113,15 @@ fn object_text(object: &ObjectChange) -> String {
 }
 
 pub(crate) fn definition_text(definition: &DefinitionChange) -> String {
-    let lost: Vec<String> = definition
-        .fields_removed
-        .iter()
-        .map(|field| version_and_field(field))
-        .collect();
+    let fields = |fields: &[String]| {
+        let fields: Vec<String> = fields.iter().map(|field| version_and_field(field)).collect();
+        fields.join(", ")
+    };
     let parts = [
         ("serves", names(&definition.versions_added)),
         ("no longer serves", names(&definition.versions_removed)),
-        ("loses", lost.join(", ")),
+        ("loses", fields(&definition.fields_removed)),
+        ("now requires", fields(&definition.fields_required)),
         ("changes", names(&definition.fields)),
     ];
     let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
@@ -126,7 +130,31 @@ pub(crate) fn definition_text(definition: &DefinitionChange) -> String {
     if definition.not_compared {
         text += NOT_COMPARED;
     }
+    if !definition.refused.is_empty() {
+        text = format!("{text}; OLM will not change it: {}", plain(&definition.refused));
+    }
     text
+}
+
+/// Describes an image that changes, without a sign.
+pub(crate) fn image_text(image: &ImageChange) -> String {
+    let [kind, own, container] = [&image.kind, &image.name, &image.container].map(|text| name(text));
+    let place = format!("({kind} {own}, container {container})");
+    let [from, to] = [&image.from, &image.to].map(|image| name(image));
+    match (image.from.is_empty(), image.to.is_empty()) {
+        (true, _) => format!("{to} {place}"),
+        (false, true) => format!("{from} {place}, removed"),
+        (false, false) => format!("{from} to {to} {place}"),
+    }
+}
+
+fn image_line(image: &ImageChange) -> String {
+    let sign = match (image.from.is_empty(), image.to.is_empty()) {
+        (true, _) => '+',
+        (false, true) => '-',
+        (false, false) => '~',
+    };
+    format!("{sign} image {}", image_text(image))
 }
 
 fn rule_text(rule: &Rule) -> String {
@@ -158,7 +186,7 @@ pub(crate) fn diff(preview: &PlanPreview) -> Vec<String> {
     lines
 }
 
-/// Describes each change of a plan in a line: removals first, then new permissions, then objects.
+/// Describes each change of a plan in a line: removals first, then definitions, images, new permissions and objects.
 pub(crate) fn changes(preview: &PlanPreview) -> Vec<String> {
     let of_rules = |sign: char, is_gained: bool| {
         let texts = rules(preview, is_gained);
@@ -174,6 +202,7 @@ pub(crate) fn changes(preview: &PlanPreview) -> Vec<String> {
     let all = of_rules('-', false)
         .chain(of_objects('-', Verb::Delete))
         .chain(definitions)
+        .chain(preview.images.iter().map(image_line))
         .chain(of_rules('+', true))
         .chain(of_objects('~', Verb::Change))
         .chain(of_objects('+', Verb::Create));
@@ -224,19 +253,24 @@ mod tests {
             .collect();
         let preview: PlanPreview = serde_json::from_value(json!({
             "version": 1, "objects": objects,
-            "definitions": [{"name": "etcds.example.com", "fieldsRemoved": ["v1: spec.size"]}],
+            "definitions": [{"name": "etcds.example.com", "fieldsRemoved": ["v1: spec.size"], "fieldsRequired": ["v1: spec.key"],
+                "refused": "a\ndoes not fit"}],
+            "images": [{"kind": "Deployment", "name": "etcd", "container": "manager", "from": "x:1", "to": "x:2"},
+                {"kind": "Deployment", "name": "new", "container": "m", "to": "y:1"}],
             "permissions": [{"subject": "ServiceAccount etcd", "namespace": "shop", "gained": [rule("pods")], "lost": [rule("jobs, + x")]}]
         }))
         .unwrap();
         let lines = diff(&preview);
-        insta::assert_snapshot!(lines[..4].join("\n"), @r#"
+        insta::assert_snapshot!(lines[..6].join("\n"), @r#"
         - ServiceAccount etcd in namespace shop: get "jobs, + x"
-        ~ CustomResourceDefinition etcds.example.com: loses v1: spec.size
+        ~ CustomResourceDefinition etcds.example.com: loses v1: spec.size; now requires v1: spec.key; OLM will not change it: a does not fit
+        ~ image x:1 to x:2 (Deployment etcd, container manager)
+        + image y:1 (Deployment new, container m)
         + ServiceAccount etcd in namespace shop: get pods
         + Role shop/r0
         "#);
         assert_eq!(lines.len(), MAX_CHANGES + 1);
-        assert_eq!(lines[MAX_CHANGES], "… and 91 more changes");
+        assert_eq!(lines[MAX_CHANGES], "… and 93 more changes");
     }
 
     #[test]

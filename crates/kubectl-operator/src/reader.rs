@@ -215,6 +215,17 @@ pub(crate) async fn has_namespace(client: &Client, name: &str) -> anyhow::Result
     Ok(found.is_some())
 }
 
+/// Checks that a namespace exists, for commands that found nothing in it. For users who may not read it, it exists.
+///
+/// # Errors
+/// The namespace does not exist.
+pub(crate) async fn require_namespace(client: &Client, name: &str) -> anyhow::Result<()> {
+    match has_namespace(client, name).await {
+        Ok(false) => Err(anyhow!("namespace {} does not exist", plain(name))),
+        Ok(true) | Err(_) => Ok(()),
+    }
+}
+
 /// Returns the names of all objects of a kind.
 ///
 /// # Errors

@@ -5,8 +5,8 @@ use std::io::{self, IsTerminal as _};
 use olm_fbc::printable::push_escaped;
 pub(crate) use olm_fbc::printable::{escape, escape_json, line};
 
-/// Maximum length of a text from a cluster or catalog.
-const MAX_TEXT: usize = 600;
+/// Maximum length of a text from a cluster or catalog. The way out stands at the end of a cause, which may have several long names.
+const MAX_TEXT: usize = 2000;
 /// Maximum number of further lines of such a text.
 const MAX_LINES: usize = 30;
 /// Maximum indentation of such a line.

@@ -12,6 +12,8 @@ use crate::writer;
 
 /// Interval between reads.
 const INTERVAL: Duration = Duration::from_secs(2);
+/// Time for which a failed operator may recover before waiting ends. The user may have corrected the cause a moment ago.
+const RECOVERY: Duration = Duration::from_secs(15);
 /// Number of consecutive failures that ends the wait with an error.
 const MAX_FAILURES: usize = 5;
 
@@ -66,6 +68,23 @@ pub(crate) enum Outcome {
     Waits,
     /// The condition cannot be reached by waiting.
     Over,
+}
+
+/// Tells a failure that lasts from one that passes while OLM works.
+#[derive(Debug, Default)]
+pub(crate) struct Lasting(Option<Instant>);
+
+impl Lasting {
+    /// Returns true if every read for [`RECOVERY`] found a failure, this one included.
+    pub(crate) fn is(&mut self, is_failure: bool) -> bool {
+        match is_failure {
+            true => self.0.get_or_insert_with(Instant::now).elapsed() >= RECOVERY,
+            false => {
+                self.0 = None;
+                false
+            }
+        }
+    }
 }
 
 /// Output for the state.

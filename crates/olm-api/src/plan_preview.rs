@@ -1,7 +1,7 @@
 //! Preview of the changes of an InstallPlan that waits for approval.
 //!
 //! The annotation [`crate::labels::PLAN_PREVIEW`] holds it as JSON, written once, right after the plan. It has names of objects and
-//! fields, and rules, but no values.
+//! fields, rules and images, but no other values.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,9 @@ pub struct PlanPreview {
     /// CustomResourceDefinitions it changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub definitions: Vec<DefinitionChange>,
+    /// Images of containers that change.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<ImageChange>,
     /// Permissions that subjects gain or lose.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<PermissionChange>,
@@ -64,7 +67,7 @@ pub enum Verb {
     Create,
     /// The object exists and is changed.
     Change,
-    /// The object is deleted; only OLM v1 does this.
+    /// The object is deleted: by OLM v1, or with the ClusterServiceVersion that is replaced.
     Delete,
 }
 
@@ -96,6 +99,24 @@ pub struct ObjectChange {
     pub foreign: bool,
 }
 
+/// A container whose image changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ImageChange {
+    /// Kind of the workload.
+    pub kind: String,
+    /// Name of the workload.
+    pub name: String,
+    /// Name of the container.
+    pub container: String,
+    /// Image at present; empty for a new container.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub from: String,
+    /// New image; empty if the container is removed.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub to: String,
+}
+
 /// A CustomResourceDefinition that the plan changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -111,6 +132,13 @@ pub struct DefinitionChange {
     /// Fields that a version loses, as `v1: spec.size`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields_removed: Vec<String>,
+    /// Fields that a version requires and did not before, as `v1: spec.size`; those with a default are left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields_required: Vec<String>,
+    /// Why OLM will not make the change, in the words of the plan's condition, such as a custom resource that does not fit; empty if
+    /// nothing is known to prevent it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub refused: String,
     /// Other fields of the definition that change, as `spec.conversion`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
@@ -172,6 +200,9 @@ pub struct Omitted {
     /// Number of omitted objects.
     #[serde(skip_serializing_if = "is_zero")]
     pub objects: usize,
+    /// Number of omitted images.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub images: usize,
     /// Number of omitted fields of objects and definitions.
     #[serde(skip_serializing_if = "is_zero")]
     pub fields: usize,
@@ -231,10 +262,13 @@ impl PlanPreview {
 
     fn omit_fields(&mut self) {
         let of_objects = self.objects.iter_mut().map(|object| &mut object.fields);
-        let of_definitions = self
-            .definitions
-            .iter_mut()
-            .flat_map(|definition| [&mut definition.fields, &mut definition.fields_removed]);
+        let of_definitions = self.definitions.iter_mut().flat_map(|definition| {
+            [
+                &mut definition.fields,
+                &mut definition.fields_removed,
+                &mut definition.fields_required,
+            ]
+        });
         for fields in of_objects.chain(of_definitions) {
             self.omitted.fields += fields.len();
             fields.clear();
@@ -244,6 +278,8 @@ impl PlanPreview {
     fn omit_objects(&mut self) {
         self.omitted.objects += self.objects.len();
         self.objects.clear();
+        self.omitted.images += self.images.len();
+        self.images.clear();
     }
 
     fn omit_lost(&mut self) {

@@ -111,6 +111,9 @@ pub struct Node {
     /// NAMESPACE/NAME of Subscriptions that have the bundle installed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub installed_by: Vec<String>,
+    /// NAMESPACE/NAME of Subscriptions that are being upgraded to the bundle, or whose upgrade to it failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub upgrading: Vec<String>,
     /// Deprecation message of the bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Arc<str>>,
@@ -189,6 +192,13 @@ impl PackageGraph {
             })
             .collect();
         graph
+    }
+
+    /// Marks the bundles that Subscriptions, as NAMESPACE/NAME, are being upgraded to, by CSV.
+    pub fn mark_upgrades(&mut self, upgrades: &BTreeMap<String, Vec<String>>) {
+        for node in self.channels.iter_mut().flat_map(|channel| &mut channel.nodes) {
+            node.upgrading = upgrades.get(&*node.name).cloned().unwrap_or_default();
+        }
     }
 
     /// Returns the graph of a package in a catalog's files, of all its channels or of one, with the names that have no bundle.
@@ -472,6 +482,10 @@ impl Node {
         if !self.installed_by.is_empty() {
             let by = plain(&self.installed_by.join(", "));
             facts.push(format!("{} by {by}", paint(Tone::Fine, "installed")));
+        }
+        if !self.upgrading.is_empty() {
+            let by = plain(&self.upgrading.join(", "));
+            facts.push(format!("{} to it: {by}", paint(Tone::Warning, "upgrading")));
         }
         if self.is_head {
             facts.push("head".to_owned());

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use go_compat::semver::Version;
+use kube_core::ResourceExt;
 use olm_api::labels::PROPERTIES;
+use olm_api::v1alpha1::{ClusterServiceVersion, Subscription as SubscriptionObject, SubscriptionStatus};
 use olm_fbc::entry::{BundleEntry, EntryProperty};
 use olm_fbc::property::{Gvk, Typed, kinds};
 use serde_json::value::RawValue;
@@ -165,6 +167,45 @@ fn successors(problem: &Problem) -> BTreeMap<&str, &InstalledCsv> {
         .collect()
 }
 
+/// Returns true if a new Subscription adopts an installed ClusterServiceVersion: `startingCSV` names it, it is of the package, and it
+/// stays. `status` is that of the Subscription, and `subscribed` has the ClusterServiceVersions that other Subscriptions have.
+///
+/// Otherwise there would be two providers of the same APIs, and a deleted Subscription could not be created again.
+pub fn adopts(
+    object: &SubscriptionObject,
+    status: &SubscriptionStatus,
+    csv: &ClusterServiceVersion,
+    subscribed: &BTreeSet<String>,
+) -> bool {
+    let name = csv.name_any();
+    let known = [&status.installed_csv, &status.current_csv];
+    let is_new = status.install_plan_ref.is_none()
+        && known.into_iter().flatten().all(|csv| csv.is_empty())
+        && !subscribed.contains(&name);
+    let stays = csv.metadata.deletion_timestamp.is_none()
+        && ![REPLACING, DELETING].contains(&csv.phase().as_str())
+        && !csv.is_copied();
+    is_new
+        && stays
+        && object.spec.starting_csv() == Some(name.as_str())
+        && package_of(csv).as_deref() == Some(object.spec.name.as_str())
+}
+
+/// Returns the package of an installed ClusterServiceVersion; `None` if its annotation names none.
+pub fn package_of(csv: &ClusterServiceVersion) -> Option<String> {
+    let annotation = csv.annotations().get(PROPERTIES)?;
+    package_among(&parse_annotation(annotation).ok()?)
+}
+
+/// Returns the package that properties name, the last one if there are several.
+fn package_among(properties: &[EntryProperty]) -> Option<String> {
+    let mut packages = properties.iter().rev().filter(|p| &*p.kind == kinds::PACKAGE);
+    packages.find_map(|p| match p.parse() {
+        Ok(Typed::Package(package)) => Some(package.package_name),
+        _ => None,
+    })
+}
+
 /// Marks the predecessors of Subscriptions' installed versions as replaced, as olm-operator does a moment
 /// after it created the successor. At that moment a resolution would otherwise find two operators for the
 /// same APIs, one without an owner.
@@ -280,14 +321,7 @@ fn entry(
         }
         None => derived_properties(csv, packages, &version).into(),
     };
-    let package = properties
-        .iter()
-        .rev()
-        .filter(|p| &*p.kind == kinds::PACKAGE)
-        .find_map(|p| match p.parse() {
-            Ok(Typed::Package(package)) => Some(package.package_name),
-            _ => None,
-        });
+    let package = package_among(&properties);
     let bundle = BundleEntry {
         name: csv.name.as_str().into(),
         package: package.unwrap_or_default().into(),

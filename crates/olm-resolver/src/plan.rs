@@ -2,6 +2,7 @@
 
 mod document;
 mod explained;
+mod failed_upgrade;
 mod held;
 mod notes;
 mod question;
@@ -16,6 +17,7 @@ use serde::{Serialize, Serializer};
 
 pub use self::document::{Document, ExplainedDocument};
 pub use self::explained::{Explained, Standing, explain};
+pub use self::failed_upgrade::FailedUpgrade;
 pub use self::held::{HeldBack, held};
 pub use self::question::{NotSucceeded, Question, Waiting};
 pub use self::target::{TargetError, plan_to};
@@ -128,6 +130,8 @@ pub struct Unsatisfiable {
     pub tree: Vec<Tree>,
     /// Advice on the failure.
     pub advice: Advice,
+    /// Upgrades that failed, of which it is a consequence.
+    pub failed_upgrades: Vec<FailedUpgrade>,
 }
 
 impl Unsatisfiable {
@@ -144,6 +148,7 @@ impl Unsatisfiable {
             summary: failure.summary(),
             tree: failure.tree(hints),
             advice,
+            failed_upgrades: Vec::new(),
         }
     }
 
@@ -156,12 +161,13 @@ impl Unsatisfiable {
         }
     }
 
-    /// Returns the summary, the reasons and the advice, as lines of at most 118 characters except for the
-    /// first.
+    /// Returns upgrades that failed, the summary, the reasons and the advice. Reasons and advice are lines of at most 118
+    /// characters.
     pub fn lines(&self, namespace: &str) -> Vec<String> {
         let reasons = lines(&self.tree, MAX_LINES, WIDTH);
         let advice = self.advice.lines(namespace);
-        std::iter::once(self.summary.clone())
+        self.failed_upgrade_lines(namespace)
+            .chain([self.summary_line()])
             .chain(reasons)
             .chain(advice)
             .collect()
@@ -243,6 +249,7 @@ fn plan_telling(question: &Question, progress: &mut dyn FnMut(Progress)) -> Resu
     plan.notes.extend(notes::deprecations(&problem));
     plan.excluded.sort();
     plan.excluded.dedup();
+    question.add_failed_upgrades(&mut plan.unsatisfiable);
     Ok(plan)
 }
 

@@ -210,6 +210,9 @@ impl LeaderElection {
     }
 }
 
+/// Git commit of this build, if the build sets it.
+pub(crate) const COMMIT: Option<&str> = option_env!("OLM_GIT_COMMIT");
+
 /// Returns the two lines that upstream's binaries print for `--version`.
 pub fn version_text(version: &str, commit: &str) -> String {
     format!("OLM version: {version}\ngit commit: {commit}\n")

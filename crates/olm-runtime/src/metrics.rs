@@ -25,6 +25,7 @@ pub use self::handles::{Counter, Counters, Durations};
 use self::read::{Figure, ReadFigures, Samples};
 pub use self::summary::Summary;
 
+use crate::args::COMMIT;
 use crate::outcome::Outcome;
 use crate::plan::Action;
 use crate::sync::Mutex;
@@ -244,9 +245,19 @@ impl Metrics {
         summary
     }
 
-    /// Registers CPU time, memory, open files and start time of this process, under the names that all exporters use. Without `/proc`
-    /// they are missing.
-    pub(crate) fn of_the_process(&self) {
+    /// Registers the version of this build, and CPU time, memory, open files and start time of this process under the names that all
+    /// exporters use. Without `/proc` the latter are missing.
+    pub fn of_the_process(&self) {
+        let build = || {
+            let commit = COMMIT.unwrap_or_default();
+            vec![([commit.to_owned(), env!("CARGO_PKG_VERSION").to_owned()], 1)]
+        };
+        self.gauges(
+            "olm_build_info",
+            "1, with the version and the git commit of this build",
+            ["commit", "version"],
+            build,
+        );
         #[cfg(target_os = "linux")]
         self.register(
             "process",

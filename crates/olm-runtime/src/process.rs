@@ -27,8 +27,6 @@ use crate::store::{StoreSet, StoreSetHandle};
 use crate::tls::{LOOK_EVERY, TlsFiles};
 use crate::{args, isolation, telemetry};
 
-/// Git commit of this build, if the build sets it.
-const COMMIT: Option<&str> = option_env!("OLM_GIT_COMMIT");
 /// Shutdown grace period for reconciles in progress.
 const LAST_ROUNDS: Duration = Duration::from_secs(20);
 
@@ -54,7 +52,10 @@ where
 {
     if start.version {
         let version = env!("CARGO_PKG_VERSION");
-        print!("{}", args::version_text(version, COMMIT.unwrap_or("unknown")));
+        print!(
+            "{}",
+            args::version_text(version, args::COMMIT.unwrap_or("unknown"))
+        );
         return ExitCode::SUCCESS;
     }
     if let Some(error) = start.usage_error {

@@ -5,8 +5,9 @@ use olm_runtime::{NamespacedName, clock};
 
 use crate::catalogs::{CatalogState, Catalogs};
 
-/// Registers gauges that read the state of `catalogs` at each scrape.
+/// Registers the metrics of the process, and gauges that read the state of `catalogs` at each scrape.
 pub(crate) fn register(metrics: &Metrics, catalogs: &Catalogs) {
+    metrics.of_the_process();
     let told = |read: fn(&CatalogState) -> Option<i64>| {
         let catalogs = catalogs.clone();
         move || {
@@ -55,4 +56,26 @@ pub(crate) fn register(metrics: &Metrics, catalogs: &Catalogs) {
 
 fn number(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::catalogs::Tcp;
+
+    #[tokio::test]
+    async fn the_build_and_the_process_are_among_the_metrics() {
+        let metrics = Metrics::registered().unwrap();
+        register(
+            &metrics,
+            &Catalogs::new("olm", Duration::from_secs(60), Arc::new(Tcp)),
+        );
+        let text = metrics.text().unwrap();
+        assert!(text.contains("\nolm_build_info{"), "{text}");
+        #[cfg(target_os = "linux")]
+        assert!(text.contains("\nprocess_resident_memory_bytes "), "{text}");
+    }
 }

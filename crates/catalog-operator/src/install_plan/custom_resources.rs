@@ -1,7 +1,7 @@
 //! Checks existing custom resources against the schema that a CustomResourceDefinition is about to get.
 //!
-//! In each version whose schema changes they are read page by page, up to the first that does not fit. That is done at each try of a
-//! plan, as upstream does.
+//! In each version whose schema changes they are read page by page, up to the first page with one that does not fit. That is done at
+//! each try of a plan, as upstream does.
 //!
 //! # Guarantees
 //! - Nothing of a resource is kept: of a page one object at a time is looked at, and names and fields are reported, no values.
@@ -57,6 +57,8 @@ pub struct Misfit {
     pub name: String,
     /// The fields, and what is wrong with them.
     pub fields: String,
+    /// The next ones that do not fit, of those read with it; they have none.
+    pub others: Vec<Misfit>,
 }
 
 /// Checks all resources of a definition.

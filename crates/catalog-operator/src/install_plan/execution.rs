@@ -18,7 +18,7 @@ use olm_runtime::plan::Action;
 
 pub(super) use self::complete::encode_string_data;
 use self::step::{Decision, StepDecider};
-use self::upgrade::check_crd;
+pub(super) use self::upgrade::{check_crd, shows_fields};
 use super::observe::{self as observed, Observed, StepState};
 use super::operator_group;
 use crate::object;

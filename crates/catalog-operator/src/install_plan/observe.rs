@@ -180,14 +180,19 @@ pub async fn observe(
     if is_to_be_executed(&observed) {
         observed.steps = observe_steps(reads, &observed, Horizon::Reconcile).await?;
         observed.living_csvs = living_csvs(reads, &observed.steps);
-        observed.converted_crds = converted_crds(reads, &observed.install_plan, &observed.steps);
-        observed.other_crd_owners = crds::other_owners(reads, &observed);
-        for (index, request) in crds::checks(&observed) {
-            let state = reads.check_custom_resources(request).await;
-            observed.custom_resources.insert(index, state);
-        }
+        observe_definitions(reads, &mut observed).await;
     }
     Ok(observed)
+}
+
+/// Reads what decides whether the definitions of a plan may be changed.
+pub(crate) async fn observe_definitions(reads: &impl Reads, observed: &mut Observed) {
+    observed.converted_crds = converted_crds(reads, &observed.install_plan, &observed.steps);
+    observed.other_crd_owners = crds::other_owners(reads, observed);
+    for (index, request) in crds::checks(observed) {
+        let state = reads.check_custom_resources(request).await;
+        observed.custom_resources.insert(index, state);
+    }
 }
 
 /// Steps of a plan, none when it has no status yet.

@@ -1,12 +1,15 @@
 //! Preview of the changes of a plan that waits for approval, read once, after the plan is made.
 //!
 //! # Guarantees
-//! - It has names of objects and fields, and rules of RBAC, but no values.
+//! - It has names of objects and fields, rules of RBAC, and images of ClusterServiceVersions, but no other values.
 //! - For Secrets, for objects that are not OLM's, and for everything if the OperatorGroup names a ServiceAccount, it does not even say
 //!   whether a value changes. OLM may read these values; users who make plans may not, and could guess them.
+//! - Custom resources that do not fit a changed definition are named as in the plan's condition.
 //! - Facts that take longer than [`TIME`] to read are listed as unknown. No plan waits for its preview.
 
 pub(crate) mod reconciler;
+mod schema;
+mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,10 +27,13 @@ use olm_runtime::isolation;
 use olm_runtime::plan::{Target, merge_patch};
 use serde_json::Value;
 
+use self::schema::SchemaChanges;
 use super::crd_upgrade;
-use super::execution::encode_string_data;
+use super::custom_resources::CheckState;
+use super::execution::{check_crd, encode_string_data, shows_fields};
 use super::observe::{
-    Horizon, KnownStep, NoObject, Observed, Reads, StepState, observe_steps, replaced_by, steps,
+    Horizon, KnownStep, NoObject, Observed, Reads, StepState, observe_definitions, observe_steps,
+    replaced_by, steps,
 };
 use super::restoration::restorer;
 use super::step_rbac::rbac_objects;
@@ -36,7 +42,7 @@ use crate::manifest::Manifest;
 use crate::object;
 use crate::step_kind::StepKind;
 
-/// Longest time for reading what there is.
+/// Longest time for reading what there is, and then for checking custom resources.
 const TIME: Duration = Duration::from_secs(5);
 /// Parts of a field's path that are told.
 const DEPTH: usize = 3;
@@ -54,27 +60,44 @@ async fn preview(
     let read = async {
         let states = observe_steps(reads, &observed, Horizon::Plan).await?;
         let mut unknown = Vec::new();
-        let mut before = Vec::new();
+        let mut before = Before::default();
         for replaced in replaced_csvs(&observed) {
             match rbac_of_installed(reads, &observed, &replaced, plans).await {
-                Ok(objects) => before.extend(objects),
+                Ok(objects) => before.rbac.extend(objects),
                 Err(text) => unknown.push(text),
+            }
+            let target = Target::of::<ClusterServiceVersion>(&observed.namespace(), &replaced);
+            match reads.get(&target).await {
+                Ok(Some(csv)) => drop(before.csvs.insert(replaced, csv)),
+                Ok(None) => unknown.push(format!("Deployments of {replaced}: it was deleted")),
+                Err(error) => unknown.push(format!("Deployments of {replaced}: {error}")),
             }
         }
         Ok::<_, ObserveError>((states, before, unknown))
     };
     let (observed, before, unknown) = match tokio::time::timeout(TIME, read).await {
-        Ok(Ok((states, before, unknown))) => {
-            let observed = Observed {
+        Ok(Ok((states, before, mut unknown))) => {
+            let mut observed = Observed {
                 steps: states,
                 ..observed
             };
+            // Where a ServiceAccount is named, definitions are not compared.
+            if !observed.is_limited() {
+                let check = observe_definitions(reads, &mut observed);
+                if tokio::time::timeout(TIME, check).await.is_err() {
+                    let text = format!(
+                        "whether custom resources fit changed definitions: not known after {} s",
+                        TIME.as_secs()
+                    );
+                    unknown.push(text);
+                }
+            }
             (observed, before, unknown)
         }
-        Ok(Err(error)) => (observed, Vec::new(), vec![error.to_string()]),
+        Ok(Err(error)) => (observed, Before::default(), vec![error.to_string()]),
         Err(_) => {
             let text = format!("reading the cluster timed out after {} s", TIME.as_secs());
-            (observed, Vec::new(), vec![text])
+            (observed, Before::default(), vec![text])
         }
     };
     let is_fetched = |state: &StepState| matches!(state, StepState::Missing(NoObject::Fetching { .. }));
@@ -90,6 +113,15 @@ async fn preview(
     };
     // A catalog may bring as many rules and schemas as fit into a plan.
     Some(isolation::blocking_in_round(compose).await)
+}
+
+/// What the ClusterServiceVersions that a plan replaces have.
+#[derive(Default)]
+struct Before {
+    /// ServiceAccounts and RBAC.
+    rbac: Vec<Value>,
+    /// They themselves, by name, as far as they could be read.
+    csvs: BTreeMap<String, Value>,
 }
 
 /// ClusterServiceVersions of the namespace that the plan's replace.
@@ -147,7 +179,7 @@ fn inline_rbac(step: &Step) -> Option<Value> {
 }
 
 /// What was read, as a document. Pure. Without states of steps only operators and permissions are told.
-fn compose(observed: &Observed, before: &[Value], unknown: Vec<String>) -> PlanPreview {
+fn compose(observed: &Observed, before: &Before, unknown: Vec<String>) -> PlanPreview {
     let mut preview = PlanPreview {
         version: VERSION,
         unknown,
@@ -160,7 +192,14 @@ fn compose(observed: &Observed, before: &[Value], unknown: Vec<String>) -> PlanP
             continue;
         };
         if kind == StepKind::ClusterServiceVersion {
-            preview.operators.push(operator(observed, step));
+            let operator = operator(observed, step);
+            let replaced = before.csvs.get(&operator.replaces);
+            if let Some(StepState::Known(known)) = observed.steps.get(index)
+                && (replaced.is_some() || operator.replaces.is_empty())
+            {
+                workloads::add(&mut preview, &observed.namespace(), replaced, &known.object);
+            }
+            preview.operators.push(operator);
             continue;
         }
         if last.get(&object_id(step)) != Some(&index) {
@@ -169,7 +208,7 @@ fn compose(observed: &Observed, before: &[Value], unknown: Vec<String>) -> PlanP
         after.extend(inline_rbac(step));
         let resource = format!("{} {}", step.resource.kind, step.resource.name);
         match observed.steps.get(index) {
-            Some(StepState::Known(known)) => add_object(&mut preview, observed, kind, step, known),
+            Some(StepState::Known(known)) => add_object(&mut preview, observed, kind, (index, step), known),
             Some(StepState::Missing(NoObject::Broken { message, .. })) => {
                 preview.unknown.push(format!("{resource}: {message}"));
             }
@@ -184,7 +223,7 @@ fn compose(observed: &Observed, before: &[Value], unknown: Vec<String>) -> PlanP
     }
     let namespace = observed.namespace();
     let targets = rights::Targets::of(&observed.operator_groups, &namespace);
-    let (permissions, trouble) = rights::changes(before, &after, &namespace, &targets);
+    let (permissions, trouble) = rights::changes(&before.rbac, &after, &namespace, &targets);
     preview.permissions = permissions;
     preview.unknown.extend(trouble);
     preview
@@ -216,7 +255,7 @@ fn add_object(
     preview: &mut PlanPreview,
     observed: &Observed,
     kind: StepKind,
-    step: &Step,
+    (index, step): (usize, &Step),
     known: &KnownStep,
 ) {
     let mut change = ObjectChange {
@@ -240,7 +279,11 @@ fn add_object(
         let definition = if observed.is_limited() {
             Some(brought_definition(name, &wanted))
         } else {
-            definition_change(observed, name, current, &wanted)
+            definition_change(observed, name, current, &wanted).map(|change| {
+                let (refused, unknown) = refusal(observed, index, step, known);
+                preview.unknown.extend(unknown);
+                DefinitionChange { refused, ..change }
+            })
         };
         return preview.definitions.extend(definition);
     }
@@ -307,6 +350,28 @@ fn add_paths<'a>(patch: &'a Value, path: &mut Vec<&'a str>, fields: &mut BTreeSe
     }
 }
 
+/// Returns why OLM will not change a definition, empty for no reason, and what is unknown about that.
+fn refusal(observed: &Observed, index: usize, step: &Step, known: &KnownStep) -> (String, Option<String>) {
+    if let Some(CheckState::Unread(cause)) = observed.custom_resources.get(&index) {
+        let name = &step.resource.name;
+        let unknown = format!("whether custom resources fit {name}: {cause}");
+        return (String::new(), Some(unknown));
+    }
+    let others = match observed.custom_resources.get(&index) {
+        Some(CheckState::Misfit(misfit)) => misfit.others.as_slice(),
+        _ => &[],
+    };
+    let others = others.iter().filter(|other| shows_fields(observed, other));
+    let others = others.map(|other| match other.namespace.as_str() {
+        "" => format!("; {}: {}", other.name, other.fields),
+        namespace => format!("; {namespace}/{}: {}", other.name, other.fields),
+    });
+    match check_crd(observed, index, step, known) {
+        Err(error) => (format!("{error}{}", others.collect::<String>()), None),
+        Ok(_) => (String::new(), None),
+    }
+}
+
 /// What the bundle's author knows of a definition, whatever stands there.
 fn brought_definition(name: &str, wanted: &Value) -> DefinitionChange {
     let served = crd_upgrade::schemas(wanted).into_iter();
@@ -335,10 +400,10 @@ fn definition_change(
             .map(str::to_owned)
             .collect()
     };
-    let mut fields_removed = Vec::new();
+    let mut schemas = SchemaChanges::default();
     for (version, old) in &before {
         if let Some((_, new)) = after.iter().find(|(other, _)| other == version) {
-            add_removed_fields(old, new, &format!("{version}: "), &mut fields_removed);
+            schemas.add(old, new, &format!("{version}: "));
         }
     }
     let mut fields = BTreeSet::new();
@@ -347,34 +412,11 @@ fn definition_change(
         name: name.to_owned(),
         versions_added: missing(&before, &after),
         versions_removed: missing(&after, &before),
-        fields_removed,
+        fields_removed: schemas.removed,
+        fields_required: schemas.required,
         fields: fields.into_iter().take(FIELDS).collect(),
-        not_compared: false,
+        ..DefinitionChange::default()
     })
-}
-
-/// Fields that a schema has no more, the outermost of each.
-fn add_removed_fields(old: &Value, new: &Value, path: &str, removed: &mut Vec<String>) {
-    if new.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true)) {
-        return;
-    }
-    let separator = if path.ends_with(' ') { "" } else { "." };
-    let properties = old.get("properties").and_then(Value::as_object);
-    for (name, inner) in properties.into_iter().flatten() {
-        if removed.len() >= FIELDS {
-            return;
-        }
-        let path = format!("{path}{separator}{name}");
-        match new.get("properties").and_then(|properties| properties.get(name)) {
-            Some(new) => add_removed_fields(inner, new, &path, removed),
-            None => removed.push(path),
-        }
-    }
-    for (field, sign) in [("items", "[]"), ("additionalProperties", "[*]")] {
-        if let (Some(old), Some(new)) = (old.get(field), new.get(field)) {
-            add_removed_fields(old, new, &format!("{path}{sign}"), removed);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -93,9 +93,15 @@ impl ResolutionReconciler {
             .collect()
     }
 
-    fn namespace_state(&self, namespace: &str, fail_forward: bool) -> NamespaceState {
+    fn namespace_state(
+        &self,
+        namespace: &str,
+        subscriptions: &[Arc<Subscription>],
+        fail_forward: bool,
+    ) -> NamespaceState {
         let plans = self.stores.plans.list_in(namespace).into_iter();
         let csvs = self.stores.csvs.list_in(namespace).into_iter();
+        let statuses = subscriptions.iter().filter_map(|found| found.status.as_ref());
         NamespaceState {
             // A plan being deleted is as good as gone.
             plans: plans
@@ -105,6 +111,10 @@ impl ResolutionReconciler {
             csvs: csvs
                 .filter(|csv| !csv.is_copied())
                 .map(|csv| (csv.name_any(), csv))
+                .collect(),
+            subscribed: statuses
+                .flat_map(|status| status.installed_csv.iter().chain(&status.current_csv))
+                .cloned()
                 .collect(),
             fail_forward,
         }
@@ -177,6 +187,7 @@ impl Reconciler for ResolutionReconciler {
         let settings = group_settings::read(namespace, &self.stores.groups.list_in(namespace));
         let namespace_state = self.namespace_state(
             namespace,
+            &subscriptions,
             settings.as_ref().is_ok_and(|settings| settings.fail_forward),
         );
         let plans = self.stores.plans.list_in(namespace);

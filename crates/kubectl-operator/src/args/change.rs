@@ -22,7 +22,7 @@ pub(crate) struct InstallArgs {
     /// CatalogSource to install from, as NAME or NAMESPACE/NAME [default: the one that package-server prefers]
     #[arg(long, value_name = "CATALOG", value_parser = NonEmptyStringValueParser::new())]
     pub catalog: Option<String>,
-    /// Channel to subscribe to [default: the default channel of the package, even if it changes]
+    /// Channel to subscribe to [default: the default channel of the package]
     #[arg(short, long, value_name = "CHANNEL")]
     pub channel: Option<String>,
     /// Version to install first, or the name of its ClusterServiceVersion [default: the channel head]

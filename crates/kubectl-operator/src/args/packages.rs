@@ -15,6 +15,9 @@ pub(crate) struct AvailableArgs {
     /// Same as PACKAGE
     #[arg(long = "package", value_name = "PACKAGE", conflicts_with = "package", value_parser = NonEmptyStringValueParser::new())]
     pub named: Option<String>,
+    /// List the packages of all catalogs of the cluster
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
     /// List only this CatalogSource, as NAME or NAMESPACE/NAME
     #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub catalog: Option<String>,

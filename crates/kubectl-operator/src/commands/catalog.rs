@@ -23,7 +23,7 @@ use crate::args::shared::{ListFormat, UPSTREAM_TIMEOUT, WaitArgs};
 use crate::cluster::Cluster;
 use crate::confirm::unless_refused;
 use crate::operators::{Node, pod_node};
-use crate::reader::{api, get, is_forbidden, list, list_names, list_readable, place};
+use crate::reader::{api, get, is_forbidden, list, list_names, list_readable, place, require_namespace};
 use crate::table::{self, Table};
 use crate::terminal::{Mark, plain};
 use crate::watch::{Look, Outcome, Screen, until};
@@ -212,12 +212,16 @@ fn tree(source: &CatalogSource, pods: Option<&[Pod]>) -> Node {
     let mut node = Node::new("CatalogSource", &row.name, mark, state);
     node.namespace = row.namespace;
     if !is_ready {
+        node.objects = pods.into_iter().flatten().map(pod_node).collect();
+        let mut causes = node.objects.iter().map(|pod| pod.message.as_str());
+        let is_told = causes.any(|cause| !cause.is_empty() && row.message.contains(cause));
         node.message = match row.message.as_str() {
             "" if pods.is_some_and(<[Pod]>::is_empty) => "waiting for OLM to create its pod".to_owned(),
             "" => "waiting for its server".to_owned(),
+            // The pod's own line has the cause.
+            _ if is_told => "waiting for its pod".to_owned(),
             message => message.to_owned(),
         };
-        node.objects = pods.into_iter().flatten().map(pod_node).collect();
     }
     node
 }
@@ -309,6 +313,12 @@ async fn list_catalogs(args: &ListArgs) -> anyhow::Result<Verdict> {
         printer::warning(&format!("{}; skipped", object.text));
     }
     let rows: Vec<Row> = sources.iter().map(row).collect();
+    if let Some(namespace) = namespace
+        && rows.is_empty()
+        && unreadable.is_empty()
+    {
+        require_namespace(&cluster.client, namespace).await?;
+    }
     match args.output.and_then(ListFormat::document) {
         Some(format) => printer::document(&json!({"catalogs": rows}), format)?,
         None if rows.is_empty() => {

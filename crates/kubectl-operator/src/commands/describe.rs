@@ -1,18 +1,16 @@
 //! `kubectl operator describe`: prints the details of a package from its catalog.
 
 use anyhow::bail;
-use kube::ResourceExt as _;
-use olm_api::v1alpha1::Subscription;
 use serde_json::json;
 
 use crate::args::packages::DescribeArgs;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
+use crate::operators::{Gathered, Operator};
 use crate::packages::{Channel, Package, all, named, needs_group};
-use crate::reader::list_readable;
 use crate::table::NONE;
 use crate::terminal::plain;
-use crate::{Verdict, printer};
+use crate::{Verdict, gather, printer};
 
 /// Maximum number of lines shown of a description.
 const MAX_LINES: usize = 40;
@@ -50,7 +48,8 @@ pub(crate) async fn run(args: &DescribeArgs) -> anyhow::Result<Verdict> {
                 is_long: args.with_long_description,
                 needs_group: needs_group(&cluster.client, namespace).await,
             };
-            let own = subscriptions(&cluster).await;
+            let gathered = gathered(&cluster).await;
+            let own = gathered.operators();
             let texts: Vec<String> = packages
                 .iter()
                 .map(|package| text(package, asked, commands, &own))
@@ -61,14 +60,13 @@ pub(crate) async fn run(args: &DescribeArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
-/// Returns the Subscriptions of the namespace. Users without permission to read them still see the package.
-async fn subscriptions(cluster: &Cluster) -> Vec<Subscription> {
-    let read = list_readable(&cluster.client, Some(&cluster.namespace), "").await;
-    let (found, _) = read.unwrap_or_else(|error| {
+/// Reads the operators of the namespace. Users without permission to read them still see the package.
+async fn gathered(cluster: &Cluster) -> Gathered {
+    let read = Box::pin(gather::operators(&cluster.client, Some(&cluster.namespace))).await;
+    read.unwrap_or_else(|error| {
         printer::warning(&format!("cannot read what is installed: {error:#}"));
-        (Vec::new(), Vec::new())
-    });
-    found
+        Gathered::default()
+    })
 }
 
 /// Options of the output.
@@ -83,12 +81,7 @@ struct Asked<'a> {
     needs_group: bool,
 }
 
-fn text(
-    package: &Package,
-    asked: Asked<'_>,
-    commands: &CommandLine,
-    subscriptions: &[Subscription],
-) -> String {
+fn text(package: &Package, asked: Asked<'_>, commands: &CommandLine, operators: &[Operator<'_>]) -> String {
     let namespace = asked.namespace;
     let mut lines = Vec::new();
     let mut field = |name: &str, value: &str| {
@@ -127,9 +120,9 @@ fn text(
     for channel in &package.channels {
         let note = deprecated(channel.deprecated.as_deref());
         lines.push(format!("  {}{note}", plain(&channel.name)));
-        for own in subscriptions.iter().filter(|own| follows(own, package, channel)) {
-            let name = plain(&own.name_any());
-            lines.push(format!("    Subscription {name}: {}", channel.way_of(own)));
+        for own in operators.iter().filter(|own| follows(own, package, channel)) {
+            let way = channel.way(&own.row().position());
+            lines.push(format!("    Subscription {}: {way}", plain(&own.name())));
         }
         for version in channel.versions.iter().take(MAX_VERSIONS) {
             let note = deprecated(version.deprecated.as_deref());
@@ -169,13 +162,15 @@ fn text(
     lines.join("\n") + "\n"
 }
 
-/// Returns true if a Subscription follows this channel of the package.
-fn follows(subscription: &Subscription, package: &Package, channel: &Channel) -> bool {
-    let spec = &subscription.spec;
-    spec.name == package.name
-        && spec.source == package.catalog
-        && spec.source_namespace == package.catalog_namespace
-        && spec.channel().unwrap_or(&package.default_channel) == channel.name
+/// Returns true if the Subscription of an operator follows this channel of the package.
+fn follows(operator: &Operator<'_>, package: &Package, channel: &Channel) -> bool {
+    operator.subscription.is_some_and(|subscription| {
+        let spec = &subscription.spec;
+        spec.name == package.name
+            && spec.source == package.catalog
+            && spec.source_namespace == package.catalog_namespace
+            && spec.channel().unwrap_or(&package.default_channel) == channel.name
+    })
 }
 
 fn deprecated(why: Option<&str>) -> String {
@@ -188,7 +183,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::operators::tests::subscription;
+    use crate::operators::tests::{csv, gathered_of, subscription};
     use crate::packages::tests::package;
 
     const SHOP: Asked<'_> = Asked {
@@ -257,10 +252,14 @@ mod tests {
     #[test]
     fn an_installed_package_tells_where_one_stands() {
         let subscribed = |change: &dyn Fn(&mut Value)| {
-            let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.1.0"});
+            // OLM reports a version as installed as soon as it is created.
+            let status = json!({"installedCSV": "etcd.v1.1.0", "currentCSV": "etcd.v1.1.0"});
             let mut found = subscription("db", &status);
             change(&mut found["spec"]);
-            let own = [serde_json::from_value(found).unwrap()];
+            let mut next = csv("1.1.0", "Installing", "waiting");
+            next["spec"]["replaces"] = json!("etcd.v1.0.0");
+            let gathered = gathered_of([found, next, csv("1.0.0", "Replacing", "")]);
+            let own = gathered.operators();
             let text = text(&package("etcd", "cat"), SHOP, &CommandLine::default(), &own);
             let mut lines = text
                 .lines()
@@ -271,7 +270,7 @@ mod tests {
         };
         let (line, text) = subscribed(&|_| {});
         assert!(
-            text.contains("  stable\n    Subscription db: [1.0.0] -> 1.1.0 (next) (head)\n"),
+            text.contains("  stable\n    Subscription db: [1.0.0] -> 1.1.0 (upgrading) (head)\n"),
             "{text}"
         );
         // Without a channel the default channel is meant.

@@ -36,7 +36,7 @@ use crate::{Verdict, global, printer};
 type Check = for<'a> fn(&'a Observed) -> Result<Vec<Finding>, &'a Unread>;
 
 /// The checks of a namespace and of a cluster. The name states what is true if the check finds nothing.
-const CHECKS: [(&str, Check); 14] = [
+const CHECKS: [(&str, Check); 15] = [
     ("OLM runs", cluster_parts::programs),
     ("catalogs are ready", catalogs::ready),
     (
@@ -50,6 +50,7 @@ const CHECKS: [(&str, Check); 14] = [
         subscriptions::catalogs,
     ),
     ("operators are ready", operators::ready),
+    ("operators that run have a Subscription", csvs::unsubscribed),
     ("no ClusterServiceVersion is held by finalizers", csvs::deleted),
     ("webhooks reach a service that they trust", serving::webhooks),
     (

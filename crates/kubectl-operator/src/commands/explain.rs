@@ -11,7 +11,8 @@ use crate::args::{ClusterArgs, ExplainArgs};
 use crate::catalogs::Contents;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
-use crate::operators::{Gathered, State};
+use crate::operators::{Gathered, Position, State};
+use crate::terminal::Mark;
 use crate::{Verdict, catalogs, gather, global, printer};
 
 /// Prints the explanation.
@@ -37,36 +38,50 @@ pub(crate) async fn run(args: &ExplainArgs) -> anyhow::Result<Verdict> {
     Ok(verdict)
 }
 
-/// An operator that is not ready, and why, in the words of `status`. Resolution does not know why a plan waits, a bundle cannot be
-/// unpacked or a version does not run.
+/// An operator that is not ready, held or pinned, and why, in the words of `status`. Resolution does not know why a plan waits, a
+/// bundle cannot be unpacked or a version does not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cause {
     /// Subscription, or ClusterServiceVersion without one.
     name: String,
-    /// ClusterServiceVersion that is installed.
-    installed: String,
+    /// Its versions.
+    position: Position,
     state: State,
     message: String,
+    /// True if the message is about the InstallPlan that waits for approval.
+    names_plan: bool,
     way_out: Option<String>,
 }
 
 impl Cause {
-    /// Returns the causes of all operators that are not ready.
+    /// Returns the causes of all operators that are not ready, held or pinned.
     pub(super) fn all(gathered: &Gathered) -> Vec<Self> {
         // The flags of the cluster are added to all commands by a note.
         let commands = CommandLine::default();
         let operators = gathered.operators();
         let causes = operators.iter().filter_map(|operator| {
             let verdict = operator.verdict();
-            (!verdict.is_settled()).then(|| Self {
+            (verdict.state != State::Ready).then(|| Self {
                 name: operator.name(),
-                installed: operator.row().installed_csv,
+                position: operator.row().position(),
                 state: verdict.state,
+                names_plan: operator.pending_plan().is_some(),
                 way_out: operator.way_out(&verdict, &commands),
                 message: verdict.message,
             })
         });
         causes.collect()
+    }
+
+    /// Returns the versions of a Subscription, given by its name.
+    pub(super) fn position(causes: &[Self], name: &str) -> Option<Position> {
+        let found = causes.iter().find(|cause| cause.name == name)?;
+        Some(found.position.clone())
+    }
+
+    /// Returns true if it is held or pinned, as the user wants it to be.
+    fn is_settled(&self) -> bool {
+        self.state.mark() == Mark::Fine
     }
 
     /// Returns the state and its cause.
@@ -87,10 +102,14 @@ pub(super) fn with_causes(mut explained: Explained, causes: &[Cause], name: Opti
     for cause in asked(causes, name) {
         let mut standings = explained.standings.iter_mut();
         if let Some(standing) = standings.find(|standing| standing.subscription == cause.name) {
-            standing.state = match &standing.next {
-                // What comes next.
-                Some(_) => format!("{}; {}", cause.text(), standing.state),
-                None => cause.text(),
+            let is_complete = match cause.is_settled() {
+                true => cause.names_plan,
+                false => standing.next.is_none(),
+            };
+            standing.state = match is_complete {
+                true => cause.text(),
+                // What comes next, or what the channel has.
+                false => format!("{}; {}", cause.text(), standing.state),
             };
             // `explain` itself is no way out.
             let way_out = cause.way_out.clone();
@@ -102,7 +121,7 @@ pub(super) fn with_causes(mut explained: Explained, causes: &[Cause], name: Opti
         if is_told && cause.state != State::Unresolved {
             explained.standings.push(Standing {
                 subscription: cause.name.clone(),
-                installed: cause.installed.clone(),
+                installed: cause.position.installed.clone(),
                 state: cause.text(),
                 way_out: cause.way_out.clone(),
                 ..Standing::default()
@@ -112,26 +131,34 @@ pub(super) fn with_causes(mut explained: Explained, causes: &[Cause], name: Opti
     explained
 }
 
-/// Leaves out what the causes of Subscriptions tell already.
+/// Leaves out what the causes of Subscriptions and failed upgrades tell already.
 pub(super) fn for_people(mut explained: Explained) -> Explained {
-    let standings = explained.standings.clone();
+    let parts = explained.unsatisfiable.iter();
+    let failed: Vec<_> = parts.flat_map(|part| part.failed_upgrades.clone()).collect();
+    let mut standings = std::mem::take(&mut explained.standings);
+    standings.retain(|standing| {
+        let mut failed = failed.iter();
+        !failed.any(|failed| failed.subscription == standing.subscription)
+    });
     explained.not_succeeded.retain(|found| {
         let name = format!("ClusterServiceVersion {}: ", found.csv);
-        !standings.iter().any(|standing| standing.state.contains(&name))
+        let of_standing = standings.iter().any(|standing| standing.state.contains(&name));
+        !of_standing && !failed.iter().any(|failed| failed.csv == found.csv)
     });
+    explained.standings = standings;
     explained
 }
 
 /// Returns true if everything resolves, and all operators are ready.
 pub(super) fn is_fine(explained: &Explained, causes: &[Cause], name: Option<&str>) -> bool {
-    explained.unsatisfiable.is_empty() && asked(causes, name).next().is_none()
+    explained.unsatisfiable.is_empty() && asked(causes, name).all(Cause::is_settled)
 }
 
 /// What was read of a namespace.
 pub(super) struct Read {
     /// Its state, and the contents of its catalogs.
     pub question: Question,
-    /// Its operators that are not ready.
+    /// Its operators that are not ready, held or pinned.
     pub causes: Vec<Cause>,
     /// Objects that are excluded, and why.
     pub notes: Vec<String>,

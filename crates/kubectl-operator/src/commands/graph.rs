@@ -6,7 +6,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{anyhow, bail};
-use kube::{Client, ResourceExt as _};
+use kube::Client;
 use olm_api::v1alpha1::{CatalogSource, Subscription};
 use olm_authoring::graph::{PackageGraph, Tone, to_svg, to_text};
 use olm_fbc::entry::BundleEntry;
@@ -15,10 +15,11 @@ use olm_resolver::{CatalogKey, Snapshot};
 use crate::args::graph::{Drawing, GraphArgs};
 use crate::args::shared::Document;
 use crate::cluster::Cluster;
+use crate::operators::{Gathered, Position};
 use crate::packages::{Offered, named, offered};
 use crate::reader::{get, list_readable, place};
 use crate::terminal::{Colours, Mark, plain};
-use crate::{Verdict, catalogs, global, printer};
+use crate::{Verdict, catalogs, gather, global, printer};
 
 /// Maximum number of names in an error about a missing one.
 const MAX_NAMED: usize = 10;
@@ -32,14 +33,23 @@ const MAX_DRAWN: (usize, usize) = (300, 100);
 pub(crate) async fn run(args: &GraphArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
-    let subscriptions = of_package(client, namespace, &args.package).await?;
+    let gathered = Box::pin(gather::operators(client, Some(namespace))).await?;
+    gathered.warn();
+    let versions = Versions::of(&gathered, &args.package);
+    let is_of_package = |found: &&Subscription| found.spec.name == args.package;
+    let subscriptions: Vec<Subscription> = gathered
+        .subscriptions
+        .iter()
+        .filter(is_of_package)
+        .cloned()
+        .collect();
     let global = args.global_catalog_namespace.as_deref();
     let given = args.catalog.as_deref();
     let catalog = catalog(&cluster, &args.package, given, global, &subscriptions).await?;
     let keys = BTreeSet::from([catalog.clone()]);
     let read = Box::pin(catalogs::read(client, &keys)).await;
     let snapshot = read.content(&catalog)?;
-    let mut graph = drawn(snapshot, &catalog, args, &installed(&subscriptions), &cluster)?;
+    let mut graph = drawn(snapshot, &catalog, args, &versions, &cluster)?;
     if args.output == Drawing::Svg {
         graph.cut(MAX_DRAWN.0, MAX_DRAWN.1);
     }
@@ -74,7 +84,7 @@ fn drawn(
     snapshot: &Snapshot,
     catalog: &CatalogKey,
     args: &GraphArgs,
-    installed: &BTreeMap<String, Vec<String>>,
+    versions: &Versions,
     cluster: &Cluster,
 ) -> anyhow::Result<PackageGraph> {
     let package = args.package.as_str();
@@ -83,12 +93,13 @@ fn drawn(
         let channel = args.channel.as_deref();
         channel.is_none_or(|channel| channel == &*entry.channel)
     };
-    let graph = PackageGraph::new(
+    let mut graph = PackageGraph::new(
         package,
         &catalog.to_string(),
         entries().filter(of_channel),
-        installed,
+        &versions.installed,
     );
+    graph.mark_upgrades(&versions.upgrading);
     if !graph.channels.is_empty() {
         return Ok(graph);
     }
@@ -120,6 +131,10 @@ pub(super) fn of_snapshot<'a>(
     entries.filter(move |entry| &*entry.package == package)
 }
 
+/// Returns the Subscriptions for a package. Others that cannot be read are skipped with a warning.
+///
+/// # Errors
+/// The cluster cannot be read.
 pub(super) async fn of_package(
     client: &Client,
     namespace: &str,
@@ -135,24 +150,39 @@ pub(super) async fn of_package(
         .collect())
 }
 
-/// Returns the installed ClusterServiceVersions, with the Subscriptions that installed them.
-fn installed(subscriptions: &[Subscription]) -> BTreeMap<String, Vec<String>> {
-    let mut installed: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for subscription in subscriptions {
-        let csv = subscription
-            .status
-            .as_ref()
-            .and_then(|status| status.installed_csv.clone());
-        if let Some(csv) = csv.filter(|csv| !csv.is_empty()) {
-            let by = format!(
-                "{}/{}",
-                subscription.namespace().unwrap_or_default(),
-                subscription.name_any()
-            );
-            installed.entry(csv).or_default().push(by);
+/// Versions of a package's operators: Subscriptions, as NAMESPACE/NAME, by ClusterServiceVersion.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Versions {
+    /// The last versions that succeeded.
+    pub installed: BTreeMap<String, Vec<String>>,
+    /// Versions of upgrades that have begun.
+    pub upgrading: BTreeMap<String, Vec<String>>,
+}
+
+impl Versions {
+    /// Returns the versions of a package's operators.
+    fn of(gathered: &Gathered, package: &str) -> Self {
+        let mut versions = Self::default();
+        let operators = gathered.operators();
+        for operator in operators.iter().filter(|found| found.package() == Some(package)) {
+            let by = format!("{}/{}", operator.namespace(), operator.name());
+            versions.add(&by, operator.row().position());
         }
+        versions
     }
-    installed
+
+    /// Adds the position of a Subscription, given as NAMESPACE/NAME.
+    pub(super) fn add(&mut self, by: &str, position: Position) {
+        let add = |versions: &mut BTreeMap<String, Vec<String>>, csv: String| {
+            if !csv.is_empty() {
+                versions.entry(csv).or_default().push(by.to_owned());
+            }
+        };
+        if position.has_begun {
+            add(&mut self.upgrading, position.next);
+        }
+        add(&mut self.installed, position.installed);
+    }
 }
 
 /// Returns the catalog to read: the given one, that of the Subscription, or the only one that offers the package. `global` is the

@@ -8,10 +8,14 @@ use olm_resolver::hold::parse_range;
 use serde_json::json;
 
 use crate::args::recover::{HoldArgs, UnholdArgs};
+use crate::args::shared::quoted;
 use crate::cluster::Cluster;
 use crate::operators::{Gathered, Operator};
 use crate::reader::api;
 use crate::{Verdict, gather, printer, writer};
+
+/// Ranges for users who wrote an invalid one.
+const EXAMPLES: &str = "'=1.2.0', '<2.0.0', '>=1.2.0 <2.0.0', '!1.3.0'";
 
 /// Holds an operator within a range of versions.
 ///
@@ -47,7 +51,7 @@ struct Changed {
 
 /// Sets the range, by default to the installed version.
 async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Result<Changed> {
-    let gathered = gather::operators(&cluster.client, Some(&cluster.namespace)).await?;
+    let gathered = gather::existing(&cluster.client, Some(&cluster.namespace)).await?;
     let operator = operator(&gathered, cluster, name)?;
     let subscription = subscription(&operator)?;
     let name = operator.name();
@@ -60,7 +64,7 @@ async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Res
         None => format!("={}", row.installed_version),
     };
     parse_range(&range)
-        .map_err(|error| anyhow!("cannot hold {name} within {range:?}: {error}; see --range"))?;
+        .map_err(|error| anyhow!("cannot hold {name} within {range:?}: {error}; examples: {EXAMPLES}"))?;
     let before = subscription.annotations().get(UPGRADE_HOLD);
     let was = match before {
         Some(before) if *before == range => " already".to_owned(),
@@ -70,15 +74,23 @@ async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Res
     if before != Some(&range) {
         set(cluster, subscription, Some(&range)).await?;
     }
-    let warning = operator.former().map(|_| {
-        format!(
-            "{} is already being installed, and a hold does not stop that; to go back use `{}`",
+    let (pending, namespace) = (operator.pending_plan(), Some(cluster.namespace.as_str()));
+    let warning = match operator.pending_outside(&range).map(|plan| plan.name_any()) {
+        Some(plan) => Some(format!(
+            "InstallPlan {plan} for {} waits for approval, and a hold does not withdraw it: do not approve it, or delete it with \
+             `kubectl delete installplan {} {}`",
             row.current_csv,
-            cluster
-                .commands
-                .suggest("rollback {}", &[&name], Some(&cluster.namespace))
-        )
-    });
+            quoted(&plan),
+            cluster.commands.flags(namespace)
+        )),
+        None => operator.former().filter(|_| pending.is_none()).map(|_| {
+            format!(
+                "{} is already being installed, and a hold does not stop that; to go back use `{}`",
+                row.current_csv,
+                cluster.commands.suggest("rollback {}", &[&name], namespace)
+            )
+        }),
+    };
     Ok(Changed {
         text: format!(
             "Subscription {}/{name} is held within {range}{was}",
@@ -90,7 +102,7 @@ async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Res
 
 /// Removes the range, and returns what was changed.
 async fn released(cluster: &Cluster, name: &str) -> anyhow::Result<String> {
-    let gathered = gather::operators(&cluster.client, Some(&cluster.namespace)).await?;
+    let gathered = gather::existing(&cluster.client, Some(&cluster.namespace)).await?;
     let operator = operator(&gathered, cluster, name)?;
     let subscription = subscription(&operator)?;
     let subject = format!("Subscription {}/{}", cluster.namespace, operator.name());
@@ -129,7 +141,7 @@ mod tests {
 
     use super::*;
     use crate::operators::State;
-    use crate::operators::tests::{csv, subscription};
+    use crate::operators::tests::{csv, plan, subscription};
 
     fn cluster() -> FakeCluster {
         let cluster = FakeCluster::new();
@@ -193,7 +205,11 @@ mod tests {
         let (client, _link) = fake.connect();
         let cluster = Cluster::of(client, "shop");
         for (name, range, expected) in [
-            ("db", Some("newest"), "cannot hold db within \"newest\": "),
+            (
+                "db",
+                Some("newest"),
+                "cannot hold db within \"newest\": Could not get version from string: \"newest\"; examples: '=1.2.0', ",
+            ),
             ("new", None, "no version of new is installed yet"),
             ("etcd.v9.0.0", None, "etcd.v9.0.0 has no Subscription"),
             ("nope", None, "namespace shop has no operator nope"),
@@ -202,6 +218,32 @@ mod tests {
             assert!(error.starts_with(expected), "{error}");
         }
         assert!(fake.log().writes.is_empty());
+    }
+
+    /// The plan was made before the hold, and OLM keeps it.
+    #[tokio::test(start_paused = true)]
+    async fn a_plan_that_waits_is_named_if_the_hold_excludes_it() {
+        for (range, is_outside) in [(None, true), (Some("<2.0.0"), true), (Some("<3.0.0"), false)] {
+            let fake = cluster();
+            let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "state": "UpgradePending",
+                "installPlanRef": {"name": "install-1"}});
+            fake.put(subscription("db", &status));
+            fake.put(plan("install-1", "RequiresApproval", false));
+            let (client, _link) = fake.connect();
+            let warning = held(&Cluster::of(client.clone(), "shop"), "db", range)
+                .await
+                .unwrap()
+                .warning;
+            let expected = "InstallPlan install-1 for etcd.v2.0.0 waits for approval, and a hold does not withdraw it: do not \
+                approve it, or delete it with `kubectl delete installplan install-1 -n shop`";
+            assert_eq!(warning.as_deref(), is_outside.then_some(expected), "{range:?}");
+            let gathered = gather::operators(&client, Some("shop")).await.unwrap();
+            let state = match is_outside {
+                true => State::Held,
+                false => State::RequiresApproval,
+            };
+            assert_eq!(gathered.operators()[0].verdict().state, state, "{range:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

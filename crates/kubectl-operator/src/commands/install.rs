@@ -12,10 +12,11 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ObjectMeta;
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::v1::OperatorGroup;
-use olm_api::v1alpha1::{CatalogSource, Subscription};
+use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription};
+use olm_resolver::installed::package_of;
 use olm_resolver::{CatalogKey, Snapshot};
 
-use self::decide::{Subscribed, There, Wanted, decide};
+use self::decide::{Subscribed, There, Unsubscribed, Wanted, decide};
 use super::approve::Shown;
 use super::{rollout, status};
 use crate::args::change::InstallArgs;
@@ -26,7 +27,8 @@ use crate::groups::Group;
 use crate::packages::{Channel, Offered, Package, Version, is_catalog, named, offered, preferred};
 use crate::reader::{api, get, has_namespace, list_names, list_readable};
 use crate::terminal::count;
-use crate::{Verdict, catalogs, global, printer, writer};
+use crate::watch::Screen;
+use crate::{Verdict, catalogs, gather, global, printer, writer};
 
 /// Installs a package.
 ///
@@ -61,11 +63,12 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
         }
         unless_refused(&format!("Install {}?", args.package), args.yes)
     };
-    let limit = args.wait.or(UPSTREAM_TIMEOUT);
-    let Some(done) = Box::pin(rollout::first_plan(
+    let (limit, mut screen) = (args.wait.or(UPSTREAM_TIMEOUT), Screen::stderr());
+    let Some(mut done) = Box::pin(rollout::first_plan(
         &cluster,
         &wanted.subscription,
         &limit,
+        &mut screen,
         &mut ask,
     ))
     .await?
@@ -77,13 +80,14 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
         ));
         return Ok(Verdict::Unresolved);
     };
-    printer::data(&format!(
-        "operator {:?} installed; installed csv is {:?}\n",
-        args.package, done.csv
-    ))?;
     if args.until_ready {
-        return status::follow(&cluster, &name, &args.wait).await;
+        let verdict = status::follow(&cluster, &name, &args.wait, &mut screen).await?;
+        if verdict != Verdict::Fine {
+            return Ok(verdict);
+        }
+        done.waits = None;
     }
+    printer::data(&done.text(&args.package, "installed"))?;
     if let Some(warning) = done.warning(&cluster, &name) {
         printer::warning(&warning);
     }
@@ -105,6 +109,8 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
         // The package-server may not have read a new catalog yet.
         _ => of_catalogs(cluster, args).await?,
     };
+    let provided = packages.iter().flat_map(|package| &package.channels);
+    let provided: BTreeSet<String> = provided.flat_map(|channel| channel.provides.clone()).collect();
     let catalog = args.catalog.as_deref();
     let packages = named(packages, &args.package, catalog, namespace, &cluster.commands)?;
     let preferred = match packages.as_slice() {
@@ -121,6 +127,9 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
     });
     let groups: Vec<Group> = known.chain(unread).collect();
     let (subscriptions, unreadable) = list_readable::<Subscription>(client, Some(namespace), "").await?;
+    let originals = gather::originals();
+    let (csvs, _) = list_readable::<ClusterServiceVersion>(client, Some(namespace), &originals).await?;
+    let unsubscribed = unsubscribed(&args.package, &csvs, &subscriptions);
     let known = subscriptions.into_iter().map(|found| Subscribed {
         name: found.name_any(),
         package: found.spec.name,
@@ -140,6 +149,8 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
         preferred: preferred.as_deref(),
         groups: &groups,
         subscriptions: &subscribed,
+        unsubscribed: &unsubscribed,
+        provided: &provided,
     };
     let mut wanted = decide(args, there)?;
     let notes = unreadable
@@ -149,6 +160,30 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
     let doubts = targets_in_doubt(client, namespace, wanted.group.as_ref()).await;
     wanted.notes.extend(doubts);
     Ok(wanted)
+}
+
+/// Returns the ClusterServiceVersions of a package that no Subscription has, that no other replaces, and that are not being deleted.
+fn unsubscribed(
+    package: &str,
+    csvs: &[ClusterServiceVersion],
+    subscriptions: &[Subscription],
+) -> Vec<Unsubscribed> {
+    let statuses = subscriptions.iter().filter_map(|found| found.status.as_ref());
+    let mut known: BTreeSet<&str> = statuses
+        .flat_map(|status| status.installed_csv.iter().chain(&status.current_csv))
+        .map(String::as_str)
+        .collect();
+    known.extend(csvs.iter().filter_map(|csv| csv.spec.replaces()));
+    let free = csvs
+        .iter()
+        .filter(|csv| !csv.is_copied() && csv.metadata.deletion_timestamp.is_none())
+        .filter(|csv| !known.contains(csv.name_any().as_str()));
+    let own = free.filter(|csv| package_of(csv).as_deref() == Some(package));
+    own.map(|csv| Unsubscribed {
+        name: csv.name_any(),
+        version: csv.spec.version.clone().unwrap_or_default(),
+    })
+    .collect()
 }
 
 /// Returns notes on target namespaces that may not exist. OLM accepts them, and an operator that watches nothing is ready.
@@ -317,13 +352,10 @@ async fn write(
     }
     let spec = &wanted.subscription.spec;
     tell(&format!(
-        "Subscription {namespace}/{} created: package {}, {} of catalog {}/{}",
+        "Subscription {namespace}/{} created: package {}, channel {} of catalog {}/{}",
         name,
         spec.name,
-        spec.channel().map_or_else(
-            || "default channel".to_owned(),
-            |channel| format!("channel {channel}")
-        ),
+        spec.channel().unwrap_or_default(),
         spec.source_namespace,
         spec.source
     ));

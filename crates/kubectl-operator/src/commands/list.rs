@@ -19,7 +19,7 @@ use crate::{Verdict, gather, printer};
 pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
-    let gathered = gather::operators(&cluster.client, namespace).await?;
+    let gathered = gather::existing(&cluster.client, namespace).await?;
     gathered.warn();
     let rows: Vec<Row> = gathered
         .operators()
@@ -106,20 +106,20 @@ mod tests {
         clusterserviceversion.operators.coreos.com/etcd.v9.0.0
         ");
         insta::assert_snapshot!(table(&rows, false, false, &CommandLine::default()), @r"
-        NAME          PACKAGE   CHANNEL   INSTALLED   CURRENT       STATE
-        new           etcd      stable    <none>      <none>        Pending
-        ready         etcd      stable    1.0.0       1.0.0         Ready
-        waits         etcd      stable    1.0.0       etcd.v2.0.0   RequiresApproval
-        wrong         etcd      stable    <none>      <none>        Unresolved
-        etcd.v9.0.0   <none>    <none>    <none>      9.0.0         Failed
+        NAME          PACKAGE   CHANNEL   INSTALLED   CURRENT   STATE
+        new           etcd      stable    <none>      <none>    Pending
+        ready         etcd      stable    1.0.0       1.0.0     Ready
+        waits         etcd      stable    1.0.0       2.0.0     RequiresApproval
+        wrong         etcd      stable    <none>      <none>    Unresolved
+        etcd.v9.0.0   <none>    <none>    <none>      9.0.0     Failed
         ");
         insta::assert_snapshot!(table(&rows, true, true, &CommandLine::default()), @r"
-        NAMESPACE   NAME          PACKAGE   CHANNEL   INSTALLED   CURRENT       STATE              CATALOG   APPROVAL    CSV           MESSAGE
-        shop        new           etcd      stable    <none>      <none>        Pending            olm/cat   Automatic   <none>        waiting for OLM to resolve it
-        shop        ready         etcd      stable    1.0.0       1.0.0         Ready              olm/cat   Automatic   etcd.v1.0.0   <none>
-        shop        waits         etcd      stable    1.0.0       etcd.v2.0.0   RequiresApproval   olm/cat   Automatic   etcd.v2.0.0   InstallPlan install-1: waiting for approval
-        shop        wrong         etcd      stable    <none>      <none>        Unresolved         olm/cat   Automatic   <none>        no \u{1b}[2Joperators found
-        shop        etcd.v9.0.0   <none>    <none>    <none>      9.0.0         Failed             <none>    <none>      etcd.v9.0.0   ClusterServiceVersion etcd.v9.0.0: no group
+        NAMESPACE   NAME          PACKAGE   CHANNEL   INSTALLED   CURRENT   STATE              CATALOG   APPROVAL    CSV           MESSAGE
+        shop        new           etcd      stable    <none>      <none>    Pending            olm/cat   Automatic   <none>        waiting for OLM to resolve it
+        shop        ready         etcd      stable    1.0.0       1.0.0     Ready              olm/cat   Automatic   etcd.v1.0.0   <none>
+        shop        waits         etcd      stable    1.0.0       2.0.0     RequiresApproval   olm/cat   Automatic   etcd.v2.0.0   InstallPlan install-1: waiting for approval
+        shop        wrong         etcd      stable    <none>      <none>    Unresolved         olm/cat   Automatic   <none>        no \u{1b}[2Joperators found
+        shop        etcd.v9.0.0   <none>    <none>    <none>      9.0.0     Failed             <none>    <none>      etcd.v9.0.0   ClusterServiceVersion etcd.v9.0.0: no group
         ");
         insta::assert_snapshot!(serde_json::to_string_pretty(&rows[0]).unwrap(), @r#"
         {

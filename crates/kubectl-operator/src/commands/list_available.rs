@@ -5,7 +5,8 @@ use serde_json::json;
 use crate::args::packages::AvailableArgs;
 use crate::args::shared::ListFormat;
 use crate::cluster::Cluster;
-use crate::packages::{Package, all, is_catalog, named};
+use crate::packages::{Package, all_in, is_catalog, named};
+use crate::reader::place;
 use crate::table::{self, Table};
 use crate::{Verdict, printer};
 
@@ -16,7 +17,8 @@ use crate::{Verdict, printer};
 pub(crate) async fn run(args: &AvailableArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let (namespace, commands) = (cluster.namespace.as_str(), &cluster.commands);
-    let mut packages = all(&cluster.client, namespace, commands).await?;
+    let wanted = (!args.all_namespaces).then_some(namespace);
+    let mut packages = all_in(&cluster.client, wanted, commands).await?;
     let catalog = args.catalog.as_deref();
     match args.package() {
         Some(name) => packages = named(packages, name, catalog, namespace, commands)?,
@@ -33,7 +35,8 @@ pub(crate) async fn run(args: &AvailableArgs) -> anyhow::Result<Verdict> {
         }
         None if packages.is_empty() => {
             printer::progress(&format!(
-                "No packages for namespace {namespace}; see the catalogs with `{}`.",
+                "No packages in {}; see the catalogs with `{}`.",
+                place(wanted),
                 commands.suggest("catalog list", &[], None)
             ));
         }

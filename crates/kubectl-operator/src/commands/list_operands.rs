@@ -40,7 +40,7 @@ pub(crate) async fn run(args: &OperandsArgs) -> anyhow::Result<Verdict> {
 /// Returns the operands of the installed operator, and notes on why the list may be incomplete.
 async fn of_operator(cluster: &Cluster, name: &str) -> anyhow::Result<(Vec<Operand>, Vec<String>)> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
-    let gathered = gather::operators(client, Some(namespace)).await?;
+    let gathered = gather::existing(client, Some(namespace)).await?;
     let name = gathered.of_package(namespace, name);
     let operator = gathered.find(namespace, &name, &cluster.commands)?;
     let csvs: Vec<_> = operator.installed.or(operator.current).into_iter().collect();

@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use olm_resolver::CatalogKey;
 use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::objects::{Document, Objects, read_file};
-use olm_resolver::plan::{Plan, Question, Target, answer};
+use olm_resolver::plan::{Plan, Question, Target, TargetError, answer};
+use olm_resolver::{CatalogKey, ResolveError};
 
 use crate::args::PlanArgs;
 use crate::catalogs::Catalogs;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
 use crate::global::DEFAULT_NAMESPACE;
-use crate::{Verdict, catalogs, global, printer};
+use crate::{Unsettled, Verdict, catalogs, global, printer};
 
 /// Prints the plan.
 ///
@@ -35,7 +35,8 @@ pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
         version,
         subscription: args.subscription.clone(),
     });
-    let mut plan = answer(&question, target.as_ref(), &mut |_| {})?;
+    let plan = answer(&question, target.as_ref(), &mut |_| {});
+    let mut plan = plan.map_err(no_plan)?;
     let kubernetes = args.kube_version.clone().or(kubernetes);
     note_bundles(&mut plan, &question, kubernetes.as_ref(), &catalogs).await;
     match args.output.document() {
@@ -50,6 +51,16 @@ pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
         Some(format) => printer::document(&plan, format)?,
     }
     Ok(Verdict::when(plan.unsatisfiable.is_empty()))
+}
+
+/// Returns why there is no plan. A namespace without exactly one OperatorGroup is an answer, as it is for `explain`.
+fn no_plan(error: TargetError) -> anyhow::Error {
+    match error {
+        TargetError::Resolve(error @ ResolveError::OperatorGroups { .. }) => {
+            Unsettled(error.to_string()).into()
+        }
+        error => error.into(),
+    }
 }
 
 /// Adds notes on bundles that the cluster cannot run or OLM will not install.
@@ -143,4 +154,32 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
             None
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_without_its_operator_group_is_an_answer_and_no_error() {
+        let groups = ResolveError::OperatorGroups {
+            found: 2,
+            way_out: "keep one of a, b".to_owned(),
+        };
+        let unknown = TargetError::UnknownSubscription("no subscription db".to_owned());
+        for (error, text, is_answer) in [
+            (
+                TargetError::from(groups),
+                "found 2 operatorGroups, expected 1: keep one of a, b",
+                true,
+            ),
+            (unknown, "no subscription db", false),
+        ] {
+            let error = no_plan(error);
+            assert_eq!(
+                (error.to_string().as_str(), error.is::<Unsettled>()),
+                (text, is_answer)
+            );
+        }
+    }
 }

@@ -56,11 +56,12 @@ pub(crate) async fn run(args: &RollbackArgs) -> anyhow::Result<Verdict> {
         bail!("{name} changed since it was shown, so it was not rolled back; review it again");
     }
     replace(&cluster, &now, &rollback, &args.wait, &file).await?;
-    if !install(&cluster, &rollback, &args.wait).await? {
+    let mut screen = Screen::stderr();
+    if !install(&cluster, &rollback, &args.wait, &mut screen).await? {
         return Ok(Verdict::Unresolved);
     }
     let name = rollback.subscription.name_any();
-    let verdict = status::follow(&cluster, &name, &args.wait).await?;
+    let verdict = status::follow(&cluster, &name, &args.wait, &mut screen).await?;
     if verdict == Verdict::Fine {
         printer::data(&format!("operator {name:?} is back at {}\n", rollback.target))?;
     }
@@ -241,7 +242,12 @@ async fn replace(
 
 /// Prints the plan, approves it if it needs approval and is for the version and nothing else, and waits until it completes. Returns
 /// false if it was not approved.
-async fn install(cluster: &Cluster, rollback: &Rollback, wait: &WaitArgs) -> anyhow::Result<bool> {
+async fn install(
+    cluster: &Cluster,
+    rollback: &Rollback,
+    wait: &WaitArgs,
+    screen: &mut Screen<io::Stderr>,
+) -> anyhow::Result<bool> {
     let target = rollback.target.as_str();
     let mut ask = |shown: &Shown| {
         // Without its output, the operator must not stay removed.
@@ -266,6 +272,7 @@ async fn install(cluster: &Cluster, rollback: &Rollback, wait: &WaitArgs) -> any
         cluster,
         &rollback.subscription,
         wait,
+        screen,
         &mut ask,
     ))
     .await?;

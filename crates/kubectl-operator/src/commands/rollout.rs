@@ -1,6 +1,6 @@
 //! Waits until an InstallPlan exists and until it completes, as upstream's plugin does.
 
-use std::io::Stderr;
+use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
@@ -11,11 +11,12 @@ use tokio::time::Instant;
 
 use super::approve::{self, PLAN_PREFIX, Shown};
 use super::status::gathered;
+use crate::Unsettled;
 use crate::args::shared::WaitArgs;
 use crate::cluster::Cluster;
 use crate::operators::{Node, message_or_reason};
 use crate::reader::get;
-use crate::watch::{Look, Outcome, Screen, until};
+use crate::watch::{Lasting, Look, Outcome, Screen, until};
 
 /// A plan that completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,16 @@ pub(super) struct CarriedOut {
 }
 
 impl CarriedOut {
+    /// Returns the result in the words of upstream's plugin. `done` is the verb for an operator that is ready, which upstream says of
+    /// every operator whose plan is complete.
+    pub(super) fn text(&self, package: &str, done: &str) -> String {
+        let being = self.waits.as_ref().map_or("", |_| "is being ");
+        format!(
+            "operator {package:?} {being}{done}; installed csv is {:?}\n",
+            self.csv
+        )
+    }
+
     /// Returns a warning if the operator was not ready when its plan completed.
     pub(super) fn warning(&self, cluster: &Cluster, subscription: &str) -> Option<String> {
         let namespace = Some(cluster.namespace.as_str());
@@ -41,21 +52,32 @@ impl CarriedOut {
 /// Asks the user to approve a plan.
 pub(super) type Ask<'a> = dyn FnMut(&Shown) -> anyhow::Result<bool> + Send + 'a;
 
+/// What OLM makes of a new Subscription.
+enum Made {
+    /// Its InstallPlan, with steps.
+    Plan(Box<InstallPlan>),
+    /// The Subscription has a version that was installed before, and needs no plan.
+    Adopted(CarriedOut),
+}
+
 /// Waits for the first plan of a Subscription, approves it if required and if `ask` returns true, and waits until it completes.
 /// Returns `None` if the user did not approve.
 ///
 /// # Errors
-/// The plan is not created or does not complete in time, or it fails, or OLM reports BundleUnpackFailed.
-pub(super) async fn first_plan(
+/// The plan is not created or does not complete in time, it fails, or the Subscription fails or cannot be resolved.
+pub(super) async fn first_plan<W: Write>(
     cluster: &Cluster,
     subscription: &Subscription,
     wait: &WaitArgs,
+    screen: &mut Screen<W>,
     ask: &mut Ask<'_>,
 ) -> anyhow::Result<Option<CarriedOut>> {
-    let mut screen = Screen::stderr();
     let name = subscription.name_any();
     let start = Instant::now();
-    let plan = made(cluster, &name, wait, &mut screen).await?;
+    let plan = match made(cluster, &name, wait, screen).await? {
+        Made::Plan(plan) => plan,
+        Made::Adopted(done) => return Ok(Some(done)),
+    };
     let used = start.elapsed();
     if plan.waits_for_approval() {
         let named = format!("{PLAN_PREFIX}{}", plan.name_any());
@@ -65,7 +87,7 @@ pub(super) async fn first_plan(
     }
     // The user's answer may have taken long.
     let left = wait.limit().map(|limit| limit.saturating_sub(used));
-    carried_out_on(cluster, &name, &plan.name_any(), wait, left, &mut screen)
+    carried_out_on(cluster, &name, &plan.name_any(), wait, left, screen)
         .await
         .map(Some)
 }
@@ -74,26 +96,26 @@ pub(super) async fn first_plan(
 ///
 /// # Errors
 /// The plan does not complete in time, fails, or is deleted.
-pub(super) async fn carried_out(
+pub(super) async fn carried_out<W: Write>(
     cluster: &Cluster,
     subscription: &str,
     plan: &str,
     wait: &WaitArgs,
+    screen: &mut Screen<W>,
 ) -> anyhow::Result<CarriedOut> {
-    let mut screen = Screen::stderr();
-    carried_out_on(cluster, subscription, plan, wait, wait.limit(), &mut screen).await
+    carried_out_on(cluster, subscription, plan, wait, wait.limit(), screen).await
 }
 
-/// Waits until a Subscription has a plan with steps.
-async fn made(
+/// Waits until a Subscription has a plan with steps, or an installed version without a plan.
+async fn made<W: Write>(
     cluster: &Cluster,
     subscription: &str,
     wait: &WaitArgs,
-    screen: &mut Screen<Stderr>,
-) -> anyhow::Result<InstallPlan> {
+    screen: &mut Screen<W>,
+) -> anyhow::Result<Made> {
     let namespace = cluster.namespace.as_str();
-    let (mut plan, mut failure): (Option<InstallPlan>, Option<String>) = (None, None);
-    let mut waits = String::new();
+    let (mut made, mut failure): (Option<Made>, Option<String>) = (None, None);
+    let (mut waits, mut stuck) = (String::new(), Lasting::default());
     let colours = screen.colours();
     let outcome = until(screen, wait.limit(), async || {
         let gathered = gathered(&cluster.client, Some(namespace), Some(subscription)).await?;
@@ -101,15 +123,32 @@ async fn made(
         let is_made = |plan: &&InstallPlan| {
             !matches!(plan.phase(), InstallPlanPhase::None | InstallPlanPhase::Planning)
         };
-        plan = operator.plan.filter(is_made).cloned();
         let node = gathered.tree(&operator, &cluster.commands);
         waits = node.waits_for();
+        let status = operator
+            .status()
+            .filter(|status| status.install_plan_ref.is_none());
+        let adopted = status.and_then(|status| status.installed_csv.clone());
+        made = match (
+            operator.plan.filter(is_made),
+            adopted.filter(|csv| !csv.is_empty()),
+        ) {
+            (Some(plan), _) => Some(Made::Plan(Box::new(plan.clone()))),
+            (None, Some(csv)) => Some(Made::Adopted(CarriedOut {
+                csv,
+                waits: (!node.is_fine_for_now()).then(|| waits.clone()),
+            })),
+            (None, None) => None,
+        };
         // As after a failed plan, waiting longer does not help.
         failure = operator
             .subscription
             .and_then(|found| message_or_reason(found, condition::BUNDLE_UNPACK_FAILED))
-            .map(str::to_owned);
-        let outcome = match (plan.is_some(), failure.is_some()) {
+            .map(|cause| format!("OLM reports {}: {cause}", condition::BUNDLE_UNPACK_FAILED));
+        if stuck.is(node.is_stuck) && failure.is_none() {
+            failure = Some(waits.clone());
+        }
+        let outcome = match (made.is_some(), failure.is_some()) {
             (true, _) => Outcome::Done,
             (false, true) => Outcome::Over,
             (false, false) => Outcome::Waits,
@@ -117,31 +156,34 @@ async fn made(
         Ok(Look::of(std::slice::from_ref(&node), colours, outcome))
     });
     let outcome = outcome.await?;
-    plan.filter(|_| outcome == Outcome::Done).ok_or_else(|| {
+    made.filter(|_| outcome == Outcome::Done).ok_or_else(|| {
         let explain = cluster
             .commands
             .suggest("explain {}", &[subscription], Some(namespace));
-        match failure {
-            Some(cause) => anyhow!(
-                "stopped waiting: OLM reports {}: {cause}; see `{explain}`",
-                condition::BUNDLE_UNPACK_FAILED
-            ),
-            None => anyhow!(
+        let text = match failure {
+            // The line of an unresolved Subscription may name the command already.
+            Some(cause) if cause.contains(&explain) => format!("stopped waiting: {cause}"),
+            Some(cause) => format!("stopped waiting: {cause}; see `{explain}`"),
+            None if waits.contains(&explain) => {
+                format!("no InstallPlan within {} s: {waits}", wait.timeout().as_secs())
+            }
+            None => format!(
                 "no InstallPlan within {} s: {waits}; OLM continues in the background, see `{explain}`",
                 wait.timeout().as_secs()
             ),
-        }
+        };
+        Unsettled(text).into()
     })
 }
 
 /// Waits until a plan completes, for at most `left`. Messages name the time of `wait`, which the user set.
-async fn carried_out_on(
+async fn carried_out_on<W: Write>(
     cluster: &Cluster,
     subscription: &str,
     plan: &str,
     wait: &WaitArgs,
     left: Option<Duration>,
-    screen: &mut Screen<Stderr>,
+    screen: &mut Screen<W>,
 ) -> anyhow::Result<CarriedOut> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let mut last: Option<InstallPlan> = None;
@@ -176,16 +218,17 @@ async fn carried_out_on(
         }),
         Outcome::Over => {
             let message = last.status.and_then(|status| status.message).unwrap_or_default();
-            bail!("InstallPlan {plan} failed: {message}")
+            Err(Unsettled(format!("InstallPlan {plan} failed: {message}")).into())
         }
-        Outcome::Waits => bail!(
+        Outcome::Waits => Err(Unsettled(format!(
             "InstallPlan {plan} did not complete within {} s: {}; OLM continues in the background, see `{}`",
             wait.timeout().as_secs(),
             node.as_ref().map(Node::waits_for).unwrap_or_default(),
             cluster
                 .commands
                 .suggest("status {} --watch", &[subscription], Some(namespace))
-        ),
+        ))
+        .into()),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use kube::{Client, ResourceExt as _};
+use kube::Client;
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -14,7 +14,7 @@ use crate::command_line::CommandLine;
 use crate::operators::{Gathered, Node, lines};
 use crate::reader::place;
 use crate::terminal::Colours;
-use crate::watch::{Look, Outcome, Screen, until};
+use crate::watch::{Lasting, Look, Outcome, Screen, until};
 use crate::{Verdict, gather, packages, printer};
 
 /// Timeout for package-server, which only adds details.
@@ -101,13 +101,18 @@ impl Watched {
     }
 }
 
-/// Watches one operator until it is ready, for commands that start something. The next upgrade may still wait for approval.
+/// Watches one operator until it is ready, for commands that start something. The next upgrade may still wait for approval. `screen`
+/// shows what changed since the command used it before.
 ///
 /// # Errors
 /// The cluster cannot be read.
-pub(crate) async fn follow(cluster: &Cluster, name: &str, wait: &WaitArgs) -> anyhow::Result<Verdict> {
-    let mut screen = Screen::stdout();
-    let watched = watch(cluster, Some(&cluster.namespace), Some(name), wait, &mut screen).await?;
+pub(crate) async fn follow<W: Write>(
+    cluster: &Cluster,
+    name: &str,
+    wait: &WaitArgs,
+    screen: &mut Screen<W>,
+) -> anyhow::Result<Verdict> {
+    let watched = watch(cluster, Some(&cluster.namespace), Some(name), wait, screen).await?;
     let shortfall = watched.shortfall_of_started(wait);
     if let Some(text) = &shortfall {
         printer::warning(text);
@@ -124,16 +129,24 @@ async fn watch<W: Write>(
     screen: &mut Screen<W>,
 ) -> anyhow::Result<Watched> {
     let mut nodes = Vec::new();
+    let mut stuck = Lasting::default();
     let colours = screen.colours();
     let outcome = until(screen, wait.limit(), async || {
         nodes = read(cluster, namespace, name).await?;
-        Ok(Look::of(&nodes, colours, outcome(&nodes)))
+        let found = outcome(&nodes);
+        let is_stuck = found == Outcome::Over && nodes.iter().any(|node| node.is_stuck);
+        let lasts = stuck.is(is_stuck);
+        let outcome = match is_stuck && !lasts {
+            true => Outcome::Waits,
+            false => found,
+        };
+        Ok(Look::of(&nodes, colours, outcome))
     })
     .await?;
     Ok(Watched { nodes, outcome })
 }
 
-/// A plan that requires approval may wait for any time. If nothing else is pending, watching ends.
+/// A plan that requires approval may wait for any time, and so may a failure. If nothing else is pending, watching ends.
 fn outcome(nodes: &[Node]) -> Outcome {
     let waiting: Vec<&Node> = nodes.iter().filter(|node| !node.is_fine()).collect();
     match waiting.iter().all(|node| node.needs_somebody()) {
@@ -151,12 +164,18 @@ async fn read(cluster: &Cluster, namespace: Option<&str>, name: Option<&str>) ->
 /// Adds the position of the operator in its channel. This is omitted without package-server, or without permission to read
 /// packages.
 async fn add_way(client: &Client, gathered: &mut Gathered, namespace: &str, name: &str) {
-    let mut all = gathered.subscriptions.iter();
-    let own = all.find(|found| found.name_any() == name && found.namespace().as_deref() == Some(namespace));
-    let Some(own) = own else {
+    let operators = gathered.operators();
+    let own = operators.iter().find_map(|operator| {
+        let is_own = operator.name() == name && operator.namespace() == namespace;
+        Some((
+            operator.subscription.filter(|_| is_own)?,
+            operator.row().position(),
+        ))
+    });
+    let Some((subscription, position)) = own else {
         return;
     };
-    let way = timeout(PATIENCE, packages::way(client, own)).await;
+    let way = timeout(PATIENCE, packages::way(client, subscription, &position)).await;
     if let Ok(Some(way)) = way {
         gathered.ways.insert((namespace.to_owned(), name.to_owned()), way);
     }
@@ -172,7 +191,9 @@ pub(super) async fn gathered(
     name: Option<&str>,
 ) -> anyhow::Result<Gathered> {
     let is_wanted = |found: &str| name.is_none_or(|name| name == found);
-    gather::with_workloads(client, namespace, |operator| is_wanted(&operator.name())).await
+    let gathered = gather::with_workloads(client, namespace, |operator| is_wanted(&operator.name())).await?;
+    gather::require(client, namespace, &gathered).await?;
+    Ok(gathered)
 }
 
 /// Returns the trees of all operators, or of one.

@@ -13,17 +13,23 @@ use self::collect::collect;
 use crate::args::support_bundle::SupportBundleArgs;
 use crate::cluster::Cluster;
 use crate::commands::doctor::Reader;
+use crate::reader::has_namespace;
 use crate::{Verdict, global, printer};
 
 /// Collects the data and writes the file.
 ///
 /// # Errors
-/// There is no cluster, nothing can be read, or the file cannot be written.
+/// There is no cluster or no such namespace, nothing can be read, or the file cannot be written.
 pub(crate) async fn run(args: &SupportBundleArgs) -> anyhow::Result<Verdict> {
     is_free(&args.output, args.force)?;
     let cluster = Cluster::connect(&args.connection).await?;
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
     let reader = Reader::new(&cluster.client, args.reads.timeout);
+    if let Some(namespace) = namespace
+        && reader.within(has_namespace(reader.client(), namespace)).await == Ok(false)
+    {
+        bail!("namespace {namespace} does not exist");
+    }
     let mut archive = Archive::default();
     let given = args.reads.global_catalog_namespace.as_deref();
     let found = global::find(&cluster.client, given, namespace).await;

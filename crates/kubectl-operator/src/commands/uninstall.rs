@@ -27,7 +27,7 @@ use crate::args::shared::{UPSTREAM_TIMEOUT, WaitArgs, quoted, slice};
 use crate::cluster::Cluster;
 use crate::confirm::{has_terminal, unless_refused};
 use crate::operators::Gathered;
-use crate::reader::{answer, api, get_cluster, list, list_names};
+use crate::reader::{answer, api, get_cluster, list, list_names, require_namespace};
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::{Verdict, gather, operands, printer, terminal, writer};
 
@@ -103,6 +103,10 @@ pub(super) async fn look(cluster: &Cluster, args: &UninstallArgs) -> anyhow::Res
             Some(format!("{error:#}")),
         ),
     };
+    let operators = gathered.operators();
+    if !operators.iter().any(|operator| operator.namespace() == namespace) {
+        require_namespace(client, namespace).await?;
+    }
     let plans = list::<InstallPlan>(client, Some(namespace), "").await?;
     let mut removal = decide(&gathered, &plans, namespace, args, doubt)?;
     for definition in &mut removal.definitions {
@@ -318,10 +322,15 @@ pub(super) async fn remove<W: Write>(
         ));
     }
     if let Some(operator) = &removal.operator {
-        leftovers::end(client, removal, operator, wait, screen)
-            .await
-            .map_err(go_on)?;
-        tell(&format!("{} deleted", writer::subject(operator)));
+        let kept = leftovers::end(client, removal, operator, wait, screen).await;
+        let (kept, subject) = (kept.map_err(go_on)?, writer::subject(operator));
+        match kept.is_empty() {
+            true => tell(&format!("{subject} deleted")),
+            false => tell(&format!(
+                "{subject} is kept: it lists {}, and OLM would create it again",
+                kept.join(", ")
+            )),
+        }
     }
     if !removal.groups.is_empty() {
         let left = list_names::<Subscription>(client, namespace).await?;

@@ -12,6 +12,7 @@ use crate::command_line::CommandLine;
 use crate::confirm::unless_refused;
 use crate::operators::{Gathered, Operator, State};
 use crate::terminal::first_line;
+use crate::watch::Screen;
 use crate::{Verdict, gather, printer};
 
 /// The next step for an operator to upgrade.
@@ -32,7 +33,7 @@ enum Step {
 pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.approve.connection).await?;
     let namespace = cluster.namespace.as_str();
-    let gathered = gather::operators(&cluster.client, Some(namespace)).await?;
+    let gathered = gather::existing(&cluster.client, Some(namespace)).await?;
     let name = gathered.of_package(namespace, &args.approve.name);
     if let Some(text) = other_channel(&gathered, namespace, &name, args.channel.as_deref()) {
         printer::warning(&text);
@@ -64,13 +65,11 @@ pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
         return follow(&cluster, &subscriptions, args).await;
     }
     let limit = args.wait.or(UPSTREAM_TIMEOUT);
-    let done = Box::pin(rollout::carried_out(&cluster, &name, &plan, &limit)).await?;
+    let mut screen = Screen::stderr();
+    let done = Box::pin(rollout::carried_out(&cluster, &name, &plan, &limit, &mut screen)).await?;
     // With JSON or YAML, stdout contains only the document.
     if args.approve.output.document().is_none() {
-        printer::data(&format!(
-            "operator {:?} upgraded; installed csv is {:?}\n",
-            args.approve.name, done.csv
-        ))?;
+        printer::data(&done.text(&args.approve.name, "upgraded"))?;
     }
     if let Some(warning) = done.warning(&cluster, &name) {
         printer::warning(&warning);
@@ -86,7 +85,7 @@ fn other_channel(gathered: &Gathered, namespace: &str, name: &str, wanted: Optio
         |found: &&Subscription| found.name_any() == name && found.namespace().as_deref() == Some(namespace);
     let followed = all.find(is_meant)?.spec.channel().unwrap_or_default();
     let follows = match followed {
-        "" => "the default channel of its package".to_owned(),
+        "" => "all channels of its package".to_owned(),
         channel => format!("channel {channel}"),
     };
     (followed != wanted).then(|| {
@@ -98,7 +97,7 @@ fn other_channel(gathered: &Gathered, namespace: &str, name: &str, wanted: Optio
 async fn follow(cluster: &Cluster, subscriptions: &[String], args: &UpgradeArgs) -> anyhow::Result<Verdict> {
     let mut worst = Verdict::Fine;
     for name in subscriptions {
-        let verdict = status::follow(cluster, name, &args.wait).await?;
+        let verdict = status::follow(cluster, name, &args.wait, &mut Screen::stdout()).await?;
         if verdict != Verdict::Fine {
             worst = verdict;
         }
@@ -120,7 +119,7 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
     // `explain` prints the full message.
     let message = first_line(&verdict.message);
     let explain = || commands.suggest("explain {}", &[name], Some(namespace));
-    if operator.pending_plan().is_some() {
+    if operator.pending_plan().is_some() && verdict.state != State::Held {
         // The plan can be approved despite other conditions, such as a failed resolution.
         return Step::Approve;
     }
@@ -196,6 +195,25 @@ mod tests {
         for name in ["install-1", "installplan/install-1", "nope"] {
             assert_eq!(step(name), Step::Approve, "{name}");
         }
+    }
+
+    #[test]
+    fn a_plan_outside_a_hold_is_not_approved_and_the_way_out_is_named() {
+        let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "state": "UpgradePending",
+            "installPlanRef": {"name": "install-1"}});
+        let mut held = subscription("db", &status);
+        held["metadata"]["annotations"] = json!({olm_api::labels::UPGRADE_HOLD: "=1.0.0"});
+        let gathered = gathered_of([
+            held,
+            csv("1.0.0", "Succeeded", ""),
+            plan("install-1", "RequiresApproval", false),
+        ]);
+        let expected = "cannot upgrade db: held within =1.0.0 by annotation operatorframework.io/upgrade-hold; InstallPlan \
+            install-1 for etcd.v2.0.0 waits for approval; to allow newer versions use `kubectl operator unhold db -n shop`";
+        assert_eq!(
+            step(&gathered, "shop", "db", &CommandLine::default()),
+            Step::Nothing(expected.to_owned())
+        );
     }
 
     /// Without its catalog, the newest known version is the installed one.

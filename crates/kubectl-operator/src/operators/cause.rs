@@ -1,9 +1,13 @@
-//! Causes in words: what an InstallPlan waits for or why it failed. Those of ClusterServiceVersions are in `olm_api::cause`.
+//! Causes in words: what an InstallPlan waits for or why it failed, and in which OperatorGroup an operator cannot run. Other causes
+//! of ClusterServiceVersions are in `olm_api::cause`.
 
 use kube::ResourceExt as _;
+use olm_api::condition::csv::{INTER_OPERATOR_GROUP_OWNER_CONFLICT, UNSUPPORTED_OPERATOR_GROUP};
 use olm_api::condition::{TRUE, subscription as condition};
 use olm_api::labels;
-use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
+use olm_api::v1alpha1::{
+    ClusterServiceVersion, InstallModeType, InstallPlan, InstallPlanPhase, Subscription,
+};
 
 use super::conditions::message;
 
@@ -57,6 +61,55 @@ pub(super) fn plan_cause(plan: &InstallPlan, subscription: &Subscription) -> Opt
     parts.extend(rest.map(str::to_owned));
     let text = parts.join("; ");
     Some(PlanCause { text, approval })
+}
+
+/// An OperatorGroup in which an operator cannot run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct UnsuitedGroup {
+    /// Name of the OperatorGroup.
+    pub name: String,
+    /// The group and its conflict with the operator in words.
+    pub text: String,
+    /// Changes that help, the last one of the group.
+    pub change: String,
+}
+
+/// Returns the OperatorGroup if it is why a ClusterServiceVersion failed. The message of the status does not name it.
+pub(super) fn unsuited_group(csv: &ClusterServiceVersion) -> Option<UnsuitedGroup> {
+    let reason = csv.status.as_ref()?.reason.as_deref()?;
+    let name = csv.annotations().get(labels::OPERATOR_GROUP)?.clone();
+    if name.is_empty() {
+        return None;
+    }
+    let (text, change) = match reason {
+        UNSUPPORTED_OPERATOR_GROUP => {
+            let modes = csv.spec.install_modes.iter().filter(|mode| mode.supported);
+            let modes: Vec<&InstallModeType> = modes.map(|mode| &mode.type_).collect();
+            let names: Vec<&str> = modes.iter().map(|mode| mode.as_str()).collect();
+            let supported = match names.is_empty() {
+                true => "no install mode".to_owned(),
+                false => names.join(", "),
+            };
+            let text = format!("OperatorGroup {name} does not suit it, as it supports {supported}");
+            let namespace = csv.namespace().unwrap_or_default();
+            let change = if modes.contains(&&InstallModeType::OwnNamespace) {
+                format!("set spec.targetNamespaces of the group to [{namespace}]")
+            } else if modes.contains(&&InstallModeType::AllNamespaces) {
+                "remove spec.targetNamespaces and spec.selector of the group, which then selects all namespaces"
+                    .to_owned()
+            } else {
+                format!("set spec.targetNamespaces of the group to a namespace other than {namespace}")
+            };
+            (text, format!("install the operator in another namespace, or {change}"))
+        }
+        INTER_OPERATOR_GROUP_OWNER_CONFLICT => (
+            format!("OperatorGroup {name} of this one has namespaces in common with it"),
+            "uninstall one of the two operators, or change the targets of a group so that the groups have no namespace in common"
+                .to_owned(),
+        ),
+        _ => return None,
+    };
+    Some(UnsuitedGroup { name, text, change })
 }
 
 /// Returns the bundles of an InstallPlan that are not unpacked yet, each with its cause.

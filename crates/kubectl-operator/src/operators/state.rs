@@ -8,11 +8,12 @@ use olm_api::labels;
 use olm_api::v1alpha1::{
     ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase, Subscription,
 };
+use olm_resolver::hold::parse_range;
 use serde::Serialize;
 
-use super::cause::{Approver, plan_cause};
+use super::cause::{Approver, plan_cause, unsuited_group};
 use super::conditions::{catalog_problem, message, message_or_reason, true_conditions};
-use super::{Operator, plan_name};
+use super::{Operator, plan_name, version_in};
 use crate::args::shared::quoted;
 use crate::command_line::CommandLine;
 use crate::terminal::{Mark, plain};
@@ -96,6 +97,8 @@ pub(crate) enum WayOut {
     DeletePlan(String),
     /// Correct the cause, or go back to this ClusterServiceVersion.
     Rollback(String),
+    /// Make this change of this OperatorGroup.
+    ChangeGroup { name: String, change: String },
     /// Delete the Subscription and create it again.
     Recreate,
 }
@@ -173,6 +176,9 @@ impl Operator<'_> {
                 plain(former),
                 suggest("rollback {}")
             ),
+            WayOut::ChangeGroup { name: group, change } => {
+                format!("{change}: kubectl edit operatorgroup {} {flags}", quoted(group))
+            }
             WayOut::Recreate => format!(
                 "save it with kubectl get subscription {} {flags} -o yaml, then delete and recreate it",
                 quoted(&name)
@@ -204,13 +210,25 @@ impl Operator<'_> {
 
     /// Returns the failure of a ClusterServiceVersion.
     fn csv_failed(&self, csv: &ClusterServiceVersion) -> Verdict {
-        let verdict = Verdict::new(State::Failed, csv_text(csv));
+        let group = unsuited_group(csv);
+        let texts = [
+            Some(csv_text(csv)),
+            group.as_ref().map(|group| group.text.clone()),
+        ];
+        let texts: Vec<String> = texts.into_iter().flatten().collect();
+        let verdict = Verdict::new(State::Failed, texts.join("; "));
         let former = self
             .former()
             .filter(|former| self.subscription.is_some() && former.name_any() != csv.name_any());
         match former {
             Some(former) => verdict.with(WayOut::Rollback(former.name_any())),
-            None => verdict,
+            None => match group {
+                Some(group) => verdict.with(WayOut::ChangeGroup {
+                    name: group.name,
+                    change: group.change,
+                }),
+                None => verdict,
+            },
         }
     }
 
@@ -219,14 +237,20 @@ impl Operator<'_> {
         let cause = plan_cause(plan, subscription)?;
         let name = plan.name_any();
         let text = format!("InstallPlan {name}: {}", cause.text);
+        let waits = || {
+            let names = plan.spec.cluster_service_version_names.join(", ");
+            format!("InstallPlan {name} for {names} waits for approval")
+        };
+        let runs = self.installed.is_some_and(|csv| *csv.phase() == Phase::Succeeded);
+        if let Some(range) = self
+            .hold()
+            .filter(|range| runs && self.pending_outside(range).is_some())
+        {
+            return Some(self.settled(State::Held, &format!("{}; {}", held(range), waits())));
+        }
         Some(match (cause.approval, self.pin()) {
             (Some(Approver::User), Some(version)) => {
-                let names = plan.spec.cluster_service_version_names.join(", ");
-                let text = format!(
-                    "{}; InstallPlan {name} for {names} waits for approval",
-                    pinned(version)
-                );
-                self.settled(State::Pinned, &text)
+                self.settled(State::Pinned, &format!("{}; {}", pinned(version), waits()))
             }
             (Some(Approver::User), None) => Verdict::new(State::RequiresApproval, text),
             (Some(Approver::Policy), _) => {
@@ -287,10 +311,7 @@ impl Operator<'_> {
         match csv.phase() {
             Phase::Failed => self.csv_failed(csv),
             Phase::Succeeded if is_installed => match (self.hold(), self.pin()) {
-                (Some(range), _) => {
-                    let text = format!("held within {range} by annotation {}", labels::UPGRADE_HOLD);
-                    self.settled(State::Held, &text)
-                }
+                (Some(range), _) => self.settled(State::Held, &held(range)),
                 (None, Some(version)) => self.settled(State::Pinned, &pinned(version)),
                 (None, None) => self.settled(State::Ready, ""),
             },
@@ -338,6 +359,15 @@ impl Operator<'_> {
     fn hold(&self) -> Option<&str> {
         let annotations = self.subscription?.annotations();
         annotations.get(labels::UPGRADE_HOLD).map(String::as_str)
+    }
+
+    /// Returns the InstallPlan that waits for approval, if the name of its version tells that it is outside this range. OLM keeps
+    /// a plan that it made before the hold.
+    pub(crate) fn pending_outside(&self, range: &str) -> Option<&InstallPlan> {
+        let version = version_in(self.status()?.current_csv.as_deref()?)?;
+        // An invalid range excludes every version.
+        let is_outside = parse_range(range).map_or(true, |range| !range.contains(&version));
+        self.pending_plan().filter(|_| is_outside)
     }
 
     /// Returns true if its plan installs another version than the installed one, which a partly completed plan installed itself.
@@ -397,6 +427,11 @@ fn failed_state(type_: &'static str) -> Option<(&'static str, State)> {
         condition::RESOLUTION_FAILED => Some((type_, State::Unresolved)),
         _ => None,
     }
+}
+
+/// Returns why an operator stays within a range of versions.
+fn held(range: &str) -> String {
+    format!("held within {range} by annotation {}", labels::UPGRADE_HOLD)
 }
 
 /// Returns why an operator stays at the version that its Subscription started with.

@@ -511,6 +511,66 @@ fn list_and_status_agree_on_what_is_installed() {
 }
 
 #[test]
+fn a_long_cause_is_printed_once() {
+    let quota =
+        "pods \"etcd-1\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3";
+    let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"});
+    let mut short = deployment(0);
+    short["status"]["conditions"] = json!([{"type": "ReplicaFailure", "status": "True", "message": quota}]);
+    let message = format!("install strategy failed: {quota}");
+    let (_, text) = one([
+        subscription("db", &status),
+        csv("2.0.0", "Failed", &message),
+        short,
+    ]);
+    assert_eq!(text.matches("exceeded quota").count(), 1, "{text}");
+    for object in [
+        "ClusterServiceVersion etcd.v2.0.0: Failed",
+        "Deployment etcd: 0 of 2 available",
+    ] {
+        assert!(
+            text.contains(&format!("{object}, for the reason above")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_version_that_never_succeeded_is_not_installed() {
+    let unresolved = json!([{"type": "ResolutionFailed", "status": "True", "message": "no"}]);
+    for (current, phase) in [("etcd.v2.0.0", "Pending"), ("etcd.v3.0.0", "Failed")] {
+        let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": current, "conditions": unresolved});
+        let gathered = gathered_of([subscription("db", &status), csv("2.0.0", phase, "quota")]);
+        let row = gathered.operators()[0].row();
+        assert_eq!(row.installed_version, "", "{current} {phase}: {row:?}");
+    }
+}
+
+#[test]
+fn what_never_succeeded_is_not_installed_although_the_next_plan_waits() {
+    let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "state": "UpgradePending",
+        "installPlanRef": {"name": "install-1"}});
+    for (phase, installed) in [
+        ("Failed", ""),
+        ("Installing", ""),
+        ("Succeeded", "1.0.0"),
+        ("Replacing", "1.0.0"),
+    ] {
+        let gathered = gathered_of([
+            subscription("db", &status),
+            csv("1.0.0", phase, ""),
+            plan("install-1", "RequiresApproval", false),
+        ]);
+        let row = gathered.operators()[0].row();
+        assert_eq!(
+            (row.installed_version.as_str(), row.current_version.as_str()),
+            (installed, "2.0.0"),
+            "{phase}"
+        );
+    }
+}
+
+#[test]
 fn a_version_that_fails_after_it_succeeded_is_installed() {
     let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"});
     let mut failed = csv("2.0.0", "Failed", "");

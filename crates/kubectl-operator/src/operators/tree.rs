@@ -23,6 +23,8 @@ use crate::terminal::{Colours, Mark, below_first, plain};
 
 /// Maximum number of pods shown per Deployment.
 const MAX_PODS: usize = 10;
+/// Minimum length of a message that is not printed again below an object that has it, too.
+const MIN_REPEATED: usize = 80;
 /// State of an object that does not exist.
 const MISSING: &str = "Missing";
 
@@ -42,7 +44,7 @@ pub(crate) struct Node {
     /// The command that prints a message of several lines in full.
     #[serde(skip)]
     pub more: Option<String>,
-    /// True if OLM does nothing more for it until a user acts.
+    /// True if it failed or cannot be resolved, so that most likely a user has to act.
     #[serde(skip)]
     pub is_stuck: bool,
     /// Additional lines: the changes of an InstallPlan, the position of an operator in its channel.
@@ -78,8 +80,8 @@ impl Node {
         self.mark == Mark::Fine && self.objects.iter().all(Self::is_fine)
     }
 
-    /// Returns true if a user must act: OLM does nothing more for it, or a plan waits for approval or failed, and everything else
-    /// is ready.
+    /// Returns true if a user must act: it failed or cannot be resolved, or a plan waits for approval or failed, and everything
+    /// else is ready.
     pub(crate) fn needs_somebody(&self) -> bool {
         self.is_stuck || self.has_only_plans_left()
     }
@@ -139,10 +141,15 @@ impl Node {
     }
 
     fn text(&self, colours: Colours) -> String {
+        self.text_with(&self.message, colours)
+    }
+
+    /// Returns the object in one line, with the first line of this message.
+    fn text_with(&self, message: &str, colours: Colours) -> String {
         let name = self.full_name();
         let state = colours.paint(self.mark, &plain(&self.state));
         let text = format!("{} {name}: {state}", self.kind);
-        match self.message.as_str() {
+        match message {
             "" => text,
             message => {
                 let first = message.trim().lines().next().unwrap_or_default();
@@ -174,25 +181,47 @@ pub(crate) fn lines(nodes: &[Node], colours: Colours) -> Vec<String> {
     let mut lines = Vec::new();
     for node in nodes {
         lines.push(node.text(colours));
-        below(node, "", colours, &mut lines);
+        below(node, "", colours, &mut Vec::new(), &mut lines);
     }
     lines
 }
 
-fn below(node: &Node, indent: &str, colours: Colours, lines: &mut Vec<String>) {
+/// Adds what stands below the line of an object. `above` has the messages of the objects above it.
+fn below<'a>(
+    node: &'a Node,
+    indent: &str,
+    colours: Colours,
+    above: &mut Vec<&'a str>,
+    lines: &mut Vec<String>,
+) {
     let bar = if node.objects.is_empty() { " " } else { "│" };
-    let rest = below_first(&node.message);
+    let rest = match is_repeated(node, above) {
+        true => Vec::new(),
+        false => below_first(&node.message),
+    };
     lines.extend(rest.iter().map(|line| format!("{indent}{bar}  {line}")));
     let notes = node.notes.iter();
     lines.extend(notes.map(|note| format!("{indent}{bar}  {}", plain(note))));
+    above.push(&node.message);
     for (at, object) in node.objects.iter().enumerate() {
         let (branch, next) = match at + 1 == node.objects.len() {
             true => ("└─ ", "   "),
             false => ("├─ ", "│  "),
         };
-        lines.push(format!("{indent}{branch}{}", object.text(colours)));
-        below(object, &format!("{indent}{next}"), colours, lines);
+        let text = match is_repeated(object, above) {
+            true => object.text_with("for the reason above", colours),
+            false => object.text(colours),
+        };
+        lines.push(format!("{indent}{branch}{text}"));
+        below(object, &format!("{indent}{next}"), colours, above, lines);
     }
+    above.pop();
+}
+
+/// Returns true if a long message is part of one that was printed above it.
+fn is_repeated(node: &Node, above: &[&str]) -> bool {
+    let message = node.message.trim();
+    message.len() >= MIN_REPEATED && above.iter().any(|found| found.contains(message))
 }
 
 impl Gathered {
@@ -204,6 +233,7 @@ impl Gathered {
             return match nodes.pop() {
                 Some(mut node) => {
                     node.namespace = operator.namespace();
+                    node.is_stuck = node.mark == Mark::Bad;
                     node
                 }
                 None => Node::new(OWNER_KIND_CSV, &operator.name(), Mark::Waits, MISSING),
@@ -216,7 +246,11 @@ impl Gathered {
         let way_out = way_out.filter(|_| {
             matches!(
                 verdict.way_out,
-                WayOut::DeletePlan(_) | WayOut::Provide(_) | WayOut::Rollback(_) | WayOut::Recreate
+                WayOut::DeletePlan(_)
+                    | WayOut::Provide(_)
+                    | WayOut::Rollback(_)
+                    | WayOut::ChangeGroup { .. }
+                    | WayOut::Recreate
             )
         });
         let state = match (verdict_state.as_str(), operator.row().installed_version.as_str()) {
@@ -232,13 +266,20 @@ impl Gathered {
         node.notes.extend(way.cloned());
         node.notes
             .extend(way_out.map(|way_out| format!("to resolve: {way_out}")));
-        node.is_stuck = verdict.way_out == WayOut::Recreate;
+        // OLM tries again what an error prevented, but the OperatorGroups are the user's.
+        let is_retried = true_conditions(subscription).any(|found| {
+            let message = found.message.as_deref().unwrap_or_default();
+            found.type_ == condition::subscription::RESOLUTION_FAILED
+                && found.reason.as_deref() == Some(condition::subscription::ERROR_PREVENTED_RESOLUTION)
+                && !message.contains(" operatorGroups, expected 1")
+        });
+        node.is_stuck = verdict_state == State::Failed || verdict_state == State::Unresolved && !is_retried;
         let status = subscription.status.as_ref();
         if let Some(name) = status.and_then(plan_name) {
             node.objects.push(match operator.plan {
                 Some(plan) => {
                     let mut plan = plan_node(plan, subscription, commands);
-                    if verdict_state == State::Pinned {
+                    if matches!(verdict_state, State::Pinned | State::Held) {
                         // It waits as the user wants it to.
                         plan.mark = Mark::Fine;
                     }

@@ -56,6 +56,8 @@ async fn packages_are_read_from_the_package_server() {
     let (client, _link) = cluster.connect();
     let found = all(&client, "shop", &CommandLine::default()).await.unwrap();
     assert_eq!(found, [package("etcd", "cat"), package("vault", "cat")]);
+    let all_of_them = all_in(&client, None, &CommandLine::default()).await.unwrap();
+    assert_eq!(all_of_them, found);
     assert!(
         all(&client, "elsewhere", &CommandLine::default())
             .await
@@ -172,15 +174,25 @@ fn channel(count: usize) -> Channel {
 fn the_versions_of_a_channel_are_a_line_with_where_one_stands() {
     for (count, installed, next, expected) in [
         (1, Some("0"), None, "[1.0.0] (head)"),
-        (3, Some("1"), Some("1"), "1.0.0 -> [1.1.0] -> 1.2.0 (head)"),
-        (3, Some("0"), Some("2"), "[1.0.0] -> 1.1.0 -> 1.2.0 (next) (head)"),
+        (3, Some("1"), None, "1.0.0 -> [1.1.0] -> 1.2.0 (head)"),
+        (
+            3,
+            Some("0"),
+            Some("2"),
+            "[1.0.0] -> 1.1.0 -> 1.2.0 (upgrading) (head)",
+        ),
         (3, None, None, "1.0.0 -> 1.1.0 -> 1.2.0 (head)"),
-        (3, Some("9"), None, "1.0.0 -> 1.1.0 -> 1.2.0 (head)"),
+        (
+            3,
+            Some("9"),
+            None,
+            "1.0.0 -> 1.1.0 -> 1.2.0 (head); the installed etcd.v1.9.0 is not in it",
+        ),
         (
             100,
             Some("10"),
             Some("50"),
-            "… -> 1.9.0 -> [1.10.0] -> 1.11.0 -> 1.12.0 -> 1.13.0 -> 1.14.0 -> … -> 1.50.0 (next) -> … -> 1.99.0 (head)",
+            "… -> 1.9.0 -> [1.10.0] -> 1.11.0 -> 1.12.0 -> 1.13.0 -> 1.14.0 -> … -> 1.50.0 (upgrading) -> … -> 1.99.0 (head)",
         ),
         (
             100,
@@ -189,15 +201,21 @@ fn the_versions_of_a_channel_are_a_line_with_where_one_stands() {
             "… -> 1.95.0 -> 1.96.0 -> 1.97.0 -> 1.98.0 -> 1.99.0 (head)",
         ),
     ] {
-        let name = |number: Option<&str>| number.map(|number| format!("etcd.v1.{number}.0"));
-        let (installed, next) = (name(installed), name(next));
-        let way = channel(count).way(installed.as_deref(), next.as_deref());
-        assert_eq!(way, expected);
+        let name =
+            |number: Option<&str>| number.map_or_else(String::new, |number| format!("etcd.v1.{number}.0"));
+        let position = Position {
+            installed: name(installed),
+            next: name(next),
+            next_is: "upgrading",
+            ..Position::default()
+        };
+        assert_eq!(channel(count).way(&position), expected);
     }
-    assert_eq!(Channel::default().way(None, None), "");
+    let nowhere = Position::default();
+    assert_eq!(Channel::default().way(&nowhere), "");
     let mut evil = channel(1);
     evil.versions[0].version = "\u{1b}[2J\n1".to_owned();
-    assert_eq!(evil.way(None, None), r"\u{1b}[2J 1 (head)");
+    assert_eq!(evil.way(&nowhere), r"\u{1b}[2J 1 (head)");
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,29 +226,26 @@ async fn where_one_stands_is_asked_of_one_package() {
         manifest["metadata"]["labels"] = json!({"catalog": "cat", "catalog-namespace": "olm"});
         cluster.put(manifest);
     }
-    let subscribed = |installed: &str| {
-        let status = json!({"installedCSV": installed, "currentCSV": installed});
-        let found = crate::operators::tests::subscription("db", &status);
-        serde_json::from_value::<Subscription>(found).unwrap()
+    let subscribed: Subscription =
+        serde_json::from_value(crate::operators::tests::subscription("db", &json!({}))).unwrap();
+    let position = Position {
+        installed: "etcd.v1.0.0".to_owned(),
+        ..Position::default()
     };
     let (client, _link) = cluster.connect();
-    let told = async |subscription: &Subscription| way(&client, subscription).await;
+    let told = async |subscription: &Subscription| way(&client, subscription, &position).await;
     assert_eq!(
-        told(&subscribed("etcd.v1.0.0")).await.as_deref(),
+        told(&subscribed).await.as_deref(),
         Some("channel stable: [1.0.0] -> 1.1.0 (head)")
     );
-    assert_eq!(
-        told(&subscribed("etcd.v0.9.0")).await.as_deref(),
-        Some("channel stable: 1.0.0 -> 1.1.0 (head); the installed etcd.v0.9.0 is not in it")
-    );
-    let mut elsewhere = subscribed("etcd.v1.0.0");
+    let mut elsewhere = subscribed.clone();
     elsewhere.spec.source = "other".to_owned();
     assert_eq!(told(&elsewhere).await, None);
     // Invalid names are not put into a selector.
     elsewhere.spec.source = "cat,catalog!=x".to_owned();
     cluster.on_request(|_| panic!("it was asked"));
     assert_eq!(told(&elsewhere).await, None);
-    let mut other = subscribed("etcd.v1.0.0");
+    let mut other = subscribed;
     other.spec.name = "../x".to_owned();
     assert_eq!(told(&other).await, None);
 }

@@ -333,6 +333,19 @@ fn a_drawing_shows_channels_upgrades_marks_and_the_path() {
 }
 
 #[test]
+fn an_upgrade_under_way_is_shown_beside_the_installed_version() {
+    let mut graph = graph_of(&entries(), "etcd.v1.1.0");
+    graph.mark_upgrades(&by_db("etcd.v1.2.0"));
+    let text = to_text(&graph, &|_, word| word.to_owned()).join("\n");
+    for line in [
+        "etcd.v1.2.0  upgrading to it: shop/db; head",
+        "etcd.v1.1.0  installed by shop/db",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
 fn a_file_has_its_style_and_an_element_gets_it_from_the_page() {
     let graph = graph_of(&entries(), "");
     let (file, element) = (to_svg(&graph), to_svg_element(&graph));

@@ -12,7 +12,7 @@ use olm_api::v1alpha1::{
 
 use super::{installed_csv, resolver_subscription};
 use crate::cluster_fit::GroupTargets;
-use crate::installed::mark_replaced;
+use crate::installed::{adopts, mark_replaced};
 use crate::plan::{NotSucceeded, Waiting};
 use crate::problem::InstalledCsv;
 
@@ -47,8 +47,16 @@ impl<'o> ClusterView<'o> {
             .filter(|s| stays("subscription", s.name_any(), is_deleted(*s)))
             .collect();
         let there: BTreeSet<String> = csvs.iter().map(|csv| csv.name_any()).collect();
+        let statuses = subscriptions.iter().filter_map(|object| object.status.as_ref());
+        let subscribed: BTreeSet<String> = statuses
+            .flat_map(|status| status.installed_csv.iter().chain(&status.current_csv))
+            .cloned()
+            .collect();
         let subscriptions = subscriptions.into_iter().map(|object| {
             let mut status = object.status.clone().unwrap_or_default();
+            if csvs.iter().any(|csv| adopts(object, &status, csv, &subscribed)) {
+                status.current_csv = object.spec.starting_csv().map(str::to_owned);
+            }
             // catalog-operator sets this as soon as the ClusterServiceVersion exists, before it resolves.
             if let Some(current) = status.current_csv.clone().filter(|csv| there.contains(csv)) {
                 status.installed_csv = Some(current);

@@ -291,6 +291,35 @@ fn what_is_there_and_no_status_names_is_told() {
     assert_eq!(left_out("status: {currentCSV: etcd.v1}\n"), "");
 }
 
+/// OLM writes the status before it resolves.
+#[test]
+fn a_subscription_that_asks_for_the_version_that_runs_has_it() {
+    let question = |starting: &str, package: &str| {
+        let subscription = SUBSCRIPTION.replace("olm}", &format!("olm, startingCSV: {starting}}}"));
+        let properties = format!(
+            r#"{{"properties":[{{"type":"olm.package","value":{{"packageName":"{package}","version":"1.0.0"}}}}]}}"#
+        );
+        let annotations = format!(
+            "name: etcd.v1, annotations: {{{}: '{properties}'}}",
+            labels::PROPERTIES
+        );
+        let installed = INSTALLED.replace("name: etcd.v1", &annotations);
+        let objects = Objects::read(&format!("{subscription}---{installed}")).unwrap();
+        objects.question("shop", "olm", BTreeMap::new())
+    };
+    for (starting, package, expected) in [
+        ("etcd.v1", "etcd", "etcd.v1"),
+        ("etcd.v2", "etcd", ""),
+        ("etcd.v1", "other", ""),
+    ] {
+        let problem = question(starting, package).problem;
+        assert_eq!(
+            problem.subscriptions[0].installed_csv, expected,
+            "{starting} {package}"
+        );
+    }
+}
+
 #[test]
 fn plans_that_wait_are_known_by_their_subscriptions() {
     let status = "status: {currentCSV: etcd.v1, installPlanRef: {name: install-x}}\n";

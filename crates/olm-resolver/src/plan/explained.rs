@@ -60,6 +60,7 @@ impl Question {
     pub fn explain(&self, name: Option<&str>) -> Result<Explained, ResolveError> {
         let mut explained = explain(&self.problem, name)?;
         explained.not_succeeded = self.not_succeeded_of(name);
+        self.add_failed_upgrades(&mut explained.unsatisfiable);
         for standing in &mut explained.standings {
             let subscriptions = self.problem.subscriptions.iter();
             let mut awaiting = subscriptions.filter(|found| self.problem.awaits_plan(found));
@@ -196,7 +197,7 @@ impl fmt::Display for Explained {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for failure in &self.unsatisfiable {
             let names = failure.concerned().join(", ");
-            writeln!(f, "{}: cannot be resolved", OneLine(names))?;
+            writeln!(f, "{}: {}", OneLine(names), OneLine(failure.kind()))?;
             for line in failure.lines(&self.namespace) {
                 writeln!(f, "  {}", OneLine(line))?;
             }

@@ -24,7 +24,7 @@ impl fmt::Display for Plan {
         }
         for failure in &self.unsatisfiable {
             let names = failure.concerned().iter().map(String::as_str);
-            writeln!(f, "\ncannot be resolved: {}", OneLine(list(names)))?;
+            writeln!(f, "\n{}: {}", OneLine(failure.kind()), OneLine(list(names)))?;
             for line in failure.lines(&self.namespace) {
                 writeln!(f, "  {}", OneLine(line))?;
             }

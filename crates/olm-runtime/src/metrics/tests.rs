@@ -172,4 +172,12 @@ fn the_process_tells_of_itself_as_all_exporters_do() {
         assert!(value.is_some_and(|value| value > 0.0), "{name}: {line:?}");
     }
     assert!(text.contains("\nprocess_cpu_seconds_total "));
+    let version = format!("version=\"{}\"}} 1\n", env!("CARGO_PKG_VERSION"));
+    let build = text
+        .lines()
+        .find(|line| line.starts_with("olm_build_info{commit=\""));
+    assert!(
+        build.is_some_and(|line| format!("{line}\n").ends_with(&version)),
+        "{build:?}"
+    );
 }

@@ -19,6 +19,8 @@ use crate::install_plan::structural_schema::StructuralSchema;
 const PAGE: u32 = 500;
 /// What a page may have in bytes; one with more is asked for again with fewer objects.
 const PAGE_BOUND: usize = 4 << 20;
+/// Objects named beside the first one that does not fit.
+const MAX_OTHERS: usize = 4;
 /// How often reading begins anew because the server no longer knows where it was.
 const NEW_BEGINNINGS: usize = 3;
 
@@ -169,22 +171,35 @@ struct CheckedPage {
     next: String,
 }
 
-/// The first object that does not fit.
+/// The first object that does not fit, with the next ones.
 fn check_page(text: &[u8], schema: &StructuralSchema, version: &str) -> Result<CheckedPage, ReadError> {
     let page: Page<'_> = serde_json::from_slice(text).map_err(ReadError::NoList)?;
-    let mut misfit = None;
+    let mut misfit: Option<Misfit> = None;
     for item in &page.items {
         let object = serde_json::from_str(item.get()).map_err(ReadError::NoList)?;
         let misfits = schema.misfits(object);
-        if !misfits.is_empty() {
+        if misfits.is_empty() {
+            continue;
+        }
+        let found = {
             let Named { metadata } = serde_json::from_str(item.get()).map_err(ReadError::NoList)?;
             let fields: Vec<String> = misfits.iter().map(ToString::to_string).collect();
-            misfit = Some(Misfit {
+            Misfit {
                 version: version.to_owned(),
                 namespace: metadata.namespace,
                 name: metadata.name,
                 fields: fields.join(", "),
-            });
+                others: Vec::new(),
+            }
+        };
+        match &mut misfit {
+            None => misfit = Some(found),
+            Some(first) => first.others.push(found),
+        }
+        if misfit
+            .as_ref()
+            .is_some_and(|first| first.others.len() >= MAX_OTHERS)
+        {
             break;
         }
     }
@@ -192,4 +207,40 @@ fn check_page(text: &[u8], schema: &StructuralSchema, version: &str) -> Result<C
         misfit,
         next: page.metadata.next,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_first_objects_that_do_not_fit_are_named() {
+        let schema = StructuralSchema::new(json!({"type": "object", "required": ["spec"]}));
+        let item = |name: &str, fits: bool| {
+            let mut item = json!({"metadata": {"name": name, "namespace": "shop"}});
+            if fits {
+                item["spec"] = json!({});
+            }
+            item
+        };
+        let many = (0..9).map(|number| item(&number.to_string(), false)).collect();
+        for (items, first, others) in [
+            (vec![item("a", true)], None, 0),
+            (vec![item("a", true), item("b", false)], Some("b"), 0),
+            (
+                vec![item("a", false), item("b", true), item("c", false)],
+                Some("a"),
+                1,
+            ),
+            (many, Some("0"), MAX_OTHERS),
+        ] {
+            let text = json!({"items": items}).to_string();
+            let page = check_page(text.as_bytes(), &schema, "v1").unwrap();
+            let found = page.misfit.as_ref();
+            assert_eq!(found.map(|misfit| misfit.name.as_str()), first, "{text}");
+            assert_eq!(found.map_or(0, |misfit| misfit.others.len()), others, "{text}");
+        }
+    }
 }

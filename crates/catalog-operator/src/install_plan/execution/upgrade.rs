@@ -12,7 +12,7 @@ use crate::install_plan::observe::{KnownStep, Observed};
 ///
 /// # Errors
 /// The change would lose data, or take over an API of others.
-pub(super) fn check_crd(
+pub(in crate::install_plan) fn check_crd(
     observed: &Observed,
     index: usize,
     step: &Step,
@@ -77,6 +77,11 @@ fn visible_details(observed: &Observed, misfit: &Misfit) -> Details {
         (true, true) => Details::Name,
         _ => Details::Nothing,
     }
+}
+
+/// Returns true if readers of the plan may see the fields of a resource that does not fit.
+pub(in crate::install_plan) fn shows_fields(observed: &Observed, misfit: &Misfit) -> bool {
+    visible_details(observed, misfit) == Details::Fields
 }
 
 fn misfit_error(observed: &Observed, crd: &str, definition: &Value, misfit: &Misfit) -> StepError {

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::*;
 use crate::bundle_unpack::UnpackedBundle;
-use crate::install_plan::custom_resources::{CheckRequest, CheckState};
+use crate::install_plan::custom_resources::{CheckRequest, CheckState, Misfit};
 use crate::manifest::BundleImageReference;
 
 fn known(kind: &str, object: Value, current: Option<Value>) -> StepState {
@@ -31,6 +31,11 @@ fn composed(rows: Vec<(&str, &str, StepState)>) -> PlanPreview {
 /// Where the OperatorGroup names this ServiceAccount.
 #[allow(clippy::needless_pass_by_value)] // Written out in place by every caller.
 fn composed_for(rows: Vec<(&str, &str, StepState)>, account: Option<&str>) -> PlanPreview {
+    compose(&observed_for(rows, account), &Before::default(), Vec::new())
+}
+
+#[allow(clippy::needless_pass_by_value)] // Written out in place by every caller.
+fn observed_for(rows: Vec<(&str, &str, StepState)>, account: Option<&str>) -> Observed {
     let step = |(kind, name, _): &(&str, &str, StepState)| json!({"resolving": "demo.v2", "status": "Unknown", "resource": {"sourceName": "", "sourceNamespace": "", "group": "", "version": "v1", "kind": kind, "name": name}});
     let steps: Vec<Value> = rows.iter().map(step).collect();
     let plan = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan", "metadata": {"name": "install-1", "namespace": "ns"},
@@ -39,13 +44,12 @@ fn composed_for(rows: Vec<(&str, &str, StepState)>, account: Option<&str>) -> Pl
     let plan: InstallPlan = serde_json::from_value(plan).unwrap();
     let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"name": "g", "namespace": "ns"},
         "spec": {"serviceAccountName": account.unwrap_or_default()}});
-    let observed = Observed {
+    Observed {
         steps: rows.into_iter().map(|(_, _, state)| state).collect(),
         operator_groups: vec![Arc::new(serde_json::from_value(group).unwrap())],
         install_plan: Arc::new(plan),
         ..Observed::default()
-    };
-    compose(&observed, &[], Vec::new())
+    }
 }
 
 fn lines(preview: &PlanPreview) -> Vec<String> {
@@ -259,6 +263,64 @@ fn a_definition_is_told_by_its_versions_and_the_fields_it_loses() {
     assert_eq!(same.definitions, []);
 }
 
+/// A user who approves sees which field becomes required, and which resource keeps OLM from making the change.
+#[test]
+fn of_a_definition_the_required_fields_and_the_resource_that_does_not_fit_are_told() {
+    let crd = |required: Value| {
+        let spec =
+            json!({"type": "object", "properties": {"size": {"type": "integer"}}, "required": required});
+        let schema = json!({"type": "object", "properties": {"spec": spec}});
+        json!({"metadata": {"name": "demos.example.com"}, "spec": {"group": "example.com", "names": {"kind": "Demo", "plural": "demos"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}})
+    };
+    let told = |check: CheckState, account: Option<&str>| {
+        let known = known(
+            "CustomResourceDefinition",
+            crd(json!(["size"])),
+            Some(crd(json!([]))),
+        );
+        let mut observed = observed_for(
+            vec![("CustomResourceDefinition", "demos.example.com", known)],
+            account,
+        );
+        observed.custom_resources.insert(0, check);
+        let mut preview = compose(&observed, &Before::default(), Vec::new());
+        (preview.definitions.remove(0), preview.unknown)
+    };
+    let resource = |namespace: &str, name: &str, others: Vec<Misfit>| Misfit {
+        version: "v1".to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        fields: "spec.size: is required".to_owned(),
+        others,
+    };
+    // Readers of the plan may not know what is in other namespaces.
+    let others = vec![
+        resource("elsewhere", "secret", Vec::new()),
+        resource("ns", "b", Vec::new()),
+    ];
+    let misfit = CheckState::Misfit(resource("ns", "a", others));
+    let (change, unknown) = told(misfit.clone(), None);
+    assert_eq!(change.fields_required, ["v1: spec.size"]);
+    assert!(
+        change.refused.contains("Kind=Demo \"ns/a\"")
+            && change
+                .refused
+                .ends_with("spec.size: is required; ns/b: spec.size: is required"),
+        "{change:?}"
+    );
+    assert_eq!(unknown, Vec::<String>::new());
+    assert_eq!(told(CheckState::Fits, None).0.refused, "");
+    let (change, unknown) = told(CheckState::Unread("no answer".to_owned()), None);
+    assert_eq!(change.refused, "");
+    assert_eq!(
+        unknown,
+        ["whether custom resources fit demos.example.com: no answer"]
+    );
+    let (limited, _) = told(misfit, Some("limited"));
+    assert!(limited.not_compared && limited.refused.is_empty() && limited.fields_required.is_empty());
+}
+
 /// Where a ServiceAccount is named, the definition that stands there is read by nobody but OLM.
 #[test]
 fn of_a_definition_nothing_is_told_of_what_stands_there() {
@@ -329,7 +391,8 @@ impl Reads for OneCsv {
 async fn inline_upgrade(is_installed: bool) -> PlanPreview {
     let csv = |name: &str, replaces: &str, verbs: &[&str]| {
         json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": name, "namespace": "ns"},
-            "spec": {"replaces": replaces, "install": {"strategy": "deployment", "spec": {"deployments": [], "permissions": [
+            "spec": {"replaces": replaces, "install": {"strategy": "deployment", "spec": {"deployments": [
+                {"name": "demo", "spec": {"template": {"spec": {"containers": [{"name": "manager", "image": format!("{name}-image")}]}}}}], "permissions": [
                 {"serviceAccountName": "demo", "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]}]}}}})
     };
     let after = csv("demo.v2", "demo.v1", &["get", "list"]);
@@ -367,6 +430,12 @@ async fn a_bundle_of_the_catalog_itself_is_compared_with_what_it_replaces() {
     let preview = inline_upgrade(true).await;
     assert_eq!(preview.operators[0].replaces, "demo.v1");
     assert_eq!(preview.unknown, Vec::<String>::new());
+    let image = &preview.images[0];
+    assert_eq!(
+        (image.from.as_str(), image.to.as_str()),
+        ("demo.v1-image", "demo.v2-image")
+    );
+    assert_eq!(lines(&preview)[0], "Change Deployment demo spec.template.spec");
     let [change] = &preview.permissions[..] else {
         panic!("{preview:?}");
     };
@@ -394,6 +463,7 @@ async fn what_heads_replace_is_told_where_it_is_installed() {
         ),
         ("demo.v2", "")
     );
+    assert_eq!(lines(&first)[0], "Create Deployment demo ");
 }
 
 /// Thousands of rules, or a schema of a MiB: no round, watch or lease of anybody waits for that.

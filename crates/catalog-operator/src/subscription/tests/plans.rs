@@ -286,6 +286,50 @@ fn a_generated_subscription_adopts_its_plan() {
     }
 }
 
+/// A deleted Subscription can be created again for the version that it left.
+#[test]
+fn a_new_subscription_adopts_the_version_that_it_asks_for() {
+    for (starting, package, phase, subscribed, is_adopted) in [
+        ("demo.v1", "demo", "Succeeded", "", true),
+        ("demo.v1", "demo", "Failed", "demo.v2", true),
+        ("demo.v1", "demo", "Replacing", "", false),
+        ("demo.v1", "demo", "Deleting", "", false),
+        ("demo.v1", "demo", "Succeeded", "demo.v1", false),
+        ("demo.v1", "other", "Succeeded", "", false),
+        ("demo.v2", "demo", "Succeeded", "", false),
+        ("", "demo", "Succeeded", "", false),
+    ] {
+        let (name, csv) = csv_in_phase("demo.v1", phase);
+        let mut csv = ClusterServiceVersion::clone(&csv);
+        let package = json!({"type": "olm.package", "value": {"packageName": package, "version": "1.0.0"}});
+        let properties = json!({"properties": [package]}).to_string();
+        csv.annotations_mut()
+            .insert(labels::PROPERTIES.to_owned(), properties);
+        let state = NamespaceState {
+            csvs: Csvs::from([(name, Arc::new(csv))]),
+            subscribed: std::iter::once(subscribed.to_owned()).collect(),
+            ..NamespaceState::default()
+        };
+        let mut object = subscription(Value::Null);
+        object.spec.starting_csv = Some(starting.to_owned());
+        let status = settle(&object, &state);
+        let case = format!("{starting} {package} {phase} {subscribed}");
+        match is_adopted {
+            true => assert_eq!(
+                (&status.state, status.installed_csv.as_deref()),
+                (&SubscriptionState::AtLatestKnown, Some("demo.v1")),
+                "{case}"
+            ),
+            false => assert_eq!(status, SubscriptionStatus::default(), "{case}"),
+        }
+        // It was being deleted, which the store did not know yet.
+        if is_adopted {
+            let status = settle(&with(&object, status), &NamespaceState::default());
+            assert_eq!(status, SubscriptionStatus::default(), "{case}");
+        }
+    }
+}
+
 /// The state follows the existence of the ClusterServiceVersion, also of a deleted one.
 #[test]
 fn a_deleted_csv_makes_the_upgrade_pending_again() {

@@ -8,7 +8,9 @@ use olm_api::v1alpha1::InstallPlan;
 use olm_api::{approval, labels};
 use serde::Serialize;
 
-use crate::preview::{definition_text, kind_and_name, name, names, objects, replaced, rule_texts};
+use crate::preview::{
+    definition_text, image_text, kind_and_name, name, names, objects, replaced, rule_texts,
+};
 use crate::terminal::line as one_line;
 
 /// Maximum number of objects named per kind of change. Permissions are always complete.
@@ -134,6 +136,7 @@ fn doubts(preview: &PlanPreview) -> Vec<String> {
     let counts = [
         (omitted.operators, "operators"),
         (omitted.objects, "objects"),
+        (omitted.images, "images"),
         (omitted.fields, "fields"),
         (omitted.definitions, "definitions"),
         (omitted.gained, "gained rules"),
@@ -178,9 +181,14 @@ impl fmt::Display for Shown {
 }
 
 fn changes(f: &mut fmt::Formatter<'_>, preview: &PlanPreview) -> fmt::Result {
-    for (verb, word) in [(Verb::Create, "creates    "), (Verb::Change, "changes    ")] {
+    for (verb, word) in [
+        (Verb::Delete, "deletes    "),
+        (Verb::Create, "creates    "),
+        (Verb::Change, "changes    "),
+    ] {
         named(f, word, objects(preview, verb))?;
     }
+    named(f, "image      ", preview.images.iter().map(image_text))?;
     for definition in &preview.definitions {
         line(f, &format!("definition {}", definition_text(definition)))?;
     }

@@ -133,6 +133,29 @@ async fn adding_ends_when_the_catalog_is_ready_and_shows_what_it_waits_for() {
     ");
 }
 
+#[test]
+fn a_cause_that_a_pod_tells_is_not_repeated_above_it() {
+    let pulling = json!({"phase": "Pending", "containerStatuses": [{"name": "registry-server", "image": "", "imageID": "",
+        "ready": false, "restartCount": 0, "state": {"waiting": {"reason": "ErrImagePull", "message": "no such host"}}}]});
+    let pod: Pod = serde_json::from_value(object("Pod", "cat-1", &json!({"status": pulling}))).unwrap();
+    for (message, expected) in [
+        (
+            "pod cat-1 is Pending: container registry-server: ErrImagePull (no such host)",
+            "waiting for its pod",
+        ),
+        ("no room for a pod", "no room for a pod"),
+    ] {
+        let mut source = catalog("image");
+        source["status"] = json!({"message": message});
+        let node = tree(&serde_json::from_value(source).unwrap(), Some(&[pod.clone()]));
+        assert_eq!(node.message, expected);
+        assert_eq!(
+            node.objects[0].message,
+            "container registry-server: ErrImagePull (no such host)"
+        );
+    }
+}
+
 /// Upstream's plugin cleans up in the same way.
 #[tokio::test(start_paused = true)]
 async fn a_catalog_that_does_not_get_ready_goes_again_unless_it_is_to_be_kept() {

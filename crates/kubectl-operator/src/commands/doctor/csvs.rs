@@ -1,15 +1,61 @@
-//! Checks of ClusterServiceVersions that are not deleted in time, and of objects that outlived theirs. Pure.
+//! Checks of ClusterServiceVersions that no Subscription manages or that are not deleted in time, and of objects that outlived theirs.
+//! Pure.
 
 use kube::ResourceExt as _;
 use olm_api::labels::OWNER_KIND_CSV;
+use olm_api::v1alpha1::ClusterServiceVersionPhase as Phase;
 
 use super::age::{age, seconds};
 use super::finding::{Finding, about, at, object, word};
 use super::observed::{Copied, Observed, Owned, Read, Unread};
 use crate::terminal::plain;
 
-/// Time, in seconds, that finalizers of OLM and of operators may take.
+/// Time, in seconds, that finalizers of OLM and of operators may take, and a Subscription to report its new version.
 const PATIENCE: i64 = 5 * 60;
+/// ClusterServiceVersion of upstream's package-server, in OLM's namespace.
+const PACKAGE_SERVER: &str = "packageserver";
+
+/// Checks that operators that run have a Subscription.
+pub(super) fn unsubscribed(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
+    let gathered = observed.operators.as_ref()?;
+    let operators = gathered.operators();
+    // A Subscription without a version reports itself what is in its way.
+    let looks_for_version = |namespace: &str| {
+        let unreadable = gathered
+            .unreadable
+            .iter()
+            .any(|object| object.namespace == namespace);
+        let mut own = operators
+            .iter()
+            .filter(|operator| operator.namespace() == namespace);
+        unreadable || own.any(|operator| operator.subscription.is_some() && operator.installed.is_none())
+    };
+    let alone = operators
+        .iter()
+        .filter(|operator| operator.subscription.is_none());
+    let findings = alone.filter_map(|operator| {
+        let csv = operator.installed?;
+        let (namespace, name) = (operator.namespace(), operator.name());
+        let created = csv.creation_timestamp()?.0;
+        let is_part_of_olm = namespace == observed.olm && name == PACKAGE_SERVER;
+        let runs = *csv.phase() == Phase::Succeeded && csv.metadata.deletion_timestamp.is_none();
+        let is_old = seconds(observed.now, created) > PATIENCE;
+        if is_part_of_olm || !runs || !is_old || looks_for_version(&namespace) {
+            return None;
+        }
+        Some(Finding::warning(
+            about(csv),
+            "it runs without a Subscription, so OLM does not upgrade it",
+            format!(
+                "adopt it: kubectl operator install PACKAGE --version {} -n {}; or delete it: kubectl delete csv {}",
+                csv.spec.version.as_deref().map_or("VERSION", word),
+                word(&namespace),
+                at(csv)
+            ),
+        ))
+    });
+    Ok(findings.collect())
+}
 
 /// Checks that deleted ClusterServiceVersions do not remain.
 pub(super) fn deleted(observed: &Observed) -> Result<Vec<Finding>, &Unread> {

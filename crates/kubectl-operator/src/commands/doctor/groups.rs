@@ -166,7 +166,7 @@ pub(super) fn accounts(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
 }
 
 /// Returns the first few names and the number of the others.
-fn listed(names: &[String]) -> String {
+pub(super) fn listed(names: &[String]) -> String {
     let more = names.len().saturating_sub(MAX_NAMED);
     let named = names.get(..MAX_NAMED).unwrap_or(names).join(", ");
     match more {

@@ -1,8 +1,11 @@
 //! Checks of operators that are not ready, by the model of `status`. Pure.
 
+use std::collections::BTreeMap;
+
 use olm_api::labels::OWNER_KIND_CSV;
 
 use super::finding::{Finding, Severity, object, word};
+use super::groups::listed;
 use super::observed::{Observed, Unread};
 use super::{catalogs, groups};
 use crate::command_line::CommandLine;
@@ -19,7 +22,31 @@ pub(super) fn ready(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
     let unready = operators
         .iter()
         .filter_map(|operator| of_operator(observed, operator));
-    Ok(unasked.chain(unready).collect())
+    Ok(unasked.chain(merged(unready)).collect())
+}
+
+/// Returns the findings without those of other operators of a namespace with the same cause, such as an InstallPlan for several
+/// Subscriptions, or Subscriptions that exclude each other. The first one names the others.
+fn merged(findings: impl Iterator<Item = Finding>) -> Vec<Finding> {
+    let mut first: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut others: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    let mut merged: Vec<Finding> = Vec::new();
+    for finding in findings {
+        let key = (finding.namespace().to_owned(), finding.cause.clone());
+        match first.get(&key) {
+            Some(&at) => others.entry(at).or_default().push(finding.object),
+            None => {
+                first.insert(key, merged.len());
+                merged.push(finding);
+            }
+        }
+    }
+    for (at, names) in others {
+        if let Some(finding) = merged.get_mut(at) {
+            finding.cause += &format!("; the same for {}", listed(&names));
+        }
+    }
+    merged
 }
 
 /// Returns true if another check reports what an operator in this state waits for: a version that cannot be read, the

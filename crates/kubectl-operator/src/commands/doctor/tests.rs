@@ -191,7 +191,7 @@ async fn a_cluster_in_which_nothing_is_wrong_is_fine_and_nothing_is_written() {
     let diagnosis = diagnosed(&cluster).await;
     assert_eq!(
         diagnosis.text(false, Colours(false)),
-        "errors: 0, warnings: 0, not checked: 0, fine: 16\n"
+        "errors: 0, warnings: 0, not checked: 0, fine: 17\n"
     );
     let wide = diagnosis.text(true, Colours(false));
     assert!(wide.starts_with("fine         OLM runs\n"), "{wide}");
@@ -236,7 +236,7 @@ async fn each_finding_names_the_object_the_cause_and_what_mends_it() {
                  → correct spec.image or spec.secrets: kubectl edit catalogsource cat -n olm; its pods: kubectl get pods -n olm -l olm.catalogSource=cat
     warning      Subscription shop/db: RequiresApproval: InstallPlan install-1: waiting for approval
                  → kubectl operator approve db -n shop
-    errors: 1, warnings: 1, not checked: 0, fine: 14
+    errors: 1, warnings: 1, not checked: 0, fine: 15
     ");
 }
 
@@ -372,6 +372,67 @@ async fn what_failed_or_waits_is_told_with_its_cause() {
     for (change, expected) in rows {
         assert_eq!(found(change).await, [expected]);
     }
+}
+
+/// One mistake is one finding.
+#[tokio::test(start_paused = true)]
+async fn operators_with_one_cause_are_one_finding() {
+    let found = found(|cluster| {
+        let status = json!({"conditions": [{"type": "ResolutionFailed", "status": "True", "message": "a excludes b"}]});
+        for name in ["a", "b", "db"] {
+            cluster.put(subscription(name, &status));
+        }
+        let other = json!({"conditions": [{"type": "ResolutionFailed", "status": "True", "message": "no c"}]});
+        cluster.put(subscription("c", &other));
+    })
+    .await;
+    assert_eq!(
+        found,
+        [
+            "error: Subscription shop/a: Unresolved: a excludes b; the same for Subscription shop/b, Subscription shop/db",
+            "error: Subscription shop/c: Unresolved: no c",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_operator_without_a_subscription_is_told() {
+    let expected = "warning: ClusterServiceVersion shop/alone.v1: it runs without a Subscription, so OLM does not upgrade it";
+    for (phase, created, namespace, name, expected) in [
+        (
+            "Succeeded",
+            "2025-01-01T00:00:00Z",
+            "shop",
+            "alone.v1",
+            Some(expected),
+        ),
+        // A Subscription may report it in a moment.
+        ("Succeeded", "2025-12-31T23:59:00Z", "shop", "alone.v1", None),
+        // Another check reports what does not run.
+        ("Failed", "2025-01-01T00:00:00Z", "shop", "alone.v1", None),
+        ("Succeeded", "2025-01-01T00:00:00Z", "olm", "packageserver", None),
+    ] {
+        let found = found(|cluster| {
+            let mut alone = csv("1.0.0", phase, "");
+            alone["metadata"] = json!({"namespace": namespace, "name": name, "creationTimestamp": created});
+            cluster.put(alone);
+            cluster.put(group("olm", &json!({}), &[""]));
+        })
+        .await;
+        let found = found.iter().find(|text| text.contains("without a Subscription"));
+        assert_eq!(found.map(String::as_str), expected, "{phase} {created} {name}");
+    }
+    // The Subscription that does not get its version is the finding.
+    let found = found(|cluster| {
+        let mut old = csv("1.0.0", "Succeeded", "");
+        old["metadata"] =
+            json!({"namespace": "shop", "name": "etcd.v1.0.0", "creationTimestamp": "2025-01-01T00:00:00Z"});
+        cluster.put(old);
+        let status = json!({"conditions": [{"type": "ResolutionFailed", "status": "True", "message": "no"}]});
+        cluster.put(subscription("db", &status));
+    })
+    .await;
+    assert_eq!(found, ["error: Subscription shop/db: Unresolved: no"]);
 }
 
 /// Users with few permissions are informed of what was not read, and none of it counts as fine.

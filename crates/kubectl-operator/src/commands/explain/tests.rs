@@ -169,9 +169,10 @@ fn the_plan_that_is_waited_for_is_named() {
 fn the_cause_comes_first_and_what_is_next_is_kept() {
     let cause = Cause {
         name: "db".to_owned(),
-        installed: "etcd.v1.0.0".to_owned(),
+        position: Position::default(),
         state: State::Failed,
         message: "ClusterServiceVersion etcd.v1.0.0: no group".to_owned(),
+        names_plan: false,
         way_out: Some("create one".to_owned()),
     };
     let failed = "{phase: Failed, message: no group}";
@@ -204,4 +205,88 @@ fn the_cause_comes_first_and_what_is_next_is_kept() {
     };
     let (text, _) = told(Some("other"), &unresolved);
     assert!(!text.contains("other: Unresolved"), "the tree tells it: {text}");
+}
+
+#[test]
+fn a_failed_upgrade_begins_with_its_cause_and_the_way_back() {
+    let failed = "---
+apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata: {name: etcd.v1.1.0, namespace: shop}
+spec: {version: 1.1.0, replaces: etcd.v1.0.0, displayName: etcd, OWNED install: {strategy: deployment}}
+status: {phase: Failed, reason: InstallCheckFailed, message: install timeout}
+";
+    let status = "{installedCSV: etcd.v1.1.0, currentCSV: etcd.v1.1.0}";
+    let objects = OBJECTS.replace("{installedCSV: etcd.v1.0.0, currentCSV: etcd.v1.0.0}", status);
+    let objects = objects.replace("{phase: Succeeded}", "{phase: Replacing}");
+    // Both provide the same API.
+    let owned = "customresourcedefinitions: {owned: [{name: etcds.example.com, kind: Etcd, version: v1}]},";
+    let objects = format!("{objects}{failed}").replace("OWNED", owned);
+    let objects = objects.replace(
+        "spec: {version: 1.0.0,",
+        &format!("spec: {{version: 1.0.0, {owned}"),
+    );
+    let question = question_of(&objects);
+    let cause = Cause {
+        name: "db".to_owned(),
+        position: Position::default(),
+        state: State::Failed,
+        message: "ClusterServiceVersion etcd.v1.1.0: InstallCheckFailed: install timeout".to_owned(),
+        names_plan: false,
+        way_out: Some("go back".to_owned()),
+    };
+    let explained = with_causes(explain(&question, Some("db")).unwrap(), &[cause], Some("db"));
+    assert_eq!(explained.standings.len(), 1, "JSON has the state, too");
+    let text = for_people(explained).to_string();
+    let plan = olm_resolver::plan::plan(&question).unwrap().to_string();
+    let way_back =
+        "to resolve: correct the cause, or go back to etcd.v1.0.0: kubectl operator rollback db -n shop";
+    for (text, heading) in [
+        (text, "version etcd.v1.1.0 failed\n"),
+        (plan, "version etcd.v1.1.0 failed: "),
+    ] {
+        let at = |part: &str| {
+            text.find(part)
+                .unwrap_or_else(|| panic!("{part} is not in {text}"))
+        };
+        let cause = at("ClusterServiceVersion etcd.v1.1.0: InstallCheckFailed: install timeout");
+        assert!(at(heading) < cause && cause < at(way_back), "{text}");
+        assert!(at(way_back) < at("until then nothing newer resolves"), "{text}");
+        assert_eq!(text.matches("install timeout").count(), 1, "{text}");
+        assert!(!text.contains("destroys"), "{text}");
+    }
+}
+
+/// A hold and a pin are no failures, but the answer to why nothing is upgraded.
+#[test]
+fn held_and_pinned_operators_are_explained() {
+    let explained = explain(&question(), Some("db")).unwrap();
+    for (state, message, names_plan, first) in [
+        (
+            State::Held,
+            "held within =1.0.0",
+            false,
+            "db: Held: held within =1.0.0; has etcd.v1.0.0, and is not upgraded now\n",
+        ),
+        (
+            State::Pinned,
+            "pinned at etcd.v1.0.0; InstallPlan install-1 waits for approval",
+            true,
+            "db: Pinned: pinned at etcd.v1.0.0; InstallPlan install-1 waits for approval\n",
+        ),
+    ] {
+        let cause = Cause {
+            name: "db".to_owned(),
+            position: Position::default(),
+            state,
+            message: message.to_owned(),
+            names_plan,
+            way_out: None,
+        };
+        let explained = with_causes(explained.clone(), std::slice::from_ref(&cause), Some("db"));
+        assert!(is_fine(&explained, &[cause], Some("db")));
+        let text = for_people(explained).to_string();
+        assert!(text.starts_with(first), "{text}");
+        assert!(text.contains("its channel offers more"), "{text}");
+    }
 }

@@ -1,13 +1,13 @@
 use std::sync::Arc;
 
-use kube::Client;
+use kube::{Client, ResourceExt as _};
 use olm_fbc::entry::{BundleEntry, Deprecation};
 use olm_testing::cluster::FakeCluster;
 use serde_json::json;
 
 use super::*;
 use crate::args::{Args, Command};
-use crate::operators::tests::subscription;
+use crate::operators::tests::{csv, gathered, gathered_of, subscription};
 use crate::packages::tests::served;
 
 fn entry(channel: &str, version: &str, replaces: &str, skips: &[&str], range: &str) -> BundleEntry {
@@ -74,7 +74,7 @@ async fn a_package_or_channel_that_is_not_there_is_told_with_those_that_are() {
     };
     let (client, _link) = FakeCluster::new().connect();
     let cluster = Cluster::of(client, "shop");
-    let drawn = |words: &[&str]| drawn(&snapshot, &key, &args(words), &BTreeMap::new(), &cluster);
+    let drawn = |words: &[&str]| drawn(&snapshot, &key, &args(words), &Versions::default(), &cluster);
     assert_eq!(drawn(&["etcd"]).unwrap().channels.len(), 2);
     assert_eq!(drawn(&["etcd", "--channel", "beta"]).unwrap().channels.len(), 1);
     let error = drawn(&["etcd", "--channel", "no"]).unwrap_err().to_string();
@@ -153,15 +153,45 @@ async fn a_subscription_that_cannot_be_read_keeps_nobody_from_a_graph() {
     assert_eq!(own[0].name_any(), "db");
 }
 
+/// OLM reports a version as installed as soon as it is created. All commands name the last one that succeeded.
 #[test]
-fn what_is_installed_is_what_subscriptions_say() {
-    let with = |status| serde_json::from_value::<Subscription>(subscription("db", &status)).unwrap();
-    assert_eq!(
-        installed(&[with(json!({"installedCSV": "etcd.v1.0.0"}))]),
-        by_db("etcd.v1.0.0")
-    );
-    assert_eq!(
-        installed(&[with(json!({"currentCSV": "etcd.v1.0.0"}))]),
-        BTreeMap::new()
-    );
+fn the_installed_version_is_the_last_that_succeeded() {
+    let newest = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"});
+    for (status, phases, installed, upgrading) in [
+        (
+            &newest,
+            Some(("Succeeded", "Deleting")),
+            by_db("etcd.v2.0.0"),
+            BTreeMap::new(),
+        ),
+        (
+            &newest,
+            Some(("Installing", "Replacing")),
+            by_db("etcd.v1.0.0"),
+            by_db("etcd.v2.0.0"),
+        ),
+        (
+            &newest,
+            Some(("Failed", "Replacing")),
+            by_db("etcd.v1.0.0"),
+            by_db("etcd.v2.0.0"),
+        ),
+        // Without permission to read ClusterServiceVersions only the status is known.
+        (&newest, None, by_db("etcd.v2.0.0"), BTreeMap::new()),
+        (&json!({}), None, BTreeMap::new(), BTreeMap::new()),
+    ] {
+        let mut objects = vec![subscription("db", status)];
+        if let Some((newer, older)) = phases {
+            let mut next = csv("2.0.0", newer, "");
+            next["spec"]["replaces"] = json!("etcd.v1.0.0");
+            objects.extend([next, csv("1.0.0", older, "")]);
+        }
+        let expected = Versions { installed, upgrading };
+        assert_eq!(
+            Versions::of(&gathered_of(objects), "etcd"),
+            expected,
+            "{phases:?}"
+        );
+    }
+    assert_eq!(Versions::of(&gathered(), "vault"), Versions::default());
 }

@@ -34,6 +34,13 @@ pub(super) struct Subscribed {
     pub package: String,
 }
 
+/// A ClusterServiceVersion without a Subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unsubscribed {
+    pub name: String,
+    pub version: String,
+}
+
 /// Existing objects of the namespace, and the offered packages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct There<'a> {
@@ -44,6 +51,10 @@ pub(super) struct There<'a> {
     pub preferred: Option<&'a str>,
     pub groups: &'a [Group],
     pub subscriptions: &'a [Subscribed],
+    /// ClusterServiceVersions of the package that run without a Subscription.
+    pub unsubscribed: &'a [Unsubscribed],
+    /// CustomResourceDefinitions that the channel heads of all packages provide, as `Kind (name)`.
+    pub provided: &'a BTreeSet<String>,
 }
 
 /// Decides which objects to write.
@@ -58,9 +69,18 @@ pub(super) fn decide(args: &InstallArgs, there: There<'_>) -> anyhow::Result<Wan
     not_subscribed(name, args, namespace, there.subscriptions)?;
     let channel = channel(package, args.channel.as_deref())?;
     let version = args.version.as_deref().filter(|version| !version.is_empty());
-    let starting_csv = version
-        .map(|version| starting_csv(channel, version))
-        .transpose()?;
+    let adopted = adopted(args, namespace, version, there.unsubscribed)?;
+    let starting_csv = match (adopted, version) {
+        (Some(name), _) => {
+            notes.push(format!(
+                "{name} runs without a Subscription; this Subscription adopts it"
+            ));
+            Some(name)
+        }
+        (None, version) => version
+            .map(|version| starting_csv(package, channel, version))
+            .transpose()?,
+    };
     let first = starting_csv.as_ref().unwrap_or(&channel.head);
     if first.len() > MAX_LABEL {
         bail!(
@@ -82,10 +102,21 @@ pub(super) fn decide(args: &InstallArgs, there: There<'_>) -> anyhow::Result<Wan
     if !suggested.is_empty() && suggested != namespace {
         notes.push(format!("{} suggests namespace {suggested}", channel.head));
     }
-    if !channel.requires.is_empty() {
+    let required = channel.requires.iter();
+    let (found, missing): (Vec<&str>, Vec<&str>) = required
+        .map(String::as_str)
+        .partition(|required| there.provided.contains(*required));
+    if !found.is_empty() {
         notes.push(format!(
             "it needs {}; OLM installs operators that provide the missing ones",
-            channel.requires.join(", ")
+            found.join(", ")
+        ));
+    }
+    if !missing.is_empty() {
+        notes.push(format!(
+            "it needs {}, which no channel head of the catalogs provides; OLM cannot install it unless an operator of \
+             namespace {namespace} does",
+            missing.join(", ")
         ));
     }
     if *first != channel.head && args.approval == WhoApproves::Automatic {
@@ -96,7 +127,8 @@ pub(super) fn decide(args: &InstallArgs, there: There<'_>) -> anyhow::Result<Wan
         source: package.catalog.clone(),
         source_namespace: package.catalog_namespace.clone(),
         name: package.name.clone(),
-        channel: args.channel.clone().filter(|channel| !channel.is_empty()),
+        // Without a channel the resolver considers all channels of the package.
+        channel: Some(channel.name.clone()),
         starting_csv,
         install_plan_approval: Some(Approval::from(args.approval)),
         ..SubscriptionSpec::default()
@@ -167,6 +199,41 @@ fn not_subscribed(
     )
 }
 
+/// Returns the ClusterServiceVersion that runs without a Subscription, if the requested version is exactly that. OLM adopts it.
+///
+/// # Errors
+/// Another one runs, so that OLM would find two providers of the same APIs.
+fn adopted(
+    args: &InstallArgs,
+    namespace: &str,
+    version: Option<&str>,
+    unsubscribed: &[Unsubscribed],
+) -> anyhow::Result<Option<String>> {
+    let Some(running) = unsubscribed.first() else {
+        return Ok(None);
+    };
+    let number = version.map(|version| version.strip_prefix('v').unwrap_or(version));
+    let is_wanted = |found: &&Unsubscribed| {
+        version == Some(found.name.as_str()) || number == Some(found.version.as_str())
+    };
+    if let Some(found) = unsubscribed.iter().find(is_wanted) {
+        return Ok(Some(found.name.clone()));
+    }
+    let commands = CommandLine::of(&args.connection);
+    bail!(
+        "cannot install {}: {} runs in namespace {namespace} without a Subscription; subscribe to it with `{}`, or remove it \
+         first with `{}`",
+        args.package,
+        running.name,
+        commands.suggest(
+            "install {} --version {}",
+            &[&args.package, &running.name],
+            Some(namespace)
+        ),
+        commands.suggest("uninstall {}", &[&running.name], Some(namespace))
+    )
+}
+
 fn channel<'a>(package: &'a Package, wanted: Option<&str>) -> anyhow::Result<&'a Channel> {
     let wanted = wanted.filter(|wanted| !wanted.is_empty());
     let name = wanted.unwrap_or(&package.default_channel);
@@ -187,12 +254,25 @@ fn channel<'a>(package: &'a Package, wanted: Option<&str>) -> anyhow::Result<&'a
     Ok(channel)
 }
 
-/// Returns the ClusterServiceVersion of a version, given by number or by name.
-fn starting_csv(channel: &Channel, wanted: &str) -> anyhow::Result<String> {
+/// Returns the ClusterServiceVersion of a version in the channel, given by number or by name.
+fn starting_csv(package: &Package, channel: &Channel, wanted: &str) -> anyhow::Result<String> {
     let number = wanted.strip_prefix('v').unwrap_or(wanted);
-    let is_wanted = |version: &&crate::packages::Version| version.name == wanted || version.version == number;
-    if let Some(version) = channel.versions.iter().find(is_wanted) {
-        return Ok(version.name.clone());
+    let find = |channel: &Channel| {
+        let mut versions = channel.versions.iter();
+        let found = versions.find(|version| version.name == wanted || version.version == number);
+        found.map(|version| version.name.clone())
+    };
+    if let Some(name) = find(channel) {
+        return Ok(name);
+    }
+    let others = package.channels.iter().filter(|other| find(other).is_some());
+    let others: Vec<&str> = others.map(|other| other.name.as_str()).collect();
+    if !others.is_empty() {
+        bail!(
+            "channel {} has no version {wanted}; choose a channel that has it with --channel: {}",
+            channel.name,
+            others.join(", ")
+        );
     }
     let all = channel.versions.iter().map(|version| version.version.clone());
     let mut names: Vec<String> = all.take(MAX_NAMED).collect();

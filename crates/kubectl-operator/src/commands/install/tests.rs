@@ -8,6 +8,7 @@ use crate::operators::tests::object;
 use crate::packages::tests::{manifest, package, served};
 
 mod first_plan;
+mod running;
 
 fn install_args(more: &[&str]) -> InstallArgs {
     let words = ["kubectl-operator", "install", "etcd"];
@@ -39,6 +40,8 @@ fn decided_of(
         preferred: None,
         groups,
         subscriptions,
+        unsubscribed: &[],
+        provided: &BTreeSet::from(["Disk (disks.example.com)".to_owned()]),
     };
     decide(&install_args(more), there)
 }
@@ -84,6 +87,7 @@ fn a_package_is_subscribed_to_as_asked() {
         "source": "cat",
         "sourceNamespace": "olm",
         "name": "etcd",
+        "channel": "stable",
         "installPlanApproval": "Manual"
       }
     }
@@ -126,6 +130,10 @@ fn what_cannot_be_installed_is_told_with_the_way_out() {
         error(decided(&["--version", "3.0.0"])),
         "channel stable has no version 3.0.0; it has 1.1.0, 1.0.0"
     );
+    assert_eq!(
+        error(decided(&["--version", "2.0.0"])),
+        "channel stable has no version 2.0.0; choose a channel that has it with --channel: beta"
+    );
     let two = [package("etcd", "cat"), package("etcd", "other")];
     let og = [group_for(&["shop"])];
     assert_eq!(
@@ -156,6 +164,8 @@ fn of_several_catalogs_the_preferred_one_is_taken_and_that_is_said() {
         preferred: Some("olm/other"),
         groups: &[group_for(&["shop"])],
         subscriptions: &[],
+        unsubscribed: &[],
+        provided: &BTreeSet::new(),
     };
     let wanted = decide(&install_args(&[]), there).unwrap();
     assert_eq!(wanted.subscription.spec.source, "other");
@@ -343,7 +353,7 @@ async fn namespace_group_and_subscription_are_made_in_this_order() {
     insta::assert_snapshot!(told.join("\n"), @r"
     Namespace shop created
     OperatorGroup shop/shop created
-    Subscription shop/etcd created: package etcd, default channel of catalog olm/cat
+    Subscription shop/etcd created: package etcd, channel stable of catalog olm/cat
     ");
     let group = cluster.get("OperatorGroup", "shop", "shop").unwrap();
     assert_eq!(group["spec"]["targetNamespaces"], json!(["shop"]));

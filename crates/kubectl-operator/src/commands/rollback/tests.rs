@@ -402,8 +402,9 @@ async fn only_the_plan_for_that_version_is_approved() {
         }
         assert!(cluster.get("CustomResourceDefinition", "", CRD).is_some());
         assert!(cluster.get("Etcd", "shop", "a").is_some());
+        let mut screen = Screen::stderr();
         let (result, ()) = tokio::join!(
-            install(&here, &rollback, &wait),
+            install(&here, &rollback, &wait, &mut screen),
             olm(cluster.clone(), versions.clone(), approval == "Manual")
         );
         assert_eq!(result.unwrap(), is_installed, "{versions}");

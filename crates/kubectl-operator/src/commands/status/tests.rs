@@ -114,6 +114,35 @@ async fn a_plan_that_needs_somebody_ends_the_watch() {
     assert!(start.elapsed() > Duration::from_secs(500));
 }
 
+/// It may pass while OLM works, but only for a moment. OLM retries what an error prevented.
+#[tokio::test(start_paused = true)]
+async fn what_failed_or_cannot_be_resolved_ends_the_watch() {
+    for (reason, ends) in [
+        ("", true),
+        ("ConstraintsNotSatisfiable", true),
+        ("ErrorPreventedResolution", false),
+    ] {
+        let cluster = cluster(2);
+        if reason.is_empty() {
+            cluster.put(csv("1.0.0", "Failed", "no quota"));
+        } else {
+            let failed = json!([{"type": "ResolutionFailed", "status": "True", "reason": reason}]);
+            let status = json!({"status": {"conditions": failed}});
+            assert!(cluster.edit("Subscription", "shop", "db", &status));
+        }
+        let (client, _link) = cluster.connect();
+        let start = tokio::time::Instant::now();
+        let (result, _) = watched(&client, 600).await;
+        let expected = match ends {
+            true => Outcome::Over,
+            false => Outcome::Waits,
+        };
+        assert_eq!(result.unwrap().outcome, expected, "{reason}");
+        let seconds = start.elapsed().as_secs();
+        assert_eq!((15..30).contains(&seconds), ends, "{reason}: {seconds} s");
+    }
+}
+
 /// The started operation is done, and a warning would contradict exit code 0.
 #[test]
 fn who_started_something_is_not_warned_of_the_next_approval() {

@@ -25,9 +25,9 @@ use crate::catalogs::{self, Contents};
 use crate::cluster::Cluster;
 use crate::commands::approve::{self, Shown};
 use crate::commands::explain::{self, Cause};
-use crate::commands::graph::of_snapshot;
+use crate::commands::graph::{Versions, of_snapshot};
 use crate::gather;
-use crate::operators::{Gathered, Key};
+use crate::operators::{Gathered, Key, Position};
 use crate::packages::{self, Package};
 use crate::preview;
 
@@ -110,7 +110,7 @@ pub(super) struct App {
     operators: Reads<Option<String>, Gathered>,
     operator: Reads<Key, Gathered>,
     plan: Reads<Key, Shown>,
-    packages: Reads<String, Vec<Package>>,
+    packages: Reads<Option<String>, Vec<Package>>,
     health: Reads<Option<String>, Health>,
     /// Catalog contents, shared by all namespaces.
     contents: Reads<CatalogKey, Arc<Snapshot>>,
@@ -121,7 +121,7 @@ pub(super) struct App {
 /// Input and result of a namespace's resolution.
 struct Outlook {
     question: Question,
-    /// Operators that are not ready.
+    /// Operators that are not ready, held or pinned.
     causes: Vec<Cause>,
     /// The plan, or the error if the namespace cannot be resolved.
     plan: Result<Plan, String>,
@@ -227,13 +227,16 @@ impl App {
                 (Some(namespace), name) => self.show_explanation(namespace, Some(name)).await,
                 _ => Err(self.nothing()),
             },
-            // Pages about catalogs need one namespace.
+            "catalog" => self.show_catalog(namespace.as_deref(), fields.word()).await,
+            "package" => {
+                let (catalog, name) = (fields.text("catalog"), fields.text("name"));
+                self.show_package(namespace.as_deref(), catalog, name).await
+            }
+            // An upgrade graph needs one namespace.
             _ => {
                 let namespace = namespace.as_deref().unwrap_or(&self.cluster.namespace);
                 let (catalog, name) = (fields.text("catalog"), fields.text("name"));
                 match page {
-                    "catalog" => self.show_catalog(namespace, fields.word()).await,
-                    "package" => self.show_package(namespace, catalog, name).await,
                     "graph" => self.show_graph(namespace, catalog, name).await,
                     _ => Err(self.nothing()),
                 }
@@ -327,32 +330,43 @@ impl App {
         Ok(Answer::html(pages::catalogs(&frame, &health)))
     }
 
-    async fn show_catalog(&self, namespace: &str, word: &str) -> Result<Answer, Answer> {
-        let frame = self.frame("Packages", Some(namespace));
+    async fn show_catalog(&self, namespace: Option<&str>, word: &str) -> Result<Answer, Answer> {
+        let frame = self.frame("Packages", namespace);
         let packages = self.packages(namespace, &frame).await?;
-        Ok(Answer::html(pages::catalog(&frame, namespace, &packages, word)))
+        Ok(Answer::html(pages::catalog(&frame, &packages, word)))
     }
 
-    async fn show_package(&self, namespace: &str, catalog: &str, name: &str) -> Result<Answer, Answer> {
-        let frame = self.frame(name, Some(namespace));
+    async fn show_package(
+        &self,
+        namespace: Option<&str>,
+        catalog: &str,
+        name: &str,
+    ) -> Result<Answer, Answer> {
+        let frame = self.frame(name, namespace);
         let packages = self.packages(namespace, &frame).await?;
         let is_it = |package: &&Package| package.name == name && packages::is_catalog(package, catalog);
         let package = packages.iter().find(is_it).ok_or_else(|| self.nothing())?;
+        // Its commands need one namespace.
+        let namespace = namespace.unwrap_or(&self.cluster.namespace);
         let needs_group = packages::needs_group(&self.cluster.client, namespace).await;
         let page = pages::package(&frame, namespace, package, needs_group);
         Ok(Answer::html(page))
     }
 
-    /// Returns the packages of a namespace.
+    /// Returns the packages that a namespace can use, or those of all catalogs.
     ///
     /// # Errors
     /// They cannot be read. The answer says so in this frame.
-    async fn packages(&self, namespace: &str, frame: &Frame<'_>) -> Result<Arc<Vec<Package>>, Answer> {
+    async fn packages(
+        &self,
+        namespace: Option<&str>,
+        frame: &Frame<'_>,
+    ) -> Result<Arc<Vec<Package>>, Answer> {
         let (client, commands) = (&self.cluster.client, &self.cluster.commands);
-        let key = namespace.to_owned();
+        let key = namespace.map(str::to_owned);
         let read = self
             .packages
-            .get(&key, async || packages::all(client, namespace, commands).await);
+            .get(&key, async || packages::all_in(client, namespace, commands).await);
         read.await.map_err(|text| Answer::unread(frame, &text))
     }
 
@@ -475,8 +489,8 @@ fn graph(outlook: &Outlook, catalog: &str, name: &str) -> Result<PackageGraph, S
     let content = content.ok_or_else(|| {
         format!("Catalog {catalog} does not exist or cannot be used from this namespace.")
     })??;
-    let (installed, way) = way(outlook, catalog, name);
-    Ok(graph_of(&content, catalog, name, &installed, way))
+    let (versions, way) = way(outlook, catalog, name);
+    Ok(graph_of(&content, catalog, name, &versions, way))
 }
 
 /// Returns the upgrade graph of a package, cut for a page.
@@ -484,37 +498,45 @@ pub(super) fn graph_of(
     snapshot: &Snapshot,
     catalog: &str,
     package: &str,
-    installed: &Installed,
+    versions: &Versions,
     way: Way,
 ) -> PackageGraph {
-    let mut graph = PackageGraph::new(package, catalog, of_snapshot(snapshot, package), installed);
+    let entries = of_snapshot(snapshot, package);
+    let mut graph = PackageGraph::new(package, catalog, entries, &versions.installed);
+    graph.mark_upgrades(&versions.upgrading);
     graph.way = way;
     graph.cut(MAX_DRAWN.0, MAX_DRAWN.1);
     graph
 }
 
-/// Subscriptions by installed version.
-type Installed = BTreeMap<String, Vec<String>>;
 /// Channels and versions in the order in which OLM installs them.
 type Way = Vec<(String, String)>;
 
-/// Returns the Subscriptions by installed version of a package, and the steps that the resolver takes from there.
-fn way(outlook: &Outlook, catalog: &str, package: &str) -> (Installed, Way) {
+/// Returns the versions of a package's operators, and the steps that the resolver takes from there.
+fn way(outlook: &Outlook, catalog: &str, package: &str) -> (Versions, Way) {
     let problem = &outlook.question.problem;
-    let mut installed = Installed::new();
+    let mut versions = Versions::default();
+    let mut start = BTreeSet::new();
     for own in &problem.subscriptions {
         let is_of_it = own.package == package && own.catalog.to_string() == catalog;
-        if is_of_it && !own.installed_csv.is_empty() {
-            let by = format!("{}/{}", problem.namespace, own.name);
-            installed.entry(own.installed_csv.clone()).or_default().push(by);
+        if is_of_it {
+            // Those that are ready have no cause.
+            let settled = || Position {
+                installed: own.installed_csv.clone(),
+                ..Position::default()
+            };
+            let position = Cause::position(&outlook.causes, &own.name).unwrap_or_else(settled);
+            versions.add(&format!("{}/{}", problem.namespace, own.name), position);
+            start.insert(own.installed_csv.as_str());
         }
     }
     let steps = outlook.plan.iter().flat_map(Plan::install);
     let steps = steps.filter(|install| install.package == package && install.catalog.to_string() == catalog);
     let steps = steps.map(|install| (install.channel.clone(), install.name.clone()));
-    let start = installed.keys().map(|csv| (String::new(), csv.clone()));
+    let start = start.into_iter().filter(|csv| !csv.is_empty());
+    let start = start.map(|csv| (String::new(), csv.to_owned()));
     let way = start.chain(steps).collect();
-    (installed, way)
+    (versions, way)
 }
 
 /// Returns a hash of everything shown of a plan. An approval is for this hash.

@@ -318,7 +318,7 @@ async fn operators_are_shown_with_what_they_wait_for() {
         Search Search
         1 of 1 operators in namespace shop  1 waiting
         Operator State Installed Current Package Waiting for
-        db RequiresApproval 1.0.0 etcd.v2.0.0 etcd, stable InstallPlan install-1: waiting for approval
+        db RequiresApproval 1.0.0 2.0.0 etcd, stable InstallPlan install-1: waiting for approval
         The same in a terminal kubectl operator list -n shop
         ");
         let seen = browser.page("operator?namespace=shop&name=db").await;

@@ -11,11 +11,12 @@ use olm_api::v1::{Operator, RichReference};
 use super::removal::Removal;
 use crate::args::shared::WaitArgs;
 use crate::reader::get_cluster;
+use crate::terminal::plain;
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::writer;
 
-/// Deletes the listed objects, waits until none is listed that is to be deleted, and deletes the Operator object. OLM recreates
-/// it as long as an object belongs to it.
+/// Deletes the listed objects, waits until none is listed that is to be deleted, and deletes the Operator object. It stays if it
+/// lists other objects, because OLM recreates it as long as an object belongs to it. Returns those objects.
 ///
 /// # Errors
 /// A request to the API server fails, or an object is not deleted in time.
@@ -25,7 +26,7 @@ pub(super) async fn end<W: Write>(
     listed: &Operator,
     wait: &WaitArgs,
     screen: &mut Screen<W>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<String>> {
     let name = listed.name_any();
     for reference in going(listed, removal) {
         if let Some((api, object)) = object(client, reference) {
@@ -43,24 +44,25 @@ pub(super) async fn end<W: Write>(
             wait.timeout().as_secs()
         );
     }
+    let mut kept = Vec::new();
     if let Some(last) = get_cluster::<Operator>(client, &name).await? {
-        let is_kept = last
-            .status
-            .iter()
-            .flat_map(|status| status.components.iter())
-            .any(|components| !components.refs.is_empty());
-        if !is_kept {
+        kept.extend(refs(&last).map(subject));
+        if kept.is_empty() {
             writer::delete(&Api::all(client.clone()), &last).await?;
         }
     }
-    Ok(())
+    Ok(kept)
+}
+
+/// Returns the references that an Operator object lists.
+fn refs(operator: &Operator) -> impl Iterator<Item = &RichReference> {
+    let components = operator.status.iter().flat_map(|status| status.components.iter());
+    components.flat_map(|components| components.refs.iter())
 }
 
 /// Returns the references to objects that are deleted: all but definitions that stay because others own or require them.
 fn going<'a>(operator: &'a Operator, removal: &'a Removal) -> impl Iterator<Item = &'a RichReference> {
-    let components = operator.status.iter().flat_map(|status| status.components.iter());
-    let refs = components.flat_map(|components| components.refs.iter());
-    refs.filter(|reference| {
+    refs(operator).filter(|reference| {
         let stays = |name: &str| {
             let mut all = removal.definitions.iter();
             all.any(|definition| definition.name == name && !definition.is_deleted)
@@ -96,10 +98,11 @@ fn is_path(name: &str) -> bool {
 }
 
 fn text(reference: &RichReference) -> String {
-    let word = |word: &Option<String>| word.clone().unwrap_or_default();
-    format!(
-        "{} {}: waiting for deletion",
-        word(&reference.kind),
-        word(&reference.name)
-    )
+    format!("{}: waiting for deletion", subject(reference))
+}
+
+/// Returns kind and name of the object.
+fn subject(reference: &RichReference) -> String {
+    let word = |word: &Option<String>| plain(word.as_deref().unwrap_or_default());
+    format!("{} {}", word(&reference.kind), word(&reference.name))
 }

@@ -351,9 +351,16 @@ impl fmt::Display for Removal {
             }
         }
         if let Some(operator) = &self.operator {
+            let kept = self.definitions.iter();
+            let kept = kept.filter(|definition| !definition.is_deleted && definition.crd.is_some());
+            let kept: Vec<String> = kept.map(|definition| plain(&definition.name)).collect();
+            let unless = match kept.is_empty() {
+                true => String::new(),
+                false => format!("; it is kept while it lists {}", kept.join(", ")),
+            };
             writeln!(
                 f,
-                "deletes  {}, and the objects it still refers to by then",
+                "deletes  {}, and the objects it still refers to by then{unless}",
                 subject(operator)
             )?;
         }

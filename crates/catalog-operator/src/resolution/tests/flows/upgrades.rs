@@ -88,6 +88,52 @@ fn a_new_head_upgrades() {
     );
 }
 
+/// Otherwise the version that runs and the one of the catalog would exclude each other.
+#[test]
+fn a_deleted_subscription_comes_back_to_the_version_that_runs() {
+    let bundles = || vec![bundle("demo.v1"), bundle("demo.v2").replaces("demo.v1")];
+    let mut env = TestEnv::with_catalog(bundles().into_iter().take(1));
+    env.subscribe("demo", &json!({}));
+    env.settle();
+    env.carry_out_plans();
+    env.settle();
+    let package = json!({"type": "olm.package", "value": {"packageName": "demo", "version": "1.0.0"}});
+    let properties = json!({"properties": [package]}).to_string();
+    let annotations = json!({olm_api::labels::PROPERTIES: properties});
+    env.edit(
+        "ClusterServiceVersion",
+        "demo.v1",
+        &json!({"metadata": {"annotations": annotations}}),
+    );
+    env.delete("Subscription", "demo-sub");
+    env.settle();
+    env.subscribe("demo", &json!({}));
+    env.settle();
+    assert!(
+        env.describe().contains("ResolutionFailed=True"),
+        "{}",
+        env.describe()
+    );
+    env.delete("Subscription", "demo-sub");
+    env.subscribe("demo", &json!({"startingCSV": "demo.v1"}));
+    env.settle();
+    let told = env.describe();
+    assert!(
+        told.contains("state=AtLatestKnown installed=demo.v1 current=demo.v1")
+            && !told.contains("ResolutionFailed"),
+        "{told}"
+    );
+    env.serve(NAMESPACE, "cat", bundles());
+    env.settle();
+    env.carry_out_plans();
+    env.settle();
+    assert!(
+        env.describe().contains("installed=demo.v2 current=demo.v2"),
+        "{}",
+        env.describe()
+    );
+}
+
 /// Target P19: news of a catalog that upgrade nothing cost a few writes, however many operators the namespace has.
 #[test]
 fn a_catalog_without_news_for_fifty_operators_costs_few_writes() {

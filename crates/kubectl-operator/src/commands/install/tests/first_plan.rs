@@ -10,9 +10,18 @@ async fn olm(cluster: FakeCluster, phases: &[&str]) {
     let reference = json!({"status": {"state": "UpgradePending", "currentCSV": "etcd.v1.1.0",
         "installPlanRef": {"name": "install-1", "namespace": "shop"}}});
     tokio::time::sleep(Duration::from_secs(5)).await;
-    if phases == ["BundleUnpackFailed"] {
-        let failed = json!({"status": {"conditions": [{"type": phases[0], "status": "True", "message": "no such image"}]}});
-        cluster.edit("Subscription", "shop", "etcd", &failed);
+    let status = match phases[0] {
+        "adopted" => {
+            json!({"state": "AtLatestKnown", "currentCSV": "etcd.v1.1.0", "installedCSV": "etcd.v1.1.0"})
+        }
+        type_ if type_.ends_with("Failed") => {
+            let reason = phases.get(1).unwrap_or(&"");
+            json!({"conditions": [{"type": type_, "status": "True", "reason": reason, "message": "no such image"}]})
+        }
+        _ => Value::Null,
+    };
+    if !status.is_null() {
+        cluster.edit("Subscription", "shop", "etcd", &json!({"status": status}));
         return;
     }
     let made = plan("install-1", phases[0], phases[0] != "RequiresApproval");
@@ -50,8 +59,9 @@ async fn rolled_out(
         asked += 1;
         Ok(answer)
     };
+    let mut screen = Screen::new(Vec::new(), None);
     let (result, ()) = tokio::join!(
-        rollout::first_plan(&here, &wanted.subscription, &args.wait, &mut ask),
+        rollout::first_plan(&here, &wanted.subscription, &args.wait, &mut screen, &mut ask),
         olm(cluster.clone(), phases)
     );
     (cluster, result, asked)
@@ -64,6 +74,10 @@ async fn the_first_plan_is_approved_and_waited_for() {
     let done = result.unwrap().unwrap();
     assert_eq!((done.csv.as_str(), asked), ("etcd.v1.1.0", 1));
     // The plan is complete, and its ClusterServiceVersion does not exist yet.
+    assert_eq!(
+        done.text("etcd", "installed"),
+        "operator \"etcd\" is being installed; installed csv is \"etcd.v1.1.0\"\n"
+    );
     let (client, _link) = cluster.connect();
     assert_eq!(
         done.warning(&Cluster::of(client, "shop"), "etcd").as_deref(),
@@ -97,13 +111,43 @@ async fn the_first_plan_is_approved_and_waited_for() {
     assert_eq!(plan["spec"]["approved"], json!(false));
 }
 
+/// Only a resolution that an error prevented may still succeed by itself.
 #[tokio::test(start_paused = true)]
-async fn a_bundle_that_cannot_be_unpacked_ends_the_wait() {
-    let start = tokio::time::Instant::now();
-    let (_, result, _) = rolled_out(&["BundleUnpackFailed"], true).await;
-    assert_eq!(
-        result.unwrap_err().to_string(),
-        "stopped waiting: OLM reports BundleUnpackFailed: no such image; see `kubectl operator explain etcd -n shop`"
-    );
-    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+async fn what_only_somebody_can_mend_ends_the_wait() {
+    for (condition, text, ends_early) in [
+        (
+            &["BundleUnpackFailed"][..],
+            "stopped waiting: OLM reports BundleUnpackFailed: no such image",
+            true,
+        ),
+        (
+            &["ResolutionFailed", "ConstraintsNotSatisfiable"],
+            "stopped waiting: Subscription shop/etcd: Unresolved, no such image",
+            true,
+        ),
+        (
+            &["ResolutionFailed", "ErrorPreventedResolution"],
+            "no InstallPlan within 60 s: Subscription shop/etcd: Unresolved, no such image",
+            false,
+        ),
+    ] {
+        let start = tokio::time::Instant::now();
+        let (_, result, _) = rolled_out(condition, true).await;
+        let error = result.unwrap_err();
+        let told = error.to_string();
+        assert!(
+            told.starts_with(text) && told.ends_with("see `kubectl operator explain etcd -n shop`"),
+            "{told}"
+        );
+        assert!(error.is::<crate::Unsettled>(), "{told}");
+        assert_eq!(start.elapsed() < Duration::from_secs(30), ends_early, "{told}");
+    }
+}
+
+/// OLM gives it the version that runs, without a plan.
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_adopts_a_version_needs_no_plan() {
+    let (_, result, asked) = rolled_out(&["adopted"], true).await;
+    let done = result.unwrap().unwrap();
+    assert_eq!((done.csv.as_str(), asked), ("etcd.v1.1.0", 0));
 }

@@ -8,13 +8,9 @@ use super::{Frame, Live, MAX_ROWS, head, page, shell, text_or_none, width};
 use crate::packages::{Channel, Package};
 use crate::terminal::plain;
 
-/// Returns the page of the packages that a namespace can use.
-pub(in super::super) fn catalog(
-    frame: &Frame<'_>,
-    namespace: &str,
-    packages: &[Package],
-    word: &str,
-) -> String {
+/// Returns the page of the packages that the namespace of the frame can use, or of all packages.
+pub(in super::super) fn catalog(frame: &Frame<'_>, packages: &[Package], word: &str) -> String {
+    let namespace = frame.namespace.unwrap_or_default();
     let lower = word.to_lowercase();
     let found: Vec<&Package> = packages
         .iter()
@@ -27,7 +23,13 @@ pub(in super::super) fn catalog(
             input #q type="search" name="q" value=(word);
             button { "Search" }
         }
-        p { (found.len()) " of " (packages.len()) " packages that namespace " (plain(namespace)) " can use" }
+        p {
+            (found.len()) " of " (packages.len()) " packages "
+            @match frame.namespace {
+                Some(namespace) => { "that namespace " (plain(namespace)) " can use" },
+                None => "of all catalogs",
+            }
+        }
         @if !found.is_empty() {
             table.rows {
                 (head(&["Package", "Name", "Catalog", "Channel", "Version"]))
@@ -49,7 +51,7 @@ pub(in super::super) fn catalog(
             }
             @if found.len() > MAX_ROWS { p { "and " (found.len() - MAX_ROWS) " more; search for those" } }
         }
-        (shell("The same in a terminal", frame.commands.offered("list-available", &[], Some(namespace))))
+        (shell("The same in a terminal", frame.commands.offered("list-available", &[], frame.namespace)))
     };
     page(frame, Live::No, &body)
 }

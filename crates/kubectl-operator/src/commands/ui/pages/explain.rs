@@ -23,7 +23,8 @@ pub(in super::super) fn explain(
         p { "As of the last two minutes." }
         @for failure in &explained.unsatisfiable {
             section.doubts {
-                h2 { (plain(&failure.concerned().join(", "))) ": cannot be resolved" }
+                h2 { (plain(&failure.concerned().join(", "))) ": " (plain(&failure.kind())) }
+                @for line in failure.failed_upgrade_lines(namespace) { p { (plain(&line)) } }
                 (tree(&failure.tree))
                 ul { @for line in failure.advice.lines(namespace) { li { (plain(&line)) } } }
                 // The same in the words of the Subscription's condition.

@@ -6,7 +6,7 @@ use olm_api::plan_preview::{PlanPreview, Verb};
 use super::super::request::href;
 use super::{Frame, Live, page, shell};
 use crate::commands::approve::Shown;
-use crate::preview::{definition_text, kind_and_name, name, objects, replaced, rules};
+use crate::preview::{definition_text, image_text, kind_and_name, name, objects, replaced, rules};
 use crate::terminal::escape;
 
 pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str) -> String {
@@ -90,6 +90,8 @@ fn changes(preview: &PlanPreview) -> Markup {
         (listed("Permissions gained", rules(preview, true)))
         (listed("Permissions lost", rules(preview, false)))
         (listed("Changes of custom resource definitions", preview.definitions.iter().map(definition_text)))
+        (listed("Images", preview.images.iter().map(image_text)))
+        (listed("Objects it deletes", objects(preview, Verb::Delete)))
         (listed("Objects it creates", objects(preview, Verb::Create)))
         (listed("Objects it changes", objects(preview, Verb::Change)))
     }

@@ -10,6 +10,7 @@ use super::*;
 use crate::catalogs::from_directory;
 use crate::command_line::CommandLine;
 use crate::commands::explain::explain;
+use crate::commands::graph::Versions;
 use crate::packages::tests::{manifest, served as cluster_with_packages};
 
 #[tokio::test]
@@ -32,6 +33,13 @@ async fn packages_are_searched_and_shown_with_a_command_to_install_each() {
         vault Etcd by CNCF olm/cat stable 1.1.0
         The same in a terminal kubectl operator list-available -n shop
         ");
+        // As `ui -A` does.
+        let all = text_of(&browser.page("catalog?namespace=").await);
+        assert!(all.contains("2 of 2 packages of all catalogs"), "{all}");
+        assert!(all.contains("kubectl operator list-available -A"), "{all}");
+        let one = browser.page("package?namespace=&catalog=olm/cat&name=etcd").await;
+        assert_eq!(one.status, 200);
+        assert!(text_of(&one).contains("kubectl operator install etcd"), "{}", text_of(&one));
         let seen = browser.page("catalog?q=VAUL").await;
         assert!(seen.body.contains("1 of 2 packages"), "{}", seen.body);
         assert!(!seen.body.contains("name=etcd"), "{}", seen.body);
@@ -205,10 +213,13 @@ fn a_graph_has_its_command_beside_it_and_says_what_its_stops_mean() {
     std::fs::write(folder.path().join("catalog.yaml"), ETCD_CATALOG).unwrap();
     let (_, fetched) = olm_registry::snapshot::of_directory(folder.path()).unwrap();
     let snapshot = olm_resolver::Snapshot::from(&fetched.snapshot);
-    let installed = BTreeMap::from([("etcd.v1.0.0".to_owned(), vec!["shop/db".to_owned()])]);
+    let versions = Versions {
+        installed: BTreeMap::from([("etcd.v1.0.0".to_owned(), vec!["shop/db".to_owned()])]),
+        ..Versions::default()
+    };
     let way = [("", "etcd.v1.0.0"), ("stable", "etcd.v1.1.0")];
     let way = way.map(|(channel, name)| (channel.to_owned(), name.to_owned()));
-    let graph = routes::graph_of(&snapshot, "olm/cat", "etcd", &installed, way.to_vec());
+    let graph = routes::graph_of(&snapshot, "olm/cat", "etcd", &versions, way.to_vec());
     let commands = CommandLine::default();
     let frame = pages::Frame {
         title: "Upgrade graph",

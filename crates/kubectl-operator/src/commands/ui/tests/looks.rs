@@ -21,6 +21,7 @@ use crate::command_line::CommandLine;
 use crate::commands::approve::Shown;
 use crate::commands::catalog::row;
 use crate::commands::explain::explain;
+use crate::commands::graph::Versions;
 use crate::operators::tests::{gathered, gathered_of};
 use crate::packages::{Channel, Package, Version};
 
@@ -227,12 +228,15 @@ fn package_of(file: &Path) -> Package {
 fn graph_page(folder: &Path, name: &str, channel: &str, versions: &[&str]) -> String {
     let (_, fetched) = olm_registry::snapshot::of_directory(folder).unwrap();
     let snapshot = olm_resolver::Snapshot::from(&fetched.snapshot);
-    let installed = BTreeMap::from([(versions[0].to_owned(), vec!["shop/db".to_owned()])]);
+    let versions = Versions {
+        installed: BTreeMap::from([(versions[0].to_owned(), vec!["shop/db".to_owned()])]),
+        ..Versions::default()
+    };
     let way = versions.iter().enumerate().map(|(at, version)| {
         let channel = if at == 0 { "" } else { channel };
         (channel.to_owned(), (*version).to_owned())
     });
-    let graph = routes::graph_of(&snapshot, "olm/community", name, &installed, way.collect());
+    let graph = routes::graph_of(&snapshot, "olm/community", name, &versions, way.collect());
     let (title, commands) = (format!("Upgrade graph of {name}"), CommandLine::default());
     pages::graph(&frame(&title, &commands), "shop", &graph, name, "olm/community")
 }
@@ -257,7 +261,7 @@ fn pages_to_look_at_are_written() {
     files.sort();
     let packages: Vec<Package> = files.iter().map(|file| package_of(file)).collect();
     assert_eq!(packages.len(), 125);
-    let body = pages::catalog(&frame("Packages", &commands), "shop", &packages, "");
+    let body = pages::catalog(&frame("Packages", &commands), &packages, "");
     assert!(body.contains("125 of 125 packages"), "{body}");
     write("packages.html", &body);
     for package in &packages {

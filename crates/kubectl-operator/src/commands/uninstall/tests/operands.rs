@@ -146,6 +146,29 @@ async fn all_of_an_operator_goes_and_nothing_of_others() {
     }
 }
 
+/// OLM creates it again while a definition has its label.
+#[tokio::test(start_paused = true)]
+async fn an_operator_object_that_lists_what_others_need_is_not_said_to_be_deleted() {
+    let cluster = with_operands(&[]);
+    let refs =
+        json!([{"kind": "CustomResourceDefinition", "name": CRD, "apiVersion": "apiextensions.k8s.io/v1"}]);
+    cluster.put(
+        json!({"apiVersion": "operators.coreos.com/v1", "kind": "Operator", "metadata": {"name": "etcd.shop"},
+        "status": {"components": {"labelSelector": {}, "refs": refs}}}),
+    );
+    let mut other = owner("9.0.0");
+    other["metadata"]["namespace"] = json!("other");
+    cluster.put(other);
+    let (removal, _) = looked_with(&cluster, "etcd", &["-X"]).await.unwrap();
+    let line = "deletes  Operator etcd.shop, and the objects it still refers to by then; it is kept while it lists etcds.example.com\n";
+    assert!(removal.to_string().contains(line), "{removal}");
+    let (is_gone, told) = removed(&cluster, &removal).await;
+    assert!(is_gone, "{told:?}");
+    let kept = "Operator etcd.shop is kept: it lists CustomResourceDefinition etcds.example.com, and OLM would create it again";
+    assert!(told.iter().any(|text| text == kept), "{told:?}");
+    assert!(cluster.get("Operator", "", "etcd.shop").is_some());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_group_that_others_use_is_not_mentioned() {
     let cluster = with_operands(&[]);

@@ -1,0 +1,100 @@
+//! Tests of what runs or is offered beside the package: versions without a Subscription, and providers of what it needs.
+
+use super::*;
+use crate::operators::tests::{csv, subscription};
+
+/// Decides for the package etcd beside these versions and providers.
+fn decided_beside(more: &[&str], unsubscribed: &[Unsubscribed], provided: &[&str]) -> anyhow::Result<Wanted> {
+    let there = There {
+        namespace: "shop",
+        packages: &[package("etcd", "cat")],
+        preferred: None,
+        groups: &[group_for(&["shop"])],
+        subscriptions: &[],
+        unsubscribed,
+        provided: &provided.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    decide(&install_args(more), there)
+}
+
+fn running(version: &str) -> Unsubscribed {
+    Unsubscribed {
+        name: format!("etcd.v{version}"),
+        version: version.to_owned(),
+    }
+}
+
+/// OLM adopts the version that runs, and finds a conflict with any other.
+#[test]
+fn a_version_without_subscription_is_adopted_or_in_the_way() {
+    let decided = |more: &[&str]| decided_beside(more, &[running("0.9.0")], &[]);
+    // The catalog may no longer have it.
+    for version in ["0.9.0", "v0.9.0", "etcd.v0.9.0"] {
+        let wanted = decided(&["-v", version]).unwrap();
+        let spec = wanted.subscription.spec;
+        assert_eq!(
+            (spec.starting_csv(), spec.channel()),
+            (Some("etcd.v0.9.0"), Some("stable")),
+            "{version}"
+        );
+        assert_eq!(
+            wanted.notes[0],
+            "etcd.v0.9.0 runs without a Subscription; this Subscription adopts it"
+        );
+    }
+    for more in [&[][..], &["-v", "1.0.0"]] {
+        assert_eq!(
+            error(decided(more)),
+            "cannot install etcd: etcd.v0.9.0 runs in namespace shop without a Subscription; subscribe to it with \
+             `kubectl operator install etcd --version etcd.v0.9.0 -n shop`, or remove it first with \
+             `kubectl operator uninstall etcd.v0.9.0 -n shop`"
+        );
+    }
+}
+
+#[test]
+fn only_the_newest_version_of_the_package_that_nobody_has_is_without_subscription() {
+    let of_package = |version: &str, package: &str, replaces: &str| -> ClusterServiceVersion {
+        let package = json!({"type": "olm.package", "value": {"packageName": package, "version": version}});
+        let properties = json!({"properties": [package]}).to_string();
+        let mut csv = csv(version, "Succeeded", "");
+        csv["metadata"]["annotations"] = json!({olm_api::labels::PROPERTIES: properties});
+        csv["spec"]["replaces"] = json!(replaces);
+        serde_json::from_value(csv).unwrap()
+    };
+    let mut going = of_package("4.0.0", "etcd", "");
+    going.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+    let csvs = [
+        going,
+        of_package("1.0.0", "etcd", ""),
+        of_package("2.0.0", "etcd", "etcd.v1.0.0"),
+        of_package("3.0.0", "other", ""),
+    ];
+    for (installed, expected) in [("", &[running("2.0.0")][..]), ("etcd.v2.0.0", &[])] {
+        let status = json!({"installedCSV": installed, "currentCSV": installed});
+        let subscribed = serde_json::from_value(subscription("db", &status)).unwrap();
+        assert_eq!(
+            unsubscribed("etcd", &csvs, &[subscribed]),
+            expected,
+            "{installed}"
+        );
+    }
+}
+
+#[test]
+fn what_no_catalog_provides_is_said_before() {
+    for (provided, expected) in [
+        (
+            &["Disk (disks.example.com)"][..],
+            "it needs Disk (disks.example.com); OLM installs operators that provide the missing ones",
+        ),
+        (
+            &["Tape (tapes.example.com)"],
+            "it needs Disk (disks.example.com), which no channel head of the catalogs provides; OLM cannot install it unless an \
+             operator of namespace shop does",
+        ),
+    ] {
+        let notes = decided_beside(&[], &[], provided).unwrap().notes;
+        assert_eq!(notes, [expected]);
+    }
+}
