@@ -87,9 +87,6 @@ mod tests {
                 "Status of one PackageManifest",
                 bytes(PACKAGE_MANIFEST_BYTES as u64),
             ),
-            ("Head of a direct request", bytes(u64::from(HEAD_BYTES))),
-            ("Direct requests at once on one connection", STREAMS.to_string()),
-            ("Requirements of a selector", SELECTOR_REQUIREMENTS.to_string()),
         ];
         assert_listed(
             include_str!("../../../docs/reference/limits.md"),

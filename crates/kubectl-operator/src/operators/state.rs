@@ -121,11 +121,6 @@ impl Verdict {
     fn with(self, way_out: WayOut) -> Self {
         Self { way_out, ..self }
     }
-
-    /// Returns true if nothing is to be done: it is ready, held or pinned.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.state.mark() == Mark::Fine
-    }
 }
 
 impl Operator<'_> {

@@ -225,14 +225,14 @@ fn package_of(file: &Path) -> Package {
 }
 
 /// Returns a drawing's page of a package of the corpus: the installed version, and the upgrades from it.
-fn graph_page(folder: &Path, name: &str, channel: &str, versions: &[&str]) -> String {
+fn graph_page(folder: &Path, name: &str, channel: &str, way: &[&str]) -> String {
     let (_, fetched) = olm_registry::snapshot::of_directory(folder).unwrap();
     let snapshot = olm_resolver::Snapshot::from(&fetched.snapshot);
     let versions = Versions {
-        installed: BTreeMap::from([(versions[0].to_owned(), vec!["shop/db".to_owned()])]),
+        installed: BTreeMap::from([(way[0].to_owned(), vec!["shop/db".to_owned()])]),
         ..Versions::default()
     };
-    let way = versions.iter().enumerate().map(|(at, version)| {
+    let way = way.iter().enumerate().map(|(at, version)| {
         let channel = if at == 0 { "" } else { channel };
         (channel.to_owned(), (*version).to_owned())
     });
