@@ -100,7 +100,7 @@ fn manifests_where_a_catalog_is_needed_are_told_with_what_makes_one() {
             );
             assert_eq!(
                 error.matches("is missing root schema field").count(),
-                2,
+                3,
                 "{error}"
             );
         }

@@ -70,7 +70,7 @@ mod tests {
             (
                 of("all", &[&gvk, &not]),
                 "all.constraints[1].not: ",
-                "the other parts of `all`",
+                "the other parts; another installed operator",
             ),
             (
                 of("any", &[&not, &gvk]),
@@ -82,7 +82,7 @@ mod tests {
             (
                 of("any", &[&gvk, &of("all", &[&gvk, &not])]),
                 "any.constraints[1].all.constraints[1].not: ",
-                "the other parts of `all`",
+                "the other parts; another installed operator",
             ),
         ] {
             let found = negations(&constraint);
