@@ -3,6 +3,7 @@
 //!
 //! Not looked at: rules in CEL, formats, and what an embedded object must have. Where in doubt an object fits.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -13,6 +14,12 @@ use serde_json::{Map, Value};
 const TOLD: usize = 5;
 /// Most memory a compiled pattern may take; one that takes more is not looked at.
 const PATTERN_BYTES: usize = 128 * 1024;
+/// Steps that one object may take: what is looked at of the schema and of the object, and what defaults bring. Definitions are
+/// checked before any right of the plan's author counts, so whoever has a catalog could otherwise multiply the lists of an object
+/// by the defaults of a schema until no memory is left, for all namespaces.
+const WORK: usize = 1_000_000;
+/// Most patterns of a schema that are compiled; the others are not looked at. A bundle may hold tens of thousands.
+const MOST_PATTERNS: usize = 500;
 
 /// A schema, ready to be used many times.
 pub(crate) struct StructuralSchema {
@@ -45,14 +52,38 @@ enum Segment<'a> {
     AnyKey,
 }
 
+/// Steps that are left.
+struct Work(Cell<usize>);
+
+impl Work {
+    /// Takes so many steps, if there are as many; once there are not, there are none.
+    fn take(&self, steps: usize) -> bool {
+        let left = self.0.get().checked_sub(steps);
+        self.0.set(left.unwrap_or(0));
+        left.is_some()
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.get() == 0
+    }
+}
+
 /// Where a check stands, and what it found.
-#[derive(Default)]
 struct Walk<'a> {
     path: Vec<Segment<'a>>,
     misfits: Vec<Misfit>,
+    work: &'a Work,
 }
 
 impl<'a> Walk<'a> {
+    fn new(work: &'a Work) -> Self {
+        Self {
+            path: Vec::new(),
+            misfits: Vec::new(),
+            work,
+        }
+    }
+
     fn at(&mut self, segment: Segment<'a>, check: impl FnOnce(&mut Self)) {
         self.path.push(segment);
         check(self);
@@ -90,14 +121,22 @@ impl StructuralSchema {
 
     /// What of an object does not fit, the first few.
     pub(crate) fn misfits(&self, mut object: Value) -> Vec<Misfit> {
-        fill_defaults(&self.root, &mut object);
-        let mut walk = Walk::default();
+        let work = Work(Cell::new(WORK));
+        fill_defaults(&self.root, &mut object, &work);
+        let mut walk = Walk::new(&work);
         self.check(&self.root, &object, &mut walk);
-        walk.misfits
+        if !work.is_over() {
+            return walk.misfits;
+        }
+        // Nobody knows whether it fits, and the author of the schema must not get by with that.
+        vec![Misfit {
+            field: "the object".to_owned(),
+            wanted: "is too complex to be validated".to_owned(),
+        }]
     }
 
-    fn fits(&self, schema: &Value, value: &Value) -> bool {
-        let mut walk = Walk::default();
+    fn fits(&self, schema: &Value, value: &Value, work: &Work) -> bool {
+        let mut walk = Walk::new(work);
         self.check(schema, value, &mut walk);
         walk.misfits.is_empty()
     }
@@ -106,6 +145,9 @@ impl StructuralSchema {
         let Some(schema) = schema.as_object().filter(|_| walk.misfits.len() < TOLD) else {
             return;
         };
+        if !walk.work.take(1 + steps_of(value)) {
+            return;
+        }
         let kind = schema.get("type").and_then(Value::as_str);
         if value.is_null() && (is_set(schema, "nullable") || kind.is_none()) {
             return;
@@ -123,6 +165,7 @@ impl StructuralSchema {
             _ => {}
         }
         if let Some(Value::Array(known)) = schema.get("enum")
+            && walk.work.take(known.len())
             && !known.iter().any(|known| is_equal(known, value))
         {
             walk.misfit("must be one of the values in enum");
@@ -163,7 +206,12 @@ impl StructuralSchema {
         walk: &mut Walk<'a>,
     ) {
         check_count(schema, "Properties", "properties", fields.len(), walk);
+        let required = schema.get("required").and_then(Value::as_array);
         let known = schema.get("properties").and_then(Value::as_object);
+        let names = required.map_or(0, Vec::len) + known.map_or(0, Map::len);
+        if !walk.work.take(names) {
+            return;
+        }
         for name in texts(schema.get("required")).filter(|name| !fields.contains_key(*name)) {
             walk.at(Segment::Field(name), |walk| walk.misfit("is required"));
         }
@@ -186,17 +234,21 @@ impl StructuralSchema {
             self.check(part, value, walk);
         }
         if let Some(forms) = list("anyOf")
-            && !forms.iter().any(|form| self.fits(form, value))
+            && !forms.iter().any(|form| self.fits(form, value, walk.work))
         {
             walk.misfit("must match a schema in anyOf");
         }
         if let Some(forms) = list("oneOf")
-            && forms.iter().filter(|form| self.fits(form, value)).count() != 1
+            && forms
+                .iter()
+                .filter(|form| self.fits(form, value, walk.work))
+                .count()
+                != 1
         {
             walk.misfit("must match exactly one schema in oneOf");
         }
         if let Some(form) = schema.get("not")
-            && self.fits(form, value)
+            && self.fits(form, value, walk.work)
         {
             walk.misfit("must not match the schema in not");
         }
@@ -242,31 +294,39 @@ fn check_number(schema: &Map<String, Value>, number: f64, walk: &mut Walk<'_>) {
 
 /// What the API server does before it looks at an object: fields that are `null` and may not be go, and defaults come. In lists
 /// `null` stays.
-fn fill_defaults(schema: &Value, value: &mut Value) {
+fn fill_defaults(schema: &Value, value: &mut Value, work: &Work) {
+    if !work.take(1) {
+        return;
+    }
     match value {
         Value::Object(fields) => {
             let known = schema.get("properties").and_then(Value::as_object);
+            if !work.take(known.map_or(0, Map::len)) {
+                return;
+            }
             for (name, of_field) in known.into_iter().flatten() {
                 if fields.get(name).is_some_and(|value| is_dropped(of_field, value)) {
                     fields.remove(name);
                 }
                 let default = of_field.get("default").filter(|_| !fields.contains_key(name));
-                if let Some(default) = default {
+                if let Some(default) = default.filter(|default| work.take(size_of(default))) {
                     fields.insert(name.clone(), default.clone());
                 }
                 if let Some(value) = fields.get_mut(name) {
-                    fill_defaults(of_field, value);
+                    fill_defaults(of_field, value, work);
                 }
             }
             if let Some(of_others @ Value::Object(_)) = schema.get("additionalProperties") {
                 fields.retain(|name, value| is_known(known, name) || !is_dropped(of_others, value));
                 let others = fields.iter_mut().filter(|(name, _)| !is_known(known, name));
-                others.for_each(|(_, value)| fill_defaults(of_others, value));
+                others.for_each(|(_, value)| fill_defaults(of_others, value, work));
             }
         }
         Value::Array(items) => {
             if let Some(of_item) = schema.get("items") {
-                items.iter_mut().for_each(|item| fill_defaults(of_item, item));
+                items
+                    .iter_mut()
+                    .for_each(|item| fill_defaults(of_item, item, work));
             }
         }
         _ => {}
@@ -277,10 +337,35 @@ fn is_dropped(schema: &Value, value: &Value) -> bool {
     value.is_null() && schema.get("nullable") != Some(&Value::Bool(true))
 }
 
+/// Steps for looking at a text, or at the names of an object.
+fn steps_of(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() / 64,
+        Value::Object(fields) => fields.len(),
+        _ => 0,
+    }
+}
+
+/// Steps for a copy of a value.
+fn size_of(value: &Value) -> usize {
+    match value {
+        Value::String(text) => 1 + text.len() / 16,
+        Value::Array(items) => 1 + items.iter().map(size_of).sum::<usize>(),
+        Value::Object(fields) => {
+            let sizes = fields
+                .iter()
+                .map(|(name, value)| 1 + name.len() / 16 + size_of(value));
+            1 + sizes.sum::<usize>()
+        }
+        _ => 1,
+    }
+}
+
 fn compile_patterns(schema: &Value, patterns: &mut BTreeMap<String, Option<Regex>>) {
     match schema {
         Value::Object(fields) => {
             if let Some(Value::String(pattern)) = fields.get("pattern")
+                && patterns.len() < MOST_PATTERNS
                 && !patterns.contains_key(pattern)
             {
                 let compiled = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build();

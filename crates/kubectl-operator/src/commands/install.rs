@@ -25,7 +25,7 @@ use crate::cluster::Cluster;
 use crate::confirm::{has_terminal, unless_refused};
 use crate::groups::Group;
 use crate::packages::{Channel, Offered, Package, Version, is_catalog, named, offered, preferred};
-use crate::reader::{api, get, has_namespace, list_names, list_readable};
+use crate::reader::{api, get, has_namespace, is_forbidden, list_names, list_readable};
 use crate::terminal::count;
 use crate::watch::Screen;
 use crate::{Verdict, catalogs, gather, global, printer, writer};
@@ -128,7 +128,12 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
     let groups: Vec<Group> = known.chain(unread).collect();
     let (subscriptions, unreadable) = list_readable::<Subscription>(client, Some(namespace), "").await?;
     let originals = gather::originals();
-    let (csvs, _) = list_readable::<ClusterServiceVersion>(client, Some(namespace), &originals).await?;
+    let csvs = match list_readable::<ClusterServiceVersion>(client, Some(namespace), &originals).await {
+        Ok((csvs, _)) => csvs,
+        // An account that only creates Subscriptions need not be allowed to list what runs.
+        Err(error) if is_forbidden(&error) => Vec::new(),
+        Err(error) => return Err(error),
+    };
     let unsubscribed = unsubscribed(&args.package, &csvs, &subscriptions);
     let known = subscriptions.into_iter().map(|found| Subscribed {
         name: found.name_any(),

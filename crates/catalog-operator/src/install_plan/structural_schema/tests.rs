@@ -24,6 +24,15 @@ fn assert_told<const ROWS: usize>(rows: [(Value, Value, &str); ROWS]) {
 }
 
 #[test]
+fn patterns_without_end_are_not_all_compiled() {
+    let patterns: Map<String, Value> = (0..20_000)
+        .map(|number| (number.to_string(), json!({"pattern": format!("a{number}")})))
+        .collect();
+    let schema = StructuralSchema::new(json!({"properties": patterns}));
+    assert_eq!(schema.patterns.len(), MOST_PATTERNS);
+}
+
+#[test]
 fn a_value_that_does_not_fit_is_told_by_its_field() {
     let of = |field: Value| json!({"type": "object", "properties": {"a": field}});
     let rows = [
@@ -232,6 +241,32 @@ fn null_of_a_field_that_may_not_be_null_is_no_field() {
             "spec.a[0]: must be of type string, not null",
         ),
     ]);
+}
+
+/// A schema and an object that fit into a database may ask for more work than there is time and memory.
+#[test]
+fn a_schema_that_asks_for_work_without_end_is_refused() {
+    let too_much = "the object: is too complex to be validated";
+    let list = |item: Value| json!({"type": "array", "items": item});
+    let many = |count: usize, each: &Value| Value::Array(vec![each.clone(); count]);
+    // Nothing looks into it, but it is there.
+    let default = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "default": {"a": vec![0; 1000]}});
+    let default = json!({"type": "object", "properties": {"a": default}});
+    assert_eq!(told(list(default.clone()), many(10, &json!({}))), "");
+    assert_eq!(told(list(default), many(2000, &json!({}))), too_much);
+    let mut forms = vec![json!({"minProperties": 1}); 1000];
+    forms.push(json!({}));
+    let forms = json!({"type": "object", "anyOf": forms});
+    assert_eq!(told(list(forms), many(10_000, &json!({}))), too_much);
+    let fields: Map<String, Value> = (0..10_000)
+        .map(|number| (number.to_string(), json!({"type": "string"})))
+        .collect();
+    let wide = json!({"type": "object", "properties": fields});
+    assert_eq!(told(list(wide), many(10_000, &json!({}))), too_much);
+    let values: Vec<String> = (0..10_000).map(|number| number.to_string()).collect();
+    let one_of = json!({"type": "string", "enum": values});
+    assert_eq!(told(list(one_of.clone()), many(10, &json!("9999"))), "");
+    assert_eq!(told(list(one_of), many(10_000, &json!("9999"))), too_much);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use kube::ResourceExt as _;
 use olm_api::labels::OWNER_KIND_CSV;
 use olm_api::v1alpha1::ClusterServiceVersionPhase as Phase;
+use olm_resolver::installed::package_of;
 
 use super::age::{age, seconds};
 use super::finding::{Finding, about, at, object, word};
@@ -43,13 +44,21 @@ pub(super) fn unsubscribed(observed: &Observed) -> Result<Vec<Finding>, &Unread>
         if is_part_of_olm || !runs || !is_old || looks_for_version(&namespace) {
             return None;
         }
+        // OLM adopts only a version that names its package.
+        let adopt = package_of(csv).map(|package| {
+            format!(
+                "adopt it: kubectl operator install {} --version {} -n {}; or ",
+                word(&package),
+                word(&name),
+                word(&namespace)
+            )
+        });
         Some(Finding::warning(
             about(csv),
             "it runs without a Subscription, so OLM does not upgrade it",
             format!(
-                "adopt it: kubectl operator install PACKAGE --version {} -n {}; or delete it: kubectl delete csv {}",
-                csv.spec.version.as_deref().map_or("VERSION", word),
-                word(&namespace),
+                "{}delete it: kubectl delete csv {}",
+                adopt.unwrap_or_default(),
                 at(csv)
             ),
         ))

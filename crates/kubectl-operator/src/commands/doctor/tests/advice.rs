@@ -32,6 +32,30 @@ async fn told(cluster: &FakeCluster) -> Vec<String> {
         .collect()
 }
 
+/// A Subscription to a version that names no package would only conflict with it.
+#[tokio::test(start_paused = true)]
+async fn only_a_version_that_names_its_package_is_to_be_adopted() {
+    let package = json!({"type": "olm.package", "value": {"packageName": "alone", "version": "1.0.0"}});
+    let properties = json!({"properties": [package]}).to_string();
+    let delete = "delete it: kubectl delete csv alone.v1 -n shop";
+    let adopt = format!("adopt it: kubectl operator install alone --version alone.v1 -n shop; or {delete}");
+    for (annotations, expected) in [
+        (json!({labels::PROPERTIES: properties}), adopt.as_str()),
+        (json!({}), delete),
+    ] {
+        let cluster = cluster();
+        let mut alone = csv("1.0.0", "Succeeded", "");
+        alone["metadata"] = json!({"namespace": "shop", "name": "alone.v1", "annotations": annotations,
+            "creationTimestamp": "2025-01-01T00:00:00Z"});
+        cluster.put(alone);
+        let expected = format!(
+            "ClusterServiceVersion shop/alone.v1: it runs without a Subscription, so OLM does not upgrade it → {expected}"
+        );
+        let found = told(&cluster).await;
+        assert!(found.contains(&expected), "{found:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_comes_while_it_is_read_is_not_said_to_be_left_behind() {
     for kind in ["ValidatingWebhookConfiguration", "ClusterRole", "EndpointSlice"] {

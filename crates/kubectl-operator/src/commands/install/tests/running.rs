@@ -81,6 +81,24 @@ fn only_the_newest_version_of_the_package_that_nobody_has_is_without_subscriptio
     }
 }
 
+/// As with upstream's plugin, which asks for none.
+#[tokio::test(start_paused = true)]
+async fn an_account_that_may_not_list_versions_can_install() {
+    let cluster = served();
+    cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
+    cluster.put(manifest("etcd", "cat"));
+    for (code, reason, is_installed) in [(500, "InternalError", false), (403, "Forbidden", true)] {
+        cluster.clear_hooks();
+        cluster.on_request(move |request| {
+            let lists_versions = request.kind.kind == "ClusterServiceVersion";
+            lists_versions.then(|| Fault::Refuse(Refusal::new(code, reason, "no")))
+        });
+        let (_, result) = installed(&cluster, &["-C"]).await;
+        assert_eq!(result.is_ok(), is_installed, "{result:?}");
+    }
+    assert!(cluster.get("Subscription", "shop", "etcd").is_some());
+}
+
 #[test]
 fn what_no_catalog_provides_is_said_before() {
     for (provided, expected) in [
