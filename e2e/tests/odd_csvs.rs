@@ -218,6 +218,8 @@ fn a_deployment_that_a_policy_changes_is_told_and_does_not_flap() -> anyhow::Res
 }
 
 fn policy_flaps(lab: &Lab, namespace: &Namespace<'_>) -> anyhow::Result<()> {
+    // Created before the CSV, which would be Failed for a moment if the operator saw the group later.
+    namespace.apply(&[operator_group("group", &[namespace.name()])])?;
     // A policy takes effect some time after its creation, so the test waits until a Deployment shows it.
     let probe = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "probe"}, "spec": {"replicas": 0,
         "selector": {"matchLabels": {"app": "probe"}}, "template": {"metadata": {"labels": {"app": "probe"},
@@ -243,7 +245,7 @@ fn policy_flaps(lab: &Lab, namespace: &Namespace<'_>) -> anyhow::Result<()> {
         })?;
     let mut csv = with_deployment(empty_csv("policy.v1.0.0"), "odd-policy");
     csv["metadata"]["annotations"] = json!({"stripped": "x"});
-    namespace.apply(&[operator_group("group", &[namespace.name()]), csv])?;
+    namespace.apply(&[csv])?;
     let told = namespace.wait_for_phase("policy.v1.0.0", "Failed")?;
     assert!(
         text(&told, "/status/message").contains("probably by a policy or a webhook of the cluster"),

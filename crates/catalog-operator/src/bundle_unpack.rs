@@ -14,15 +14,15 @@
 //! # Guarantees
 //! - A tag is resolved once per unpack; all later steps use the digest ([`UnpackedBundle::image`]).
 //! - For one catalog there is one fetch of an image at a time, for any number of subscribers.
-//! - A failure is cached at most until its retry time, and requests to an unresponsive registry are retried
-//!   without a new request.
+//! - A failure answers the requests of a subscriber at most until its retry time. Attempts that an
+//!   unresponsive registry fails are repeated without a new request.
 //! - A catalog's credentials are only used for images that the catalog names, and access of one catalog
 //!   grants nothing to another. Content on disk is only returned to a catalog after the registry has shown the
 //!   image for the catalog's own secrets.
 //! - Memory contains a bundle only while a reconcile reads it. Bundles on disk have a limit in bytes.
 //! - A bundle that a Job unpacked is only for its catalog.
-//! - Namespaces of catalogs take turns, and none uses more than half of the fetches. All together leave one to the
-//!   global namespace.
+//! - Namespaces of catalogs take turns. None but the global one uses more than half of the fetches. It leaves
+//!   one to the others, and they leave one to it.
 
 pub(crate) mod bundle_store;
 pub(crate) mod config_map;

@@ -2,8 +2,9 @@
 //!
 //! # Expected flow
 //! `observe` reads stores, and the API server where its documentation says so, into an
-//! [`observed::Observed`]. If the reconcile installs, [`prepare`] adds new certificates. [`decide`] advances through the phases until a write is needed, and plans the
-//! writes. The executor makes them. [`status`] reports the result in one write.
+//! [`observed::Observed`]. If the reconcile installs, [`prepare`] adds new certificates, and finds existing
+//! objects with the names that the install uses. [`decide`] advances through the phases until a write is needed, and
+//! plans the writes. The executor makes them. [`status`] reports the result in one write.
 //!
 //! # Guarantees
 //! - A ClusterServiceVersion whose objects are as they should be costs no write and no read.

@@ -1,8 +1,9 @@
 //! Bundles by a Job: pulls that only a node can make, as upstream makes every pull.
 //!
 //! A kubelet may have credentials, mirrors and names that no pod has. When this process cannot pull an image
-//! ([`super::retry::is_for_nodes`]), a Job in the catalog's namespace pulls it. The bundle image is an init
-//! container, from which a static program copies the manifests, and `opm` writes them into a ConfigMap.
+//! ([`super::retry::is_for_nodes`]), or Jobs are the only way (`--unpack=job`), a Job in the catalog's namespace
+//! pulls it. The bundle image is an init container, from which a static program copies the manifests, and `opm`
+//! writes them into a ConfigMap. So such a bundle has at most 1 MiB, compressed.
 //!
 //! # Expected flow
 //! The unpacker registers a request ([`requests`]) and waits for its result ([`waiting`]). The reconciler of the request's key
@@ -12,9 +13,10 @@
 //!
 //! # Guarantees
 //! - The result is only for the catalog of the request, and in no shared cache.
-//! - A ConfigMap is trusted when three conditions are met: it is owned by our CatalogSource, a Job of ours
-//!   has succeeded, and a pod of that Job reported this exact content at its end. Content that others wrote
-//!   is reported as a failure.
+//! - A ConfigMap is trusted when all of these are true ([`result::vouched_image`]). Our CatalogSource owns it.
+//!   A Job of ours for exactly this ConfigMap, by uid, has succeeded. A pod of that Job with our programs
+//!   reported this exact content at its end. The ConfigMap names the image of the request. If that is a tag,
+//!   the node reported the digest. Content that others wrote is reported as a failure.
 //!
 //! Rules: `docs/reference/install-plans.md`.
 

@@ -1,10 +1,14 @@
 //! The state of every requested bundle.
 //!
-//! [`Unpacker::request`] returns the state at once, starts the task of an unpack if there is none, and subscribes the
-//! resolution or InstallPlan that asked. Subscribers are triggered when the state changes, and ask again. Each has its own
-//! deadline and retry interval. A state belongs to a bundle, its image and its catalog, as one catalog's failure or credentials
-//! do not apply to another. Permits limit the unpacks that run at once; they are shared out by the namespace of the catalog.
-//! A failure of a catalog is forgotten when its image names, secrets or rights change ([`Unpacker::forget_failures`]).
+//! [`Unpacker::request`] returns the state at once, and starts the task of an unpack if there is none. Unless the
+//! bundle is available, it subscribes the resolution, InstallPlan or preview that asked. Subscribers are triggered when
+//! the state changes, and ask again. Each has its own retry interval; the longest of their deadlines counts for all. An
+//! available bundle is forgotten after ten minutes without requests.
+//!
+//! A state belongs to a bundle, its image and its catalog, as one catalog's failure or credentials do not apply to
+//! another. Permits limit the attempts of this process that run at once, not Jobs; they are shared out by the namespace
+//! of the catalog. Failures of a catalog are forgotten when the spec of its CatalogSource changes
+//! ([`Unpacker::forget_failures`]).
 
 mod unpack;
 
@@ -113,11 +117,11 @@ pub enum UnpackState {
 /// Limits of all unpacks together.
 #[derive(Debug, Clone)]
 pub(crate) struct UnpackerConfig {
-    /// Maximum number of concurrent unpacks.
+    /// Maximum number of concurrent attempts of this process.
     pub parallel: usize,
     /// Deadline of an unpack if the OperatorGroup sets none; zero means none.
     pub deadline: Duration,
-    /// Namespace of the global catalogs, to which the others leave one unpack.
+    /// Namespace of the global catalogs, to which the others leave one attempt.
     pub global_namespace: String,
 }
 
@@ -171,7 +175,7 @@ struct Entry {
     joined: Arc<Notify>,
 }
 
-/// Last request of a subscriber; its settings do not affect the others.
+/// Last request of a subscriber; its retry interval does not affect the others.
 #[derive(Debug, Clone, Copy)]
 struct SubscriberRequest {
     /// Zero means none.
@@ -281,7 +285,7 @@ impl Unpacker {
         UnpackState::Unpacking { since, trouble: None }
     }
 
-    /// Forgets the failures of a catalog's bundles, because its image names, secrets or rights have changed.
+    /// Forgets the failures of a catalog's bundles, because its CatalogSource was created or its spec has changed.
     /// Subscribers are triggered.
     pub fn forget_failures(&self, catalog: &NamespacedName) {
         let mut subscribers = BTreeSet::new();

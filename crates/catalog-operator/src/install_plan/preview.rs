@@ -2,8 +2,9 @@
 //!
 //! # Guarantees
 //! - It has names of objects and fields, rules of RBAC, and images of ClusterServiceVersions, but no other values.
-//! - For Secrets, for objects that are not OLM's, and for everything if the OperatorGroup names a ServiceAccount, it does not even say
-//!   whether a value changes. OLM may read these values; users who make plans may not, and could guess them.
+//! - For Secrets, for objects that are not OLM's, and for all steps if the OperatorGroup names a ServiceAccount, it does not even say
+//!   whether a value changes. OLM may read these values; users who make plans may not, and could guess them. A
+//!   ClusterServiceVersion and its RBAC are always compared with those of the one that it replaces in the same namespace.
 //! - Custom resources that do not fit a changed definition are named as in the plan's condition.
 //! - Facts that take longer than [`TIME`] to read are listed as unknown. No plan waits for its preview.
 

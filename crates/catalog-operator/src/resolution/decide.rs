@@ -1,14 +1,23 @@
 //! Decides the writes of a reconcile of a namespace's resolution. No I/O.
 //!
-//! An InstallPlan is made in two reconciles. The first creates it, without status, under the name of its generation. The
-//! second finds it in the store and adopts it ([`adoption`]): its first status is written, and the Subscriptions that it
-//! moves refer to it (`status.rs`). Until the store has it, creating it again finds the name taken and changes nothing, so
-//! a lost response, a late event or a crash makes no second plan. Beside that, plans that nothing needs any more are
-//! deleted ([`Draft::delete_unneeded`]).
+//! An InstallPlan is made in two reconciles. The first creates it, without status, under the name of its generation.
+//! The second finds it in the store and adopts it ([`adoption`]): its first status is written, and the Subscriptions
+//! that it moves refer to it (`status.rs`). Until the store has it, creating it again finds the name taken and changes
+//! nothing, so a lost response, a late event or a crash makes no second plan. A plan from which a webhook removed the
+//! owners is reported, not created again ([`find_ownerless`]).
 //!
-//! Components with one approver share a plan. All Subscriptions of the namespace own every plan, and one that refers to a
-//! newer plan lets every older one begin (`install_plan/adoption.rs`). So the plan that nobody has to approve is made first
-//! and alone, unless making a plan has just failed.
+//! While a bundle or catalog has only just begun to load, nothing is planned, so that components that become ready
+//! together share a plan. A component that becomes ready after a plan was created waits until that plan is adopted
+//! ([`split_late_components`]).
+//!
+//! Plans that nothing needs any more are deleted ([`Draft::delete_unneeded`]): surplus ones, those that wait by policy
+//! with a version that is no longer chosen, and those that another one replaces before they were adopted.
+//!
+//! Components with one approver share a plan. All Subscriptions of the namespace own every plan, and one that refers to
+//! a newer plan lets every older one begin (`install_plan/adoption.rs`). So the plan that nobody has to approve is made
+//! first and alone, unless making a plan has just failed.
+//!
+//! The conditions of Subscriptions and their texts are in `outcome.rs`.
 
 mod adoption;
 

@@ -1,7 +1,10 @@
-//! Adds to an observation what only a reconcile that installs needs: new certificates, and whose the names are that it is about to take.
+//! Adds to an observation what only a reconcile that installs needs: new certificates, and whether a Secret, Role or RoleBinding of a name
+//! that the install uses exists without a ClusterServiceVersion as owner (`find_strangers`). Such an object is used, but stays when the
+//! ClusterServiceVersion is deleted.
 //!
 //! Both cost too much for a ClusterServiceVersion that waits for hours with many reconciles: keys more than the rest of a reconcile, and
-//! names a read each. So this runs between `observe` and `decide`, and asks `decide` once whether this reconcile installs.
+//! names a read each. So this runs at the end of `Csv::observe`, only if the stores lack one of the objects or a certificate is unfit, and
+//! asks `decide` once whether this reconcile installs.
 
 use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};

@@ -9,7 +9,7 @@ use crate::{component, operator_sketch::OperatorSketch};
 
 /// Delay in which changes of components are collected. An install creates a dozen of them, and each changes
 /// several times.
-pub(crate) const GATHER: Duration = Duration::from_secs(1);
+pub(crate) const GATHER: Duration = Duration::from_secs(2);
 
 /// Returns the delay before a reconcile. A missing Operator is created at once, so that it exists before its
 /// InstallPlan is complete. An Operator that a user created belongs to no install, so each change is reported

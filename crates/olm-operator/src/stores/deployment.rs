@@ -4,11 +4,14 @@
 //! hashes the paths that are ours, and those that others set, into two annotations, a few bytes a field (`owned_fields`). [`lost_field`]
 //! walks the spec that was applied and returns the first field that is not ours any more. The hashes of others matter only for fields that
 //! the spec sets to nothing (`false`, 0, an empty text). What others only added is never visited, and stays until the Deployment is applied
-//! for another reason. Replicas, `paused` and the annotation `restartedAt` are never undone (`OF_OTHERS`).
+//! for another reason. Replicas, `paused` and the annotation `restartedAt` never count as lost (`OF_OTHERS`), but a changed spec is
+//! applied with the author's replicas.
 //!
 //! A writer that removes a field after each apply would be fought forever, so [`undone_change`] notes which loss was undone at which
-//! generation, and one note is one attempt. Deployments that upstream's OLM created have no fields of ours yet. `adoption` makes them ours,
-//! also those that users set in the spec.
+//! generation, and one note is one attempt. `csv/health.rs` asks for losses, and `csv/install.rs` writes the note.
+//!
+//! Deployments that upstream's OLM created have no fields of ours yet. `adoption` makes them ours, also those that users set in the spec.
+//! Until then another annotation keeps the managed fields as they will be, and the live spec if we never applied one.
 
 pub(crate) mod adoption;
 mod agreement;

@@ -237,13 +237,14 @@ fn is_gone(pid: u32) -> bool {
 struct Stat {
     state: char,
     flags: u32,
+    threads: u32,
     started: u64,
 }
 
 impl Stat {
-    /// Returns true if the process has exited, even if it was not reaped yet.
+    /// Returns true if the process has exited, even if it was not reaped yet. Threads that outlive the first one hold its ports.
     fn is_dead(&self) -> bool {
-        matches!(self.state, 'Z' | 'X')
+        matches!(self.state, 'Z' | 'X') && self.threads <= 1
     }
 
     /// Returns true if the process has exited or is exiting. A killed process with much memory remains visible for a while.
@@ -262,10 +263,12 @@ fn parse_stat(text: &str) -> Option<Stat> {
     let mut fields = text.get(text.rfind(')')? + 1..)?.split_whitespace();
     let state = fields.next()?.chars().next()?;
     let flags = fields.nth(5)?.parse().ok()?;
-    let started = fields.nth(12)?.parse().ok()?;
+    let threads = fields.nth(10)?.parse().ok()?;
+    let started = fields.nth(1)?.parse().ok()?;
     Some(Stat {
         state,
         flags,
+        threads,
         started,
     })
 }
@@ -294,6 +297,7 @@ mod tests {
             Stat {
                 state: 'S',
                 flags: 4_194_308,
+                threads: 1,
                 started: 98765
             }
         );

@@ -1,4 +1,11 @@
 //! Decides the writes of a reconcile of an unpack Job. No I/O.
+//!
+//! One Job counts at a time. If a running one lacks pull secrets of the catalog, it is deleted, and the next reconcile
+//! creates another. This happens once for a set of secrets. If others have changed the Job that was created last, only
+//! a new request creates the next one.
+//!
+//! Without a request a running Job goes on for ten minutes. Then, or earlier if no Job is left, the ConfigMap is
+//! deleted, and with it the objects that it owns.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The objects of an unpack: ConfigMap, account, its rights, Job. No I/O; all as upstream creates them.
+//! The objects of an unpack: ConfigMap, account, its rights, Job. No I/O. They are as upstream creates them, except the
+//! ConfigMap's label and the names of later Jobs for the same bundle.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,9 @@
 //! Waits for a Job: for its end, and for its result.
 //!
-//! A request is registered, and checked whenever its Jobs, pods or catalog change. Each check ([`UnpackJobs::check`]) maps the progress of the Job to a result, an
-//! error, or a reason of the delay. States that are usually over in a moment (no Job, no pod, no report of a finished
-//! pod) are reported only after they have lasted.
+//! A request is registered, and checked whenever its Jobs, pods or catalog change. Without a change it is checked every
+//! 30 s, every 10 s if there is no Job or no pod, and every second after the end of the Job. Each check
+//! ([`UnpackJobs::check`]) maps the progress of the Job to a result, an error, or a reason of the delay. States that
+//! are usually over in a moment (no Job, no pod, no report of a finished pod) are reported only after they have lasted.
 
 use std::time::Duration;
 

@@ -1,13 +1,14 @@
 //! One unpack: the task that turns a request into a bundle on disk, or into a failure.
 //!
-//! The task runs attempts until one succeeds, its error is permanent, or the deadline has passed. The longest deadline of
-//! the subscribers counts; zero means none, and waiting for a permit does not count. An attempt of this process waits for a
-//! permit, then fetches, checks and stores the bundle. If only a node may succeed, or the registry has been silent for ten
-//! seconds, a Job pulls the image while this process retries, and the first result counts. Where Jobs are the only way
-//! (`UnpackJobs::is_only_way`), this process never pulls images.
+//! The task runs attempts until one succeeds, its error is permanent, or the deadline has passed. The longest deadline
+//! of the subscribers counts; zero means none, and waiting for a permit does not count. An attempt of this process
+//! waits for a permit, then fetches, checks and stores the bundle. If only a node may succeed, or the registry has been
+//! silent for ten seconds and at least two attempts, a Job pulls the image while this process retries, and the first
+//! result counts. The Job has the whole deadline again. Where Jobs are the only way (`UnpackJobs::is_only_way`), this
+//! process never pulls images; with `--unpack=in-process` there are no Jobs.
 //!
-//! Subscribers are triggered by the result, and before it by each new error of an attempt or a Job. After a failure the task
-//! stays to trigger each of them at its retry time.
+//! Subscribers are triggered by the result, and before it by each new error of an attempt or a Job. After a failure the
+//! task stays to trigger each of them at its retry time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
