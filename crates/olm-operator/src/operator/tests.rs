@@ -476,7 +476,7 @@ fn an_operator_is_there_before_its_components_are_gathered() {
     // Components that come meanwhile are in its first status.
     env.put(account("far", &[LABEL]));
     env.writes.clear();
-    env.settle_for(3);
+    env.settle_for(5);
     assert_eq!(env.writes, ["patch Operator demo.ns status"]);
     assert_eq!(refs(&env, "demo.ns").len(), 2);
 }
