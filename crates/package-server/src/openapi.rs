@@ -130,7 +130,10 @@ impl Parameter {
     }
 }
 
-const NAMESPACE: Parameter = Parameter::in_path("namespace", "Namespace whose PackageManifests are returned: those of its own and of global catalogs.");
+const NAMESPACE: Parameter = Parameter::in_path(
+    "namespace",
+    "Namespace whose PackageManifests are returned: those of its own and of global catalogs.",
+);
 const OBJECT: Parameter = Parameter::in_path("name", "Name of the package.");
 /// Parameters of lists.
 const LIST: [Parameter; 4] = [
@@ -141,11 +144,7 @@ const LIST: [Parameter; 4] = [
         "Field selector on metadata.name and metadata.namespace.",
     ),
     Parameter::in_query("limit", "integer", "Maximum number of items to return."),
-    Parameter::in_query(
-        "continue",
-        "string",
-        "Continue token of the previous page.",
-    ),
+    Parameter::in_query("continue", "string", "Continue token of the previous page."),
 ];
 
 struct Operation {

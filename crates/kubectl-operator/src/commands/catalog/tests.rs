@@ -147,7 +147,10 @@ fn a_cause_that_a_pod_tells_is_not_repeated_above_it() {
     ] {
         let mut source = catalog("image");
         source["status"] = json!({"message": message});
-        let node = tree(&serde_json::from_value(source).unwrap(), Some(std::slice::from_ref(&pod)));
+        let node = tree(
+            &serde_json::from_value(source).unwrap(),
+            Some(std::slice::from_ref(&pod)),
+        );
         assert_eq!(node.message, expected);
         assert_eq!(
             node.objects[0].message,
