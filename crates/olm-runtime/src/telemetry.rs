@@ -152,14 +152,23 @@ fn is_escaped(found: char) -> bool {
     found.is_control() || matches!(found, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// Crates whose lines are logged from the level of the program on; of others only warnings.
+const OURS: [&str; 7] = [
+    "catalog_operator",
+    "catalogd",
+    "olm_operator",
+    "olm_registry",
+    "olm_runtime",
+    "operator_controller",
+    "package_server",
+];
+
 /// Returns the log filter, and the error of an unusable `wanted`.
 fn filter(debug: bool, wanted: Option<&str>) -> (Targets, Option<String>) {
     let level = if debug { "debug" } else { "info" };
     let default = || {
-        let default = format!(
-            "warn,olm_runtime={level},olm_operator={level},catalog_operator={level},package_server={level},olm_registry={level}"
-        );
-        default.parse().unwrap_or_default()
+        let ours = OURS.map(|name| format!(",{name}={level}")).concat();
+        format!("warn{ours}").parse().unwrap_or_default()
     };
     let (filter, unusable): (Targets, _) = match wanted.map(str::parse) {
         Some(Ok(filter)) => (filter, None),
@@ -288,5 +297,22 @@ mod tests {
         assert!(unusable.unwrap().starts_with("invalid OLM_LOG: "));
         assert!(filter.would_enable("olm_runtime", &tracing::Level::INFO));
         assert!(!filter.would_enable("olm_runtime", &tracing::Level::DEBUG));
+    }
+
+    #[test]
+    fn each_program_logs_its_own_lines() {
+        let (usual, debug) = (filter(false, None).0, filter(true, None).0);
+        for program in [
+            "catalog_operator",
+            "catalogd",
+            "olm_operator",
+            "operator_controller",
+            "package_server",
+        ] {
+            assert!(usual.would_enable(program, &tracing::Level::INFO), "{program}");
+            assert!(!usual.would_enable(program, &tracing::Level::DEBUG), "{program}");
+            assert!(debug.would_enable(program, &tracing::Level::DEBUG), "{program}");
+        }
+        assert!(!debug.would_enable("hyper", &tracing::Level::INFO));
     }
 }
