@@ -374,7 +374,7 @@ app.kubernetes.io/part-of: olm
 {{- end -}}
 
 {{/* The pod of an operator, of catalogd or of operator-controller: root, name (its key among the values), app, and what it has of its own: arguments, and for its
-     container and pod ports (optional), mounts and volumes, each as list items or empty. Programs of OLM v1 have a `workload`, upstream's name of their
+     container and pod ports and environment (both optional), mounts and volumes, each as list items or empty. Programs of OLM v1 have a `workload`, upstream's name of their
      Deployment and account, and upstream's labels and name of the container. */}}
 {{- define "olm.operatorPod" -}}
 {{- $values := .root.Values -}}
@@ -430,10 +430,8 @@ spec:
         - name: RELEASE_VERSION
           value: {{ . | quote }}
         {{- end }}
-        {{- if eq .name "catalogd" }}
-        # Memory freed while a catalog is sent is kept for a second: most of the time of a response would be page faults.
-        - name: MALLOC_CONF
-          value: dirty_decay_ms:1000
+        {{- with .environment }}
+        {{- . | nindent 8 }}
         {{- end }}
         {{- with include "olm.environment" .root }}
         {{- . | trim | nindent 8 }}
