@@ -3,7 +3,10 @@
 //! The annotation [`crate::labels::PLAN_PREVIEW`] holds it as JSON, written once, right after the plan. It has names of objects and
 //! fields, rules and images, but no other values.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Version of the format below.
 pub const VERSION: u32 = 1;
@@ -115,6 +118,51 @@ pub struct ImageChange {
     /// New image; empty if the container is removed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub to: String,
+}
+
+/// Lists of containers in the object of a workload.
+const CONTAINERS: [&str; 2] = [
+    "/spec/template/spec/initContainers",
+    "/spec/template/spec/containers",
+];
+
+/// A workload: its kind, its name, and an object with its pod template.
+pub type Workload<'a> = (&'a str, &'a str, &'a Value);
+
+/// Returns the images that differ between two sets of workloads, ordered by kind, name and container.
+pub fn image_changes<'a>(
+    old: impl IntoIterator<Item = Workload<'a>>,
+    new: impl IntoIterator<Item = Workload<'a>>,
+) -> Vec<ImageChange> {
+    let (old, new) = (images(old), images(new));
+    let containers: BTreeSet<_> = old.keys().chain(new.keys()).collect();
+    let change = |found: &[&str; 3]| {
+        let [from, to] = [&old, &new].map(|images| images.get(found).copied().unwrap_or_default());
+        let [kind, name, container] = found.map(str::to_owned);
+        (from != to).then(|| ImageChange {
+            kind,
+            name,
+            container,
+            from: from.to_owned(),
+            to: to.to_owned(),
+        })
+    };
+    containers.into_iter().filter_map(change).collect()
+}
+
+/// Returns the image of each container, by kind and name of the workload and name of the container.
+fn images<'a>(workloads: impl IntoIterator<Item = Workload<'a>>) -> BTreeMap<[&'a str; 3], &'a str> {
+    let mut images = BTreeMap::new();
+    for (kind, name, object) in workloads {
+        for pointer in CONTAINERS {
+            let containers = object.pointer(pointer).and_then(Value::as_array);
+            for container in containers.into_iter().flatten() {
+                let text = |field: &str| container[field].as_str().unwrap_or_default();
+                images.insert([kind, name, text("name")], text("image"));
+            }
+        }
+    }
+    images
 }
 
 /// A CustomResourceDefinition that the plan changes.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use olm_api::plan_preview::{ImageChange, ObjectChange, PlanPreview, Verb};
+use olm_api::plan_preview::{ObjectChange, PlanPreview, Verb, Workload, image_changes};
 use olm_runtime::plan::merge_patch;
 use serde_json::{Value, json};
 
@@ -10,11 +10,6 @@ use super::{FIELDS, add_paths};
 
 /// Kind of the Deployments.
 const DEPLOYMENT: &str = "Deployment";
-/// Lists of containers in a Deployment.
-const CONTAINERS: [&str; 2] = [
-    "/spec/template/spec/initContainers",
-    "/spec/template/spec/containers",
-];
 
 /// Adds the changes from one ClusterServiceVersion to the next one; `before` is `None` if nothing is replaced.
 pub(super) fn add(preview: &mut PlanPreview, namespace: &str, before: Option<&Value>, after: &Value) {
@@ -48,7 +43,9 @@ pub(super) fn add(preview: &mut PlanPreview, namespace: &str, before: Option<&Va
             ..ObjectChange::default()
         });
     }
-    preview.images.extend(image_changes(&images(&old), &images(&new)));
+    preview
+        .images
+        .extend(image_changes(deployments(&old), deployments(&new)));
 }
 
 /// Kind and name.
@@ -79,37 +76,10 @@ fn components(csv: &Value) -> BTreeMap<Key, Value> {
     deployments.chain(webhooks).collect()
 }
 
-/// Name of a Deployment, and of one of its containers.
-type Container = (String, String);
-
-fn images(components: &BTreeMap<Key, Value>) -> BTreeMap<Container, String> {
-    let deployments = components.iter().filter(|((kind, _), _)| *kind == DEPLOYMENT);
-    let mut images = BTreeMap::new();
-    for ((_, name), deployment) in deployments {
-        for pointer in CONTAINERS {
-            let containers = deployment.pointer(pointer).and_then(Value::as_array);
-            for container in containers.into_iter().flatten() {
-                let text = |field: &str| container[field].as_str().unwrap_or_default().to_owned();
-                images.insert((name.clone(), text("name")), text("image"));
-            }
-        }
-    }
-    images
-}
-
-fn image_changes(old: &BTreeMap<Container, String>, new: &BTreeMap<Container, String>) -> Vec<ImageChange> {
-    let containers: BTreeSet<&Container> = old.keys().chain(new.keys()).collect();
-    let change = |container: &Container| {
-        let [from, to] = [old, new].map(|images| images.get(container).cloned().unwrap_or_default());
-        (from != to).then(|| ImageChange {
-            kind: DEPLOYMENT.to_owned(),
-            name: container.0.clone(),
-            container: container.1.clone(),
-            from,
-            to,
-        })
-    };
-    containers.into_iter().filter_map(change).collect()
+/// Returns the Deployments among the components.
+fn deployments(components: &BTreeMap<Key, Value>) -> impl Iterator<Item = Workload<'_>> {
+    let components = components.iter().filter(|((kind, _), _)| *kind == DEPLOYMENT);
+    components.map(|((kind, name), object)| (*kind, name.as_str(), object))
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::labels;
-use olm_api::plan_preview::{ObjectChange, PermissionChange, PlanPreview, Verb};
+use olm_api::plan_preview::{
+    ImageChange, ObjectChange, PermissionChange, PlanPreview, Verb, Workload, image_changes,
+};
 use olm_api::rights::{self, Targets};
 use operator_controller::apply::object::ObjectId;
 use operator_controller::render::Endpoint;
@@ -17,11 +19,6 @@ use crate::terminal::plain;
 const DEPTH: usize = 3;
 /// Kinds that give rights.
 const RBAC: [&str; 4] = ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"];
-/// Pod templates of a workload have their containers here.
-const CONTAINERS: [&str; 2] = [
-    "/spec/template/spec/initContainers",
-    "/spec/template/spec/containers",
-];
 
 /// What a new revision changes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -38,24 +35,6 @@ pub(in crate::commands::olmv1) struct Changes {
     pub images: Vec<ImageChange>,
 }
 
-/// A container whose image changes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(in crate::commands::olmv1) struct ImageChange {
-    /// Kind of the workload.
-    pub kind: String,
-    /// Name of the workload.
-    pub name: String,
-    /// Name of the container.
-    pub container: String,
-    /// Image in the revision; empty for a new container.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub from: String,
-    /// Image in the bundle; empty if the container is removed.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub to: String,
-}
-
 impl Changes {
     /// Returns a line for each change: what is lost first. Roles and bindings are left out. They have another name in each version,
     /// and the permissions say what they give.
@@ -67,22 +46,20 @@ impl Changes {
             ..PlanPreview::default()
         };
         let mut lines = preview::changes(&preview);
-        lines.extend(self.images.iter().map(ImageChange::line));
+        lines.extend(self.images.iter().map(image_line));
         lines
     }
 }
 
-impl ImageChange {
-    fn line(&self) -> String {
-        let [kind, name, container] =
-            [&self.kind, &self.name, &self.container].map(|text| preview::name(text));
-        let container = format!("{kind} {name}, container {container}");
-        let [from, to] = [&self.from, &self.to].map(|image| preview::name(&plain(image)));
-        match (self.from.is_empty(), self.to.is_empty()) {
-            (true, _) => format!("+ image {to} ({container})"),
-            (false, true) => format!("- image {from} ({container})"),
-            (false, false) => format!("~ image {from} to {to} ({container})"),
-        }
+fn image_line(image: &ImageChange) -> String {
+    let [kind, name, container] =
+        [&image.kind, &image.name, &image.container].map(|text| preview::name(text));
+    let container = format!("{kind} {name}, container {container}");
+    let [from, to] = [&image.from, &image.to].map(|image| preview::name(&plain(image)));
+    match (image.from.is_empty(), image.to.is_empty()) {
+        (true, _) => format!("+ image {to} ({container})"),
+        (false, true) => format!("- image {from} ({container})"),
+        (false, false) => format!("~ image {from} to {to} ({container})"),
     }
 }
 
@@ -99,7 +76,7 @@ pub(super) fn compare(
         against: None,
         objects: objects(old, new, endpoints),
         permissions,
-        images: images(old, new),
+        images: image_changes(old.iter().map(workload), new.iter().map(workload)),
     };
     (changes, unknown)
 }
@@ -236,38 +213,9 @@ fn permissions(old: &[Value], new: &[Value], own: &str) -> (Vec<PermissionChange
     (changes, unknown)
 }
 
-/// Kind and name of a workload, and name of a container.
-type Container<'a> = (String, String, &'a str);
-
-fn images(old: &[Value], new: &[Value]) -> Vec<ImageChange> {
-    let (old, new) = (images_of(old), images_of(new));
-    let containers: BTreeSet<&Container<'_>> = old.keys().chain(new.keys()).collect();
-    let change = |container: &Container<'_>| {
-        let [from, to] = [&old, &new].map(|images| images.get(container).copied().unwrap_or_default());
-        let (kind, name, container) = container;
-        (from != to).then(|| ImageChange {
-            kind: kind.clone(),
-            name: name.clone(),
-            container: (*container).to_owned(),
-            from: from.to_owned(),
-            to: to.to_owned(),
-        })
-    };
-    containers.into_iter().filter_map(change).collect()
-}
-
-/// Returns the image of each container.
-fn images_of(objects: &[Value]) -> BTreeMap<Container<'_>, &str> {
-    let mut images = BTreeMap::new();
-    for object in objects {
-        let ObjectId { kind, name, .. } = ObjectId::of(object);
-        for pointer in CONTAINERS {
-            let containers = object.pointer(pointer).and_then(Value::as_array);
-            for container in containers.into_iter().flatten() {
-                let text = |field: &str| container[field].as_str().unwrap_or_default();
-                images.insert((kind.clone(), name.clone(), text("name")), text("image"));
-            }
-        }
-    }
-    images
+/// Returns an object for the comparison of images.
+fn workload(object: &Value) -> Workload<'_> {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    (kind, name, object)
 }

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use clap::Parser as _;
 use olm_api::extension_v1::METADATA_NAME_LABEL;
+use olm_api::plan_preview::ImageChange;
 use olm_api::v1alpha1::{InstallMode, InstallModeType};
 use olm_fbc::bundle_files::BundleFile;
 use olm_testing::cluster::FakeCluster;
@@ -399,7 +400,7 @@ fn no_text_of_a_catalog_or_a_user_looks_like_one_of_ours() {
         }],
         changes: Some(changes::Changes {
             against: Some(evil()),
-            images: vec![changes::ImageChange {
+            images: vec![ImageChange {
                 kind: evil(),
                 name: evil(),
                 container: evil(),
