@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::stream;
@@ -20,7 +21,7 @@ use super::Body;
 use crate::store::Content;
 
 /// Bytes of the documents that are read at a time.
-const CHUNK: u64 = 128 << 10;
+const CHUNK: u64 = 256 << 10;
 
 /// True if the client accepts compressed bodies.
 pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
@@ -48,13 +49,20 @@ pub(super) fn of(content: Arc<Content>, ranges: Vec<Range<u64>>, is_compressed: 
         content,
         ranges: ranges.into(),
         encoder: is_compressed.then(|| GzEncoder::new(Vec::new(), Compression::fast())),
+        buffer: BytesMut::new(),
         is_over: false,
     };
-    let frames = stream::try_unfold(start(reader), |reading| async move {
+    let frames = stream::try_unfold((start(reader), None), |(reading, sent)| async move {
         let read = reading.await.map_err(io::Error::other)?;
-        let (chunk, reader) = read.map_err(io::Error::other)??;
+        let (chunk, mut reader) = read.map_err(io::Error::other)??;
+        // What was sent is written over: fresh memory costs more than the disk and encryption together.
+        let sent: Option<Bytes> = sent;
+        reader.buffer = sent.and_then(|sent| sent.try_into_mut().ok()).unwrap_or_default();
         // The next bytes are read while these are sent.
-        Ok::<_, io::Error>(chunk.map(|chunk| (Frame::data(chunk), start(reader))))
+        Ok::<_, io::Error>(chunk.map(|chunk| {
+            let next = (start(reader), Some(chunk.clone()));
+            (Frame::data(chunk), next)
+        }))
     });
     StreamBody::new(frames).boxed_unsync()
 }
@@ -71,6 +79,8 @@ struct Reader {
     content: Arc<Content>,
     ranges: VecDeque<Range<u64>>,
     encoder: Option<GzEncoder<Vec<u8>>>,
+    /// Memory for the next bytes; what it has is written over.
+    buffer: BytesMut,
     is_over: bool,
 }
 
@@ -78,51 +88,53 @@ impl Reader {
     /// Returns the next bytes of the body; `None` at its end.
     fn next(mut self) -> Read {
         loop {
-            let chunk = match self.read()? {
-                Some(chunk) => self.encode(chunk)?,
-                None if self.is_over => return Ok((None, self)),
-                None => {
-                    self.is_over = true;
-                    match self.encoder.take() {
-                        Some(encoder) => encoder.finish()?,
-                        None => return Ok((None, self)),
+            let chunk = self.read()?;
+            let chunk = match &mut self.encoder {
+                None if chunk.is_empty() => return Ok((None, self)),
+                None => chunk.freeze(),
+                Some(_) if self.is_over => return Ok((None, self)),
+                Some(encoder) => {
+                    self.is_over = chunk.is_empty();
+                    if self.is_over {
+                        encoder.try_finish()?;
+                    } else {
+                        encoder.write_all(&chunk)?;
                     }
+                    self.buffer = chunk;
+                    mem::take(encoder.get_mut()).into()
                 }
             };
             if !chunk.is_empty() {
-                return Ok((Some(chunk.into()), self));
+                return Ok((Some(chunk), self));
             }
         }
     }
 
-    /// Reads the next documents, small ones together.
-    fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let mut chunk = Vec::new();
+    /// Reads the next documents into the buffer, small ones together, and returns it.
+    fn read(&mut self) -> io::Result<BytesMut> {
+        let mut chunk = mem::take(&mut self.buffer);
+        let mut filled = 0_usize;
         while let Some(range) = self.ranges.front_mut() {
-            let room = CHUNK.saturating_sub(chunk.len() as u64);
+            let room = CHUNK.saturating_sub(filled as u64);
             if room == 0 {
                 break;
             }
             let end = range.end.min(range.start.saturating_add(room));
             let count = usize::try_from(end.saturating_sub(range.start)).map_err(io::Error::other)?;
-            let start = chunk.len();
-            chunk.resize(start.saturating_add(count), 0);
-            let buffer = chunk.get_mut(start..).unwrap_or_default();
+            let start = filled;
+            filled = filled.saturating_add(count);
+            if chunk.len() < filled {
+                chunk.resize(filled, 0);
+            }
+            let buffer = chunk.get_mut(start..filled).unwrap_or_default();
             self.content.read(buffer, range.start)?;
             range.start = end;
             if range.start >= range.end {
                 self.ranges.pop_front();
             }
         }
-        Ok((!chunk.is_empty()).then_some(chunk))
-    }
-
-    fn encode(&mut self, chunk: Vec<u8>) -> io::Result<Vec<u8>> {
-        let Some(encoder) = &mut self.encoder else {
-            return Ok(chunk);
-        };
-        encoder.write_all(&chunk)?;
-        Ok(std::mem::take(encoder.get_mut()))
+        chunk.truncate(filled);
+        Ok(chunk)
     }
 }
 
