@@ -12,7 +12,14 @@ use crate::progress::Progress;
 use crate::{images, workspace};
 
 /// Variables of the caller's environment that locate tools. No others may affect the compilation.
-const KEPT: [&str; 5] = ["PATH", "HOME", "TMPDIR", "CARGO_HOME", "RUSTUP_HOME"];
+const KEPT: [&str; 6] = [
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "RUSTUP_AUTO_INSTALL",
+];
 
 /// Settings that jemalloc would otherwise detect on the building machine: address space of 48 bits, huge pages of 2 MiB, pages of
 /// 4 KiB (but see [`images::allocator_settings`]). Kernels give programs 48 bits unless they request more.
