@@ -20,7 +20,7 @@ use self::pages::{ReadError, Resources};
 use super::structural_schema::StructuralSchema;
 
 /// Longest time for the check of one definition.
-const CHECK_TIME: Duration = Duration::from_secs(600);
+const CHECK_TIME: Duration = Duration::from_secs(60);
 
 /// The definition to check.
 #[derive(Debug, Clone, PartialEq)]
