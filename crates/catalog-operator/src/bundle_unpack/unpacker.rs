@@ -13,7 +13,7 @@
 mod unpack;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -252,7 +252,7 @@ impl Unpacker {
             retry_interval: request.retry_interval,
             at: now,
         };
-        let mut entries = self.shared.lock();
+        let mut entries = self.shared.entries.lock();
         entries.retain(|_, entry| !entry.is_outdated(now));
         if let Some(bundle) = entries
             .iter_mut()
@@ -289,7 +289,7 @@ impl Unpacker {
     /// Subscribers are triggered.
     pub fn forget_failures(&self, catalog: &NamespacedName) {
         let mut subscribers = BTreeSet::new();
-        self.shared.lock().retain(|key, entry| {
+        self.shared.entries.lock().retain(|key, entry| {
             let forget = key.catalog == *catalog && matches!(entry.state, EntryState::Failed(_));
             if forget {
                 subscribers.extend(std::mem::take(&mut entry.subscribers).into_keys());
@@ -361,10 +361,6 @@ impl Entry {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Entry>> {
-        self.entries.lock()
-    }
-
     fn wake_all(&self, subscribers: &BTreeSet<Subscriber>) {
         for subscriber in subscribers {
             (self.wake)(subscriber);

@@ -370,10 +370,7 @@ impl Draft {
         let name = pod_state::name(pod);
         let delete = Action::Delete {
             target: Target::of::<Pod>(namespace, name),
-            guard: Guard {
-                uid: pod.metadata.uid.clone(),
-                resource_version: None,
-            },
+            guard: Guard::of_uid(pod.metadata.uid.clone()),
             grace_seconds: Some(grace_seconds),
             propagation: Propagation::Background,
             identity: Identity::Operator,

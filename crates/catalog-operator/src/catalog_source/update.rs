@@ -157,10 +157,7 @@ fn look(observed: &Observed, poll: &Poll, wanted: &Pod, serving: &Pod) -> Option
 
 fn patch(pod: &Pod, patch: serde_json::Value) -> Action {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let guard = Guard {
-        uid: pod.metadata.uid.clone(),
-        resource_version: None,
-    };
+    let guard = Guard::of_uid(pod.metadata.uid.clone());
     Action::patch(Target::of::<Pod>(namespace, pod_state::name(pod)), patch, guard)
 }
 

@@ -5,7 +5,7 @@
 //!
 //! # Guarantees
 //! - Nothing of a resource is kept: of a page one object at a time is looked at, and names and fields are reported, no values.
-//! - A check is bounded in time, in the bytes of a page and in how often it begins anew.
+//! - A check is bounded in time and in the bytes of a page.
 
 mod pages;
 

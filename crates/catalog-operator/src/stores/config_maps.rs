@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -14,7 +14,7 @@ use olm_api::config_map_catalog::{KEYS, content_hash};
 use olm_runtime::NamespacedName;
 use olm_runtime::store::{Change, OnDemand, Projected, Projection, Scope, StoreSet, WatchUser};
 use olm_runtime::sync::{Mutex, RwLock};
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant};
 
 /// How long the first look may take before it is told that it takes so long.
@@ -90,23 +90,14 @@ pub(crate) struct ConfigMaps {
 
 type Listener = Arc<dyn Fn(&NamespacedName) + Send + Sync>;
 
-/// A task that ends with whoever waits for it.
-struct FirstLook(AbortHandle);
-
-impl Drop for FirstLook {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 /// The watch of a CatalogSource's ConfigMap.
 #[derive(Clone)]
 struct Watched {
     name: String,
     user: Arc<WatchUser<CatalogContent>>,
     since: Instant,
-    /// Tells that the first look is over: of what is not there no change tells.
-    _first_look: Arc<FirstLook>,
+    /// Reports the end of the first look, as no change reports a ConfigMap that does not exist. It ends when this is dropped.
+    _first_look: Arc<JoinSet<()>>,
 }
 
 impl ConfigMaps {
@@ -154,12 +145,12 @@ impl ConfigMaps {
 
     /// The CatalogSource is gone, or is not made of a ConfigMap any more.
     pub(crate) fn forget(&self, source: &NamespacedName) {
-        self.lock().remove(source);
+        self.watched.lock().remove(source);
     }
 
     /// The watch of a source's ConfigMap.
     fn watch(&self, source: &NamespacedName, name: &str) -> Watched {
-        let mut watched = self.lock();
+        let mut watched = self.watched.lock();
         if let Some(known) = watched.get(source).filter(|known| known.name == name) {
             return known.clone();
         }
@@ -174,18 +165,15 @@ impl ConfigMaps {
         new
     }
 
-    fn first_look(&self, user: &Arc<WatchUser<CatalogContent>>, config_map: NamespacedName) -> FirstLook {
+    fn first_look(&self, user: &Arc<WatchUser<CatalogContent>>, config_map: NamespacedName) -> JoinSet<()> {
         let (user, listeners) = (Arc::clone(user), Arc::clone(&self.listeners));
-        let task = tokio::spawn(async move {
+        let mut task = JoinSet::new();
+        task.spawn(async move {
             user.ready().await;
             let listeners = listeners.read().clone();
             listeners.iter().for_each(|listener| listener(&config_map));
         });
-        FirstLook(task.abort_handle())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Watched>> {
-        self.watched.lock()
+        task
     }
 }
 

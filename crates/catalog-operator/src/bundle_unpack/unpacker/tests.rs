@@ -23,7 +23,7 @@ impl Default for UnpackerConfig {
 impl Unpacker {
     /// Number of known bundles, in any state.
     fn count(&self) -> usize {
-        self.shared.lock().len()
+        self.shared.entries.lock().len()
     }
 }
 

@@ -154,8 +154,10 @@ impl ResolutionReconciler {
 
     /// What the input comes to, from the cache or from the resolver.
     pub(super) async fn resolve(&self, namespace: &str, input: ResolutionInput) -> Arc<Resolved> {
-        if let Some(resolved) = self.cache.get(namespace, &input) {
-            return resolved;
+        if let Some((known, resolved)) = self.cache.lock().get(namespace)
+            && *known == input
+        {
+            return Arc::clone(resolved);
         }
         let problem = self.problem(namespace, &input, |catalog| catalog.content.clone());
         // The same with what catalogs had that nothing can be installed from now.
@@ -180,7 +182,8 @@ impl ResolutionReconciler {
             tracing::warn!(namespace, "{text}");
         }
         let resolved = Arc::new(resolved);
-        self.cache.insert(namespace, input, Arc::clone(&resolved));
+        let entry = (input, Arc::clone(&resolved));
+        self.cache.lock().insert(namespace.to_owned(), entry);
         resolved
     }
 
