@@ -202,8 +202,7 @@ fn conversions(webhooks: &List<WebhookDescription>) -> List<WebhookDescription> 
 /// Images, labels and state are read; what the rest of the spec should be is in the hash.
 fn prune_pod(pod: &mut Pod) {
     if let Some(annotations) = &mut pod.metadata.annotations {
-        let kept = [labels::POD_FAILURES, labels::IMAGE_DIGEST];
-        annotations.retain(|key, _| kept.contains(&key.as_str()));
+        annotations.retain(|key, _| key == labels::IMAGE_DIGEST);
     }
     if let Some(spec) = pod.spec.take() {
         let bare = |containers: Vec<Container>| -> Vec<Container> {
