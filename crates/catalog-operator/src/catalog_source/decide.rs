@@ -29,7 +29,6 @@ use super::pod::{build_config_map_pod, build_pod};
 use super::pod_state::{self, End};
 use super::source::Source;
 use super::triggers;
-use super::update::{self, Step};
 use crate::object;
 use crate::stores::config_maps::ConfigMapState;
 use crate::timing::{elapsed, left};
@@ -125,12 +124,13 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
     )
 }
 
+/// A decision in progress.
 #[derive(Default)]
-struct Draft {
-    actions: Vec<(Purpose, Action)>,
+pub(super) struct Draft {
+    pub(super) actions: Vec<(Purpose, Action)>,
     requeue: Requeue,
     trouble: Option<String>,
-    update_trouble: Option<String>,
+    pub(super) update_trouble: Option<String>,
 }
 
 impl Draft {
@@ -275,43 +275,19 @@ impl Draft {
         }
         match kept {
             None => self.create_pod(wanted, &dead),
-            Some(pod) if !replaced => self.watch_start(pod, now),
+            Some(pod) if !replaced => {
+                let patience = (SLOW_START, "registry pod becoming ready");
+                self.trouble = self.start_trouble(pod, pod_state::not_ready_since(pod), patience, now);
+            }
             Some(_) => {}
         }
         self.requeue = self.requeue.sooner(ending);
         self.settle_update(observed, wanted, kept.copied(), now);
     }
 
-    fn settle_update(
-        &mut self,
-        observed: &Observed,
-        wanted: &Pod,
-        serving: Option<&Arc<Pod>>,
-        now: Timestamp,
-    ) {
-        for step in update::decide(observed, wanted, serving, now) {
-            match step {
-                Step::Write(action) => self.actions.push((Purpose::UpdatePod, *action)),
-                Step::Remove(pod) => self.delete_pod(&pod, 1),
-                Step::Trouble(trouble) => self.update_trouble = Some(trouble),
-                Step::Wait(delay) => {
-                    let wait = Requeue::after(delay, "pod with newer content is starting");
-                    self.requeue = self.requeue.sooner(wait);
-                }
-            }
-        }
-    }
-
     /// Creates the pod. One after the other where a node refuses them is slowed down by the driver, like all that is written again.
     fn create_pod(&mut self, wanted: &Pod, dead: &[&Arc<Pod>]) {
-        let namespace = wanted.metadata.namespace.as_deref().unwrap_or_default();
-        let create = Action::Create {
-            target: Target::of::<Pod>(namespace, ""),
-            object: to_value(wanted),
-            exists: Exists::Fail,
-            identity: Identity::Operator,
-        };
-        self.actions.push((Purpose::NewPod, create));
+        self.actions.push((Purpose::NewPod, creation(wanted)));
         let ended = dead
             .iter()
             .filter(|pod| pod_state::has_ended(pod) && pod.metadata.deletion_timestamp.is_none());
@@ -322,24 +298,28 @@ impl Draft {
         });
     }
 
-    fn watch_start(&mut self, pod: &Pod, now: Timestamp) {
-        self.trouble = pod_state::trouble(pod);
-        if self.trouble.is_some() {
-            return;
+    /// Returns why a pod is not ready. A start that takes longer than `patience` since `since` is reported, and looked at again then.
+    pub(super) fn start_trouble(
+        &mut self,
+        pod: &Pod,
+        since: Option<Timestamp>,
+        (patience, reason): (Duration, &'static str),
+        now: Timestamp,
+    ) -> Option<String> {
+        let trouble = pod_state::trouble(pod);
+        if trouble.is_some() {
+            return trouble;
         }
-        let Some(since) = pod_state::not_ready_since(pod) else {
-            return;
+        let since = since?;
+        let Some(left) = left(patience, elapsed(since, now)) else {
+            let name = pod_state::name(pod);
+            return Some(format!("pod {name} has not been ready since {since:.0}"));
         };
-        match left(SLOW_START, elapsed(since, now)) {
-            Some(left) => self.requeue = Requeue::after(left, "registry pod becoming ready"),
-            None => {
-                let name = pod_state::name(pod);
-                self.trouble = Some(format!("pod {name} has not been ready since {since:.0}"));
-            }
-        }
+        self.requeue = self.requeue.sooner(Requeue::after(left, reason));
+        None
     }
 
-    fn delete_pod(&mut self, pod: &Arc<Pod>, grace_seconds: u32) {
+    pub(super) fn delete_pod(&mut self, pod: &Arc<Pod>, grace_seconds: u32) {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let name = pod_state::name(pod);
         let delete = Action::Delete {
@@ -371,6 +351,17 @@ impl Draft {
                 Action::delete(target, service.metadata.uid.clone()),
             ));
         }
+    }
+}
+
+/// Creates a pod under a name that the server chooses.
+pub(super) fn creation(pod: &Pod) -> Action {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    Action::Create {
+        target: Target::of::<Pod>(namespace, ""),
+        object: to_value(pod),
+        exists: Exists::Fail,
+        identity: Identity::Operator,
     }
 }
 
