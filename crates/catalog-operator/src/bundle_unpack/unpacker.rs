@@ -210,10 +210,11 @@ enum EntryState {
 
 impl Unpacker {
     /// Creates an unpacker that fetches from `source`, stores in `store`, counts in `figures` and calls `wake`
-    /// whenever a returned state has changed. `wake` must not block.
+    /// whenever a returned state has changed. `wake` must not block. `jobs` are for images that only a node can pull.
     pub(crate) fn new(
         source: Arc<dyn BundleSource>,
         store: Arc<BundleStore>,
+        jobs: Option<UnpackJobs>,
         config: UnpackerConfig,
         figures: Figures,
         wake: impl Fn(&Subscriber) + Send + Sync + 'static,
@@ -223,7 +224,7 @@ impl Unpacker {
             shared: Arc::new(Shared {
                 source,
                 store,
-                jobs: None,
+                jobs,
                 config,
                 figures,
                 permits,
@@ -231,15 +232,6 @@ impl Unpacker {
                 entries: Mutex::default(),
             }),
         }
-    }
-
-    /// Enables Jobs for images that only a node can pull. Must be called before the unpacker is cloned.
-    #[must_use]
-    pub(crate) fn with_jobs(mut self, jobs: UnpackJobs) -> Self {
-        if let Some(shared) = Arc::get_mut(&mut self.shared) {
-            shared.jobs = Some(jobs);
-        }
-        self
     }
 
     /// Returns the state of the bundle; starts an unpack if there is none. Does not wait. Must be called

@@ -308,7 +308,6 @@ fn lasting_error(
 /// When the first of the lasting errors came that have not stopped since; remembered in the status, so that a restart of
 /// this process makes the window no longer.
 fn failing_since(new: &mut InstallPlanStatus, now: Timestamp) -> Timestamp {
-    let text = |text: &str| Some(text.to_owned());
     let known = new
         .conditions
         .iter()
@@ -318,14 +317,8 @@ fn failing_since(new: &mut InstallPlanStatus, now: Timestamp) -> Timestamp {
         return since.0;
     }
     clear_failing(new);
-    new.conditions.push(InstallPlanCondition {
-        type_: text(reasons::FAILING),
-        status: text("True"),
-        reason: text(reasons::LASTING_ERROR),
-        last_update_time: Some(stored_time(now)),
-        last_transition_time: Some(stored_time(now)),
-        ..InstallPlanCondition::default()
-    });
+    let failing = (reasons::FAILING, "True", reasons::LASTING_ERROR);
+    set_condition(new, failing, "", now);
     now
 }
 
@@ -472,10 +465,19 @@ fn clear_failed_check(new: &mut InstallPlanStatus, now: Timestamp) {
 }
 
 fn set_installed(new: &mut InstallPlanStatus, done: bool, reason: &str, message: &str, now: Timestamp) {
-    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let status = if done { "True" } else { "False" };
+    set_condition(new, (reasons::INSTALLED, status, reason), message, now);
+}
+
+fn set_condition(
+    new: &mut InstallPlanStatus,
+    (type_, status, reason): (&str, &str, &str),
+    message: &str,
+    now: Timestamp,
+) {
+    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let mut condition = InstallPlanCondition {
-        type_: text(reasons::INSTALLED),
+        type_: text(type_),
         status: text(status),
         reason: text(reason),
         message: text(message),
@@ -483,11 +485,8 @@ fn set_installed(new: &mut InstallPlanStatus, done: bool, reason: &str, message:
         last_transition_time: Some(stored_time(now)),
         ..InstallPlanCondition::default()
     };
-    match new
-        .conditions
-        .iter_mut()
-        .find(|existing| existing.type_.as_deref() == Some(reasons::INSTALLED))
-    {
+    let mut conditions = new.conditions.iter_mut();
+    match conditions.find(|existing| existing.type_ == condition.type_) {
         Some(existing) => {
             if existing.status == condition.status {
                 condition.last_transition_time = existing.last_transition_time.clone();

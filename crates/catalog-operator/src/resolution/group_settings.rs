@@ -7,6 +7,7 @@ use kube::ResourceExt;
 use olm_api::labels;
 use olm_api::v1::OperatorGroup;
 use olm_resolver::cluster_fit::GroupTargets;
+use olm_resolver::explain::{EVENT_LIMIT, cut};
 
 use crate::annotation::read_duration;
 
@@ -14,9 +15,6 @@ use crate::annotation::read_duration;
 const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Upstream looks at failed unpacks every five seconds, whatever is asked for.
 const LEAST_RETRY: Duration = Duration::from_secs(5);
-
-/// OperatorGroups of one namespace that are named where one is expected.
-const MAX_NAMED_GROUPS: usize = 10;
 
 /// Settings of the one OperatorGroup of a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,21 +46,14 @@ pub fn read(namespace: &str, groups: &[Arc<OperatorGroup>]) -> Result<GroupSetti
             ));
         }
         several => {
-            // A namespace may have thousands, and each of its Subscriptions says this.
-            let named = several
-                .iter()
-                .take(MAX_NAMED_GROUPS)
-                .map(|group| group.name_any());
-            let names: Vec<String> = named.collect();
-            let others = match several.len() - names.len() {
-                0 => String::new(),
-                others => format!(" and {others} others"),
-            };
-            return Err(format!(
-                "found {} operatorGroups, expected 1: keep one of {}{others} in namespace {namespace}",
+            let names: Vec<String> = several.iter().map(|group| group.name_any()).collect();
+            let text = format!(
+                "found {} operatorGroups, expected 1: keep one of {} in namespace {namespace}",
                 several.len(),
                 names.join(", ")
-            ));
+            );
+            // A namespace may have thousands, and each of its Subscriptions says this.
+            return Err(cut(&text, EVENT_LIMIT));
         }
     };
     let annotations = group.annotations();

@@ -71,6 +71,7 @@ fn rig(answers: Vec<Result<UnpackedBundle, UnpackError>>) -> Rig {
     let unpacker = Unpacker::new(
         script.clone(),
         Arc::new(BundleStore::new(Some(folder.path().to_owned()))),
+        None,
         UnpackerConfig::default(),
         Figures::default(),
         wake,
