@@ -19,6 +19,8 @@ use tokio::time::{Duration, Instant};
 
 /// How long the first look may take before it is told that it takes so long.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Most catalogs of a namespace whose ConfigMaps are watched: each costs a request that stays open.
+const MOST_WATCHED: usize = 100;
 
 /// What is known of the ConfigMap of a catalog.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,7 +125,11 @@ impl ConfigMaps {
     ///
     /// Nothing is waited for: a reconcile that did would keep others from theirs. Listeners hear when the first look is over.
     pub(crate) fn of_source(&self, source: &NamespacedName, name: &str) -> ConfigMapState {
-        let Watched { user, since, .. } = self.watch(source, name);
+        let namespace = &source.namespace;
+        let Some(Watched { user, since, .. }) = self.watch(source, name) else {
+            let cause = format!("namespace {namespace} has more than {MOST_WATCHED} catalogs in ConfigMaps");
+            return ConfigMapState::Unread(Some(cause));
+        };
         if !user.is_ready() {
             return match since.elapsed() < PATIENCE {
                 true => ConfigMapState::Asked,
@@ -148,11 +154,17 @@ impl ConfigMaps {
         self.watched.lock().remove(source);
     }
 
-    /// The watch of a source's ConfigMap.
-    fn watch(&self, source: &NamespacedName, name: &str) -> Watched {
+    /// The watch of a source's ConfigMap; `None` if its namespace has too many.
+    fn watch(&self, source: &NamespacedName, name: &str) -> Option<Watched> {
         let mut watched = self.watched.lock();
         if let Some(known) = watched.get(source).filter(|known| known.name == name) {
-            return known.clone();
+            return Some(known.clone());
+        }
+        let others = watched
+            .keys()
+            .filter(|other| other.namespace == source.namespace && *other != source);
+        if others.count() >= MOST_WATCHED {
+            return None;
         }
         let user = Arc::new(self.watches.user(&scope(&source.namespace, name)));
         let new = Watched {
@@ -162,7 +174,7 @@ impl ConfigMaps {
             user,
         };
         watched.insert(source.clone(), new.clone());
-        new
+        Some(new)
     }
 
     fn first_look(&self, user: &Arc<WatchUser<CatalogContent>>, config_map: NamespacedName) -> JoinSet<()> {
