@@ -310,11 +310,6 @@ impl Snapshots {
         refused.map(|(source, ())| source).collect()
     }
 
-    /// Ages of the contents in use.
-    pub(crate) fn ages(&self) -> Vec<(NamespacedName, Duration)> {
-        self.each(|entry| Some(entry.read_at?.elapsed()))
-    }
-
     /// What `read` returns of the catalogs in use.
     fn each<T>(&self, read: impl Fn(&Entry) -> Option<T>) -> Vec<(NamespacedName, T)> {
         let entries = self.shared.entries.lock();
