@@ -191,12 +191,7 @@ fn conversions(webhooks: &List<WebhookDescription>) -> List<WebhookDescription> 
             conversion_crds: webhook.conversion_crds.clone(),
             ..WebhookDescription::default()
         });
-    let conversions: Vec<_> = conversions.collect();
-    if conversions.is_empty() {
-        List::default()
-    } else {
-        conversions.into()
-    }
+    conversions.collect::<Vec<_>>().into()
 }
 
 /// Images, labels and state are read; what the rest of the spec should be is in the hash.
