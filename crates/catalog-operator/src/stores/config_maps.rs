@@ -93,13 +93,12 @@ pub(crate) struct ConfigMaps {
 type Listener = Arc<dyn Fn(&NamespacedName) + Send + Sync>;
 
 /// The watch of a CatalogSource's ConfigMap.
-#[derive(Clone)]
 struct Watched {
     name: String,
     user: Arc<WatchUser<CatalogContent>>,
     since: Instant,
     /// Reports the end of the first look, as no change reports a ConfigMap that does not exist. It ends when this is dropped.
-    _first_look: Arc<JoinSet<()>>,
+    _first_look: JoinSet<()>,
 }
 
 impl ConfigMaps {
@@ -126,7 +125,7 @@ impl ConfigMaps {
     /// Nothing is waited for: a reconcile that did would keep others from theirs. Listeners hear when the first look is over.
     pub(crate) fn of_source(&self, source: &NamespacedName, name: &str) -> ConfigMapState {
         let namespace = &source.namespace;
-        let Some(Watched { user, since, .. }) = self.watch(source, name) else {
+        let Some((user, since)) = self.watch(source, name) else {
             let cause = format!("namespace {namespace} has more than {MOST_WATCHED} catalogs in ConfigMaps");
             return ConfigMapState::Unread(Some(cause));
         };
@@ -154,11 +153,15 @@ impl ConfigMaps {
         self.watched.lock().remove(source);
     }
 
-    /// The watch of a source's ConfigMap; `None` if its namespace has too many.
-    fn watch(&self, source: &NamespacedName, name: &str) -> Option<Watched> {
+    /// The watch of a source's ConfigMap and its beginning; `None` if its namespace has too many.
+    fn watch(
+        &self,
+        source: &NamespacedName,
+        name: &str,
+    ) -> Option<(Arc<WatchUser<CatalogContent>>, Instant)> {
         let mut watched = self.watched.lock();
         if let Some(known) = watched.get(source).filter(|known| known.name == name) {
-            return Some(known.clone());
+            return Some((Arc::clone(&known.user), known.since));
         }
         let others = watched
             .keys()
@@ -167,14 +170,15 @@ impl ConfigMaps {
             return None;
         }
         let user = Arc::new(self.watches.user(&scope(&source.namespace, name)));
+        let since = Instant::now();
         let new = Watched {
             name: name.to_owned(),
-            since: Instant::now(),
-            _first_look: Arc::new(self.first_look(&user, NamespacedName::new(&*source.namespace, name))),
-            user,
+            since,
+            _first_look: self.first_look(&user, NamespacedName::new(&*source.namespace, name)),
+            user: Arc::clone(&user),
         };
-        watched.insert(source.clone(), new.clone());
-        Some(new)
+        watched.insert(source.clone(), new);
+        Some((user, since))
     }
 
     fn first_look(&self, user: &Arc<WatchUser<CatalogContent>>, config_map: NamespacedName) -> JoinSet<()> {

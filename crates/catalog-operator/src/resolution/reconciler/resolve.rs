@@ -154,10 +154,13 @@ impl ResolutionReconciler {
 
     /// What the input comes to, from the cache or from the resolver.
     pub(super) async fn resolve(&self, namespace: &str, input: ResolutionInput) -> Arc<Resolved> {
-        if let Some((known, resolved)) = self.cache.lock().get(namespace)
-            && *known == input
-        {
-            return Arc::clone(resolved);
+        let known = {
+            let cache = self.cache.lock();
+            let known = cache.get(namespace).filter(|(known, _)| *known == input);
+            known.map(|(_, resolved)| Arc::clone(resolved))
+        };
+        if let Some(resolved) = known {
+            return resolved;
         }
         let problem = self.problem(namespace, &input, |catalog| catalog.content.clone());
         // The same with what catalogs had that nothing can be installed from now.
