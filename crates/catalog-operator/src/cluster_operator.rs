@@ -6,7 +6,6 @@
 
 #[cfg(test)]
 mod tests;
-pub(crate) mod triggers;
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@
 //! exists any more. Once approved, the first reconcile creates
 //! the ClusterServiceVersions, the CustomResourceDefinitions and everything that needs no owner; the next one, when the
 //! ClusterServiceVersions' uids are known, creates what they own. When the last CustomResourceDefinition is established the plan
-//! is `Complete`. Each reconcile ends with one write of the plan's status.
+//! is `Complete`. The status is written once there is nothing more to do within a second, or a step fails ([`unwritten`]).
 //!
 //! # Guarantees
 //! - A plan that is stopped after any write converges to the same state when it is looked at again: what is found is `Present`,
@@ -44,6 +44,7 @@ pub(crate) mod step_write;
 pub(crate) mod steps;
 pub(crate) mod structural_schema;
 pub(crate) mod triggers;
+pub(crate) mod unwritten;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +63,7 @@ use olm_runtime::plan::Plan;
 use self::cluster_reads::ClusterReads;
 use self::decide::Verdict;
 use self::observe::Observed;
+use self::unwritten::Unwritten;
 use crate::stores::Stores;
 
 /// Reconciles InstallPlans.
@@ -98,7 +100,7 @@ impl Reconciler for InstallPlanReconciler {
     type Key = NamespacedName;
     type Observed = Observed;
     type Verdict = Verdict;
-    type Memory = ();
+    type Memory = Unwritten;
 
     const NAME: &'static str = "installplan";
     const FIRST_BACKOFF_OF_REFUSED: Duration = status::LONGEST_PAUSE;
@@ -108,6 +110,14 @@ impl Reconciler for InstallPlanReconciler {
     }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
+        self.observe_after(key, None).await
+    }
+
+    async fn observe_after(
+        &self,
+        key: &NamespacedName,
+        memory: Option<&Unwritten>,
+    ) -> Result<Option<Observed>, ObserveError> {
         let found = self.stores.plans.get_key(key);
         let Some(install_plan) = found.filter(|plan| plan.metadata.deletion_timestamp.is_none()) else {
             return Ok(None);
@@ -118,17 +128,27 @@ impl Reconciler for InstallPlanReconciler {
         if adoption::is_awaited(&install_plan, &self.stores.subscriptions.list_in(&key.namespace)) {
             return Ok(None);
         }
+        let ahead = memory.and_then(|unwritten| unwritten.applied_to(&install_plan));
+        let (install_plan, stored) = match ahead {
+            Some(ahead) => (ahead, Some(install_plan)),
+            None => (install_plan, None),
+        };
         let groups = self.stores.groups.list_in(&key.namespace);
         let csvs = self.stores.csvs.list_in(&key.namespace);
         let observed = observe::observe(&self.reads, install_plan, groups, csvs, self.retry_timeout).await?;
-        Ok(Some(observed))
+        Ok(Some(Observed { stored, ..observed }))
     }
 
-    fn decide(observed: &Observed, _: Option<&()>, _: Timestamp) -> (Plan, Verdict) {
+    fn decide(observed: &Observed, _: Option<&Unwritten>, _: Timestamp) -> (Plan, Verdict) {
         decide::decide(observed)
     }
 
-    fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
+    fn status(
+        observed: &Observed,
+        verdict: Verdict,
+        outcomes: &Outcomes,
+        now: Timestamp,
+    ) -> StatusUpdate<Unwritten> {
         status::status(observed, verdict, outcomes, now)
     }
 }

@@ -4,7 +4,6 @@
 //! Gauges are read from the stores when they are asked for, so that nothing has to be kept in step, and no series outlives its
 //! object.
 
-mod installs;
 mod syncs;
 #[cfg(test)]
 mod tests;
@@ -130,7 +129,6 @@ pub(crate) fn register(metrics: &Metrics, stores: &Stores, snapshots: &Snapshots
         syncs::LABELS,
         move || syncs.read(),
     );
-    installs::register(metrics, stores);
 }
 
 fn register_sources(metrics: &Metrics, sources: &Store<CatalogSource>, snapshots: &Snapshots) {
@@ -152,16 +150,6 @@ fn register_sources(metrics: &Metrics, sources: &Store<CatalogSource>, snapshots
             series
                 .map(|(source, count)| (labels_of(source), i64::try_from(count).unwrap_or(i64::MAX)))
                 .collect()
-        },
-    );
-    let of = snapshots.clone();
-    of_contents(
-        metrics,
-        "olm_catalogsource_content_age_seconds",
-        "Seconds since the content of a catalog in use was read",
-        move || {
-            let ages = of.ages().into_iter();
-            ages.map(|(source, age)| (source, age.as_secs())).collect()
         },
     );
     let of = snapshots.clone();

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use kube::Client;
 use olm_api::v1alpha1::CatalogSource;
-use olm_oci::{PullErrorClass, Puller, Reference, RegistryConfig};
+use olm_oci::{PullError, Puller, Reference, RegistryConfig};
 use olm_runtime::NamespacedName;
 use olm_runtime::store::Store;
 
@@ -37,18 +37,12 @@ impl ImageTags for RegistryTags {
     async fn digest(&self, image: &str, catalog: &NamespacedName) -> Result<String, String> {
         let image: Reference = image.parse().map_err(text)?;
         let mut credentials = self.secrets.of_catalog(catalog).await.map_err(text)?;
-        let digest = match self.puller.told_digest(&image, &credentials).await {
-            // The ServiceAccount of the catalog's pod may have more secrets, as for bundles.
-            Err(refused) if refused.class() == PullErrorClass::Unauthorized => {
-                let more = self.secrets.of_service_account(catalog).await.map_err(text)?;
-                if more.is_empty() {
-                    return Err(text(refused));
-                }
-                credentials.merge(more);
-                self.puller.told_digest(&image, &credentials).await
-            }
-            digest => digest,
-        };
+        let mut digest = self.puller.told_digest(&image, &credentials).await;
+        let refused = digest.as_ref().err().map(PullError::class);
+        let more = self.secrets.add_more(catalog, &mut credentials, refused).await;
+        if more.map_err(text)? {
+            digest = self.puller.told_digest(&image, &credentials).await;
+        }
         digest.map(|digest| digest.to_string()).map_err(text)
     }
 }

@@ -21,7 +21,6 @@
 //! Rules: `docs/reference/resolution.md`.
 
 pub(crate) mod approver;
-pub(crate) mod cache;
 pub(crate) mod choices;
 pub(crate) mod cluster_fit;
 pub(crate) mod components;

@@ -226,13 +226,11 @@ fn build_services(
         images: bundles,
         catalogs: snapshots.clone(),
     });
-    let mut unpacker = Unpacker::new(bundles, store, config, figures.clone(), move |subscriber| {
+    let unpack_jobs = build_unpack_jobs(args, client, stores, queues);
+    let (jobs, figures) = (unpack_jobs.clone(), figures.clone());
+    let unpacker = Unpacker::new(bundles, store, jobs, config, figures, move |subscriber| {
         wiring::wake(&woken, subscriber);
     });
-    let unpack_jobs = build_unpack_jobs(args, client, stores, queues);
-    if let Some(jobs) = &unpack_jobs {
-        unpacker = unpacker.with_jobs(jobs.clone());
-    }
     Services {
         connections,
         tags,

@@ -21,8 +21,8 @@
 mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -31,6 +31,7 @@ use olm_registry::snapshot::manifest_digest;
 use olm_resolver::Snapshot;
 use olm_runtime::NamespacedName;
 use olm_runtime::sync::Mutex;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tonic::transport::Channel;
 
@@ -141,17 +142,8 @@ struct Entry {
     read_at: Option<Instant>,
     loading: Option<Loading>,
     failure: Option<Failure>,
-    /// Reads the catalog again when its content is old.
-    again: Option<Timer>,
-}
-
-/// A task that is aborted when this is dropped, so that a server that reconnects often leaves none behind.
-struct Timer(tokio::task::AbortHandle);
-
-impl Drop for Timer {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    /// Reads the catalog again when its content is old; dropped with it.
+    again: Option<JoinSet<()>>,
 }
 
 #[derive(Clone, Copy)]
@@ -202,7 +194,7 @@ impl Snapshots {
     /// wait.
     pub fn get(&self, key: &NamespacedName, namespace: &str) -> ContentState {
         let link = self.shared.connections.link(key);
-        let mut entries = self.shared.lock();
+        let mut entries = self.shared.entries.lock();
         let entry = entries.entry(key.clone()).or_default();
         entry.users.insert(namespace.to_owned());
         if let Some(link) = &link {
@@ -223,7 +215,7 @@ impl Snapshots {
 
     /// Returns the error of the last read while older content is kept.
     pub fn trouble(&self, key: &NamespacedName) -> Option<String> {
-        let entries = self.shared.lock();
+        let entries = self.shared.entries.lock();
         let entry = entries.get(key).filter(|entry| entry.content.is_some())?;
         entry.failure.as_ref().map(|failure| failure.text.clone())
     }
@@ -265,7 +257,7 @@ impl Snapshots {
 
     /// Sets the catalogs that a namespace still uses; unused ones are forgotten.
     pub fn retain(&self, namespace: &str, used: &BTreeSet<NamespacedName>) {
-        self.shared.lock().retain(|key, entry| {
+        self.shared.entries.lock().retain(|key, entry| {
             if !used.contains(key) {
                 entry.users.remove(namespace);
             }
@@ -275,18 +267,18 @@ impl Snapshots {
 
     /// Forgets a deleted catalog, so that a recreated one of its name is not mistaken for it.
     pub fn forget(&self, key: &NamespacedName) {
-        self.shared.lock().remove(key);
+        self.shared.entries.lock().remove(key);
     }
 
     /// Forgets a catalog whose object was deleted, including the count of its reads.
     pub fn forget_source(&self, key: &NamespacedName) {
         self.forget(key);
-        self.shared.lock_counts().remove(key);
+        self.shared.counts.lock().remove(key);
     }
 
     /// Returns the number of reads of each catalog for which `exists` returns true.
     pub(crate) fn counts(&self, exists: impl Fn(&NamespacedName) -> bool) -> Vec<(NamespacedName, u64)> {
-        let mut counts = self.shared.lock_counts();
+        let mut counts = self.shared.counts.lock();
         counts.retain(|source, _| exists(source));
         counts
             .iter()
@@ -308,7 +300,7 @@ impl Snapshots {
 
     /// Generation of the connection whose content is known, for callers that wait for a read.
     pub fn read_generation(&self, key: &NamespacedName) -> Option<u64> {
-        self.shared.lock().get(key).and_then(|entry| entry.read)
+        self.shared.entries.lock().get(key).and_then(|entry| entry.read)
     }
 
     /// Catalogs in use whose last content was not kept because it did not fit.
@@ -318,14 +310,9 @@ impl Snapshots {
         refused.map(|(source, ())| source).collect()
     }
 
-    /// Ages of the contents in use.
-    pub(crate) fn ages(&self) -> Vec<(NamespacedName, Duration)> {
-        self.each(|entry| Some(entry.read_at?.elapsed()))
-    }
-
     /// What `read` returns of the catalogs in use.
     fn each<T>(&self, read: impl Fn(&Entry) -> Option<T>) -> Vec<(NamespacedName, T)> {
-        let entries = self.shared.lock();
+        let entries = self.shared.entries.lock();
         let entries = entries.iter();
         entries
             .filter_map(|(source, entry)| Some((source.clone(), read(entry)?)))
@@ -334,14 +321,6 @@ impl Snapshots {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Entry>> {
-        self.entries.lock()
-    }
-
-    fn lock_counts(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, u64>> {
-        self.counts.lock()
-    }
-
     fn wake_users(&self, users: &BTreeSet<String>) {
         for namespace in users {
             (self.wake)(namespace);
@@ -365,7 +344,7 @@ impl Shared {
             generation: link.generation,
             since: Instant::now(),
         });
-        *self.lock_counts().entry(key.clone()).or_default() += 1;
+        *self.counts.lock().entry(key.clone()).or_default() += 1;
         let read = Read {
             shared: Arc::clone(self),
             key: key.clone(),
@@ -377,7 +356,7 @@ impl Shared {
 
     /// Reads a catalog again that has changed, unless that was just done.
     fn read_changed(self: &Arc<Self>, key: &NamespacedName, link: &LiveConnection) {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         let Some(entry) = entries.get_mut(key) else { return };
         let is_old = entry
             .read_at
@@ -392,7 +371,7 @@ impl Shared {
     /// unused.
     fn read_again(self: &Arc<Self>, key: &NamespacedName, generation: u64, read_at: Instant) {
         let link = self.connections.link(key);
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         if let (Some(entry), Some(link)) = (entries.get_mut(key), link)
             && entry.read == Some(generation)
             && entry.read_at == Some(read_at)

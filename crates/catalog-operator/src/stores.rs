@@ -191,19 +191,13 @@ fn conversions(webhooks: &List<WebhookDescription>) -> List<WebhookDescription> 
             conversion_crds: webhook.conversion_crds.clone(),
             ..WebhookDescription::default()
         });
-    let conversions: Vec<_> = conversions.collect();
-    if conversions.is_empty() {
-        List::default()
-    } else {
-        conversions.into()
-    }
+    conversions.collect::<Vec<_>>().into()
 }
 
 /// Images, labels and state are read; what the rest of the spec should be is in the hash.
 fn prune_pod(pod: &mut Pod) {
     if let Some(annotations) = &mut pod.metadata.annotations {
-        let kept = [labels::POD_FAILURES, labels::IMAGE_DIGEST];
-        annotations.retain(|key, _| kept.contains(&key.as_str()));
+        annotations.retain(|key, _| key == labels::IMAGE_DIGEST);
     }
     if let Some(spec) = pod.spec.take() {
         let bare = |containers: Vec<Container>| -> Vec<Container> {

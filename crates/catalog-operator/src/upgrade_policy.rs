@@ -13,11 +13,12 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::labels;
 use olm_api::v1alpha1::{InstallPlan, Subscription};
+use olm_resolver::explain::cut;
 use olm_resolver::hold::parse_range;
 
 use self::window::Window;
 
-/// Characters of an annotation's value that messages show.
+/// Bytes of an annotation's value that messages show.
 const SHOWN: usize = 80;
 
 /// Bytes of an annotation that are kept, so that what is too long to be read is known to be.
@@ -76,7 +77,7 @@ pub(crate) fn problems(subscription: &Subscription) -> Vec<String> {
 }
 
 fn invalid(key: &str, text: &str, error: &str) -> String {
-    let value = shown(text);
+    let value = cut(text, SHOWN);
     let effect = match key {
         labels::UPGRADE_HOLD => "no other version is installed until it is corrected",
         _ => "upgrades wait for approval",
@@ -160,7 +161,7 @@ impl UpgradePolicy {
             let text = subscription.annotations().get(key)?;
             Some(Rule {
                 key,
-                value: shown(text),
+                value: cut(text, SHOWN),
                 demand: Demand::read(key, text),
             })
         });
@@ -254,13 +255,6 @@ fn is_within(from: Option<&Version>, to: Option<&Version>, minor: bool) -> bool 
         return false;
     };
     to >= from && to.major == from.major && (minor || to.minor == from.minor)
-}
-
-fn shown(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
 }
 
 #[cfg(test)]

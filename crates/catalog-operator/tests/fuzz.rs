@@ -391,7 +391,7 @@ fn definitions_of_any_kind_are_merged() {
 fn objects() -> Vec<Value> {
     let annotations = json!({"operatorframework.io/bundle-unpack-timeout": "10m", "operatorframework.io/bundle-unpack-min-retry-interval": "5m",
         "olm.operatorframework.io/exclude-global-namespace-resolution": "true", "operatorframework.io/priorityclass": "p",
-        "operatorframework.io/registry-pod-failures": "3", "olm.generated-by": "install-1"});
+        "olm.generated-by": "install-1"});
     let metadata =
         |name: &str| json!({"name": name, "namespace": NAMESPACE, "uid": "u", "annotations": annotations});
     let v1alpha1 = "operators.coreos.com/v1alpha1";

@@ -99,8 +99,6 @@ pub const DEPLOYMENT_SPEC_HASH: &str = "olm.deployment-spec-hash";
 pub const UNDONE_CHANGE: &str = "operatorframework.io/undone-change";
 /// Label of a catalog pod: hash of the wanted pod spec.
 pub const POD_SPEC_HASH: &str = "olm.pod-spec-hash";
-/// Annotation (ours) of a catalog's pod: number of consecutive pods of the same kind that failed early before it.
-pub const POD_FAILURES: &str = "operatorframework.io/registry-pod-failures";
 /// Label of a catalog Service: hash of the wanted Service spec.
 pub const SERVICE_SPEC_HASH: &str = "olm.service-spec-hash";
 /// Label of Roles, ClusterRoles and their bindings: hash of the rules, or of role reference and subjects.

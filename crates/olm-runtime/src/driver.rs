@@ -110,6 +110,15 @@ pub trait Reconciler: Send + Sync + 'static {
     fn regarding(&self, key: &Self::Key) -> Option<ObjectReference>;
     /// Reads the state of the key. Must not write.
     async fn observe(&self, key: &Self::Key) -> Result<Option<Self::Observed>, ObserveError>;
+    /// Reads the state of the key after a reconcile that left `memory`. This is what the driver calls; reconcilers whose reads depend
+    /// on the memory override it.
+    async fn observe_after(
+        &self,
+        key: &Self::Key,
+        _memory: Option<&Self::Memory>,
+    ) -> Result<Option<Self::Observed>, ObserveError> {
+        self.observe(key).await
+    }
     /// Returns a status patch that reports reads that keep failing, in addition to the existing status. It may only read data in memory
     /// and should be `None` if this was already reported, since every failing reconcile calls it. The next reconcile that reaches
     /// `status` reverts it.
@@ -337,7 +346,8 @@ impl<R: Reconciler> Worker<R> {
 
     async fn round(&self, key: &R::Key, written: &mut Written) -> Next {
         let started = Instant::now();
-        let observed = match self.reconciler.observe(key).await {
+        let memory = self.memory(key);
+        let observed = match self.reconciler.observe_after(key, memory.as_deref()).await {
             Ok(Some(observed)) => observed,
             Ok(None) => {
                 self.remember(key, None);
@@ -350,7 +360,6 @@ impl<R: Reconciler> Worker<R> {
             }
         };
         let now = whole_seconds(clock::now());
-        let memory = self.memory(key);
         let (plan, verdict) = R::decide(&observed, memory.as_deref(), now);
         let outcomes = self.runner.executor.act(&plan).await;
         for (action, outcome) in plan.actions.iter().zip(outcomes.iter()) {

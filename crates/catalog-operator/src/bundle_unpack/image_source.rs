@@ -6,9 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use kube::Client;
 use olm_api::v1alpha1::CatalogSource;
-use olm_oci::{
-    Credentials, ImageContent, Limits, PullError, PullErrorClass, Puller, Reference, RegistryConfig, Spool,
-};
+use olm_oci::{Credentials, ImageContent, Limits, PullError, Puller, Reference, RegistryConfig, Spool};
 use olm_runtime::NamespacedName;
 use olm_runtime::isolation;
 use olm_runtime::store::Store;
@@ -56,17 +54,9 @@ impl ImageBundleSource {
     async fn bundle(&self, image: &Reference, catalog: &NamespacedName) -> Read {
         let mut credentials = self.secrets.of_catalog(catalog).await?;
         let mut read = self.bundle_for(image, &catalog.namespace, &credentials).await;
-        // The ServiceAccount of the catalog's pod may have more secrets; it is only read when the catalog's
-        // own do not suffice.
-        if read
-            .as_ref()
-            .is_err_and(|error| error.class() == PullErrorClass::Unauthorized)
-        {
-            let more = self.secrets.of_service_account(catalog).await?;
-            if !more.is_empty() {
-                credentials.merge(more);
-                read = self.bundle_for(image, &catalog.namespace, &credentials).await;
-            }
+        let refused = read.as_ref().err().map(PullError::class);
+        if self.secrets.add_more(catalog, &mut credentials, refused).await? {
+            read = self.bundle_for(image, &catalog.namespace, &credentials).await;
         }
         read.unwrap_or_else(|error| Err(UnpackError::new(error.class().into(), error)))
     }

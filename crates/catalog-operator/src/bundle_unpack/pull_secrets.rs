@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use olm_api::v1alpha1::CatalogSource;
-use olm_oci::{Credentials, CredentialsError};
+use olm_oci::{Credentials, CredentialsError, PullErrorClass};
 use olm_runtime::error::ObserveError;
 use olm_runtime::store::Store;
 use olm_runtime::{NamespacedName, pull_secrets};
@@ -32,16 +32,25 @@ impl PullSecrets {
             .await
     }
 
-    /// Reads the pull secrets of the ServiceAccount of the catalog's pod.
-    pub(crate) async fn of_service_account(
+    /// Adds the pull secrets of the ServiceAccount of the catalog's pod if a registry refused the catalog's own, for which `refused` is
+    /// the error. Returns true if there are more.
+    pub(crate) async fn add_more(
         &self,
         catalog: &NamespacedName,
-    ) -> Result<Credentials, UnpackError> {
+        credentials: &mut Credentials,
+        refused: Option<PullErrorClass>,
+    ) -> Result<bool, UnpackError> {
+        if refused != Some(PullErrorClass::Unauthorized) {
+            return Ok(false);
+        }
         let found = self.catalogs.get_key(catalog);
         let name = found.map_or_else(|| catalog.name.clone(), |catalog| service_account_name(&catalog));
         let account = NamespacedName::new(catalog.namespace.as_str(), name);
         let named = pull_secrets::of_account(&self.client, &account).await;
-        self.read(named.map_err(unreadable)?).await
+        let more = self.read(named.map_err(unreadable)?).await?;
+        let has_more = !more.is_empty();
+        credentials.merge(more);
+        Ok(has_more)
     }
 
     async fn read(&self, secrets: Vec<NamespacedName>) -> Result<Credentials, UnpackError> {

@@ -8,8 +8,6 @@ use super::error::UnpackClass;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause between two attempts of one unpack.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Upper limit of the configurable time to the next try of a failed unpack.
-const LONGEST_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 /// Upstream's time between a failed unpack Job and the next try.
 const AFTER_FAILURE: Duration = Duration::from_secs(300);
 /// Time that a registry may be unresponsive, over at least two attempts, before a node has to pull.
@@ -54,9 +52,7 @@ pub(crate) fn pause(class: UnpackClass, interval: Option<Duration>) -> Duration 
         _ => AFTER_FAILURE,
     };
     // Zero would mean retries without a pause.
-    interval
-        .filter(|interval| !interval.is_zero())
-        .map_or(usual, |interval| interval.min(LONGEST_INTERVAL))
+    interval.filter(|interval| !interval.is_zero()).unwrap_or(usual)
 }
 
 #[cfg(test)]
@@ -118,7 +114,7 @@ mod tests {
             (UnpackClass::DeadlineExceeded, None, 60),
             (UnpackClass::InvalidManifest, None, 300),
             (UnpackClass::InvalidManifest, Some(0), 300),
-            (UnpackClass::InvalidManifest, Some(1_000_000), 24 * 3600),
+            (UnpackClass::InvalidManifest, Some(86_400), 86_400),
         ];
         for (class, interval, expected) in rows {
             let interval = interval.map(Duration::from_secs);

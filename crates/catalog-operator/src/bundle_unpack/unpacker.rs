@@ -13,7 +13,7 @@
 mod unpack;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -210,10 +210,11 @@ enum EntryState {
 
 impl Unpacker {
     /// Creates an unpacker that fetches from `source`, stores in `store`, counts in `figures` and calls `wake`
-    /// whenever a returned state has changed. `wake` must not block.
+    /// whenever a returned state has changed. `wake` must not block. `jobs` are for images that only a node can pull.
     pub(crate) fn new(
         source: Arc<dyn BundleSource>,
         store: Arc<BundleStore>,
+        jobs: Option<UnpackJobs>,
         config: UnpackerConfig,
         figures: Figures,
         wake: impl Fn(&Subscriber) + Send + Sync + 'static,
@@ -223,7 +224,7 @@ impl Unpacker {
             shared: Arc::new(Shared {
                 source,
                 store,
-                jobs: None,
+                jobs,
                 config,
                 figures,
                 permits,
@@ -231,15 +232,6 @@ impl Unpacker {
                 entries: Mutex::default(),
             }),
         }
-    }
-
-    /// Enables Jobs for images that only a node can pull. Must be called before the unpacker is cloned.
-    #[must_use]
-    pub(crate) fn with_jobs(mut self, jobs: UnpackJobs) -> Self {
-        if let Some(shared) = Arc::get_mut(&mut self.shared) {
-            shared.jobs = Some(jobs);
-        }
-        self
     }
 
     /// Returns the state of the bundle; starts an unpack if there is none. Does not wait. Must be called
@@ -252,7 +244,7 @@ impl Unpacker {
             retry_interval: request.retry_interval,
             at: now,
         };
-        let mut entries = self.shared.lock();
+        let mut entries = self.shared.entries.lock();
         entries.retain(|_, entry| !entry.is_outdated(now));
         if let Some(bundle) = entries
             .iter_mut()
@@ -289,7 +281,7 @@ impl Unpacker {
     /// Subscribers are triggered.
     pub fn forget_failures(&self, catalog: &NamespacedName) {
         let mut subscribers = BTreeSet::new();
-        self.shared.lock().retain(|key, entry| {
+        self.shared.entries.lock().retain(|key, entry| {
             let forget = key.catalog == *catalog && matches!(entry.state, EntryState::Failed(_));
             if forget {
                 subscribers.extend(std::mem::take(&mut entry.subscribers).into_keys());
@@ -361,10 +353,6 @@ impl Entry {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Entry>> {
-        self.entries.lock()
-    }
-
     fn wake_all(&self, subscribers: &BTreeSet<Subscriber>) {
         for subscriber in subscribers {
             (self.wake)(subscriber);

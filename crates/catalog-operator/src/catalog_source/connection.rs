@@ -30,6 +30,7 @@ use olm_runtime::sync::Mutex;
 use olm_runtime::{NamespacedName, clock};
 use tokio::sync::watch;
 use tokio::sync::watch::error::RecvError;
+use tokio::task::JoinSet;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::Channel;
@@ -102,13 +103,8 @@ pub struct Connections {
 struct Entry {
     target: watch::Sender<Option<Endpoint>>,
     state: Arc<Mutex<ConnectionState>>,
-    task: tokio::task::AbortHandle,
-}
-
-impl Drop for Entry {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    /// The task of the connection, which ends when this is dropped.
+    _task: JoinSet<()>,
 }
 
 impl Connections {
@@ -191,8 +187,13 @@ impl Connections {
             wake: Arc::clone(&self.wake),
             dial: Arc::clone(&self.dial),
         };
-        let task = tokio::spawn(keeper.run()).abort_handle();
-        Entry { target, state, task }
+        let mut task = JoinSet::new();
+        task.spawn(keeper.run());
+        Entry {
+            target,
+            state,
+            _task: task,
+        }
     }
 }
 

@@ -29,7 +29,6 @@ use super::pod::{build_config_map_pod, build_pod};
 use super::pod_state::{self, End};
 use super::source::Source;
 use super::triggers;
-use super::update::{self, Step};
 use crate::object;
 use crate::stores::config_maps::ConfigMapState;
 use crate::timing::{elapsed, left};
@@ -39,13 +38,6 @@ pub(crate) const SLOW_START: Duration = Duration::from_secs(30);
 
 /// Interval of retries to read the ConfigMap of a catalog.
 const CONFIG_MAP_PAUSE: Duration = Duration::from_secs(15);
-
-/// Lifetime after which a pod counts as good, so that its successor is created at once.
-const GOOD_LIFE: Duration = Duration::from_secs(600);
-/// First pause between pods if the replacement of a dead one soon died, too. It doubles.
-const FIRST_PAUSE: Duration = Duration::from_secs(10);
-/// Longest pause between pods that soon died, the same as a kubelet's for containers.
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// Purpose of an action; determines the message of its failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,12 +124,13 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
     )
 }
 
+/// A decision in progress.
 #[derive(Default)]
-struct Draft {
-    actions: Vec<(Purpose, Action)>,
+pub(super) struct Draft {
+    pub(super) actions: Vec<(Purpose, Action)>,
     requeue: Requeue,
     trouble: Option<String>,
-    update_trouble: Option<String>,
+    pub(super) update_trouble: Option<String>,
 }
 
 impl Draft {
@@ -258,17 +251,8 @@ impl Draft {
         // A pod that is already being deleted by force is not deleted again at each of its changes.
         let forced = |pod: &&Arc<Pod>| pod.metadata.deletion_grace_period_seconds == Some(0);
         let kept = right.first();
-        let next = successor(&dead, now);
-        // The last one is kept until it has a successor, because it shows the reason and time of its death.
-        let remembered = match &next {
-            Successor::Later { after, .. } if kept.is_none() => Some(pod_state::name(after)),
-            _ => None,
-        };
         let mut ending = Requeue::default();
         for pod in dead.iter().filter(|pod| !forced(pod)) {
-            if remembered == Some(pod_state::name(pod)) {
-                continue;
-            }
             match pod_state::end_of(pod, now) {
                 End::ByItself { within } => {
                     ending = ending.sooner(Requeue::after(within, "a pod is terminating"));
@@ -290,90 +274,57 @@ impl Draft {
             }
         }
         match kept {
-            None => self.replace_dead(wanted, &next),
-            Some(pod) if !replaced => self.watch_start(pod, now),
+            None => self.create_pod(wanted, &dead),
+            Some(pod) if !replaced => {
+                let patience = (SLOW_START, "registry pod becoming ready");
+                self.trouble = self.start_trouble(pod, pod_state::not_ready_since(pod), patience, now);
+            }
             Some(_) => {}
         }
         self.requeue = self.requeue.sooner(ending);
         self.settle_update(observed, wanted, kept.copied(), now);
     }
 
-    fn settle_update(
+    /// Creates the pod. One after the other where a node refuses them is slowed down by the driver, like all that is written again.
+    fn create_pod(&mut self, wanted: &Pod, dead: &[&Arc<Pod>]) {
+        self.actions.push((Purpose::NewPod, creation(wanted)));
+        let ended = dead
+            .iter()
+            .filter(|pod| pod_state::has_ended(pod) && pod.metadata.deletion_timestamp.is_none());
+        let last = ended.max_by_key(|pod| pod_state::created(pod));
+        self.trouble = last.map(|pod| {
+            let (name, words) = (pod_state::name(pod), pod_state::last_words(pod));
+            format!("pod {name} terminated: {words}; it is being replaced")
+        });
+    }
+
+    /// Returns why a pod is not ready. A start that takes longer than `patience` since `since` is reported, and looked at again then.
+    pub(super) fn start_trouble(
         &mut self,
-        observed: &Observed,
-        wanted: &Pod,
-        serving: Option<&Arc<Pod>>,
+        pod: &Pod,
+        since: Option<Timestamp>,
+        (patience, reason): (Duration, &'static str),
         now: Timestamp,
-    ) {
-        for step in update::decide(observed, wanted, serving, now) {
-            match step {
-                Step::Write(action) => self.actions.push((Purpose::UpdatePod, *action)),
-                Step::Remove(pod) => self.delete_pod(&pod, 1),
-                Step::Trouble(trouble) => self.update_trouble = Some(trouble),
-                Step::Wait(delay) => {
-                    let wait = Requeue::after(delay, "pod with newer content is starting");
-                    self.requeue = self.requeue.sooner(wait);
-                }
-            }
+    ) -> Option<String> {
+        let trouble = pod_state::trouble(pod);
+        if trouble.is_some() {
+            return trouble;
         }
-    }
-
-    fn replace_dead(&mut self, wanted: &Pod, next: &Successor<'_>) {
-        match next {
-            Successor::Now { failures } => {
-                let mut wanted = wanted.clone();
-                let annotations = wanted.metadata.annotations.get_or_insert_default();
-                annotations.remove(labels::POD_FAILURES);
-                if *failures > 0 {
-                    annotations.insert(labels::POD_FAILURES.to_owned(), failures.to_string());
-                }
-                let namespace = wanted.metadata.namespace.as_deref().unwrap_or_default();
-                let create = Action::Create {
-                    target: Target::of::<Pod>(namespace, ""),
-                    object: to_value(&wanted),
-                    exists: Exists::Fail,
-                    identity: Identity::Operator,
-                };
-                self.actions.push((Purpose::NewPod, create));
-            }
-            Successor::Later { after, pause, left } => {
-                self.trouble = Some(format!(
-                    "pod {} terminated: {}; it is replaced {} s later",
-                    pod_state::name(after),
-                    pod_state::last_words(after),
-                    pause.as_secs()
-                ));
-                self.requeue = Requeue::after(*left, "backoff after pods that terminated early");
-            }
-        }
-    }
-
-    fn watch_start(&mut self, pod: &Pod, now: Timestamp) {
-        self.trouble = pod_state::trouble(pod);
-        if self.trouble.is_some() {
-            return;
-        }
-        let Some(since) = pod_state::not_ready_since(pod) else {
-            return;
+        let since = since?;
+        let Some(left) = left(patience, elapsed(since, now)) else {
+            let name = pod_state::name(pod);
+            return Some(format!("pod {name} has not been ready since {since:.0}"));
         };
-        match left(SLOW_START, elapsed(since, now)) {
-            Some(left) => self.requeue = Requeue::after(left, "registry pod becoming ready"),
-            None => {
-                let name = pod_state::name(pod);
-                self.trouble = Some(format!("pod {name} has not been ready since {since:.0}"));
-            }
-        }
+        self.requeue = self.requeue.sooner(Requeue::after(left, reason));
+        None
     }
 
-    fn delete_pod(&mut self, pod: &Arc<Pod>, grace_seconds: u32) {
+    pub(super) fn delete_pod(&mut self, pod: &Arc<Pod>, grace_seconds: u32) {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let name = pod_state::name(pod);
         let delete = Action::Delete {
             target: Target::of::<Pod>(namespace, name),
-            guard: Guard {
-                uid: pod.metadata.uid.clone(),
-                resource_version: None,
-            },
+            guard: Guard::of_uid(pod.metadata.uid.clone()),
             grace_seconds: Some(grace_seconds),
             propagation: Propagation::Background,
             identity: Identity::Operator,
@@ -403,48 +354,14 @@ impl Draft {
     }
 }
 
-/// Time of the pod after dead ones.
-enum Successor<'a> {
-    /// At once, after this many consecutive pods that soon died.
-    Now { failures: u32 },
-    /// Later. A node that refuses pods, or a full disk, would otherwise cause new pods without end.
-    Later {
-        /// The last dead pod.
-        after: &'a Pod,
-        /// Time between its creation and the next pod.
-        pause: Duration,
-        /// Remaining time.
-        left: Duration,
-    },
-}
-
-/// The first death is repaired at once, because nodes are drained. From the second consecutive one on there
-/// are pauses.
-fn successor<'a>(dead: &[&'a Arc<Pod>], now: Timestamp) -> Successor<'a> {
-    let last = dead.iter().max_by_key(|pod| pod_state::created(pod));
-    let Some((last, created)) = last.and_then(|pod| Some((pod, pod_state::created(pod)?))) else {
-        return Successor::Now { failures: 0 };
-    };
-    let age = elapsed(created, now);
-    if age >= GOOD_LIFE {
-        return Successor::Now { failures: 0 };
-    }
-    let before = pod_state::failures_before(last);
-    let pause = match before.checked_sub(1) {
-        None => Duration::ZERO,
-        Some(doublings) => FIRST_PAUSE
-            .saturating_mul(1 << doublings.min(10))
-            .min(LONGEST_PAUSE),
-    };
-    match left(pause, age) {
-        None => Successor::Now {
-            failures: before.saturating_add(1),
-        },
-        Some(left) => Successor::Later {
-            after: last,
-            pause,
-            left,
-        },
+/// Creates a pod under a name that the server chooses.
+pub(super) fn creation(pod: &Pod) -> Action {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    Action::Create {
+        target: Target::of::<Pod>(namespace, ""),
+        object: to_value(pod),
+        exists: Exists::Fail,
+        identity: Identity::Operator,
     }
 }
 

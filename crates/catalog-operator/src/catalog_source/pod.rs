@@ -114,11 +114,7 @@ fn pod_hash(spec: &PodSpec, source: &CatalogSource) -> String {
 }
 
 /// Annotations of a CatalogSource that are not copied to its pods: kubectl's own, and OLM's notes.
-const NOT_COPIED: [&str; 3] = [
-    labels::LAST_APPLIED_CONFIGURATION,
-    labels::IMAGE_DIGEST,
-    labels::POD_FAILURES,
-];
+const NOT_COPIED: [&str; 2] = [labels::LAST_APPLIED_CONFIGURATION, labels::IMAGE_DIGEST];
 
 /// Returns the annotations of the CatalogSource for its pods.
 fn pod_annotations(source: &CatalogSource) -> BTreeMap<String, String> {

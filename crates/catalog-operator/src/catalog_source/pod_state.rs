@@ -85,15 +85,6 @@ pub(crate) fn end_of(pod: &Pod, now: Timestamp) -> End {
     }
 }
 
-/// Number of consecutive pods before this one that soon died.
-pub(crate) fn failures_before(pod: &Pod) -> u32 {
-    let annotations = pod.metadata.annotations.as_ref();
-    annotations
-        .and_then(|annotations| annotations.get(labels::POD_FAILURES))
-        .and_then(|count| count.parse().ok())
-        .unwrap_or(0)
-}
-
 /// Returns the reason of a pod's death, if known: a node that refuses a pod reports it here.
 pub(crate) fn last_words(pod: &Pod) -> String {
     let status = pod.status.as_ref();

@@ -10,79 +10,90 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use olm_api::labels;
-use olm_runtime::plan::{Action, Exists, Guard, Identity, Target, to_value};
+use olm_runtime::plan::{Action, Guard, Target};
 use serde_json::json;
 
+use super::decide::{Draft, Purpose, creation};
 use super::objects::name;
 use super::observed::Observed;
 use super::pod_state;
 use super::polling::Poll;
-use crate::timing::{elapsed, left};
 
 /// Time that a pod gets to start before a problem is reported: its probe allows 150 s after its images are
 /// pulled.
 const LONG_START: Duration = Duration::from_secs(300);
 
-/// Step towards newer content.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Step {
-    /// Create a pod that looks for it, make one serve from now on, or record the digest on the serving pod.
-    Write(Box<Action>),
-    /// Remove this pod.
-    Remove(Arc<Pod>),
-    /// Wait for a pod that cannot start, for this reason.
-    Trouble(String),
-    /// Check again whether the pod has started.
-    Wait(Duration),
-}
-
-/// Decides about newer content. `wanted` is the pod of the current spec, and `serving` the one that serves or
-/// should.
-pub(crate) fn decide(
-    observed: &Observed,
-    wanted: &Pod,
-    serving: Option<&Arc<Pod>>,
-    now: Timestamp,
-) -> Vec<Step> {
-    let living = observed.update_pods.iter();
-    let living = living.filter(|pod| pod.metadata.deletion_timestamp.is_none());
-    // Without a serving pod the next one pulls the tag anyway.
-    let (Some(poll), Some(serving)) = (&observed.poll, serving) else {
-        return living.cloned().map(Step::Remove).collect();
-    };
-    let (mut looking, useless): (Vec<_>, Vec<_>) =
-        living.partition(|pod| pod_state::matches(pod, wanted) && is_useful(pod, poll, serving));
-    looking.sort_by_key(|pod| (!pod_state::is_ready(pod), pod_state::created(pod)));
-    let mut looking = looking.into_iter();
-    let first = looking.next();
-    let mut steps: Vec<Step> = useless
-        .into_iter()
-        .chain(looking)
-        .cloned()
-        .map(Step::Remove)
-        .collect();
-    match first {
-        Some(pod) if pod_state::is_ready(pod) => steps.extend(compare(observed, pod, serving)),
-        Some(pod) => steps.extend(wait(pod, now)),
-        None => steps.extend(look(observed, poll, wanted, serving)),
-    }
-    steps
-}
-
-/// A catalog may take minutes to start; a longer start is reported.
-fn wait(pod: &Pod, now: Timestamp) -> Option<Step> {
-    if let Some(trouble) = pod_state::trouble(pod) {
-        return Some(Step::Trouble(trouble));
-    }
-    let since = pod_state::created(pod)?;
-    match left(LONG_START, elapsed(since, now)) {
-        Some(left) => Some(Step::Wait(left)),
-        None => {
-            let name = pod_state::name(pod);
-            Some(Step::Trouble(format!(
-                "pod {name} has not been ready since {since:.0}"
-            )))
+impl Draft {
+    /// Decides about newer content. `wanted` is the pod of the current spec, and `serving` the one that serves or
+    /// should.
+    pub(super) fn settle_update(
+        &mut self,
+        observed: &Observed,
+        wanted: &Pod,
+        serving: Option<&Arc<Pod>>,
+        now: Timestamp,
+    ) {
+        let living = observed.update_pods.iter();
+        let living = living.filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        // Without a serving pod the next one pulls the tag anyway.
+        let (Some(poll), Some(serving)) = (&observed.poll, serving) else {
+            return living.for_each(|pod| self.delete_pod(pod, 1));
+        };
+        let (mut looking, useless): (Vec<_>, Vec<_>) =
+            living.partition(|pod| pod_state::matches(pod, wanted) && is_useful(pod, poll, serving));
+        looking.sort_by_key(|pod| (!pod_state::is_ready(pod), pod_state::created(pod)));
+        let mut looking = looking.into_iter();
+        let first = looking.next();
+        for pod in useless.into_iter().chain(looking) {
+            self.delete_pod(pod, 1);
         }
+        match first {
+            Some(pod) if pod_state::is_ready(pod) => self.compare(observed, pod, serving),
+            // A catalog may take minutes to start; a longer start is reported.
+            Some(pod) => {
+                let patience = (LONG_START, "pod with newer content is starting");
+                self.update_trouble = self.start_trouble(pod, pod_state::created(pod), patience, now);
+            }
+            None => self.look(observed, poll, wanted, serving),
+        }
+    }
+
+    /// Compares a ready pod that has pulled the tag: its content is the current one.
+    fn compare(&mut self, observed: &Observed, ready: &Arc<Pod>, serving: &Arc<Pod>) {
+        let images = pod_state::image_id(ready).zip(pod_state::image_id(serving));
+        let is_other = images.is_some_and(|(new, old)| new != old);
+        if is_other || !pod_state::is_ready(serving) {
+            let labels =
+                json!({labels::CATALOG_SOURCE: name(&observed.source), labels::CATALOG_UPDATE: null});
+            let promote = patch(ready, json!({"metadata": {"labels": labels}}));
+            self.actions.push((Purpose::UpdatePod, promote));
+            return self.delete_pod(serving, 1);
+        }
+        // Nodes may report another digest for an image than the registry does; this avoids another search.
+        if let Some(digest) = pod_state::made_for(ready) {
+            let annotations = json!({labels::IMAGE_DIGEST: digest});
+            let note = patch(serving, json!({"metadata": {"annotations": annotations}}));
+            self.actions.push((Purpose::UpdatePod, note));
+        }
+        self.delete_pod(ready, 1);
+    }
+
+    /// Creates a pod if a poll has just found another digest, or none.
+    fn look(&mut self, observed: &Observed, poll: &Poll, wanted: &Pod, serving: &Pod) {
+        let Some(check) = &poll.check else { return };
+        let digest = check.digest.as_deref();
+        if digest.is_some_and(|digest| pod_state::has_digest(serving, digest)) {
+            return;
+        }
+        let mut pod = wanted.clone();
+        let labels = pod.metadata.labels.get_or_insert_default();
+        labels.insert(labels::CATALOG_SOURCE.to_owned(), String::new());
+        labels.insert(labels::CATALOG_UPDATE.to_owned(), name(&observed.source));
+        if let Some(digest) = digest {
+            let annotations = pod.metadata.annotations.get_or_insert_default();
+            annotations.insert(labels::IMAGE_DIGEST.to_owned(), digest.to_owned());
+        }
+        self.actions.push((Purpose::UpdatePod, creation(&pod)));
     }
 }
 
@@ -109,58 +120,9 @@ fn is_useful(pod: &Pod, poll: &Poll, serving: &Pod) -> bool {
     !(is_outdated || is_served || is_hopeless)
 }
 
-/// Compares a ready pod that has pulled the tag: its content is the current one.
-fn compare(observed: &Observed, ready: &Arc<Pod>, serving: &Arc<Pod>) -> Vec<Step> {
-    let images = pod_state::image_id(ready).zip(pod_state::image_id(serving));
-    let is_other = images.is_some_and(|(new, old)| new != old);
-    if is_other || !pod_state::is_ready(serving) {
-        let labels = json!({labels::CATALOG_SOURCE: name(&observed.source), labels::CATALOG_UPDATE: null});
-        let promote = patch(ready, json!({"metadata": {"labels": labels}}));
-        return vec![Step::Write(Box::new(promote)), Step::Remove(Arc::clone(serving))];
-    }
-    // Nodes may report another digest for an image than the registry does; this avoids another search.
-    let note = pod_state::made_for(ready).map(|digest| {
-        let annotations = json!({labels::IMAGE_DIGEST: digest});
-        Step::Write(Box::new(patch(
-            serving,
-            json!({"metadata": {"annotations": annotations}}),
-        )))
-    });
-    note.into_iter()
-        .chain([Step::Remove(Arc::clone(ready))])
-        .collect()
-}
-
-/// Returns a pod if a poll has just found another digest, or none.
-fn look(observed: &Observed, poll: &Poll, wanted: &Pod, serving: &Pod) -> Option<Step> {
-    let check = poll.check.as_ref()?;
-    let digest = check.digest.as_deref();
-    if digest.is_some_and(|digest| pod_state::has_digest(serving, digest)) {
-        return None;
-    }
-    let mut pod = wanted.clone();
-    let labels = pod.metadata.labels.get_or_insert_default();
-    labels.insert(labels::CATALOG_SOURCE.to_owned(), String::new());
-    labels.insert(labels::CATALOG_UPDATE.to_owned(), name(&observed.source));
-    if let Some(digest) = digest {
-        let annotations = pod.metadata.annotations.get_or_insert_default();
-        annotations.insert(labels::IMAGE_DIGEST.to_owned(), digest.to_owned());
-    }
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    Some(Step::Write(Box::new(Action::Create {
-        target: Target::of::<Pod>(namespace, ""),
-        object: to_value(&pod),
-        exists: Exists::Fail,
-        identity: Identity::Operator,
-    })))
-}
-
 fn patch(pod: &Pod, patch: serde_json::Value) -> Action {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let guard = Guard {
-        uid: pod.metadata.uid.clone(),
-        resource_version: None,
-    };
+    let guard = Guard::of_uid(pod.metadata.uid.clone());
     Action::patch(Target::of::<Pod>(namespace, pod_state::name(pod)), patch, guard)
 }
 

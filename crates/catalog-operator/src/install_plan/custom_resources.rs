@@ -5,7 +5,7 @@
 //!
 //! # Guarantees
 //! - Nothing of a resource is kept: of a page one object at a time is looked at, and names and fields are reported, no values.
-//! - A check is bounded in time, in the bytes of a page and in how often it begins anew.
+//! - A check is bounded in time and in the bytes of a page.
 
 mod pages;
 
@@ -16,11 +16,11 @@ use kube::Client;
 use olm_runtime::isolation;
 use serde_json::Value;
 
-use self::pages::{ReadError, Resources};
+use self::pages::Resources;
 use super::structural_schema::StructuralSchema;
 
 /// Longest time for the check of one definition.
-const CHECK_TIME: Duration = Duration::from_secs(600);
+const CHECK_TIME: Duration = Duration::from_secs(60);
 
 /// The definition to check.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,16 +96,14 @@ async fn check_versions(client: &Client, request: CheckRequest) -> CheckState {
                 tracing::info!(%crd, version, namespace, name, fields, "custom resource does not match the new schema");
                 return CheckState::Misfit(misfit);
             }
-            Err(error) => return unread(&crd, &group, &version, &plural, &error),
+            Err(error) => {
+                tracing::info!(%crd, version, %error, "cannot list custom resources");
+                let cause = error.message();
+                return CheckState::Unread(format!(
+                    "error listing {group}/{version}, Resource={plural}: {cause}"
+                ));
+            }
         }
     }
     CheckState::Fits
-}
-
-fn unread(crd: &str, group: &str, version: &str, plural: &str, error: &ReadError) -> CheckState {
-    tracing::info!(crd, version, %error, "cannot list custom resources");
-    let cause = error.message();
-    CheckState::Unread(format!(
-        "error listing {group}/{version}, Resource={plural}: {cause}"
-    ))
 }

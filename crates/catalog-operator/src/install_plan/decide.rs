@@ -50,13 +50,7 @@ pub fn decide(observed: &Observed) -> (Plan, Verdict) {
         }
         _ => Vec::new(),
     };
-    (
-        Plan {
-            actions,
-            ..Plan::default()
-        },
-        verdict,
-    )
+    (Plan::of(actions), verdict)
 }
 
 fn decide_verdict(observed: &Observed) -> Verdict {

@@ -100,6 +100,8 @@ pub struct StepWrites {
     pub error: Option<(usize, StepError)>,
     /// Reason for a wait, if this reconcile cannot resolve it.
     pub waiting: Option<Wait>,
+    /// True if steps are left that the next reconcile can do once these writes are done.
+    pub goes_on: bool,
     /// Warnings by step, reported once its object is written: custom resources that do not match, left to a
     /// conversion webhook.
     pub crd_warnings: BTreeMap<usize, String>,
@@ -162,7 +164,7 @@ pub(crate) fn decide_steps(observed: &Observed, service_account: Option<&ObjectR
                 status,
                 action: None,
             }),
-            Ok(Decision::PassedOver) => {}
+            Ok(Decision::PassedOver) => writes.goes_on = true,
             Ok(Decision::Waits(wait)) => writes.waiting = writes.waiting.or(Some(wait)),
             Ok(Decision::Blocks(wait)) => {
                 writes.waiting = Some(wait);
@@ -250,7 +252,10 @@ impl StepWrites {
                 };
                 earlier
             }
-            Some(_) => return,
+            Some(_) => {
+                self.goes_on = true;
+                return;
+            }
         };
         self.changes.push(StepChange {
             step,

@@ -36,8 +36,10 @@ const PARALLEL_READS: usize = 8;
 /// One InstallPlan and what it stands in.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    /// The plan.
+    /// The plan, with the status that the last reconcile left unwritten.
     pub install_plan: Arc<InstallPlan>,
+    /// The plan in the cluster, if its status is an older one.
+    pub stored: Option<Arc<InstallPlan>>,
     /// OperatorGroups of its namespace.
     pub operator_groups: Vec<Arc<OperatorGroup>>,
     /// ClusterServiceVersions of its namespace, copies left out.

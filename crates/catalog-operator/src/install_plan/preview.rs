@@ -9,7 +9,6 @@
 //! - Facts that take longer than [`TIME`] to read are listed as unknown. No plan waits for its preview.
 
 pub(crate) mod reconciler;
-mod schema;
 mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,13 +21,13 @@ use olm_api::plan_preview::{
     DefinitionChange, ObjectChange, OperatorChange, PERMISSIONS, PlanPreview, VERSION, Verb,
 };
 use olm_api::rights;
+use olm_api::schema_changes::SchemaChanges;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Step};
 use olm_runtime::error::ObserveError;
 use olm_runtime::isolation;
 use olm_runtime::plan::{Target, merge_patch};
 use serde_json::Value;
 
-use self::schema::SchemaChanges;
 use super::crd_upgrade;
 use super::custom_resources::CheckState;
 use super::execution::{check_crd, encode_string_data, shows_fields};
@@ -63,15 +62,16 @@ async fn preview(
         let mut unknown = Vec::new();
         let mut before = Before::default();
         for replaced in replaced_csvs(&observed) {
-            match rbac_of_installed(reads, &observed, &replaced, plans).await {
+            let target = Target::of::<ClusterServiceVersion>(&observed.namespace(), &replaced);
+            let found = reads.get(&target).await.map_err(|error| error.to_string());
+            let found = found.and_then(|found| found.ok_or_else(|| "it was deleted".to_owned()));
+            match rbac_of_installed(reads, &observed, (replaced.as_str(), found.as_ref()), plans).await {
                 Ok(objects) => before.rbac.extend(objects),
                 Err(text) => unknown.push(text),
             }
-            let target = Target::of::<ClusterServiceVersion>(&observed.namespace(), &replaced);
-            match reads.get(&target).await {
-                Ok(Some(csv)) => drop(before.csvs.insert(replaced, csv)),
-                Ok(None) => unknown.push(format!("Deployments of {replaced}: it was deleted")),
-                Err(error) => unknown.push(format!("Deployments of {replaced}: {error}")),
+            match found {
+                Ok(csv) => drop(before.csvs.insert(replaced, csv)),
+                Err(cause) => unknown.push(format!("Deployments of {replaced}: {cause}")),
             }
         }
         Ok::<_, ObserveError>((states, before, unknown))
@@ -140,7 +140,7 @@ fn replaced_csvs(observed: &Observed) -> Vec<String> {
 async fn rbac_of_installed(
     reads: &impl Reads,
     observed: &Observed,
-    csv: &str,
+    (csv, found): (&str, Result<&Value, &String>),
     plans: &[Arc<InstallPlan>],
 ) -> Result<Vec<Value>, String> {
     let namespace = observed.namespace();
@@ -148,11 +148,11 @@ async fn rbac_of_installed(
     if let Some(plan) = restorer(csv, plans) {
         // The store keeps no manifests of plans that are over.
         let target = Target::of::<InstallPlan>(&namespace, &plan.name_any());
-        let found = reads
+        let whole = reads
             .get(&target)
             .await
             .map_err(|error| unknown(&error.to_string()))?;
-        let plan: Option<InstallPlan> = found.and_then(|found| serde_json::from_value(found).ok());
+        let plan: Option<InstallPlan> = whole.and_then(|whole| serde_json::from_value(whole).ok());
         let steps = plan.iter().flat_map(steps);
         let objects: Vec<Value> = steps
             .filter(|step| step.resolving == csv)
@@ -162,13 +162,8 @@ async fn rbac_of_installed(
             return Ok(objects);
         }
     }
-    let target = Target::of::<ClusterServiceVersion>(&namespace, csv);
-    let found = reads
-        .get(&target)
-        .await
-        .map_err(|error| unknown(&error.to_string()))?;
-    let found = found.ok_or_else(|| unknown("it was deleted"))?;
-    rbac_objects(&found, &namespace).map_err(|error| unknown(&error))
+    let found = found.map_err(|cause| unknown(cause.as_str()))?;
+    rbac_objects(found, &namespace).map_err(|error| unknown(&error))
 }
 
 fn inline_rbac(step: &Step) -> Option<Value> {

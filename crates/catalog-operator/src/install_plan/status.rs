@@ -4,6 +4,7 @@
 //! status; an error is retried, or fails the plan once lasting errors have continued for the retry window; without an
 //! error the plan waits, or is complete if all steps are done. [`StepWrites`] says which step an action belongs to.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -21,6 +22,7 @@ use super::decide::Verdict;
 use super::execution::{ErrorClass, StepError, StepWrites, Wait};
 use super::observe::{Observed, is_done, steps};
 use super::operator_group;
+use super::unwritten::Unwritten;
 use crate::step_kind::StepKind;
 use crate::timing::elapsed;
 
@@ -28,13 +30,21 @@ use crate::timing::elapsed;
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 /// The longest pause of a plan that waits for a permission, or for another act of a user: that may take days.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How long the status waits for a new CustomResourceDefinition to be established, which mostly takes less.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// The status patch and the next look that follow from what the reconcile did.
-pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
-    let Some(old) = &observed.install_plan.status else {
+pub fn status(
+    observed: &Observed,
+    verdict: Verdict,
+    outcomes: &Outcomes,
+    now: Timestamp,
+) -> StatusUpdate<Unwritten> {
+    let stored = observed.stored.as_ref().unwrap_or(&observed.install_plan);
+    let (Some(old), Some(current)) = (&stored.status, &observed.install_plan.status) else {
         return StatusUpdate::default();
     };
-    let mut new = old.clone();
+    let mut new = current.clone();
     let mut events = Vec::new();
     let requeue = match verdict {
         Verdict::Ignore => return StatusUpdate::default(),
@@ -63,7 +73,9 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
             service_account,
             writes,
         } => {
-            if let Some(delay) = too_early_to_tell(&writes) {
+            if observed.stored.is_none()
+                && let Some(delay) = too_early_to_tell(&writes)
+            {
                 return StatusUpdate {
                     requeue: Requeue::after(delay, "report the image being fetched"),
                     ..StatusUpdate::default()
@@ -80,7 +92,17 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
             } else {
                 RETRY_PAUSE
             };
-            installing(observed, &writes, outcomes, &mut new, (now, pause))
+            let requeue = installing(observed, &writes, outcomes, &mut new, (now, pause));
+            if let Some(requeue) = goes_on(old, &writes, outcomes, &new) {
+                let stored = Arc::clone(stored);
+                return StatusUpdate {
+                    events,
+                    requeue,
+                    memory: Some(Unwritten { stored, status: new }),
+                    ..StatusUpdate::default()
+                };
+            }
+            requeue
         }
     };
     let plan = &observed.install_plan;
@@ -92,6 +114,32 @@ pub fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: T
         events,
         ..StatusUpdate::default()
     }
+}
+
+/// When the plan is looked at again if its status can wait until then. That is so after writes of which none failed, while there is
+/// something to do or the API of a definition may be served in a moment. Users have seen `Installing` by then.
+fn goes_on(
+    stored: &InstallPlanStatus,
+    writes: &StepWrites,
+    outcomes: &Outcomes,
+    new: &InstallPlanStatus,
+) -> Option<Requeue> {
+    let has_written = writes.changes.iter().any(|change| change.action.is_some());
+    let is_installing = |status: &InstallPlanStatus| status.phase == InstallPlanPhase::Installing;
+    let is_going_well = has_written && writes.error.is_none() && outcomes.failure().is_none();
+    if !is_going_well || !is_installing(stored) || !is_installing(new) {
+        return None;
+    }
+    if writes.goes_on {
+        return Some(Requeue::after(Duration::ZERO, "steps whose owner exists now"));
+    }
+    let waits_for_more = writes.waiting.iter().any(|wait| wait.look_again.is_some());
+    let waits_for_api = new
+        .plan
+        .iter()
+        .any(|step| step.status == StepStatus::WaitingForApi);
+    (waits_for_api && !waits_for_more)
+        .then(|| Requeue::after(MOMENT, "report of a definition not established"))
 }
 
 /// Letters of a hash that somebody wrote which are repeated: those of a whole one.
@@ -160,7 +208,7 @@ fn crd_warnings(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -
 
 /// A plan that is over keeps its status; what cannot be brought back is told by an event, and by the rows of the
 /// ClusterServiceVersion that lacks it.
-fn restoring(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> StatusUpdate {
+fn restoring(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> StatusUpdate<Unwritten> {
     let error = write_error(observed, writes, outcomes).map(|error| error.message);
     let error = error.or_else(|| writes.error.as_ref().map(|(_, error)| error.to_string()));
     let event = |message: String| {
@@ -260,7 +308,6 @@ fn lasting_error(
 /// When the first of the lasting errors came that have not stopped since; remembered in the status, so that a restart of
 /// this process makes the window no longer.
 fn failing_since(new: &mut InstallPlanStatus, now: Timestamp) -> Timestamp {
-    let text = |text: &str| Some(text.to_owned());
     let known = new
         .conditions
         .iter()
@@ -270,14 +317,8 @@ fn failing_since(new: &mut InstallPlanStatus, now: Timestamp) -> Timestamp {
         return since.0;
     }
     clear_failing(new);
-    new.conditions.push(InstallPlanCondition {
-        type_: text(reasons::FAILING),
-        status: text("True"),
-        reason: text(reasons::LASTING_ERROR),
-        last_update_time: Some(stored_time(now)),
-        last_transition_time: Some(stored_time(now)),
-        ..InstallPlanCondition::default()
-    });
+    let failing = (reasons::FAILING, "True", reasons::LASTING_ERROR);
+    set_condition(new, failing, "", now);
     now
 }
 
@@ -424,10 +465,19 @@ fn clear_failed_check(new: &mut InstallPlanStatus, now: Timestamp) {
 }
 
 fn set_installed(new: &mut InstallPlanStatus, done: bool, reason: &str, message: &str, now: Timestamp) {
-    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let status = if done { "True" } else { "False" };
+    set_condition(new, (reasons::INSTALLED, status, reason), message, now);
+}
+
+fn set_condition(
+    new: &mut InstallPlanStatus,
+    (type_, status, reason): (&str, &str, &str),
+    message: &str,
+    now: Timestamp,
+) {
+    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let mut condition = InstallPlanCondition {
-        type_: text(reasons::INSTALLED),
+        type_: text(type_),
         status: text(status),
         reason: text(reason),
         message: text(message),
@@ -435,11 +485,8 @@ fn set_installed(new: &mut InstallPlanStatus, done: bool, reason: &str, message:
         last_transition_time: Some(stored_time(now)),
         ..InstallPlanCondition::default()
     };
-    match new
-        .conditions
-        .iter_mut()
-        .find(|existing| existing.type_.as_deref() == Some(reasons::INSTALLED))
-    {
+    let mut conditions = new.conditions.iter_mut();
+    match conditions.find(|existing| existing.type_ == condition.type_) {
         Some(existing) => {
             if existing.status == condition.status {
                 condition.last_transition_time = existing.last_transition_time.clone();

@@ -1,7 +1,7 @@
 //! How often each Subscription was looked at anew, as upstream counts it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use olm_api::v1alpha1::Subscription;
 use olm_runtime::NamespacedName;
@@ -28,7 +28,7 @@ impl Syncs {
 
     fn note(&self, change: &Change<Subscription>) {
         let key = NamespacedName::from_object(change.object().as_ref());
-        let mut counts = self.lock();
+        let mut counts = self.0.lock();
         let Change::Applied { new, .. } = change else {
             counts.remove(&key);
             return;
@@ -45,15 +45,11 @@ impl Syncs {
     /// The series. Two Subscriptions that look alike are one.
     pub(super) fn read(&self) -> Vec<(Labels, i64)> {
         let mut series = BTreeMap::<Labels, i64>::new();
-        for (labels, count) in self.lock().values() {
+        for (labels, count) in self.0.lock().values() {
             let sum = series.entry(labels.clone()).or_default();
             *sum = sum.saturating_add(*count);
         }
         series.into_iter().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, (Labels, i64)>> {
-        self.0.lock()
     }
 }
 

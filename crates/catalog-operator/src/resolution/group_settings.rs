@@ -7,26 +7,14 @@ use kube::ResourceExt;
 use olm_api::labels;
 use olm_api::v1::OperatorGroup;
 use olm_resolver::cluster_fit::GroupTargets;
+use olm_resolver::explain::{EVENT_LIMIT, cut};
 
-use crate::annotation::{DurationAnnotation, LONGEST};
+use crate::annotation::read_duration;
 
 /// Upstream's Jobs know no shorter deadline than a second.
-const TIMEOUT: DurationAnnotation = DurationAnnotation {
-    key: labels::BUNDLE_UNPACK_TIMEOUT,
-    purpose: "timeout",
-    least: Duration::from_secs(1),
-    most: LONGEST,
-};
+const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Upstream looks at failed unpacks every five seconds, whatever is asked for.
-const RETRY: DurationAnnotation = DurationAnnotation {
-    key: labels::BUNDLE_UNPACK_MIN_RETRY_INTERVAL,
-    purpose: "retry",
-    least: Duration::from_secs(5),
-    most: LONGEST,
-};
-
-/// OperatorGroups of one namespace that are named where one is expected.
-const MAX_NAMED_GROUPS: usize = 10;
+const LEAST_RETRY: Duration = Duration::from_secs(5);
 
 /// Settings of the one OperatorGroup of a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -58,21 +46,14 @@ pub fn read(namespace: &str, groups: &[Arc<OperatorGroup>]) -> Result<GroupSetti
             ));
         }
         several => {
-            // A namespace may have thousands, and each of its Subscriptions says this.
-            let named = several
-                .iter()
-                .take(MAX_NAMED_GROUPS)
-                .map(|group| group.name_any());
-            let names: Vec<String> = named.collect();
-            let others = match several.len() - names.len() {
-                0 => String::new(),
-                others => format!(" and {others} others"),
-            };
-            return Err(format!(
-                "found {} operatorGroups, expected 1: keep one of {}{others} in namespace {namespace}",
+            let names: Vec<String> = several.iter().map(|group| group.name_any()).collect();
+            let text = format!(
+                "found {} operatorGroups, expected 1: keep one of {} in namespace {namespace}",
                 several.len(),
                 names.join(", ")
-            ));
+            );
+            // A namespace may have thousands, and each of its Subscriptions says this.
+            return Err(cut(&text, EVENT_LIMIT));
         }
     };
     let annotations = group.annotations();
@@ -80,8 +61,16 @@ pub fn read(namespace: &str, groups: &[Arc<OperatorGroup>]) -> Result<GroupSetti
         fail_forward: group.spec.allows_fail_forward(),
         exclude_global: labels::is_true(annotations, labels::EXCLUDE_GLOBAL_NAMESPACE_RESOLUTION),
         separate_approval: labels::is_true(annotations, labels::SEPARATE_APPROVAL),
-        unpack_deadline: TIMEOUT.read(annotations)?,
-        unpack_retry: RETRY.read(annotations)?,
+        unpack_deadline: read_duration(
+            annotations,
+            (labels::BUNDLE_UNPACK_TIMEOUT, "timeout"),
+            LEAST_TIMEOUT,
+        )?,
+        unpack_retry: read_duration(
+            annotations,
+            (labels::BUNDLE_UNPACK_MIN_RETRY_INTERVAL, "retry"),
+            LEAST_RETRY,
+        )?,
         targets: group.status.as_ref().and_then(|status| {
             (!status.namespaces.is_empty()).then(|| GroupTargets {
                 group: group.name_any(),

@@ -10,7 +10,7 @@
 
 mod resolve;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -27,12 +27,13 @@ use olm_runtime::event::regarding;
 use olm_runtime::metrics::Summary;
 use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::{EventDraft, Plan};
+use olm_runtime::sync::Mutex;
 use olm_runtime::{NamespacedName, clock};
 
 use self::resolve::Pending;
-use super::cache::ResolutionCache;
 use super::decide::{self, Verdict};
 use super::group_settings::{self, GroupSettings};
+use super::input::ResolutionInput;
 use super::memory::Memory;
 use super::observed::{Observed, Progress};
 use super::outcome::subscription_warning;
@@ -55,7 +56,8 @@ pub(crate) struct ResolutionReconciler {
     runtime_constraints: Result<Vec<RuntimeConstraint>, String>,
     /// Tells the cluster's version, so that bundles that need a newer one are told in time.
     discovery: Discovery,
-    cache: ResolutionCache,
+    /// Input and result of each namespace's last resolution.
+    cache: Mutex<BTreeMap<String, (ResolutionInput, Arc<Resolved>)>>,
     /// Of resolutions that were not remembered.
     durations: Summary,
 }
@@ -77,7 +79,7 @@ impl ResolutionReconciler {
             global_namespace: global_namespace.to_owned(),
             runtime_constraints: runtime_constraints::from_environment(),
             discovery,
-            cache: ResolutionCache::default(),
+            cache: Mutex::default(),
             durations,
         }
     }
@@ -179,7 +181,7 @@ impl Reconciler for ResolutionReconciler {
             .is_some_and(|found| is_terminating(&found));
         if subscriptions.is_empty() || terminating {
             self.snapshots.retain(namespace, &BTreeSet::new());
-            self.cache.remove(namespace);
+            self.cache.lock().remove(namespace);
         }
         if terminating {
             return Ok(None);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use olm_api::cluster_operator::DEFINITION;
 use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::NamespacedName;
 use olm_runtime::change::Object;
@@ -15,7 +16,6 @@ use crate::bundle_unpack::job::{UnpackJobs, triggers as unpack_triggers};
 use crate::catalog_source::address::shown_address;
 use crate::catalog_source::source::parse_source;
 use crate::catalog_source::triggers as catalog_triggers;
-use crate::cluster_operator;
 use crate::install_plan;
 use crate::resolution::triggers as resolution_triggers;
 use crate::stores::unpacks::OfUnpack;
@@ -50,8 +50,9 @@ pub(super) fn connect_cluster_operators(
 ) {
     let (watched, queue) = (cluster_operators.clone(), queues.cluster_operators.clone());
     stores.crds.on_change(move |change| {
-        if let Some(is_served) = cluster_operator::triggers::served_by(change) {
-            watched.follow(is_served);
+        // The definition alone shows that the cluster has the kind: only the presence of definitions is kept here.
+        if change.object().name() == DEFINITION {
+            watched.follow(matches!(change, Change::Applied { .. }));
             watched.keys().for_each(|key| queue.add(key));
         }
     });

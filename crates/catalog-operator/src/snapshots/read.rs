@@ -8,12 +8,13 @@ use std::time::Duration;
 use olm_resolver::Snapshot;
 use olm_runtime::NamespacedName;
 use olm_runtime::isolation::isolated;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::Channel;
 
 use super::{
     Bounds, Content, Entry, FIRST_RETRY, Failure, LONGEST_RETRY, READ_AGAIN, READ_AGAIN_WHEN_FULL,
-    READ_DEADLINE, Shared, Timer,
+    READ_DEADLINE, Shared,
 };
 
 /// Content that was read, with its size in memory.
@@ -61,7 +62,12 @@ impl Read {
                 tracing::warn!(catalog = %self.key, error = %miss.text, "cannot read catalog");
                 if let Some(pause) = self.note_failure(miss) {
                     sleep(pause).await;
-                    let users = self.shared.lock().get(&self.key).map(|entry| entry.users.clone());
+                    let users = self
+                        .shared
+                        .entries
+                        .lock()
+                        .get(&self.key)
+                        .map(|entry| entry.users.clone());
                     self.shared.wake_users(&users.unwrap_or_default());
                 }
             }
@@ -99,7 +105,7 @@ impl Read {
     /// # Errors
     /// It does not fit.
     fn keep(&self, content: Weighed) -> Result<(), Miss> {
-        let mut entries = self.shared.lock();
+        let mut entries = self.shared.entries.lock();
         if self.own_entry(&mut entries).is_none() {
             return Ok(());
         }
@@ -134,15 +140,16 @@ impl Read {
         Ok(())
     }
 
-    fn timer(&self, read_at: Instant) -> Timer {
+    fn timer(&self, read_at: Instant) -> JoinSet<()> {
         let (shared, key, generation) = (Arc::downgrade(&self.shared), self.key.clone(), self.generation);
-        let task = tokio::spawn(async move {
+        let mut timer = JoinSet::new();
+        timer.spawn(async move {
             sleep(READ_AGAIN).await;
             if let Some(shared) = shared.upgrade() {
                 shared.read_again(&key, generation, read_at);
             }
         });
-        Timer(task.abort_handle())
+        timer
     }
 
     /// Reports the failure, and returns the time to the next try.
@@ -154,7 +161,7 @@ impl Read {
         } else {
             FIRST_RETRY
         };
-        let mut entries = self.shared.lock();
+        let mut entries = self.shared.entries.lock();
         let entry = self.own_entry(&mut entries)?;
         entry.loading = None;
         let attempts = entry.failure.as_ref().map_or(0, |failure| failure.attempts);

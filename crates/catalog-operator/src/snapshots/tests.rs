@@ -155,7 +155,7 @@ impl Rig {
     }
 
     fn here(&self, id: ContentId) -> Option<Arc<Snapshot>> {
-        let entries = self.snapshots.shared.lock();
+        let entries = self.snapshots.shared.entries.lock();
         let content = entries.get(&key())?.content.as_ref()?;
         (content.id == id).then(|| Arc::clone(&content.snapshot))
     }

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -14,11 +14,13 @@ use olm_api::config_map_catalog::{KEYS, content_hash};
 use olm_runtime::NamespacedName;
 use olm_runtime::store::{Change, OnDemand, Projected, Projection, Scope, StoreSet, WatchUser};
 use olm_runtime::sync::{Mutex, RwLock};
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant};
 
 /// How long the first look may take before it is told that it takes so long.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Most catalogs of a namespace whose ConfigMaps are watched: each costs a request that stays open.
+const MOST_WATCHED: usize = 100;
 
 /// What is known of the ConfigMap of a catalog.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,23 +92,13 @@ pub(crate) struct ConfigMaps {
 
 type Listener = Arc<dyn Fn(&NamespacedName) + Send + Sync>;
 
-/// A task that ends with whoever waits for it.
-struct FirstLook(AbortHandle);
-
-impl Drop for FirstLook {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 /// The watch of a CatalogSource's ConfigMap.
-#[derive(Clone)]
 struct Watched {
     name: String,
     user: Arc<WatchUser<CatalogContent>>,
     since: Instant,
-    /// Tells that the first look is over: of what is not there no change tells.
-    _first_look: Arc<FirstLook>,
+    /// Reports the end of the first look, as no change reports a ConfigMap that does not exist. It ends when this is dropped.
+    _first_look: JoinSet<()>,
 }
 
 impl ConfigMaps {
@@ -132,7 +124,11 @@ impl ConfigMaps {
     ///
     /// Nothing is waited for: a reconcile that did would keep others from theirs. Listeners hear when the first look is over.
     pub(crate) fn of_source(&self, source: &NamespacedName, name: &str) -> ConfigMapState {
-        let Watched { user, since, .. } = self.watch(source, name);
+        let namespace = &source.namespace;
+        let Some((user, since)) = self.watch(source, name) else {
+            let cause = format!("namespace {namespace} has more than {MOST_WATCHED} catalogs in ConfigMaps");
+            return ConfigMapState::Unread(Some(cause));
+        };
         if !user.is_ready() {
             return match since.elapsed() < PATIENCE {
                 true => ConfigMapState::Asked,
@@ -154,38 +150,46 @@ impl ConfigMaps {
 
     /// The CatalogSource is gone, or is not made of a ConfigMap any more.
     pub(crate) fn forget(&self, source: &NamespacedName) {
-        self.lock().remove(source);
+        self.watched.lock().remove(source);
     }
 
-    /// The watch of a source's ConfigMap.
-    fn watch(&self, source: &NamespacedName, name: &str) -> Watched {
-        let mut watched = self.lock();
+    /// The watch of a source's ConfigMap and its beginning; `None` if its namespace has too many.
+    fn watch(
+        &self,
+        source: &NamespacedName,
+        name: &str,
+    ) -> Option<(Arc<WatchUser<CatalogContent>>, Instant)> {
+        let mut watched = self.watched.lock();
         if let Some(known) = watched.get(source).filter(|known| known.name == name) {
-            return known.clone();
+            return Some((Arc::clone(&known.user), known.since));
+        }
+        let others = watched
+            .keys()
+            .filter(|other| other.namespace == source.namespace && *other != source);
+        if others.count() >= MOST_WATCHED {
+            return None;
         }
         let user = Arc::new(self.watches.user(&scope(&source.namespace, name)));
+        let since = Instant::now();
         let new = Watched {
             name: name.to_owned(),
-            since: Instant::now(),
-            _first_look: Arc::new(self.first_look(&user, NamespacedName::new(&*source.namespace, name))),
-            user,
+            since,
+            _first_look: self.first_look(&user, NamespacedName::new(&*source.namespace, name)),
+            user: Arc::clone(&user),
         };
-        watched.insert(source.clone(), new.clone());
-        new
+        watched.insert(source.clone(), new);
+        Some((user, since))
     }
 
-    fn first_look(&self, user: &Arc<WatchUser<CatalogContent>>, config_map: NamespacedName) -> FirstLook {
+    fn first_look(&self, user: &Arc<WatchUser<CatalogContent>>, config_map: NamespacedName) -> JoinSet<()> {
         let (user, listeners) = (Arc::clone(user), Arc::clone(&self.listeners));
-        let task = tokio::spawn(async move {
+        let mut task = JoinSet::new();
+        task.spawn(async move {
             user.ready().await;
             let listeners = listeners.read().clone();
             listeners.iter().for_each(|listener| listener(&config_map));
         });
-        FirstLook(task.abort_handle())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Watched>> {
-        self.watched.lock()
+        task
     }
 }
 

@@ -14,6 +14,7 @@ use kube::core::ObjectMeta;
 use kube::{Client, Resource as _};
 use olm_api::pod::{is_starting, why_unscheduled};
 use olm_api::{labels, unpacked_bundle};
+use olm_resolver::explain::cut;
 use olm_runtime::NamespacedName;
 use olm_runtime::store::{Index, Projected, Projection, Store, StoreSet, Watch};
 use sha2::{Digest as _, Sha256};
@@ -24,7 +25,7 @@ pub(crate) const PULL: &str = "pull";
 pub(crate) const EXTRACT: &str = "extract";
 /// Length of the names that upstream gives to the objects of an unpack.
 pub(crate) const NAME_LENGTH: usize = 63;
-/// Letters of what a container or a Job says that are kept.
+/// Bytes of what a container or a Job says that are kept.
 const MAX_TEXT: usize = 512;
 /// Containers of a pod that do not start, of which is told.
 const MAX_WAITING: usize = 4;
@@ -352,11 +353,7 @@ fn id(text: &str) -> Option<Box<str>> {
 
 /// Nodes repeat what registries say, which may be anything.
 fn clipped(text: &str) -> Box<str> {
-    let text = text.trim();
-    match text.char_indices().nth(MAX_TEXT) {
-        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()).into(),
-        None => text.into(),
-    }
+    cut(text.trim(), MAX_TEXT).into()
 }
 
 #[cfg(test)]

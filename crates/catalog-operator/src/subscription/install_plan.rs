@@ -90,13 +90,14 @@ pub(crate) fn put_conditions(
     };
     let is_held = plan.is_some_and(|plan| plan.phase() == InstallPlanPhase::RequiresApproval);
     let of_csv = condition_of_csv(status, is_held, namespace_state, now);
-    // Of one type, the plan's own says more.
-    let of_csv = of_csv.filter(|of_csv| {
-        of_plan
-            .as_ref()
-            .is_none_or(|of_plan| of_plan.type_ != of_csv.type_)
-    });
-    let wanted: Vec<SubscriptionCondition> = of_plan.into_iter().chain(of_csv).collect();
+    let wanted: Vec<SubscriptionCondition> = match (of_plan, of_csv) {
+        // Of one type, the plan's own says more if it has a message. Without one the end of the plan changes nothing here.
+        (Some(of_plan), Some(of_csv)) if of_plan.type_ == of_csv.type_ => {
+            let is_silent = of_plan.message.is_none() && of_plan.reason == of_csv.reason;
+            vec![if is_silent { of_csv } else { of_plan }]
+        }
+        (of_plan, of_csv) => of_plan.into_iter().chain(of_csv).collect(),
+    };
     for type_ in [
         reasons::INSTALL_PLAN_MISSING,
         reasons::INSTALL_PLAN_PENDING,

@@ -20,10 +20,9 @@ use olm_api::v1alpha1::{
 };
 use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_runtime::NamespacedName;
-use olm_runtime::driver::{Reconciler, StatusUpdate};
+use olm_runtime::driver::Reconciler;
 use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
-use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::{Action, Guard, Plan, Requeue, Target};
 use olm_runtime::queue::Queue;
 use olm_runtime::store::Change;
@@ -201,10 +200,6 @@ impl Reconciler for PolicyReconciler {
 
     fn decide(observed: &Observed, _: Option<&()>, now: Timestamp) -> (Plan, ()) {
         (decide(observed, now), ())
-    }
-
-    fn status(_: &Observed, (): (), _: &Outcomes, _: Timestamp) -> StatusUpdate {
-        StatusUpdate::default()
     }
 }
 

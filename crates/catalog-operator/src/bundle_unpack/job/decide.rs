@@ -102,12 +102,8 @@ fn wanted(
     let (of_job, verdict) = job(observed, uid, request, source, memory);
     let before = actions.len();
     actions.extend(of_job);
-    let plan = Plan {
-        actions,
-        ..Plan::default()
-    };
     let making = verdict.making.map(|index| index + before);
-    (plan, Verdict { making, ..verdict })
+    (Plan::of(actions), Verdict { making, ..verdict })
 }
 
 /// Returns the writes of account, Role and RoleBinding, if they are missing or differ.
@@ -237,11 +233,8 @@ fn leftovers(observed: &Observed, memory: Option<&Memory>, now: Timestamp) -> (P
         return (plan, Verdict { memory, making: None });
     }
     let target = Target::of::<ConfigMap>(&observed.key.namespace, &observed.key.name);
-    let plan = Plan {
-        actions: vec![Action::delete(target, found.metadata.uid.clone())],
-        ..Plan::default()
-    };
-    (plan, Verdict::default())
+    let deletion = Action::delete(target, found.metadata.uid.clone());
+    (Plan::of(vec![deletion]), Verdict::default())
 }
 
 /// Reports refused writes on the catalog; subscribers get a reference to it.

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
@@ -75,7 +75,7 @@ pub(super) struct Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.jobs.lock().remove(&self.key);
+        self.jobs.shared.requests.lock().remove(&self.key);
         // Triggers the cleanup of its objects.
         (self.jobs.shared.wake)(&self.key);
     }
@@ -118,7 +118,7 @@ impl UnpackJobs {
 
     /// Returns the request of a key.
     pub(crate) fn request(&self, key: &NamespacedName) -> Option<Arc<JobRequest>> {
-        let requests = self.lock();
+        let requests = self.shared.requests.lock();
         requests
             .get(key)
             .map(|registered| Arc::clone(&registered.request))
@@ -131,7 +131,7 @@ impl UnpackJobs {
 
     /// Wakes the task that waits for a key after a change.
     pub(crate) fn changed(&self, key: &NamespacedName) {
-        if let Some(registered) = self.lock().get(key) {
+        if let Some(registered) = self.shared.requests.lock().get(key) {
             registered.changed.notify_one();
         }
     }
@@ -139,7 +139,7 @@ impl UnpackJobs {
     /// Triggers all requests of a changed catalog, because their Jobs may need other settings.
     pub(crate) fn catalog_changed(&self, catalog: &NamespacedName) {
         let mut keys = Vec::new();
-        for (key, registered) in &*self.lock() {
+        for (key, registered) in &*self.shared.requests.lock() {
             if registered.request.catalog == *catalog {
                 registered.changed.notify_one();
                 keys.push(key.clone());
@@ -170,7 +170,7 @@ impl UnpackJobs {
             request: Arc::new(request),
             changed: Arc::default(),
         };
-        match self.lock().entry(key.clone()) {
+        match self.shared.requests.lock().entry(key.clone()) {
             Entry::Vacant(entry) => {
                 entry.insert(registered.clone());
             }
@@ -218,9 +218,5 @@ impl UnpackJobs {
             .map_err(unreadable)?;
         let read = found.map(serde_json::to_value).transpose();
         read.map_err(|error| UnpackError::new(UnpackClass::InvalidManifest, format!("{what}: {error}")))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<NamespacedName, Registered>> {
-        self.shared.requests.lock()
     }
 }

@@ -23,7 +23,7 @@ impl Default for UnpackerConfig {
 impl Unpacker {
     /// Number of known bundles, in any state.
     fn count(&self) -> usize {
-        self.shared.lock().len()
+        self.shared.entries.lock().len()
     }
 }
 
@@ -71,6 +71,7 @@ fn rig(answers: Vec<Result<UnpackedBundle, UnpackError>>) -> Rig {
     let unpacker = Unpacker::new(
         script.clone(),
         Arc::new(BundleStore::new(Some(folder.path().to_owned()))),
+        None,
         UnpackerConfig::default(),
         Figures::default(),
         wake,

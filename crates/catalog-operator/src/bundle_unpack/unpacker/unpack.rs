@@ -109,7 +109,7 @@ impl Unpack {
     /// Returns the longest deadline of the subscribers; zero for none. A subscriber with a short one must not make
     /// the others fail.
     fn deadline(&self) -> Duration {
-        let entries = self.shared.lock();
+        let entries = self.shared.entries.lock();
         let subscribers = entries.get(&self.key).map(|entry| entry.subscribers.values());
         let deadlines = subscribers.into_iter().flatten().map(|asked| asked.deadline);
         deadlines
@@ -240,7 +240,7 @@ impl Unpack {
     /// subscribers. `None` when the failure is outdated, or forgotten because there are no subscribers.
     fn wake_due(&self, failure: &Failure) -> Option<(Instant, Arc<Notify>)> {
         let forget_at = failure.at + retry::pause(failure.error.class, None) + KEEP_FAILED;
-        let mut entries = self.shared.lock();
+        let mut entries = self.shared.entries.lock();
         let entry = entries.get_mut(&self.key)?;
         if !matches!(&entry.state, EntryState::Failed(present) if present.at == failure.at) {
             return None;
@@ -269,7 +269,7 @@ impl Unpack {
 
     /// Triggers the subscribers when the error differs in any part from the last one, so not for each attempt.
     fn note_trouble(&self, error: UnpackError) {
-        let mut entries = self.shared.lock();
+        let mut entries = self.shared.entries.lock();
         let Some(Entry {
             state: EntryState::Running { trouble, .. },
             subscribers,
@@ -289,7 +289,7 @@ impl Unpack {
 
     /// Sets the result of the unpack and triggers the subscribers.
     fn set(&self, state: EntryState) {
-        let mut entries = self.shared.lock();
+        let mut entries = self.shared.entries.lock();
         let Some(entry) = entries.get_mut(&self.key) else {
             return;
         };

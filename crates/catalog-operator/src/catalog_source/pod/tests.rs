@@ -219,7 +219,6 @@ fn annotations_are_copied_but_not_kubectls_own_and_ours() {
         ("team".to_owned(), "a".to_owned()),
         (labels::LAST_APPLIED_CONFIGURATION.to_owned(), "{}".to_owned()),
         (labels::IMAGE_DIGEST.to_owned(), "sha256:00".to_owned()),
-        (labels::POD_FAILURES.to_owned(), "7".to_owned()),
     ]);
     source.metadata.annotations = Some(annotations.clone());
     let copied = build(&source, &settings()).metadata.annotations.unwrap();

@@ -21,8 +21,6 @@ const PAGE: u32 = 500;
 const PAGE_BOUND: usize = 4 << 20;
 /// Objects named beside the first one that does not fit.
 const MAX_OTHERS: usize = 4;
-/// How often reading begins anew because the server no longer knows where it was.
-const NEW_BEGINNINGS: usize = 3;
 
 /// Why resources could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -37,8 +35,6 @@ pub(super) enum ReadError {
     NoList(serde_json::Error),
     #[error("an object exceeds {PAGE_BOUND} bytes")]
     TooLarge,
-    #[error("listing took longer than the API server keeps a list, in {NEW_BEGINNINGS} attempts")]
-    Expired,
 }
 
 impl ReadError {
@@ -52,10 +48,6 @@ impl ReadError {
             Self::Refused(_) | Self::Broken(_) => "the API server cannot be reached".to_owned(),
             other => other.to_string(),
         }
-    }
-
-    fn is_expired(&self) -> bool {
-        matches!(self, Self::Refused(kube::Error::Api(status)) if status.code == 410)
     }
 }
 
@@ -99,7 +91,6 @@ struct Name {
 impl Resources<'_> {
     /// The first that does not fit, of all namespaces.
     pub(super) async fn check_all(&self) -> Result<Option<Misfit>, ReadError> {
-        let mut beginnings = 0;
         let mut limit = PAGE;
         let mut next = String::new();
         loop {
@@ -111,14 +102,6 @@ impl Resources<'_> {
                 Ok(text) => text,
                 Err(ReadError::TooLarge) if limit > 1 => {
                     limit = (limit / 8).max(1);
-                    continue;
-                }
-                Err(error) if error.is_expired() && !next.is_empty() => {
-                    beginnings += 1;
-                    if beginnings >= NEW_BEGINNINGS {
-                        return Err(ReadError::Expired);
-                    }
-                    next.clear();
                     continue;
                 }
                 Err(error) => return Err(error),

@@ -12,10 +12,9 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use olm_api::labels;
 use olm_api::v1alpha1::InstallPlan;
-use olm_runtime::driver::{Reconciler, StatusUpdate};
+use olm_runtime::driver::Reconciler;
 use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
-use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::{Action, Guard, Plan, Target};
 use olm_runtime::queue::Queue;
 use olm_runtime::store::Change;
@@ -95,20 +94,9 @@ impl Reconciler for PreviewReconciler {
         let plan = &observed.install_plan;
         let target = Target::of::<InstallPlan>(&plan.namespace().unwrap_or_default(), &plan.name_any());
         let annotations = json!({labels::PLAN_PREVIEW: observed.preview});
-        let guard = Guard {
-            uid: plan.uid(),
-            resource_version: None,
-        };
+        let guard = Guard::of_uid(plan.uid());
         let patch = Action::patch(target, json!({"metadata": {"annotations": annotations}}), guard);
-        let plan = Plan {
-            actions: vec![patch],
-            ..Plan::default()
-        };
-        (plan, ())
-    }
-
-    fn status(_: &Observed, (): (), _: &Outcomes, _: Timestamp) -> StatusUpdate {
-        StatusUpdate::default()
+        (Plan::of(vec![patch]), ())
     }
 }
 

@@ -11,7 +11,10 @@ use super::*;
 fn plan_is_not_complete_before_its_crd_is_served() {
     let mut env = TestEnv::with_plan(&[small()]);
     env.set_establishing(false);
+    env.settle();
+    assert_eq!(env.count("patch InstallPlan"), 0, "mostly it takes a moment");
     env.converge();
+    assert_eq!(env.count("patch InstallPlan"), 1);
     insta::assert_snapshot!(env.summary(PLAN), @r"
     Installing waiting for CustomResourceDefinition demos.example.com to be established
     ClusterServiceVersion/demo.v1 Created

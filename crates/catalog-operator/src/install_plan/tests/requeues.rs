@@ -9,6 +9,7 @@ use olm_runtime::plan::{Action, Requeue};
 
 use super::*;
 use crate::install_plan::observe::{KnownStep, NoObject, Observed, StepState};
+use crate::install_plan::unwritten::Unwritten;
 use crate::install_plan::{decide, status};
 use crate::step_kind::StepKind;
 
@@ -49,7 +50,7 @@ fn csv(current: Option<Value>) -> StepState {
 }
 
 /// A round of which every write fails so.
-fn round(observed: &Observed, failing: Option<FailureClass>, second: i64) -> StatusUpdate {
+fn round(observed: &Observed, failing: Option<FailureClass>, second: i64) -> StatusUpdate<Unwritten> {
     let (plan, verdict) = decide::decide(observed);
     let outcome = |action: &Action| match failing {
         Some(class) => Outcome::Failed(Failure {
@@ -65,7 +66,7 @@ fn round(observed: &Observed, failing: Option<FailureClass>, second: i64) -> Sta
     status::status(observed, verdict, &outcomes, now)
 }
 
-fn patched(plan: &Value, update: &StatusUpdate) -> Value {
+fn patched(plan: &Value, update: &StatusUpdate<Unwritten>) -> Value {
     let mut patched = plan.clone();
     if let [Action::Patch { patch, .. }] = &update.patches[..] {
         olm_testing::patch::merge(&mut patched, patch);

@@ -290,3 +290,24 @@ fn steps_that_nobody_looked_at_are_not_carried_out() {
         None
     );
 }
+
+/// The results of the first reconcile and an error of the second are reported together, and what exists is not made again.
+#[test]
+fn the_status_is_written_when_a_step_fails() {
+    let mut env = TestEnv::with_plan(&[small()]);
+    env.refuse("create ServiceAccount", FailureClass::Forbidden);
+    env.settle();
+    assert_eq!(env.count("patch InstallPlan"), 1);
+    let error = "error creating service account: demo: server says Forbidden";
+    env.assert_summary(
+        PLAN,
+        &format!("Installing retrying execution due to error: {error}"),
+    );
+    env.assert_told(PLAN, "ClusterServiceVersion/demo.v1 Created");
+    env.assert_told(PLAN, "ServiceAccount/demo Unknown");
+    env.assert_told(PLAN, "ClusterRole/demo.v1-HASH Created");
+    env.allow();
+    env.converge();
+    env.assert_summary(PLAN, "Complete");
+    assert_eq!(env.count("create ClusterRole demo"), 1);
+}

@@ -154,7 +154,12 @@ impl ResolutionReconciler {
 
     /// What the input comes to, from the cache or from the resolver.
     pub(super) async fn resolve(&self, namespace: &str, input: ResolutionInput) -> Arc<Resolved> {
-        if let Some(resolved) = self.cache.get(namespace, &input) {
+        let known = {
+            let cache = self.cache.lock();
+            let known = cache.get(namespace).filter(|(known, _)| *known == input);
+            known.map(|(_, resolved)| Arc::clone(resolved))
+        };
+        if let Some(resolved) = known {
             return resolved;
         }
         let problem = self.problem(namespace, &input, |catalog| catalog.content.clone());
@@ -180,7 +185,8 @@ impl ResolutionReconciler {
             tracing::warn!(namespace, "{text}");
         }
         let resolved = Arc::new(resolved);
-        self.cache.insert(namespace, input, Arc::clone(&resolved));
+        let entry = (input, Arc::clone(&resolved));
+        self.cache.lock().insert(namespace.to_owned(), entry);
         resolved
     }
 

@@ -71,3 +71,19 @@ async fn the_first_look_is_not_waited_for() {
     assert_eq!(*told.lock(), ["map"]);
     assert_eq!(rig.config_maps.of_source(&source, "map"), ConfigMapState::Missing);
 }
+
+/// Each watch is a request that stays open, and anybody with `edit` may make catalogs.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_has_a_limited_number_of_watches() {
+    let rig = Rig::new();
+    let source = |number: usize| NamespacedName::new("ns", format!("cat-{number}"));
+    let state = |number: usize| rig.config_maps.of_source(&source(number), "map");
+    for number in 0..MOST_WATCHED {
+        assert_eq!(state(number), ConfigMapState::Asked, "{number}");
+    }
+    let cause = "namespace ns has more than 100 catalogs in ConfigMaps".to_owned();
+    assert_eq!(state(MOST_WATCHED), ConfigMapState::Unread(Some(cause)));
+    assert_eq!(state(0), ConfigMapState::Asked, "it is watched already");
+    rig.config_maps.forget(&source(0));
+    assert_eq!(state(MOST_WATCHED), ConfigMapState::Asked);
+}

@@ -50,6 +50,27 @@ fn a_new_subscription_is_written_three_times() {
     ");
 }
 
+/// The message of a plan without one is that of its ClusterServiceVersion, so the end of the plan is not worth a write.
+#[test]
+fn the_end_of_a_plan_changes_nothing_while_its_csv_is_installed() {
+    let catalogs = [healthy("cat")];
+    let object = subscription(merged(&[
+        reference("install-1"),
+        json!({"state": "UpgradePending", "currentCSV": "demo.v1"}),
+    ]));
+    let status_in = |phase: &str| {
+        let state = NamespaceState {
+            csvs: Csvs::from([csv_in_phase("demo.v1", "Pending")]),
+            ..namespace_state(&[plan("install-1", in_phase(phase))], &[])
+        };
+        composed(&object, &state, &quiet(&catalogs))
+    };
+    let status = status_in("Installing");
+    let text = "InstallPlanPending=True/Installing: waiting for ClusterServiceVersion demo.v1 to succeed";
+    assert!(conditions_text(&status).contains(text), "{status:?}");
+    assert!(!is_worth_writing(Some(&status), &status_in("Complete")));
+}
+
 /// Compares with the objects that upstream left in a cluster, field by field.
 #[test]
 fn the_status_has_upstreams_fields() {

@@ -28,7 +28,8 @@ fn unpacker() -> (Unpacker, Arc<Registries>) {
     let source: Arc<dyn BundleSource> = Arc::<Registries>::clone(&registries);
     let store = Arc::new(BundleStore::new(None));
     let (config, figures) = (UnpackerConfig::default(), Figures::default());
-    (Unpacker::new(source, store, config, figures, |_| {}), registries)
+    let unpacker = Unpacker::new(source, store, None, config, figures, |_| {});
+    (unpacker, registries)
 }
 
 /// A request for a bundle of the namespace's own catalog.

@@ -96,6 +96,7 @@ async fn a_fault_in_reading_a_bundle_is_a_failure_of_that_bundle() {
     let unpacker = Unpacker::new(
         Arc::new(Faulty),
         Arc::new(BundleStore::new(None)),
+        None,
         UnpackerConfig::default(),
         Figures::default(),
         |_| {},

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::FIELDS;
+/// Most fields of each kind that are named.
+const FIELDS: usize = 200;
 
 /// Fields of a schema, by path.
-#[derive(Default)]
-pub(super) struct SchemaChanges {
+#[derive(Debug, Default)]
+pub struct SchemaChanges {
     /// Fields that the schema no longer has, the outermost of each.
     pub removed: Vec<String>,
     /// Fields that become required and have no default.
@@ -16,8 +17,11 @@ pub(super) struct SchemaChanges {
 }
 
 impl SchemaChanges {
-    /// Adds the changes of one schema. `path` is the prefix of all names.
-    pub(super) fn add(&mut self, old: &Value, new: &Value, path: &str) {
+    /// Adds the changes from one schema to another; a missing one, `null`, keeps all. `path` is the prefix of all names.
+    pub fn add(&mut self, old: &Value, new: &Value, path: &str) {
+        if new.is_null() {
+            return;
+        }
         let separator = if path.ends_with(' ') { "" } else { "." };
         let before = required(old);
         for name in required(new).difference(&before) {
