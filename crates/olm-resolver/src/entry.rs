@@ -247,7 +247,9 @@ fn requirements(properties: &[EntryProperty]) -> Result<Vec<Predicate>, Malforme
         .filter(|property| is_requirement(&property.kind));
     let count = stated.clone().count();
     if count > MAX_REQUIREMENTS {
-        return Err(MalformedProperty::TooMany(count));
+        return Err(MalformedProperty(format!(
+            "the bundle has {count} requirements, the limit is {MAX_REQUIREMENTS}"
+        )));
     }
     let found: Result<Vec<Predicate>, _> = stated
         .filter_map(|property| requirement::parse(property).transpose())
@@ -379,6 +381,7 @@ mod tests {
     fn one_malformed_requirement_is_remembered() {
         let entry = entry(&[("olm.deprecated", "true"), ("olm.constraint", "{}")]);
         assert!(entry.is_deprecated());
-        assert_eq!(entry.requirements(), Err(&MalformedProperty::EmptyConstraint));
+        let error = entry.requirements().unwrap_err().to_string();
+        assert_eq!(error, "constraint is empty");
     }
 }
