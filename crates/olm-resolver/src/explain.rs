@@ -168,18 +168,20 @@ impl Explanation {
         }
     }
 
+    /// Returns the reasons that exclude each other; none if resolution was prevented.
+    pub(crate) fn reasons(&self) -> &[Reason] {
+        match &self.failure {
+            Failure::Unsatisfiable(reasons) => reasons,
+            Failure::Prevented { .. } => &[],
+        }
+    }
+
     /// Returns whether the contradiction involves bundles that would serve the Subscription, rather than the
     /// lack of any.
     pub fn offers_something(&self, subscription: &str) -> bool {
-        let Failure::Unsatisfiable(reasons) = &self.failure else {
-            return false;
-        };
-        reasons.iter().any(|reason| match reason {
-            Reason::SubscriptionRequires {
-                subscription: name,
-                candidates,
-            } => name == subscription && !candidates.is_empty(),
-            _ => false,
+        self.reasons().iter().any(|reason| {
+            matches!(reason, Reason::SubscriptionRequires { subscription: name, candidates }
+                if name == subscription && !candidates.is_empty())
         })
     }
 

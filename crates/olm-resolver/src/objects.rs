@@ -93,7 +93,7 @@ impl Objects {
     /// # Errors
     /// The fault, by object and field.
     pub fn add(&mut self, document: Document) -> Result<(), ObjectsError> {
-        self.put(document, MayReplace::Told)
+        self.put(document, true)
     }
 
     /// Adds all objects of `others`, as if they were applied to these. Replaced objects get no remark, unless
@@ -104,17 +104,14 @@ impl Objects {
     pub fn apply(&mut self, others: impl IntoIterator<Item = Document>) -> Result<(), ObjectsError> {
         let mut applied = BTreeSet::new();
         for document in others {
-            let may_replace = if applied.insert(describe(&document.object)) {
-                MayReplace::Silently
-            } else {
-                MayReplace::Told
-            };
-            self.put(document, may_replace)?;
+            let is_repeated = !applied.insert(describe(&document.object));
+            self.put(document, is_repeated)?;
         }
         Ok(())
     }
 
-    fn put(&mut self, document: Document, may_replace: MayReplace) -> Result<(), ObjectsError> {
+    /// Adds an object. A replaced one gets a remark if `remarks_replaced`.
+    fn put(&mut self, document: Document, remarks_replaced: bool) -> Result<(), ObjectsError> {
         let Document { object, origin } = document;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let kind = text(&object["kind"]);
@@ -167,7 +164,7 @@ impl Objects {
                 false
             }
         };
-        if replaced && may_replace == MayReplace::Told {
+        if replaced && remarks_replaced {
             self.remarks.push(format!(
                 "{described} is given more than once; {origin} takes precedence"
             ));
@@ -330,13 +327,6 @@ impl Objects {
             .iter()
             .filter(move |object| namespace_of(*object) == namespace)
     }
-}
-
-/// Decides whether the replacement of an object gets a remark.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum MayReplace {
-    Silently,
-    Told,
 }
 
 fn decode<T: DeserializeOwned>(object: Value) -> Result<T, ObjectsError> {

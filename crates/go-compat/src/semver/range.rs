@@ -1,25 +1,24 @@
 //! Version ranges, with blang/semver's grammar including its peculiarities.
 
-use std::cmp::Ordering;
 use std::fmt;
 
 use super::Version;
 use crate::quote;
 
-/// A parsed range: alternatives (`||`) of comparisons that must all hold.
-#[derive(Clone, Debug)]
+/// A parsed range: alternatives (`||`) of comparisons that must all hold. Equality and order follow the text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Range {
     text: Box<str>,
     alternatives: Box<[Box<[Comparison]>]>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Comparison {
     operator: Operator,
     version: Version,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Operator {
     Equal,
     NotEqual,
@@ -86,28 +85,6 @@ impl Comparison {
             Operator::Less => *version < self.version,
             Operator::LessOrEqual => *version <= self.version,
         }
-    }
-}
-
-/// Two ranges are equal if their texts are equal.
-impl PartialEq for Range {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for Range {}
-
-impl PartialOrd for Range {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// Ranges are ordered by their texts.
-impl Ord for Range {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.text.cmp(&other.text)
     }
 }
 

@@ -8,7 +8,7 @@ use olm_fbc::did_you_mean::did_you_mean;
 
 use super::change::{Change, ChangeKind, Harm, Running};
 use crate::catalog::Snapshot;
-use crate::explain::{Explanation, Failure, Reason};
+use crate::explain::{Explanation, Reason};
 use crate::problem::{InstalledCsv, Problem, Subscription};
 
 /// Maximum number of other channels, or other catalogs, that are considered for one Subscription.
@@ -91,10 +91,7 @@ pub(super) fn of(
 
 /// Returns the installed operators that an upgrade in the contradiction would replace.
 fn replaced_by(explanation: &Explanation) -> BTreeSet<&str> {
-    let Failure::Unsatisfiable(reasons) = &explanation.failure else {
-        return BTreeSet::new();
-    };
-    let replaced = reasons.iter().filter_map(|reason| match reason {
+    let replaced = explanation.reasons().iter().filter_map(|reason| match reason {
         Reason::Replaces { installed, .. } => Some(installed.csv()),
         _ => None,
     });
@@ -103,11 +100,8 @@ fn replaced_by(explanation: &Explanation) -> BTreeSet<&str> {
 
 /// Returns the installed operators that take part although no Subscription owns them.
 fn free_csvs<'a>(problem: &'a Problem, explanation: &'a Explanation) -> impl Iterator<Item = String> {
-    let reasons = match &explanation.failure {
-        Failure::Unsatisfiable(reasons) => reasons.as_slice(),
-        Failure::Prevented { .. } => &[],
-    };
-    let found: BTreeSet<String> = reasons
+    let found: BTreeSet<String> = explanation
+        .reasons()
         .iter()
         .filter_map(|reason| match reason {
             Reason::NotReferenced { bundle } => Some(bundle.csv().to_owned()),
