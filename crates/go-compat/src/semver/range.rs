@@ -94,14 +94,6 @@ impl fmt::Display for Range {
     }
 }
 
-impl std::str::FromStr for Range {
-    type Err = RangeError;
-
-    fn from_str(text: &str) -> Result<Self, RangeError> {
-        Self::parse(text)
-    }
-}
-
 /// Splits at spaces, except after `<`, `>` and `=`; single characters between spaces are dropped.
 fn tokenise(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
