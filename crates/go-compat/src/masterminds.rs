@@ -121,14 +121,6 @@ impl fmt::Display for Range {
     }
 }
 
-impl std::str::FromStr for Range {
-    type Err = RangeError;
-
-    fn from_str(text: &str) -> Result<Self, RangeError> {
-        Self::parse(text)
-    }
-}
-
 impl Alternative {
     fn parse(text: &str) -> Result<Self, RangeError> {
         let written = scan(text).ok_or_else(|| RangeError::Improper(text.to_owned()))?;

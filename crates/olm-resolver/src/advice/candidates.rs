@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use olm_api::v1alpha1::ClusterServiceVersionPhase;
 use olm_fbc::did_you_mean::did_you_mean;
 
+use super::Fix;
 use super::change::{Change, ChangeKind, Harm, Running};
 use crate::catalog::Snapshot;
 use crate::explain::{Explanation, Reason};
@@ -17,11 +18,7 @@ const MAX_ALTERNATIVES: usize = 50;
 /// Returns possible changes with their harm, the gentlest first. Among equals, the likeliest change of each
 /// Subscription and kind precedes the second of any, so that none is left out because of its name. Users
 /// cannot change the Subscriptions that are `untouchable`.
-pub(super) fn of(
-    problem: &Problem,
-    explanation: &Explanation,
-    untouchable: &BTreeSet<String>,
-) -> Vec<(Change, Harm)> {
+pub(super) fn of(problem: &Problem, explanation: &Explanation, untouchable: &BTreeSet<String>) -> Vec<Fix> {
     let mut groups: Vec<Vec<Change>> = Vec::new();
     let names = explanation.taking_part();
     let running = Running::of(problem);
@@ -85,7 +82,7 @@ pub(super) fn of(
     changes.sort();
     changes
         .into_iter()
-        .map(|(harm, _, change)| (change, harm))
+        .map(|(harm, _, change)| Fix { change, harm })
         .collect()
 }
 
