@@ -22,23 +22,12 @@ const MAX_FRACTION_DIGITS: usize = 15;
 /// Error for a text that is not a duration, in the words of Go's `time.ParseDuration`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// The text does not have the form number, unit, number, unit.
-    #[error("time: invalid duration {}", quote(.0))]
+    /// The text does not have the form number, unit, number, unit. Contains Go's words about it.
+    #[error("time: {0}")]
     Invalid(String),
     /// The duration is longer than 292 years, Go's maximum.
     #[error("time: invalid duration {}", quote(.0))]
     TooLong(String),
-    /// A number has no unit.
-    #[error("time: missing unit in duration {}", quote(.0))]
-    MissingUnit(String),
-    /// A unit is unknown.
-    #[error("time: unknown unit {} in duration {}", quote(unit), quote(text))]
-    UnknownUnit {
-        /// Unknown unit.
-        unit: String,
-        /// Whole text.
-        text: String,
-    },
 }
 
 /// A duration with its sign.
@@ -57,7 +46,7 @@ pub enum Signed {
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
     match parse_signed(text)? {
         Signed::Forward(duration) => Ok(duration),
-        Signed::Backward(_) => Err(DurationError::Invalid(text.to_owned())),
+        Signed::Backward(_) => Err(invalid(text)),
     }
 }
 
@@ -87,11 +76,14 @@ pub fn parse_signed(text: &str) -> Result<Signed, DurationError> {
     })
 }
 
+fn invalid(text: &str) -> DurationError {
+    DurationError::Invalid(format!("invalid duration {}", quote(text)))
+}
+
 /// Returns the sum of the parts; `text` is for errors. Sums saturate at 64 bits.
 fn nanoseconds(mut rest: &str, text: &str) -> Result<u64, DurationError> {
-    let invalid = || DurationError::Invalid(text.to_owned());
     if rest.is_empty() {
-        return Err(invalid());
+        return Err(invalid(text));
     }
     let mut total = 0_u64;
     while !rest.is_empty() {
@@ -104,17 +96,17 @@ fn nanoseconds(mut rest: &str, text: &str) -> Result<u64, DurationError> {
             None => "",
         };
         if whole.is_empty() && fraction.is_empty() {
-            return Err(invalid());
+            return Err(invalid(text));
         }
         let unit = take(&mut rest, |char| char != '.' && !char.is_ascii_digit());
         if unit.is_empty() {
-            return Err(DurationError::MissingUnit(text.to_owned()));
+            let fault = format!("missing unit in duration {}", quote(text));
+            return Err(DurationError::Invalid(fault));
         }
         let Some((_, length)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-            return Err(DurationError::UnknownUnit {
-                unit: unit.to_owned(),
-                text: text.to_owned(),
-            });
+            let (unit, text) = (quote(unit), quote(text));
+            let fault = format!("unknown unit {unit} in duration {text}");
+            return Err(DurationError::Invalid(fault));
         };
         total = total.saturating_add(part(whole, fraction, *length));
     }
@@ -191,7 +183,7 @@ mod tests {
             parse_signed("-9223372036854775808ns"),
             Ok(Signed::Backward(Duration::from_nanos(1 << 63)))
         );
-        assert_eq!(parse("-1s"), Err(DurationError::Invalid("-1s".to_owned())));
+        assert_eq!(parse("-1s"), Err(invalid("-1s")));
     }
 
     /// Go's message for each.

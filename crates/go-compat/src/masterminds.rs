@@ -9,8 +9,8 @@ use std::fmt;
 use crate::quote;
 use crate::semver::{Identifier, Version};
 
-/// A parsed range: alternatives (`||`) of comparisons that must all hold.
-#[derive(Clone, Debug)]
+/// A parsed range: alternatives (`||`) of comparisons that must all hold. Equality follows the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
     text: Box<str>,
     alternatives: Box<[Alternative]>,
@@ -28,14 +28,14 @@ pub enum RangeError {
 }
 
 /// Comparisons between two `||`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Alternative {
     /// True if a comparison names a pre-release. Only then pre-releases match.
     allows_prereleases: bool,
     comparisons: Box<[Comparison]>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Comparison {
     operator: Operator,
     /// The version; 0 for wildcards.
@@ -115,26 +115,9 @@ impl Range {
     }
 }
 
-/// Two ranges are equal if their texts are equal.
-impl PartialEq for Range {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for Range {}
-
 impl fmt::Display for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
-    }
-}
-
-impl std::str::FromStr for Range {
-    type Err = RangeError;
-
-    fn from_str(text: &str) -> Result<Self, RangeError> {
-        Self::parse(text)
     }
 }
 

@@ -40,62 +40,18 @@ pub enum Identifier {
 
 /// Error for a text that is not a version. The wording is blang/semver's, as it occurs in validation messages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum VersionError {
-    /// The text is empty.
-    #[error("Version string empty")]
-    Empty,
-    /// The text has fewer than two dots.
-    #[error("No Major.Minor.Patch elements found")]
-    TooFewParts,
-    /// A number holds something else than digits.
-    #[error("Invalid character(s) found in {part} number {}", quote(text))]
-    NotDigits {
-        /// `major`, `minor` or `patch`.
-        part: &'static str,
-        /// The offending text.
-        text: String,
-    },
-    /// A number is written with leading zeros.
-    #[error("{part} number must not contain leading zeroes {}", quote(text))]
-    LeadingZero {
-        /// `Major`, `Minor` or `Patch`.
-        part: &'static str,
-        /// The offending text.
-        text: String,
-    },
-    /// A number does not fit 64 bits.
-    #[error("number {} is out of range", quote(text))]
-    OutOfRange {
-        /// The offending text.
-        text: String,
-    },
-    /// A pre-release identifier is empty.
-    #[error("Prerelease is empty")]
-    EmptyPre,
-    /// A numeric pre-release identifier has leading zeros.
-    #[error("Numeric PreRelease version must not contain leading zeroes {}", quote(text))]
-    PreLeadingZero {
-        /// The offending text.
-        text: String,
-    },
-    /// A pre-release identifier holds a forbidden character.
-    #[error("Invalid character(s) found in prerelease {}", quote(text))]
-    PreCharacter {
-        /// The offending text.
-        text: String,
-    },
-    /// A build identifier is empty.
-    #[error("Build meta data is empty")]
-    EmptyBuild,
-    /// A build identifier holds a forbidden character.
-    #[error("Invalid character(s) found in build meta data {}", quote(text))]
-    BuildCharacter {
-        /// The offending text.
-        text: String,
-    },
-    /// A tolerant version of one or two parts with pre-release or build metadata.
-    #[error("Short version cannot contain PreRelease/Build meta data")]
-    ShortWithSuffix,
+#[error("{0}")]
+pub struct VersionError(String);
+
+impl VersionError {
+    /// Returns the error about a part of the text.
+    fn about(fault: &str, text: &str) -> Self {
+        Self(format!("{fault} {}", quote(text)))
+    }
+
+    fn plain(fault: &str) -> Self {
+        Self(fault.to_owned())
+    }
 }
 
 impl Version {
@@ -116,11 +72,11 @@ impl Version {
     /// The first error of the text, in blang/semver's words.
     pub fn parse(text: &str) -> Result<Self, VersionError> {
         if text.is_empty() {
-            return Err(VersionError::Empty);
+            return Err(VersionError::plain("Version string empty"));
         }
         let mut parts = text.splitn(3, '.');
         let (Some(major), Some(minor), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
-            return Err(VersionError::TooFewParts);
+            return Err(VersionError::plain("No Major.Minor.Patch elements found"));
         };
         let major = parse_number(major, "major", "Major")?;
         let minor = parse_number(minor, "minor", "Minor")?;
@@ -159,7 +115,9 @@ impl Version {
         let mut parts: Vec<String> = text.splitn(3, '.').map(strip_zeros).collect();
         if parts.len() < 3 {
             if parts.last().is_some_and(|last| last.contains(['+', '-'])) {
-                return Err(VersionError::ShortWithSuffix);
+                return Err(VersionError::plain(
+                    "Short version cannot contain PreRelease/Build meta data",
+                ));
             }
             parts.resize(3, "0".to_owned());
         }
@@ -179,27 +137,24 @@ impl Identifier {
     /// It is empty, a number with leading zeros or beyond 64 bits, or contains other characters than letters, digits and hyphens.
     pub fn parse(text: &str) -> Result<Self, VersionError> {
         if text.is_empty() {
-            return Err(VersionError::EmptyPre);
+            return Err(VersionError::plain("Prerelease is empty"));
         }
         if text.bytes().all(|byte| byte.is_ascii_digit()) {
             if text.len() > 1 && text.starts_with('0') {
-                return Err(VersionError::PreLeadingZero {
-                    text: text.to_owned(),
-                });
+                return Err(VersionError::about(
+                    "Numeric PreRelease version must not contain leading zeroes",
+                    text,
+                ));
             }
-            return text
-                .parse()
-                .map(Self::Number)
-                .map_err(|_| VersionError::OutOfRange {
-                    text: text.to_owned(),
-                });
+            return in_range(text).map(Self::Number);
         }
         if is_identifier(text) {
             Ok(Self::Text(text.into()))
         } else {
-            Err(VersionError::PreCharacter {
-                text: text.to_owned(),
-            })
+            Err(VersionError::about(
+                "Invalid character(s) found in prerelease",
+                text,
+            ))
         }
     }
 }
@@ -219,20 +174,20 @@ fn strip_zeros(part: &str) -> String {
 
 fn parse_number(text: &str, part: &'static str, capital: &'static str) -> Result<u64, VersionError> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(VersionError::NotDigits {
-            part,
-            text: text.to_owned(),
-        });
+        let fault = format!("Invalid character(s) found in {part} number");
+        return Err(VersionError::about(&fault, text));
     }
     if text.len() > 1 && text.starts_with('0') {
-        return Err(VersionError::LeadingZero {
-            part: capital,
-            text: text.to_owned(),
-        });
+        let fault = format!("{capital} number must not contain leading zeroes");
+        return Err(VersionError::about(&fault, text));
     }
-    text.parse().map_err(|_| VersionError::OutOfRange {
-        text: text.to_owned(),
-    })
+    in_range(text)
+}
+
+/// Returns the number that digits form.
+fn in_range(digits: &str) -> Result<u64, VersionError> {
+    let out_of_range = |_| VersionError(format!("number {} is out of range", quote(digits)));
+    digits.parse().map_err(out_of_range)
 }
 
 fn is_identifier(text: &str) -> bool {
@@ -243,12 +198,13 @@ fn is_identifier(text: &str) -> bool {
 fn check_build(build: &str) -> Result<(), VersionError> {
     for part in build.split('.') {
         if part.is_empty() {
-            return Err(VersionError::EmptyBuild);
+            return Err(VersionError::plain("Build meta data is empty"));
         }
         if !is_identifier(part) {
-            return Err(VersionError::BuildCharacter {
-                text: part.to_owned(),
-            });
+            return Err(VersionError::about(
+                "Invalid character(s) found in build meta data",
+                part,
+            ));
         }
     }
     Ok(())

@@ -25,20 +25,8 @@ pub type ApiSet = BTreeSet<ApiKey>;
 
 /// Error for a text, or a description in a ClusterServiceVersion, that does not name an API.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ApiKeyError {
-    /// The text is not `Kind.version.group`.
-    #[error("`{text}` is not an API key of the form Kind.version.group")]
-    Malformed {
-        /// The rejected text.
-        text: String,
-    },
-    /// The name of an owned or required custom resource lacks a group.
-    #[error("custom resource definition name `{name}` is not of the form plural.group")]
-    CrdName {
-        /// The rejected name.
-        name: String,
-    },
-}
+#[error("{0}")]
+pub struct ApiKeyError(String);
 
 impl ApiKey {
     /// Creates a key from group, version and kind.
@@ -75,9 +63,9 @@ impl FromStr for ApiKey {
         let mut parts = text.splitn(3, '.');
         match (parts.next(), parts.next(), parts.next()) {
             (Some(kind), Some(version), Some(group)) => Ok(Self::new(group, version, kind)),
-            _ => Err(ApiKeyError::Malformed {
-                text: text.to_owned(),
-            }),
+            _ => Err(ApiKeyError(format!(
+                "`{text}` is not an API key of the form Kind.version.group"
+            ))),
         }
     }
 }
@@ -86,12 +74,12 @@ impl TryFrom<&CrdDescription> for ApiKey {
     type Error = ApiKeyError;
 
     fn try_from(description: &CrdDescription) -> Result<Self, ApiKeyError> {
-        let (_, group) = description
-            .name
-            .split_once('.')
-            .ok_or_else(|| ApiKeyError::CrdName {
-                name: description.name.clone(),
-            })?;
+        let name = &description.name;
+        let (_, group) = name.split_once('.').ok_or_else(|| {
+            ApiKeyError(format!(
+                "custom resource definition name `{name}` is not of the form plural.group"
+            ))
+        })?;
         Ok(Self::new(group, &description.version, &description.kind))
     }
 }
@@ -114,7 +102,7 @@ fn is_word(text: &str) -> bool {
 /// a printed list that contains them would parse as different APIs.
 ///
 /// # Errors
-/// [`ApiKeyError::CrdName`] for the first custom resource whose name has no group.
+/// The first custom resource whose name has no group.
 pub fn provided_apis(spec: &ClusterServiceVersionSpec) -> Result<ApiSet, ApiKeyError> {
     let services = spec.owned_api_services().iter();
     let services = services.map(|service| Ok(ApiKey::from(service)));

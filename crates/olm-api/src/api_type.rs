@@ -15,15 +15,12 @@ macro_rules! api_type {
         api_type! { @fields [$(#[$($meta)*])* pub struct $name] [] $($fields)* }
     };
     (@fields [$($head:tt)*] [$($done:tt)*]) => {
-        #[derive(
-            Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-        )]
+        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
         #[serde(rename_all = "camelCase", default)]
         $($head)* {
             $($done)*
             /// Fields this version of the API does not know.
             #[serde(flatten)]
-            #[schemars(skip)]
             pub extra: crate::Extra,
         }
     };

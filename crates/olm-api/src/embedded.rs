@@ -1,11 +1,9 @@
 //! Core Kubernetes objects inside ours, kept as written.
 
-use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::decode::{DecodeError, decode_at};
@@ -14,7 +12,8 @@ use crate::decode::{DecodeError, decode_at};
 ///
 /// There are two reasons. A Deployment spec that does not decode must be an error in the status of one ClusterServiceVersion, not
 /// of the list it was read with. And a field of a newer Kubernetes than ours must survive a read-modify-write.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent, bound = "")]
 pub struct Embedded<T> {
     raw: Value,
     typed: PhantomData<fn() -> T>,
@@ -83,51 +82,9 @@ pub fn drop_nulls(value: &mut Value) {
     }
 }
 
-impl<T> Clone for Embedded<T> {
-    fn clone(&self) -> Self {
-        Self::from_raw(self.raw.clone())
-    }
-}
-
 impl<T> Default for Embedded<T> {
     fn default() -> Self {
         Self::from_raw(Value::Object(serde_json::Map::new()))
-    }
-}
-
-impl<T> PartialEq for Embedded<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.raw == other.raw
-    }
-}
-
-impl<T> Serialize for Embedded<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.raw.serialize(serializer)
-    }
-}
-
-impl<'de, T> Deserialize<'de> for Embedded<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Value::deserialize(deserializer).map(Self::from_raw)
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for Embedded<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
     }
 }
 

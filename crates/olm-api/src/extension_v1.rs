@@ -3,7 +3,6 @@
 //! The API of OLM v1. Its kinds are cluster-scoped, and clusters can have them with or without `operators.coreos.com`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use serde_json::{Value, json};
 
 mod cluster_catalog;
 mod cluster_extension;
@@ -38,8 +37,3 @@ macro_rules! with_conditions {
 }
 
 with_conditions!(ClusterCatalog, ClusterExtension, ClusterObjectSet);
-
-/// Returns a validation rule of a schema: an expression that must hold, and the message if it does not.
-fn rule(rule: &str, message: &str) -> Value {
-    json!({"rule": rule, "message": message})
-}

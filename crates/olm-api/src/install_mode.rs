@@ -3,7 +3,6 @@
 //! Rules: `docs/reference/operator-groups.md`. The texts are status messages that users know.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use crate::v1alpha1::{InstallMode, InstallModeType};
 
@@ -87,25 +86,15 @@ pub fn mode_set(modes: &[InstallMode]) -> Result<BTreeMap<InstallModeType, bool>
         .map(|mode| (mode.type_.clone(), mode.supported))
         .collect();
     if set.len() < modes.len() {
+        let modes: Vec<String> = modes
+            .iter()
+            .map(|mode| format!("{{{} {}}}", mode.type_, mode.supported))
+            .collect();
         return Err(InstallModeError::Duplicate {
-            modes: Listed(modes).to_string(),
+            modes: format!("[{}]", modes.join(" ")),
         });
     }
     Ok(set)
-}
-
-/// Prints `[{OwnNamespace true} {AllNamespaces false}]`.
-struct Listed<'a>(&'a [InstallMode]);
-
-impl fmt::Display for Listed<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[")?;
-        for (index, mode) in self.0.iter().enumerate() {
-            let gap = if index == 0 { "" } else { " " };
-            write!(f, "{gap}{{{} {}}}", mode.type_, mode.supported)?;
-        }
-        f.write_str("]")
-    }
 }
 
 #[cfg(test)]

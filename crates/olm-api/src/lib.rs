@@ -29,7 +29,6 @@ pub mod plan_preview;
 pub mod pod;
 pub mod proxy;
 pub mod rights;
-mod schema;
 pub mod schema_changes;
 pub mod selector;
 pub mod sparse;

@@ -62,20 +62,6 @@ macro_rules! open_enum {
                 Ok(Self::from(word.as_ref()))
             }
         }
-
-        impl schemars::JsonSchema for $name {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($name).into()
-            }
-
-            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({"type": "string"})
-            }
-        }
     };
 }
 pub(crate) use open_enum;

@@ -103,15 +103,8 @@ impl Targets {
 /// An empty selector selects all, as none does.
 fn selects_by_labels(spec: &OperatorGroupSpec) -> bool {
     spec.selector.as_ref().is_some_and(|selector| {
-        let has_labels = selector
-            .match_labels
-            .as_ref()
-            .is_some_and(|labels| !labels.is_empty());
-        has_labels
-            || selector
-                .match_expressions
-                .as_ref()
-                .is_some_and(|all| !all.is_empty())
+        let (labels, expressions) = (&selector.match_labels, &selector.match_expressions);
+        labels.iter().any(|labels| !labels.is_empty()) || expressions.iter().any(|all| !all.is_empty())
     })
 }
 

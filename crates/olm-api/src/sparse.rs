@@ -1,10 +1,8 @@
 //! Collections that remember whether they were written although empty.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An optional list. Use it like a [`Vec`]; see [`Sparse`].
@@ -151,24 +149,6 @@ impl<'de, C: Default + Deserialize<'de>> Deserialize<'de> for Sparse<C> {
             Some(items) => Self { items, written: true },
             None => Self::default(),
         })
-    }
-}
-
-impl<C: JsonSchema> JsonSchema for Sparse<C> {
-    fn inline_schema() -> bool {
-        C::inline_schema()
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        C::schema_name()
-    }
-
-    fn schema_id() -> Cow<'static, str> {
-        C::schema_id()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        C::json_schema(generator)
     }
 }
 

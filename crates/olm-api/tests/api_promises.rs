@@ -6,16 +6,14 @@ mod support;
 
 use std::path::Path;
 
-use olm_api::crd::definitions;
 use olm_api::v1::{OLM_CONFIG_NAME, OLMConfig};
 use olm_api::v2;
 use serde_json::{Value, json};
-use support::{changes, read_yaml, round_trip, schemas, unknown_fields};
+use support::{changes, definitions, read_yaml, round_trip, schemas, unknown_fields};
 
 fn definition(plural: &str) -> Value {
     let name = format!("{plural}.operators.coreos.com");
-    let found = definitions()
-        .unwrap()
+    let found = definitions("crds")
         .into_iter()
         .find(|definition| definition.manifest["metadata"]["name"] == *name);
     found
@@ -174,6 +172,25 @@ const KNOWN: [(&str, &str, Option<&str>, Option<&str>); 3] = [
     // The group for all namespaces has no spec.
     ("operator-group-global.yaml", ".spec", None, Some("{}")),
 ];
+
+/// An extension is cluster-scoped, whatever its namespace; the policy has a default.
+#[test]
+fn api_009_v1_001_v1_006_the_definition_has_group_scope_and_default() {
+    let definitions = definitions("crds-v1");
+    let mut of_extensions = definitions
+        .iter()
+        .filter(|definition| definition.name == "clusterextensions");
+    let spec = &of_extensions.next().unwrap().manifest["spec"];
+    assert_eq!(spec["group"], "olm.operatorframework.io");
+    assert_eq!(spec["names"]["kind"], "ClusterExtension");
+    assert_eq!(spec["versions"][0]["name"], "v1");
+    assert_eq!(spec["scope"], "Cluster");
+    let fields = &spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    let catalog = &fields["source"]["properties"]["catalog"];
+    assert_eq!(catalog["required"], json!(["packageName"]));
+    let policy = &catalog["properties"]["upgradeConstraintPolicy"];
+    assert_eq!(policy["default"], "CatalogProvided");
+}
 
 #[test]
 fn api_010_example_objects_decode_and_encode_without_loss() {

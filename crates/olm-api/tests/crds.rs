@@ -1,4 +1,4 @@
-//! The manifests under `manifests/crds` are generated from the types, and are equivalent to the definitions clusters have.
+//! The definitions under `manifests` mean the same as those that clusters have, and the types have the same fields.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test program")]
 
 #[path = "crds/field_table.rs"]
@@ -7,24 +7,20 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use olm_api::crd::{Definition, definitions, v1_definitions};
 use olm_testing::shared::shared_path;
-use serde_json::Value;
-use support::{Change, changes, read_yaml, sorted};
+use serde_json::{Map, Value, json};
+use support::{Change, Definition, changes, definitions, read_yaml, schemas, through_type, workspace};
 
-/// Set to rewrite the manifests instead of comparing them, as `cargo xtask gen` does.
+/// Set to rewrite the table of field names instead of comparing it, as `cargo xtask gen` does.
 const UPDATE: &str = "OLM_UPDATE_GENERATED";
 
-/// Folders of the manifests: of `operators.coreos.com`, and of OLM v1.
-const FOLDERS: [&str; 2] = ["manifests/crds", "manifests/crds-v1"];
+/// Folders of the definitions: of `operators.coreos.com`, and of OLM v1.
+const FOLDERS: [&str; 2] = ["crds", "crds-v1"];
 
 /// Definitions that the recorded cluster does not have. Upstream has ClusterObjectSet in its experimental definitions only.
 const NOT_RECORDED: [&str; 1] = ["v1-clusterobjectsets"];
-
-const HEADER: &str = "# Generated from crates/olm-api by `cargo xtask gen`. Do not edit.\n";
 
 /// Maximum size of an annotation in bytes, which also limits the objects that a plain `kubectl apply` can handle.
 const LARGEST_APPLY: usize = 262_144;
@@ -74,63 +70,117 @@ const DIFFERENCES: [Difference; 6] = [
     },
 ];
 
-fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 /// Returns the definitions of both APIs.
 fn all() -> Vec<Definition> {
-    [definitions().unwrap(), v1_definitions().unwrap()].concat()
-}
-
-fn render(definition: &Definition) -> String {
-    format!(
-        "{HEADER}{}",
-        olm_fbc::yaml::to_string(&definition.manifest).unwrap()
-    )
+    FOLDERS.map(definitions).concat()
 }
 
 #[test]
-fn crd_manifests_are_fresh() {
-    let folders = FOLDERS.map(|folder| workspace().join(folder));
-    let [classic, v1] = &folders;
-    let definitions = definitions().unwrap();
-    let of_v1 = v1_definitions().unwrap();
-    let files = |folder: &Path, definitions: &[Definition]| -> Vec<(PathBuf, String)> {
-        let file = |definition: &Definition| folder.join(format!("{}.yaml", definition.name));
-        let rendered = definitions.iter();
-        rendered
-            .map(|definition| (file(definition), render(definition)))
-            .collect()
-    };
-    let mut expected = [files(classic, &definitions), files(v1, &of_v1)].concat();
-    expected.push((
-        workspace().join("crates/olm-api/src/manifest/generated/field_table.rs"),
-        field_table::render(&definitions),
-    ));
+fn field_table_is_fresh() {
+    let file = workspace().join("crates/olm-api/src/manifest/generated/field_table.rs");
+    let text = field_table::render(&definitions("crds"));
     if std::env::var_os(UPDATE).is_some() {
-        for folder in &folders {
-            fs::create_dir_all(folder).unwrap();
+        fs::write(&file, &text).unwrap();
+    }
+    let found = fs::read_to_string(&file).unwrap();
+    assert!(
+        found == text,
+        "{} is stale; run `cargo xtask gen`",
+        file.display()
+    );
+}
+
+/// Which members an example has.
+#[derive(Clone, Copy, PartialEq)]
+enum Members {
+    /// All of the schema.
+    All,
+    /// Only objects, and lists of objects of ours.
+    Structure,
+}
+
+/// Returns a value that fits a schema.
+fn example(schema: &Value, members: Members) -> Value {
+    if schema["x-kubernetes-int-or-string"] == true {
+        return json!(1);
+    }
+    match schema["type"].as_str() {
+        Some("object") => {
+            let properties = schema["properties"].as_object().into_iter().flatten();
+            let shown = properties.filter(|(_, schema)| {
+                members == Members::All || schema["type"] == "object" || schema["type"] == "array"
+            });
+            let mut object: Map<String, Value> = shown
+                .map(|(name, schema)| (name.clone(), example(schema, members)))
+                .collect();
+            if let (Some(schema), Members::All) = (schema.get("additionalProperties"), members) {
+                object.insert("key".to_owned(), example(schema, members));
+            }
+            Value::Object(object)
         }
-        for (file, text) in &expected {
-            fs::write(file, text).unwrap();
+        // Core types have no descriptions, and decode only as a whole.
+        Some("array") if members == Members::Structure && schema["items"]["description"].is_null() => {
+            json!([])
+        }
+        Some("array") => json!([example(&schema["items"], members)]),
+        Some("integer" | "number") => json!(1),
+        Some("boolean") => json!(true),
+        Some("string") if schema["format"] == "date-time" => json!("2026-01-01T00:00:00Z"),
+        Some("string") => schema["enum"].get(0).cloned().unwrap_or_else(|| json!("text")),
+        _ => json!({}),
+    }
+}
+
+fn example_object((api_version, kind): &(String, String), schema: &Value, members: Members) -> Value {
+    let mut object = example(schema, members);
+    object["apiVersion"] = json!(api_version);
+    object["kind"] = json!(kind);
+    object["metadata"] = json!({"name": "a"});
+    object
+}
+
+#[test]
+fn types_have_the_fields_of_their_schemas() {
+    for (kind, schema) in schemas() {
+        let object = example_object(&kind, &schema, Members::All);
+        let (encoded, debug) = through_type(&object).unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+        assert_eq!(changes(&object, &encoded), [], "{kind:?}");
+        let unknown = debug.split("extra: {\"").nth(1);
+        assert_eq!(unknown, None, "{kind:?}: a field is not typed");
+        let unknown = support::unknown_fields(&encoded, &schemas());
+        assert_eq!(unknown, [""; 0], "{kind:?}: a field is not in the schema");
+    }
+}
+
+#[test]
+fn required_fields_are_always_written() {
+    for (kind, schema) in schemas() {
+        let object = example_object(&kind, &schema, Members::Structure);
+        let (encoded, _) = through_type(&object).unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+        let mut missing = Vec::new();
+        find_missing(&schema, &encoded, "", &mut missing);
+        assert_eq!(missing, [""; 0], "{kind:?}");
+    }
+}
+
+fn find_missing(schema: &Value, value: &Value, path: &str, missing: &mut Vec<String>) {
+    // Core types inside ours are kept as written.
+    if schema["description"].is_null() && !path.is_empty() {
+        return;
+    }
+    let required = schema["required"].as_array().into_iter().flatten();
+    let absent = required
+        .filter_map(Value::as_str)
+        .filter(|name| value.get(name).is_none());
+    missing.extend(absent.map(|name| format!("{path}.{name}")));
+    for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+        if let Some(value) = value.get(name) {
+            find_missing(schema, value, &format!("{path}.{name}"), missing);
         }
     }
-    for (file, text) in &expected {
-        let found = fs::read_to_string(file).unwrap_or_default();
-        assert!(
-            found == *text,
-            "{} is stale; run `cargo xtask gen`",
-            file.display()
-        );
+    for item in value.as_array().into_iter().flatten() {
+        find_missing(&schema["items"], item, path, missing);
     }
-    let files: BTreeSet<_> = folders.iter().flat_map(|folder| sorted(folder)).collect();
-    let known: BTreeSet<_> = expected
-        .into_iter()
-        .map(|(file, _)| file)
-        .filter(|file| folders.iter().any(|folder| file.starts_with(folder)))
-        .collect();
-    assert_eq!(files, known, "a manifest without a type");
 }
 
 #[test]
@@ -193,8 +243,8 @@ fn crds_mean_the_same_as_those_in_clusters() {
         return;
     };
     let mut found = BTreeSet::new();
-    let classic = definitions().unwrap().into_iter().map(|it| (it.name.clone(), it));
-    let v1 = v1_definitions().unwrap().into_iter();
+    let classic = definitions("crds").into_iter().map(|it| (it.name.clone(), it));
+    let v1 = definitions("crds-v1").into_iter();
     let v1 = v1.map(|it| (format!("v1-{}", it.name), it));
     for (file, Definition { name, manifest }) in classic.chain(v1) {
         if NOT_RECORDED.contains(&file.as_str()) {
@@ -278,8 +328,7 @@ fn fields_of_ours_are_described_and_fields_of_core_types_are_not() {
             }
         }
     }
-    let csv = definitions()
-        .unwrap()
+    let csv = definitions("crds")
         .into_iter()
         .find(|definition| definition.name == "clusterserviceversions")
         .unwrap();

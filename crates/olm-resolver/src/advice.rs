@@ -119,21 +119,16 @@ impl<'p> Advisor<'p> {
             left: self.share,
             untried: 0,
         };
-        let mut advice = listed(trials.singles(explanation));
-        advice.is_stuck = advice.fixes.is_empty() && explanation.is_unsatisfiable();
-        (advice.tried, advice.untried) = (trials.tried, trials.untried);
-        advice
-    }
-}
-
-/// Returns the working changes as advice, the gentlest first, at most [`MAX_FIXES`].
-fn listed(found: Vec<(Change, Harm)>) -> Advice {
-    let more = found.len().saturating_sub(MAX_FIXES);
-    let fixes = found.into_iter().take(MAX_FIXES);
-    Advice {
-        fixes: fixes.map(|(change, harm)| Fix { change, harm }).collect(),
-        more,
-        ..Advice::default()
+        let mut fixes = trials.singles(explanation);
+        let more = fixes.len().saturating_sub(MAX_FIXES);
+        fixes.truncate(MAX_FIXES);
+        Advice {
+            is_stuck: fixes.is_empty() && explanation.is_unsatisfiable(),
+            fixes,
+            more,
+            tried: trials.tried,
+            untried: trials.untried,
+        }
     }
 }
 
@@ -156,16 +151,16 @@ struct Trials<'a, 'p> {
 impl Trials<'_, '_> {
     /// Returns single changes that help, the gentlest first. Once there are enough, more harmful ones are not
     /// tried.
-    fn singles(&mut self, explanation: &Explanation) -> Vec<(Change, Harm)> {
+    fn singles(&mut self, explanation: &Explanation) -> Vec<Fix> {
         let advisor = self.advisor;
-        let mut found: Vec<(Change, Harm)> = Vec::new();
-        for (change, harm) in candidates::of(advisor.problem, explanation, &advisor.untouchable) {
-            let is_enough = found.len() >= MAX_FIXES && found.last().is_some_and(|(_, last)| *last < harm);
+        let mut found: Vec<Fix> = Vec::new();
+        for fix in candidates::of(advisor.problem, explanation, &advisor.untouchable) {
+            let is_enough = found.len() >= MAX_FIXES && found.last().is_some_and(|last| last.harm < fix.harm);
             if is_enough {
                 break;
             }
-            if self.helps(&change) {
-                found.push((change, harm));
+            if self.helps(&fix.change) {
+                found.push(fix);
             }
         }
         found

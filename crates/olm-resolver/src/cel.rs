@@ -46,25 +46,6 @@ pub const MAX_ESTIMATE: u64 = 1_000_000;
 /// Number of elements that the estimate assumes in a list that the rule does not spell out.
 pub const ASSUMED_PROPERTIES: u64 = 100;
 
-/// A text is not a usable rule.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RuleError {
-    /// Not CEL, or with names or types that do not fit.
-    #[error("{0}")]
-    Compile(String),
-    /// It yields another type than bool.
-    #[error("cel expressions must have type Bool, this one has type {0}")]
-    NotBool(String),
-    /// It is too long to be parsed.
-    #[error("the rule has {0} bytes, more than {MAX_RULE_SIZE}")]
-    TooLong(usize),
-    /// It would take too many steps.
-    #[error(
-        "the rule may take {0} steps for one bundle, more than {MAX_ESTIMATE}: use fewer loops within loops"
-    )]
-    TooCostly(u64),
-}
-
 /// A compiled rule. Two rules are the same if their texts are.
 #[derive(Clone)]
 pub struct Rule {
@@ -76,23 +57,28 @@ impl Rule {
     /// Compiles a rule and checks its type and cost.
     ///
     /// # Errors
-    /// The reason why the rule is unusable.
-    pub fn compile(text: &str) -> Result<Self, RuleError> {
+    /// The reason why the rule is unusable: it is not CEL, yields another type than bool, is too long, or takes too many steps.
+    pub fn compile(text: &str) -> Result<Self, String> {
         if text.len() > MAX_RULE_SIZE {
-            return Err(RuleError::TooLong(text.len()));
+            let size = text.len();
+            return Err(format!("the rule has {size} bytes, more than {MAX_RULE_SIZE}"));
         }
         let parser = environment().parser().max_recursion_depth(MAX_RULE_DEPTH);
         let expression = parser.parse(text).map_err(|errors| {
             let texts: Vec<String> = errors.errors.iter().map(ToString::to_string).collect();
-            RuleError::Compile(first_line(&texts.join("; ")))
+            first_line(&texts.join("; "))
         })?;
-        let found = check::infer(&expression).map_err(RuleError::Compile)?;
+        let found = check::infer(&expression)?;
         if found != types::Type::Bool {
-            return Err(RuleError::NotBool(found.to_string()));
+            return Err(format!(
+                "cel expressions must have type Bool, this one has type {found}"
+            ));
         }
         let estimate = meter::estimate(&expression);
         if estimate > MAX_ESTIMATE {
-            return Err(RuleError::TooCostly(estimate));
+            return Err(format!(
+                "the rule may take {estimate} steps for one bundle, more than {MAX_ESTIMATE}: use fewer loops within loops"
+            ));
         }
         Ok(Rule {
             text: text.into(),

@@ -5,46 +5,8 @@ use std::sync::Arc;
 
 /// A channel has no order. The texts are upstream's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ChainError {
-    /// Every entry is replaced or skipped by another one.
-    #[error(
-        "no channel heads (entries not replaced by another entry) found in channel {channel:?} of package {package:?}"
-    )]
-    NoHead {
-        /// The channel.
-        channel: String,
-        /// Its package.
-        package: String,
-    },
-    /// The chain of `replaces` is a cycle.
-    #[error(
-        "a cycle exists in the chain of replacement beginning with {head:?} in channel {channel:?} of package {package:?}"
-    )]
-    Cycle {
-        /// The first entry of the chain.
-        head: String,
-        /// The channel.
-        channel: String,
-        /// Its package.
-        package: String,
-    },
-    /// Several entries are heads.
-    #[error(
-        "a unique replacement chain within a channel is required to determine the relative order between channel \
-         entries, but {} replacement chains were found in channel {channel:?} of package {package:?}: {}{}",
-        .count, .chains.join(", "), if .chains.len() < *.count { ", ..." } else { "" }
-    )]
-    SeveralChains {
-        /// `<first>...<last>` of the first [`MAX_NAMED_CHAINS`] chains.
-        chains: Vec<String>,
-        /// Total number of chains.
-        count: usize,
-        /// The channel.
-        channel: String,
-        /// Its package.
-        package: String,
-    },
-}
+#[error("{0}")]
+pub struct ChainError(String);
 
 /// Maximum number of chains that are followed and named. A catalog may have as many as entries, each nearly
 /// as long.
@@ -79,19 +41,22 @@ pub fn order(package: &str, channel: &str, links: &[Link<'_>]) -> Result<Vec<usi
     let heads: Vec<usize> = (0..links.len())
         .filter(|i| !replaced.contains(i) && !skipped.contains(i))
         .collect();
+    let place = || format!("in channel {channel:?} of package {package:?}");
     if heads.is_empty() && !links.is_empty() {
-        return Err(ChainError::NoHead {
-            channel: channel.to_owned(),
-            package: package.to_owned(),
-        });
+        return Err(ChainError(format!(
+            "no channel heads (entries not replaced by another entry) found {}",
+            place()
+        )));
     }
     let count = heads.len();
     let mut chains = Vec::new();
     for head in heads.into_iter().take(MAX_NAMED_CHAINS) {
-        let chain = walk(links, &by_name, head).ok_or_else(|| ChainError::Cycle {
-            head: links[head].name.to_owned(),
-            channel: channel.to_owned(),
-            package: package.to_owned(),
+        let chain = walk(links, &by_name, head).ok_or_else(|| {
+            let head = links[head].name;
+            ChainError(format!(
+                "a cycle exists in the chain of replacement beginning with {head:?} {}",
+                place()
+            ))
         })?;
         chains.push(
             chain
@@ -101,12 +66,14 @@ pub fn order(package: &str, channel: &str, links: &[Link<'_>]) -> Result<Vec<usi
         );
     }
     if count > 1 {
-        return Err(ChainError::SeveralChains {
-            chains: chains.iter().map(|chain| ends(links, chain)).collect(),
-            count,
-            channel: channel.to_owned(),
-            package: package.to_owned(),
-        });
+        let named: Vec<String> = chains.iter().map(|chain| ends(links, chain)).collect();
+        let more = if named.len() < count { ", ..." } else { "" };
+        return Err(ChainError(format!(
+            "a unique replacement chain within a channel is required to determine the relative order between channel \
+             entries, but {count} replacement chains were found {}: {}{more}",
+            place(),
+            named.join(", ")
+        )));
     }
     Ok(chains.pop().unwrap_or_default())
 }

@@ -35,10 +35,7 @@ pub struct Entry {
 #[derive(Debug)]
 struct Facts {
     packages: Box<[PackageFact]>,
-    apis: Arc<BTreeSet<Gvk>>,
-    labels: Arc<BTreeSet<String>>,
-    deprecated: bool,
-    requirements: Result<Arc<[Arc<Predicate>]>, MalformedProperty>,
+    rest: Rest,
 }
 
 /// Properties, kept so that their address is not reused, and their parsed content.
@@ -53,7 +50,7 @@ pub(crate) struct Reader {
 }
 
 /// Parsed properties except the package and its version.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Rest {
     apis: Arc<BTreeSet<Gvk>>,
     labels: Arc<BTreeSet<String>>,
@@ -120,18 +117,9 @@ impl Facts {
                 rest
             }
         };
-        let Rest {
-            apis,
-            labels,
-            deprecated,
-            requirements,
-        } = rest;
         Facts {
             packages: packages.into(),
-            apis,
-            labels,
-            deprecated,
-            requirements,
+            rest,
         }
     }
 }
@@ -183,17 +171,17 @@ impl Entry {
 
     /// Returns the APIs it provides, by `olm.gvk` properties alone.
     pub fn apis(&self) -> &BTreeSet<Gvk> {
-        &self.facts.apis
+        &self.facts.rest.apis
     }
 
     /// Returns its labels.
     pub fn labels(&self) -> &BTreeSet<String> {
-        &self.facts.labels
+        &self.facts.rest.labels
     }
 
     /// Returns whether a property `olm.deprecated` excludes it from selection.
     pub fn is_deprecated(&self) -> bool {
-        self.facts.deprecated
+        self.facts.rest.deprecated
     }
 
     /// Returns its requirements in property order, without duplicates.
@@ -201,7 +189,7 @@ impl Entry {
     /// # Errors
     /// The first malformed requirement.
     pub fn requirements(&self) -> Result<&[Arc<Predicate>], &MalformedProperty> {
-        self.facts.requirements.as_deref()
+        self.facts.rest.requirements.as_deref()
     }
 
     /// Returns whether the bundle passes the test. A test that exceeds the budget of one bundle fails.
@@ -247,7 +235,9 @@ fn requirements(properties: &[EntryProperty]) -> Result<Vec<Predicate>, Malforme
         .filter(|property| is_requirement(&property.kind));
     let count = stated.clone().count();
     if count > MAX_REQUIREMENTS {
-        return Err(MalformedProperty::TooMany(count));
+        return Err(MalformedProperty(format!(
+            "the bundle has {count} requirements, the limit is {MAX_REQUIREMENTS}"
+        )));
     }
     let found: Result<Vec<Predicate>, _> = stated
         .filter_map(|property| requirement::parse(property).transpose())
@@ -370,8 +360,8 @@ mod tests {
         .map(|text| reader.entry(BundleEntry::clone(&version(text))));
         assert_ne!(a.packages(), b.packages());
         assert!(Arc::ptr_eq(&a.packages()[0].name, &b.packages()[0].name));
-        assert!(Arc::ptr_eq(&a.facts.apis, &b.facts.apis));
-        assert!(Arc::ptr_eq(&a.facts.labels, &b.facts.labels));
+        assert!(Arc::ptr_eq(&a.facts.rest.apis, &b.facts.rest.apis));
+        assert!(Arc::ptr_eq(&a.facts.rest.labels, &b.facts.rest.labels));
         assert!(std::ptr::eq(a.requirements().unwrap(), b.requirements().unwrap()));
     }
 
@@ -379,6 +369,7 @@ mod tests {
     fn one_malformed_requirement_is_remembered() {
         let entry = entry(&[("olm.deprecated", "true"), ("olm.constraint", "{}")]);
         assert!(entry.is_deprecated());
-        assert_eq!(entry.requirements(), Err(&MalformedProperty::EmptyConstraint));
+        let error = entry.requirements().unwrap_err().to_string();
+        assert_eq!(error, "constraint is empty");
     }
 }

@@ -21,7 +21,7 @@ use crate::bundle_id::BundleId;
 use crate::enumeration::enumerate;
 use crate::predicate::Predicate;
 use crate::problem::Subscription;
-use crate::solver::{Constraint, ConstraintRef, VariableId};
+use crate::solver::{ConstraintRef, VariableId};
 use crate::universe::{EntryRef, UNAVAILABLE_HINT, Universe};
 pub use crate::variables::Lack;
 use crate::variables::{Cause, Invalid, Subject, Variables};
@@ -168,18 +168,20 @@ impl Explanation {
         }
     }
 
+    /// Returns the reasons that exclude each other; none if resolution was prevented.
+    pub(crate) fn reasons(&self) -> &[Reason] {
+        match &self.failure {
+            Failure::Unsatisfiable(reasons) => reasons,
+            Failure::Prevented { .. } => &[],
+        }
+    }
+
     /// Returns whether the contradiction involves bundles that would serve the Subscription, rather than the
     /// lack of any.
     pub fn offers_something(&self, subscription: &str) -> bool {
-        let Failure::Unsatisfiable(reasons) = &self.failure else {
-            return false;
-        };
-        reasons.iter().any(|reason| match reason {
-            Reason::SubscriptionRequires {
-                subscription: name,
-                candidates,
-            } => name == subscription && !candidates.is_empty(),
-            _ => false,
+        self.reasons().iter().any(|reason| {
+            matches!(reason, Reason::SubscriptionRequires { subscription: name, candidates }
+                if name == subscription && !candidates.is_empty())
         })
     }
 
@@ -339,13 +341,8 @@ fn reason(universe: &Universe<'_>, variables: &Variables<'_>, reference: Constra
         Subject::Bundle(entry) => Some(universe.identifier(*entry)),
         Subject::Subscription(_) | Subject::Api(_) | Subject::Package(_) => None,
     };
-    let others: Vec<BundleId> = match variables.constraint(reference) {
-        Constraint::Dependency(list) | Constraint::AtMost(_, list) => {
-            list.iter().copied().filter_map(bundle).collect()
-        }
-        Constraint::Conflict(other) => bundle(*other).into_iter().collect(),
-        Constraint::Mandatory | Constraint::Prohibited => Vec::new(),
-    };
+    let others = variables.constraint(reference).named().iter();
+    let others: Vec<BundleId> = others.copied().filter_map(bundle).collect();
     let cause = variables.cause(reference);
     match variables.subject(reference.variable) {
         Subject::Subscription(subscription) => of_subscription(subscription, cause, others),

@@ -16,55 +16,14 @@ use crate::entry::{Entry, Reader};
 use crate::problem::{InstalledCsv, Problem, Subscription};
 use crate::work::Work;
 
-/// The installed ClusterServiceVersions cannot be read. The texts are upstream's.
+/// The installed ClusterServiceVersions cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InstalledError {
-    /// The properties annotation is malformed.
-    #[error("failed to retrieve properties of csv {csv:?}: {cause}")]
-    Properties {
-        /// The ClusterServiceVersion.
-        csv: String,
-        /// The fault of its annotation.
-        cause: String,
-    },
-    /// With fail forward, a replaced ClusterServiceVersion must be in phase Replacing.
-    #[error("csv {namespace}/{csv} in phase {phase} instead of Replacing")]
-    NotReplacing {
-        /// Namespace of both.
-        namespace: String,
-        /// The ClusterServiceVersion that has a successor.
-        csv: String,
-        /// Its phase.
-        phase: String,
-    },
-    /// With fail forward, the replacements are a cycle.
-    #[error("csv {namespace}/{csv} has already been seen")]
-    ReplacedInCircle {
-        /// Namespace of all of them.
-        namespace: String,
-        /// The ClusterServiceVersion met twice.
-        csv: String,
-    },
-}
-
-impl InstalledError {
-    /// Returns the fault in plain words, with the way out.
-    pub fn way_out(&self, namespace: &str) -> String {
-        match self {
-            InstalledError::Properties { csv, .. } => format!(
-                "the annotation {PROPERTIES} of clusterserviceversion {csv} in namespace {namespace} cannot be read: correct it \
-                 or remove it; until then OLM resolves nothing in this namespace"
-            ),
-            InstalledError::NotReplacing { csv, phase, .. } => format!(
-                "clusterserviceversion {csv} in namespace {namespace} has a successor and is in phase {phase}: wait until it is \
-                 in phase {REPLACING}, or set spec.upgradeStrategy of the OperatorGroup to Default"
-            ),
-            InstalledError::ReplacedInCircle { csv, .. } => format!(
-                "clusterserviceversion {csv} in namespace {namespace} is in a cycle of spec.replaces: correct the field of \
-                 one of them"
-            ),
-        }
-    }
+#[error("{text}")]
+pub struct InstalledError {
+    /// The fault, in upstream's words.
+    text: String,
+    /// The fault in plain words, with the way out.
+    pub way_out: String,
 }
 
 const REPLACING: &str = "Replacing";
@@ -145,7 +104,8 @@ pub(crate) fn entries(
         let depth = successor_count(csv, &successors);
         let of_subscriptions = packages.get(csv.name.as_str());
         work.add(1 + csv.owned.len() + csv.required.len());
-        entries.push((depth, Arc::new(entry(csv, of_subscriptions, readings, work)?)));
+        let entry = entry(&problem.namespace, csv, of_subscriptions, readings, work)?;
+        entries.push((depth, Arc::new(entry)));
     }
     entries.sort_by(|(a_depth, a), (b_depth, b)| {
         (&a.package, a_depth, &a.name).cmp(&(&b.package, b_depth, &b.name))
@@ -246,16 +206,23 @@ fn fails_forward(
     let mut current = start;
     while let Some(&next) = successors.get(current.name.as_str()) {
         if current.phase != REPLACING {
-            return Err(InstalledError::NotReplacing {
-                namespace: namespace.to_owned(),
-                csv: current.name.clone(),
-                phase: current.phase.clone(),
+            let InstalledCsv { name, phase, .. } = current;
+            return Err(InstalledError {
+                text: format!("csv {namespace}/{name} in phase {phase} instead of Replacing"),
+                way_out: format!(
+                    "clusterserviceversion {name} in namespace {namespace} has a successor and is in phase {phase}: wait until it is \
+                     in phase {REPLACING}, or set spec.upgradeStrategy of the OperatorGroup to Default"
+                ),
             });
         }
         if !seen.insert(&current.name) {
-            return Err(InstalledError::ReplacedInCircle {
-                namespace: namespace.to_owned(),
-                csv: current.name.clone(),
+            let name = &current.name;
+            return Err(InstalledError {
+                text: format!("csv {namespace}/{name} has already been seen"),
+                way_out: format!(
+                    "clusterserviceversion {name} in namespace {namespace} is in a cycle of spec.replaces: correct the field of \
+                     one of them"
+                ),
             });
         }
         current = next;
@@ -302,8 +269,9 @@ fn successor_count(csv: &InstalledCsv, successors: &BTreeMap<&str, &InstalledCsv
     successors.len()
 }
 
-/// Returns the entry of a ClusterServiceVersion. `packages` are those that its Subscriptions name.
+/// Returns the entry of a ClusterServiceVersion of a namespace. `packages` are those that its Subscriptions name.
 fn entry(
+    namespace: &str,
     csv: &InstalledCsv,
     packages: Option<&BTreeSet<&str>>,
     readings: &Readings,
@@ -314,9 +282,13 @@ fn entry(
         Some(annotation) => {
             readings
                 .properties(annotation, work)
-                .map_err(|cause| InstalledError::Properties {
-                    csv: csv.name.clone(),
-                    cause,
+                .map_err(|cause| InstalledError {
+                    text: format!("failed to retrieve properties of csv {:?}: {cause}", csv.name),
+                    way_out: format!(
+                        "the annotation {PROPERTIES} of clusterserviceversion {} in namespace {namespace} cannot be read: correct \
+                         it or remove it; until then OLM resolves nothing in this namespace",
+                        csv.name
+                    ),
                 })?
         }
         None => derived_properties(csv, packages, &version).into(),

@@ -2,7 +2,6 @@
 
 mod cluster_view;
 mod document;
-mod error;
 mod named;
 mod remarks;
 #[cfg(test)]
@@ -26,7 +25,6 @@ use serde_json::Value;
 
 use self::cluster_view::ClusterView;
 pub use self::document::{Document, read_file};
-pub use self::error::ObjectsError;
 use self::named::Named;
 use crate::catalog::{Catalog, CatalogKey, Snapshot};
 use crate::enumeration::list;
@@ -43,6 +41,18 @@ const KINDS: [&str; 4] = [
     "OperatorGroup",
     "CatalogSource",
 ];
+
+/// Objects cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ObjectsError(String);
+
+impl ObjectsError {
+    /// Returns the error of an object with a wrong field, `.` for the whole object.
+    fn of_field(object: &str, field: &str, cause: &str) -> Self {
+        Self(format!("{object}: field `{field}`: {cause}"))
+    }
+}
 
 /// Subscriptions, ClusterServiceVersions, OperatorGroups and CatalogSources of any namespaces.
 #[derive(Clone, Debug, Default)]
@@ -83,7 +93,7 @@ impl Objects {
     /// # Errors
     /// The fault, by object and field.
     pub fn add(&mut self, document: Document) -> Result<(), ObjectsError> {
-        self.put(document, MayReplace::Told)
+        self.put(document, true)
     }
 
     /// Adds all objects of `others`, as if they were applied to these. Replaced objects get no remark, unless
@@ -94,27 +104,24 @@ impl Objects {
     pub fn apply(&mut self, others: impl IntoIterator<Item = Document>) -> Result<(), ObjectsError> {
         let mut applied = BTreeSet::new();
         for document in others {
-            let may_replace = if applied.insert(describe(&document.object)) {
-                MayReplace::Silently
-            } else {
-                MayReplace::Told
-            };
-            self.put(document, may_replace)?;
+            let is_repeated = !applied.insert(describe(&document.object));
+            self.put(document, is_repeated)?;
         }
         Ok(())
     }
 
-    fn put(&mut self, document: Document, may_replace: MayReplace) -> Result<(), ObjectsError> {
+    /// Adds an object. A replaced one gets a remark if `remarks_replaced`.
+    fn put(&mut self, document: Document, remarks_replaced: bool) -> Result<(), ObjectsError> {
         let Document { object, origin } = document;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let kind = text(&object["kind"]);
         if kind.is_empty() {
-            let is_blob = object["schema"].is_string();
-            return Err(if is_blob {
-                ObjectsError::Blob(origin)
+            let fault = if object["schema"].is_string() {
+                "is part of a catalog, not a Kubernetes object: pass the catalog's directory instead of a file of it"
             } else {
-                ObjectsError::NoKind(origin)
-            });
+                "is not a Kubernetes object: it has no kind"
+            };
+            return Err(ObjectsError(format!("{origin} {fault}")));
         }
         let version = text(&object["apiVersion"]);
         let group = version.split_once('/').map_or("", |(group, _)| group);
@@ -133,7 +140,9 @@ impl Objects {
             return Ok(());
         }
         if KINDS.contains(&kind.as_str()) && text(&object["metadata"]["name"]).is_empty() {
-            return Err(ObjectsError::NoName { kind, origin });
+            return Err(ObjectsError(format!(
+                "{kind} in {origin} has no name: set metadata.name"
+            )));
         }
         self.remarks
             .extend(remarks::of_version(&described, &kind, &version));
@@ -155,7 +164,7 @@ impl Objects {
                 false
             }
         };
-        if replaced && may_replace == MayReplace::Told {
+        if replaced && remarks_replaced {
             self.remarks.push(format!(
                 "{described} is given more than once; {origin} takes precedence"
             ));
@@ -178,17 +187,29 @@ impl Objects {
     pub fn namespace(&self, given: Option<&str>) -> Result<String, ObjectsError> {
         let found: BTreeSet<String> = self.subscriptions.iter().map(namespace_of).collect();
         let known = || found.iter().cloned().collect::<Vec<_>>().join(", ");
-        match (given, found.first(), found.len()) {
-            (None, None, _) => Err(ObjectsError::NoSubscription),
-            (Some(namespace), None, _) => Err(ObjectsError::NoneInNamespace(namespace.to_owned())),
-            (Some(namespace), ..) if found.contains(namespace) => Ok(namespace.to_owned()),
-            (Some(namespace), ..) => Err(ObjectsError::NotInNamespace {
-                namespace: namespace.to_owned(),
-                known: known(),
-            }),
-            (None, Some(only), 1) => Ok(only.clone()),
-            (None, ..) => Err(ObjectsError::SeveralNamespaces(known())),
-        }
+        let fault = match (given, found.first(), found.len()) {
+            (None, None, _) => {
+                "the objects contain no Subscription; a plan needs the Subscriptions of a namespace"
+                    .to_owned()
+            }
+            (Some(namespace), None, _) => format!(
+                "no Subscription in namespace {namespace}, and none in another namespace of these objects: choose another \
+                 namespace with --namespace"
+            ),
+            (Some(namespace), ..) if found.contains(namespace) => return Ok(namespace.to_owned()),
+            (Some(namespace), ..) => {
+                format!(
+                    "no Subscription in namespace {namespace}: there are some in {}",
+                    known()
+                )
+            }
+            (None, Some(only), 1) => return Ok(only.clone()),
+            (None, ..) => format!(
+                "the objects have subscriptions in namespaces {}: choose one with --namespace",
+                known()
+            ),
+        };
+        Err(ObjectsError(fault))
     }
 
     /// Returns the existing catalogs: the given CatalogSources. Files often leave them out; then the catalogs
@@ -308,20 +329,9 @@ impl Objects {
     }
 }
 
-/// Decides whether the replacement of an object gets a remark.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum MayReplace {
-    Silently,
-    Told,
-}
-
 fn decode<T: DeserializeOwned>(object: Value) -> Result<T, ObjectsError> {
     let described = describe(&object);
-    decode_manifest(object).map_err(|error| ObjectsError::Object {
-        object: described,
-        field: error.path,
-        cause: error.reason,
-    })
+    decode_manifest(object).map_err(|error| ObjectsError::of_field(&described, &error.path, &error.reason))
 }
 
 fn describe(object: &Value) -> String {
@@ -345,11 +355,8 @@ fn check_subscription(object: &Value) -> Result<(), ObjectsError> {
     ];
     let missing = required.iter().find(|(field, _)| object["spec"][field].is_null());
     missing.map_or(Ok(()), |(field, way_out)| {
-        Err(ObjectsError::Object {
-            object: describe(object),
-            field: format!("spec.{field}"),
-            cause: format!("is missing: {way_out}"),
-        })
+        let (field, cause) = (format!("spec.{field}"), format!("is missing: {way_out}"));
+        Err(ObjectsError::of_field(&describe(object), &field, &cause))
     })
 }
 

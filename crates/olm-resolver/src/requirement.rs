@@ -1,11 +1,11 @@
 //! Requirement properties as predicates (`docs/reference/resolution.md`).
 
-use go_compat::semver::{Range, RangeError};
+use go_compat::semver::Range;
 use olm_fbc::entry::EntryProperty;
 use olm_fbc::property::{Gvk, PackageRequired, PropertyError, Typed, kinds};
 use serde_json::{Map, Value};
 
-use crate::cel::{Rule, RuleError};
+use crate::cel::Rule;
 use crate::predicate::Predicate;
 
 /// Largest `olm.constraint` value in bytes.
@@ -20,43 +20,20 @@ pub const MAX_REQUIREMENTS: usize = 1_000;
 
 /// A malformed property. A bundle with one is never selected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MalformedProperty {
-    /// The value does not match its type.
-    #[error(transparent)]
-    Value(#[from] PropertyError),
-    /// The range is not a version range.
-    #[error("property {kind} has an invalid version range {range:?}: {cause}")]
-    Range {
-        /// Type of the property.
-        kind: String,
-        /// The range as written.
-        range: String,
-        /// The fault.
-        cause: Box<RangeError>,
-    },
-    /// An `olm.constraint` is too large to be parsed.
-    #[error("olm.constraint value is greater than max constraint size {MAX_CONSTRAINT_SIZE} bytes")]
-    TooLarge,
-    /// There are more requirements than allowed.
-    #[error("the bundle has {0} requirements, the limit is {MAX_REQUIREMENTS}")]
-    TooMany(usize),
-    /// An `olm.constraint` is nested too deeply.
-    #[error("olm.constraint is nested deeper than {MAX_NESTING} objects and lists")]
-    TooDeep,
-    /// An `olm.constraint` has nothing to test.
-    #[error("constraint is empty")]
-    EmptyConstraint,
-    /// An `olm.constraint` has an unknown field.
-    #[error("parse olm.constraint: json: unknown field {0:?}")]
-    UnknownField(String),
-    /// The CEL rule of an `olm.constraint` cannot be used.
-    #[error("cel rule {rule:?}: {cause}")]
-    Cel {
-        /// The rule as written, shortened if it is long.
-        rule: String,
-        /// The fault.
-        cause: RuleError,
-    },
+#[error("{0}")]
+pub struct MalformedProperty(pub(crate) String);
+
+impl From<PropertyError> for MalformedProperty {
+    fn from(error: PropertyError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl MalformedProperty {
+    /// Returns the error of a constraint without a test.
+    fn empty() -> Self {
+        Self("constraint is empty".to_owned())
+    }
 }
 
 /// Returns whether properties of a type are requirements.
@@ -92,7 +69,9 @@ pub fn parse(property: &EntryProperty) -> Result<Option<Predicate>, MalformedPro
 /// The value is malformed, too large or empty.
 pub fn constraint_text(value: &str) -> Result<Predicate, MalformedProperty> {
     if value.len() > MAX_CONSTRAINT_SIZE {
-        return Err(MalformedProperty::TooLarge);
+        return Err(MalformedProperty(format!(
+            "olm.constraint value is greater than max constraint size {MAX_CONSTRAINT_SIZE} bytes"
+        )));
     }
     constraint(&object(value)?)
 }
@@ -147,15 +126,11 @@ fn test(fields: &Map<String, Value>, message: &str) -> Result<Predicate, Malform
     if let Some(value) = part(fields, "cel")? {
         only(value, &["rule"])?;
         let rule = text(value, "rule")?;
-        return match Rule::compile(&rule) {
-            Ok(rule) => Ok(Predicate::Cel(rule, message.to_owned())),
-            Err(cause) => Err(MalformedProperty::Cel {
-                rule: shorten(&rule),
-                cause,
-            }),
-        };
+        let unusable = |cause: String| MalformedProperty(format!("cel rule {:?}: {cause}", shorten(&rule)));
+        let compiled = Rule::compile(&rule).map_err(unusable)?;
+        return Ok(Predicate::Cel(compiled, message.to_owned()));
     }
-    Err(MalformedProperty::EmptyConstraint)
+    Err(MalformedProperty::empty())
 }
 
 /// Shortens long rules, as the error is put into conditions.
@@ -175,7 +150,7 @@ fn compound(fields: &Map<String, Value>) -> Result<Vec<Predicate>, MalformedProp
             .iter()
             .map(|part| match part {
                 Value::Object(fields) => constraint(fields),
-                Value::Null => Err(MalformedProperty::EmptyConstraint),
+                Value::Null => Err(MalformedProperty::empty()),
                 other => Err(malformed(format!("a constraint is an object, not {other}"))),
             })
             .collect(),
@@ -185,10 +160,10 @@ fn compound(fields: &Map<String, Value>) -> Result<Vec<Predicate>, MalformedProp
 
 fn package(kind: &str, required: PackageRequired) -> Result<Predicate, MalformedProperty> {
     let range = required.version_range;
-    let range = Range::parse(&range).map_err(|cause| MalformedProperty::Range {
-        kind: kind.to_owned(),
-        range: range.clone(),
-        cause: Box::new(cause),
+    let range = Range::parse(&range).map_err(|cause| {
+        MalformedProperty(format!(
+            "property {kind} has an invalid version range {range:?}: {cause}"
+        ))
     })?;
     Ok(Predicate::All(vec![
         Predicate::Package(required.package_name),
@@ -204,9 +179,9 @@ fn object(value: &str) -> Result<Map<String, Value>, MalformedProperty> {
         Some(Ok(Value::Null)) => Ok(Map::new()),
         Some(Ok(other)) => Err(malformed(format!("expected an object, found {other}"))),
         // The parser has no other way to distinguish this error.
-        Some(Err(error)) if error.to_string().starts_with("recursion limit") => {
-            Err(MalformedProperty::TooDeep)
-        }
+        Some(Err(error)) if error.to_string().starts_with("recursion limit") => Err(MalformedProperty(
+            format!("olm.constraint is nested deeper than {MAX_NESTING} objects and lists"),
+        )),
         Some(Err(error)) => Err(malformed(error.to_string())),
         None => Err(malformed("the value is empty".to_owned())),
     }
@@ -247,16 +222,16 @@ fn only(fields: &Map<String, Value>, known: &[&str]) -> Result<(), MalformedProp
         .keys()
         .find(|key| !known.iter().any(|name| name.eq_ignore_ascii_case(key)))
     {
-        Some(unknown) => Err(MalformedProperty::UnknownField(unknown.clone())),
+        Some(unknown) => Err(MalformedProperty(format!(
+            "parse olm.constraint: json: unknown field {unknown:?}"
+        ))),
         None => Ok(()),
     }
 }
 
 fn malformed(reason: String) -> MalformedProperty {
-    MalformedProperty::Value(PropertyError {
-        kind: kinds::CONSTRAINT.to_owned(),
-        reason,
-    })
+    let kind = kinds::CONSTRAINT.to_owned();
+    PropertyError { kind, reason }.into()
 }
 
 #[cfg(test)]
@@ -355,7 +330,11 @@ mod tests {
     fn a_constraint_may_be_as_large_as_the_limit_and_no_larger() {
         let sized = |size: usize| format!(r#"{}{{"any":{{}}}}"#, " ".repeat(size - r#"{"any":{}}"#.len()));
         assert_eq!(constraint_text(&sized(131_072)), Ok(Predicate::Any(Vec::new())));
-        assert_eq!(constraint_text(&sized(131_073)), Err(MalformedProperty::TooLarge));
+        let error = constraint_text(&sized(131_073)).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "olm.constraint value is greater than max constraint size 131072 bytes"
+        );
     }
 
     #[test]
@@ -366,6 +345,10 @@ mod tests {
             r#"{"any":{}}"#,
             "]}}".repeat(5000)
         );
-        assert_eq!(constraint_text(&deep), Err(MalformedProperty::TooDeep));
+        let error = constraint_text(&deep).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "olm.constraint is nested deeper than 127 objects and lists"
+        );
     }
 }

@@ -38,7 +38,7 @@ pub enum ResolveError {
     /// The installed ClusterServiceVersions cannot be read.
     #[error(
         "error using catalogsource {namespace}/@existing: {cause}\n{}",
-        .cause.way_out(.namespace)
+        .cause.way_out
     )]
     Installed {
         /// The namespace.

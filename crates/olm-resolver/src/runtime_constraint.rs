@@ -1,6 +1,5 @@
 //! The administrator's constraints on every bundle to install, from a file.
 
-use std::io;
 use std::path::Path;
 
 use olm_fbc::entry::EntryProperty;
@@ -26,41 +25,8 @@ pub struct RuntimeConstraint {
 
 /// A file of constraints cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum RuntimeConstraintsError {
-    /// The file cannot be read.
-    #[error("cannot read the runtime constraints {file}")]
-    File {
-        /// Its path.
-        file: String,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
-    /// Not YAML or JSON with a list `properties` of `type` and `value`.
-    #[error("runtime constraints: {0}")]
-    Syntax(String),
-    /// More constraints than allowed.
-    #[error("runtime constraints: {0} properties, more than {MAX_CONSTRAINTS}")]
-    TooMany(usize),
-    /// A property requires nothing.
-    #[error(
-        "runtime constraints: property {number} has type {kind}, which is not a constraint; use olm.constraint"
-    )]
-    NoDemand {
-        /// Number of the property, from 1.
-        number: usize,
-        /// Its type.
-        kind: String,
-    },
-    /// A property is malformed.
-    #[error("runtime constraints: property {number}: {cause}")]
-    Malformed {
-        /// Number of the property, from 1.
-        number: usize,
-        /// The fault.
-        cause: MalformedProperty,
-    },
-}
+#[error("{0}")]
+pub struct RuntimeConstraintsError(String);
 
 #[derive(Deserialize)]
 struct File {
@@ -95,9 +61,9 @@ impl RuntimeConstraint {
     /// # Errors
     /// The file cannot be read or used.
     pub fn read_file(file: &Path) -> Result<Vec<Self>, RuntimeConstraintsError> {
-        let text = std::fs::read_to_string(file).map_err(|source| RuntimeConstraintsError::File {
-            file: file.display().to_string(),
-            source,
+        let text = std::fs::read_to_string(file).map_err(|error| {
+            let file = file.display();
+            RuntimeConstraintsError(format!("cannot read the runtime constraints {file}: {error}"))
         })?;
         Self::read(&text)
     }
@@ -109,17 +75,22 @@ impl RuntimeConstraint {
     /// # Errors
     /// The fault, by the property's number.
     pub fn read(text: &str) -> Result<Vec<Self>, RuntimeConstraintsError> {
-        let file: File =
-            yaml::from_str(text).map_err(|error| RuntimeConstraintsError::Syntax(error.to_string()))?;
-        if file.properties.len() > MAX_CONSTRAINTS {
-            return Err(RuntimeConstraintsError::TooMany(file.properties.len()));
+        let error = |fault: String| RuntimeConstraintsError(format!("runtime constraints: {fault}"));
+        let file: File = yaml::from_str(text).map_err(|cause| error(cause.to_string()))?;
+        let count = file.properties.len();
+        if count > MAX_CONSTRAINTS {
+            return Err(error(format!("{count} properties, more than {MAX_CONSTRAINTS}")));
         }
         let demands = file.properties.into_iter().enumerate().map(|(index, property)| {
             let number = index + 1;
             let kind = property.r#type.clone();
-            RuntimeConstraint::parse(&as_requirement(property))
-                .map_err(|cause| RuntimeConstraintsError::Malformed { number, cause })?
-                .ok_or(RuntimeConstraintsError::NoDemand { number, kind })
+            let constraint = RuntimeConstraint::parse(&as_requirement(property))
+                .map_err(|cause| error(format!("property {number}: {cause}")))?;
+            constraint.ok_or_else(|| {
+                error(format!(
+                    "property {number} has type {kind}, which is not a constraint; use olm.constraint"
+                ))
+            })
         });
         demands.collect()
     }

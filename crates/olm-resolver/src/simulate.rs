@@ -69,16 +69,11 @@ pub(crate) fn approve(problem: &mut Problem, subscription: &str, csv: &str) {
         .cloned();
     let replaces = wanted.installed_csv.clone();
     if let Some(entry) = entry {
-        install(problem, &entry, &replaces);
+        let installed = &mut problem.installed;
+        installed.retain(|csv| csv.name != replaces && *csv.name != *entry.name);
+        installed.push(installed_csv(&entry));
         csv.clone_into(&mut problem.subscriptions[place].installed_csv);
     }
-}
-
-fn install(problem: &mut Problem, entry: &Entry, replaces: &str) {
-    problem
-        .installed
-        .retain(|csv| csv.name != replaces && *csv.name != *entry.name);
-    problem.installed.push(installed_csv(entry));
 }
 
 fn installed_csv(entry: &Entry) -> InstalledCsv {

@@ -43,19 +43,24 @@ pub enum Constraint {
     Dependency(Vec<VariableId>),
     /// The variable and the other one are not both selected.
     Conflict(VariableId),
-    /// At most the given number of these variables are selected, whether or not the holder is. A variable
-    /// listed twice counts twice.
-    AtMost(usize, Vec<VariableId>),
+    /// At most one of these variables is selected, whether or not the holder is. A variable listed twice
+    /// counts twice.
+    AtMostOne(Vec<VariableId>),
 }
 
 impl Constraint {
+    /// Returns the variables it names.
+    pub(crate) fn named(&self) -> &[VariableId] {
+        match self {
+            Constraint::Mandatory | Constraint::Prohibited => &[],
+            Constraint::Conflict(other) => std::slice::from_ref(other),
+            Constraint::Dependency(named) | Constraint::AtMostOne(named) => named,
+        }
+    }
+
     /// Returns one, plus one for each variable it names.
     pub(crate) fn size(&self) -> usize {
-        match self {
-            Constraint::Mandatory | Constraint::Prohibited => 1,
-            Constraint::Conflict(_) => 2,
-            Constraint::Dependency(named) | Constraint::AtMost(_, named) => 1 + named.len(),
-        }
+        1 + self.named().len()
     }
 }
 

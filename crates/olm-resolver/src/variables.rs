@@ -157,6 +157,8 @@ impl<'a> Variables<'a> {
 /// # Errors
 /// There are more than [`MAX_CANDIDATES`], or the limit on work is exceeded.
 pub(crate) fn build<'a>(problem: &'a Problem, universe: &Universe<'_>) -> Result<Variables<'a>, SolverError> {
+    let mut subscriptions: Vec<&Subscription> = problem.subscriptions.iter().collect();
+    subscriptions.sort_by(|a, b| a.name.cmp(&b.name));
     let mut builder = Builder {
         problem,
         universe,
@@ -167,14 +169,12 @@ pub(crate) fn build<'a>(problem: &'a Problem, universe: &Universe<'_>) -> Result
             upgrades: BTreeMap::new(),
             broken_channels: BTreeSet::new(),
         },
-        holds: holds(problem),
+        holds: holds(&problem.namespace, &subscriptions),
         bundles: BTreeMap::new(),
         unexplored: VecDeque::new(),
         candidates: BTreeMap::new(),
         left: MAX_CANDIDATES,
     };
-    let mut subscriptions: Vec<&Subscription> = problem.subscriptions.iter().collect();
-    subscriptions.sort_by(|a, b| a.name.cmp(&b.name));
     let holders: Vec<VariableId> = subscriptions
         .iter()
         .map(|s| builder.add(Subject::Subscription(s)))
@@ -190,19 +190,11 @@ pub(crate) fn build<'a>(problem: &'a Problem, universe: &Universe<'_>) -> Result
     Ok(builder.variables)
 }
 
-/// Returns the holds of the Subscriptions, in the order of their names.
-fn holds(problem: &Problem) -> BTreeMap<&str, Vec<Hold<'_>>> {
-    let mut subscriptions: Vec<&Subscription> = problem
-        .subscriptions
-        .iter()
-        .filter(|s| s.hold.is_some())
-        .collect();
-    subscriptions.sort_by(|a, b| a.name.cmp(&b.name));
+/// Returns the holds of the Subscriptions by package, in the order of the Subscriptions.
+fn holds<'a>(namespace: &str, subscriptions: &[&'a Subscription]) -> BTreeMap<&'a str, Vec<Hold<'a>>> {
     let mut by_package: BTreeMap<&str, Vec<Hold<'_>>> = BTreeMap::new();
-    for hold in subscriptions
-        .into_iter()
-        .filter_map(|subscription| Hold::of(&problem.namespace, subscription))
-    {
+    let subscriptions = subscriptions.iter().copied();
+    for hold in subscriptions.filter_map(|subscription| Hold::of(namespace, subscription)) {
         by_package.entry(hold.package).or_default().push(hold);
     }
     by_package

@@ -12,8 +12,8 @@ use go_compat::semver::Version;
 use olm_fbc::did_you_mean::did_you_mean;
 use olm_fbc::entry::{BundleEntry, EntryProperty};
 use olm_resolver::{
-    Advisor, Catalog, CatalogKey, Change, Explanation, Failure, Fix, Harm, InstalledCsv, Problem, Snapshot,
-    Subscription, resolve,
+    Advisor, Catalog, CatalogKey, Change, ChangeKind, Explanation, Failure, Fix, Harm, InstalledCsv, Problem,
+    Snapshot, Subscription, resolve,
 };
 use olm_testing::long::count_or;
 use olm_testing::properties::config;
@@ -199,7 +199,11 @@ fn everything(problem: &Problem, explanation: &Explanation, is_unsatisfiable: bo
         .iter()
         .filter(|s| explanation.subscriptions.contains(&s.name))
     {
-        let subscription = || s.name.clone();
+        let change = |kind, from: Option<String>, to: Option<String>| Change {
+            from,
+            to,
+            ..Change::new(kind, Some(&s.name))
+        };
         let is_there = |csv: &String| problem.installed.iter().any(|installed| installed.name == *csv);
         let runs = is_there(&s.installed_csv);
         if let Some(own) = problem.snapshot(&s.catalog) {
@@ -207,21 +211,16 @@ fn everything(problem: &Problem, explanation: &Explanation, is_unsatisfiable: bo
             if channels.is_empty() {
                 // Another package would replace a running operator.
                 let meant = did_you_mean(&s.package, own.package_names()).filter(|_| !runs);
-                all.extend(meant.map(|to| Change::Package {
-                    subscription: subscription(),
-                    from: s.package.clone(),
-                    to: to.to_owned(),
+                all.extend(meant.map(|to| {
+                    let now = s.package.clone();
+                    change(ChangeKind::Package, Some(now), Some(to.to_owned()))
                 }));
             }
             all.extend(
                 channels
                     .into_iter()
                     .filter(|channel| *channel != s.channel)
-                    .map(|to| Change::Channel {
-                        subscription: subscription(),
-                        from: s.channel.clone(),
-                        to: to.to_owned(),
-                    }),
+                    .map(|to| change(ChangeKind::Channel, Some(s.channel.clone()), Some(to.to_owned()))),
             );
         }
         for other in problem.catalogs.iter().filter(|other| other.key != s.catalog) {
@@ -232,48 +231,39 @@ fn everything(problem: &Problem, explanation: &Explanation, is_unsatisfiable: bo
                 .next()
                 .is_some()
             {
-                all.push(Change::Catalog {
-                    subscription: subscription(),
-                    from: s.catalog.clone(),
-                    to: other.key.clone(),
-                });
+                let (from, to) = (s.catalog.to_string(), other.key.to_string());
+                all.push(change(ChangeKind::Catalog, Some(from), Some(to)));
             }
         }
         if !s.starting_csv.is_empty() && !runs {
-            all.push(Change::AnyStart {
-                subscription: subscription(),
-                starting_csv: s.starting_csv.clone(),
-            });
+            all.push(change(ChangeKind::AnyStart, Some(s.starting_csv.clone()), None));
         }
         all.extend(
             s.hold
                 .clone()
                 .filter(|_| is_unsatisfiable)
-                .map(|range| Change::Unhold {
-                    subscription: subscription(),
-                    range,
-                }),
+                .map(|range| change(ChangeKind::Unhold, Some(range), None)),
         );
         if !s.current_csv.is_empty() && s.current_csv != s.installed_csv && !is_there(&s.current_csv) {
-            all.push(Change::Approve {
-                subscription: subscription(),
-                csv: s.current_csv.clone(),
+            all.push(Change {
+                csv: Some(s.current_csv.clone()),
+                ..change(ChangeKind::Approve, None, None)
             });
         }
         if is_unsatisfiable {
             let csv = runs.then(|| s.installed_csv.clone());
-            all.extend(csv.clone().map(|csv| Change::Unsubscribe {
-                subscription: subscription(),
-                csv,
+            all.extend(csv.clone().map(|csv| Change {
+                csv: Some(csv),
+                ..change(ChangeKind::Unsubscribe, None, None)
             }));
-            all.push(Change::RemoveSubscription {
-                subscription: subscription(),
+            all.push(Change {
                 csv,
+                ..change(ChangeKind::RemoveSubscription, None, None)
             });
         }
     }
     if problem.installed.iter().any(|csv| csv.phase == "Failed") && !problem.operator_group.fail_forward {
-        all.push(Change::FailForward);
+        all.push(Change::new(ChangeKind::FailForward, None));
     }
     let owned = |csv: &String| problem.subscriptions.iter().any(|s| s.installed_csv == *csv);
     let free = problem
@@ -281,7 +271,10 @@ fn everything(problem: &Problem, explanation: &Explanation, is_unsatisfiable: bo
         .iter()
         .map(|csv| &csv.name)
         .filter(|csv| !owned(csv) && is_unsatisfiable);
-    all.extend(free.map(|csv| Change::RemoveCsv { csv: csv.clone() }));
+    all.extend(free.map(|csv| Change {
+        csv: Some(csv.clone()),
+        ..Change::new(ChangeKind::RemoveCsv, None)
+    }));
     all
 }
 
@@ -313,14 +306,14 @@ fn waits_for(subscription: &olm_resolver::Subscription, problem: &Problem) -> bo
 /// Returns a change's harm to running operators, by the plain meaning of the words.
 fn harm(problem: &Problem, change: &Change) -> Harm {
     let after = change.applied(problem);
-    let edits_what_runs = change.subscription().is_none_or(|name| {
-        let subscription = problem.subscriptions.iter().find(|s| s.name == name).unwrap();
+    let edits_what_runs = change.subscription.as_ref().is_none_or(|name| {
+        let subscription = problem.subscriptions.iter().find(|s| s.name == *name).unwrap();
         problem
             .installed
             .iter()
             .any(|csv| csv.name == subscription.installed_csv)
     });
-    let is_approval = matches!(change, Change::Approve { .. });
+    let is_approval = change.kind == ChangeKind::Approve;
     let is_there = |name: &str| problem.installed.iter().any(|csv| csv.name == *name);
     // A plan installs everything that is waited for, upgrades included.
     let upgrades = |s: &olm_resolver::Subscription| is_there(&s.installed_csv) && waits_for(s, problem);
@@ -394,8 +387,8 @@ fn told(problem: &Problem, turn: bool) -> BTreeSet<(Vec<String>, String, bool)> 
         }
         for Fix { change, .. } in &advice.fixes {
             let mut text = format!("{change:?}");
-            if turn && let Some(name) = change.subscription() {
-                let field = |name: &str| format!("subscription: {name:?}");
+            if turn && let Some(name) = &change.subscription {
+                let field = |name: &str| format!("subscription: Some({name:?})");
                 text = text.replace(&field(name), &field(&renamed(name)));
             }
             told.insert((names.clone(), text, advice.is_stuck));

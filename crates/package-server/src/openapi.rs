@@ -1,9 +1,11 @@
-//! OpenAPI documents of PackageManifests, built from the schema of their type.
+//! OpenAPI documents of PackageManifests.
 
-use olm_api::crd::package_manifest_schema;
 use olm_api::packages::{GROUP, ICON, KIND, LIST_KIND, RESOURCE, VERSION};
 use serde_json::{Map, Value, json};
 
+/// Schema of a PackageManifest, which has no CustomResourceDefinition because it is not stored. A test of `olm-api` compares it with
+/// the type.
+const SCHEMA: &str = include_str!("openapi/package_manifest.json");
 /// Title of both documents.
 const TITLE: &str = "Package API server";
 /// Name of the schema, in the form of custom resources: the group backwards, version and kind.
@@ -80,7 +82,7 @@ pub fn v3_paths(hash: &str) -> Value {
 
 fn schemas(references: &str) -> Value {
     let kinds = |kind: &str| json!([{"group": GROUP, "version": VERSION, "kind": kind}]);
-    let mut object = package_manifest_schema();
+    let mut object: Value = serde_json::from_str(SCHEMA).unwrap_or_default();
     object["x-kubernetes-group-version-kind"] = kinds(KIND);
     let mut schemas = Map::new();
     schemas.insert(NAME.to_owned(), object);

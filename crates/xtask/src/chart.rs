@@ -15,7 +15,7 @@ use crate::{cluster, process, workspace};
 
 /// Folder of the chart, below the workspace's root.
 const CHART: &str = "charts/olm";
-/// Folder to which a test of the API types writes the definitions.
+/// Folder of the definitions of `operators.coreos.com`.
 const DEFINITIONS: &str = "manifests/crds";
 /// The same for the definitions of OLM v1.
 const V1_DEFINITIONS: &str = "manifests/crds-v1";

@@ -1,15 +1,14 @@
-//! Generated files: the CustomResourceDefinitions under `manifests/crds`, the field names of a ClusterServiceVersion, the page of
-//! messages, and the rendered chart.
+//! Generated files: the field names of specs, the page of messages, and the rendered chart.
 //!
-//! A test of the API types generates the first two. This command runs that test, either to write the files or to compare them. So
-//! xtask does not depend on the Kubernetes crates and compiles fast. Helm renders the chart.
+//! A test of the API types generates the first from `manifests/crds`. This command runs that test, either to write the file or to
+//! compare it. So xtask does not depend on the Kubernetes crates and compiles fast. Helm renders the chart.
 
 use anyhow::{Context as _, bail};
 
 use crate::progress::Progress;
 use crate::{chart, messages, workspace};
 
-/// Variable that makes the test write the files instead of comparing them.
+/// Variable that makes the test write the file instead of comparing it.
 const UPDATE: &str = "OLM_UPDATE_GENERATED";
 
 /// Writes all generated files or, with `check`, verifies that they are up to date.
@@ -20,7 +19,7 @@ pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     let mut command = workspace::cargo();
     command
         .args(["test", "--quiet", "--workspace", "--test", "crds", "--"])
-        .args(["--exact", "crd_manifests_are_fresh"])
+        .args(["--exact", "field_table_is_fresh"])
         .env_remove(UPDATE);
     if !check {
         command.env(UPDATE, "1");

@@ -1,25 +1,24 @@
 //! Version ranges, with blang/semver's grammar including its peculiarities.
 
-use std::cmp::Ordering;
 use std::fmt;
 
-use super::{Version, VersionError};
+use super::Version;
 use crate::quote;
 
-/// A parsed range: alternatives (`||`) of comparisons that must all hold.
-#[derive(Clone, Debug)]
+/// A parsed range: alternatives (`||`) of comparisons that must all hold. Equality and order follow the text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Range {
     text: Box<str>,
     alternatives: Box<[Box<[Comparison]>]>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Comparison {
     operator: Operator,
     version: Version,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Operator {
     Equal,
     NotEqual,
@@ -31,46 +30,8 @@ enum Operator {
 
 /// Error for a text that is not a range. The wording is blang/semver's, as it occurs in validation messages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RangeError {
-    /// The range begins with `||`.
-    #[error("First element in range is '||'")]
-    LeadingOr,
-    /// The range ends with `||`, or is empty.
-    #[error("Last element in range is '||'")]
-    TrailingOr,
-    /// Two `||` have nothing between them. Upstream accepts this and crashes when the range is used.
-    #[error("Empty element between '||' in range")]
-    EmptyAlternative,
-    /// A part has no digit.
-    #[error("Could not get version from string: {}", quote(.0))]
-    NoVersion(String),
-    /// The text before the version is not an operator.
-    #[error(
-        "Could not parse Range {0}: Could not parse comparator {1} in {0}",
-        quote(part),
-        quote(operator)
-    )]
-    Operator {
-        /// The invalid part of the range.
-        part: String,
-        /// Text before its version.
-        operator: String,
-    },
-    /// The version of a comparison is invalid.
-    #[error(
-        "Could not parse Range {0}: Could not parse version {1} in {0}: {reason}",
-        quote(part),
-        quote(version)
-    )]
-    Version {
-        /// The invalid part of the range.
-        part: String,
-        /// Text of the version.
-        version: String,
-        /// Cause.
-        reason: VersionError,
-    },
-}
+#[error("{0}")]
+pub struct RangeError(String);
 
 impl Range {
     /// Parses a range such as `>=1.0.0 <2.0.0 || 3.x`.
@@ -127,39 +88,9 @@ impl Comparison {
     }
 }
 
-/// Two ranges are equal if their texts are equal.
-impl PartialEq for Range {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for Range {}
-
-impl PartialOrd for Range {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// Ranges are ordered by their texts.
-impl Ord for Range {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.text.cmp(&other.text)
-    }
-}
-
 impl fmt::Display for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
-    }
-}
-
-impl std::str::FromStr for Range {
-    type Err = RangeError;
-
-    fn from_str(text: &str) -> Result<Self, RangeError> {
-        Self::parse(text)
     }
 }
 
@@ -186,23 +117,23 @@ fn tokenise(text: &str) -> Vec<String> {
 
 fn split_alternatives(tokens: &[String]) -> Result<Vec<&[String]>, RangeError> {
     if tokens.first().is_some_and(|token| token == "||") {
-        return Err(RangeError::LeadingOr);
+        return Err(RangeError("First element in range is '||'".to_owned()));
     }
     if tokens.last().is_none_or(|token| token == "||") {
-        return Err(RangeError::TrailingOr);
+        return Err(RangeError("Last element in range is '||'".to_owned()));
     }
     let alternatives: Vec<&[String]> = tokens.split(|token| token == "||").collect();
     if alternatives.iter().any(|tokens| tokens.is_empty()) {
-        return Err(RangeError::EmptyAlternative);
+        // Upstream accepts this and crashes when the range is used.
+        return Err(RangeError("Empty element between '||' in range".to_owned()));
     }
     Ok(alternatives)
 }
 
 /// Splits a token into operator and version; the operator is all text before the first digit.
 fn split_operator(token: &str) -> Result<(&str, &str), RangeError> {
-    let at = token
-        .find(char::is_numeric)
-        .ok_or_else(|| RangeError::NoVersion(token.to_owned()))?;
+    let no_version = || RangeError(format!("Could not get version from string: {}", quote(token)));
+    let at = token.find(char::is_numeric).ok_or_else(no_version)?;
     Ok((token[..at].trim(), &token[at..]))
 }
 
@@ -276,16 +207,17 @@ fn parse_comparison(token: &str) -> Result<Comparison, RangeError> {
         "<=" => Operator::LessOrEqual,
         "!" | "!=" => Operator::NotEqual,
         other => {
-            return Err(RangeError::Operator {
-                part: token.to_owned(),
-                operator: other.to_owned(),
-            });
+            let (part, operator) = (quote(token), quote(other));
+            return Err(RangeError(format!(
+                "Could not parse Range {part}: Could not parse comparator {operator} in {part}"
+            )));
         }
     };
-    let version = Version::parse(version_text).map_err(|reason| RangeError::Version {
-        part: token.to_owned(),
-        version: version_text.to_owned(),
-        reason,
+    let version = Version::parse(version_text).map_err(|reason| {
+        let (part, version) = (quote(token), quote(version_text));
+        RangeError(format!(
+            "Could not parse Range {part}: Could not parse version {version} in {part}: {reason}"
+        ))
     })?;
     Ok(Comparison { operator, version })
 }

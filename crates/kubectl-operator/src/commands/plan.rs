@@ -166,7 +166,7 @@ mod tests {
             found: 2,
             way_out: "keep one of a, b".to_owned(),
         };
-        let unknown = TargetError::UnknownSubscription("no subscription db".to_owned());
+        let unknown = TargetError::Unclear("no subscription db".to_owned());
         for (error, text, is_answer) in [
             (
                 TargetError::from(groups),

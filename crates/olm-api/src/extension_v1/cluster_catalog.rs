@@ -1,10 +1,7 @@
 //! ClusterCatalog: a catalog image whose content is served over HTTP in the cluster.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use schemars::{Schema, SchemaGenerator, json_schema};
-use serde_json::{Value, json};
 
-use super::rule;
 use crate::api_type::{api_kind, api_type};
 use crate::open_enum::open_enum;
 use crate::sparse::List;
@@ -34,21 +31,15 @@ api_kind! {
         version = "v1",
         kind = "ClusterCatalog",
         plural = "clustercatalogs",
-        singular = "clustercatalog",
         status = "ClusterCatalogStatus",
-        doc = "A file-based catalog in an image, whose content is served in the cluster.",
-        printcolumn = r#"{"name":"LastUnpacked","type":"date","jsonPath":".status.lastUnpacked"}"#,
-        printcolumn = r#"{"name":"Serving","type":"string","jsonPath":".status.conditions[?(@.type==\"Serving\")].status"}"#,
-        printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+        doc = "A file-based catalog in an image, whose content is served in the cluster."
     )]
     pub struct ClusterCatalogSpec {
         /// Source of the catalog's content.
         pub source: ClusterCatalogSource,
         /// Rank among catalogs that offer the same package; the higher number is preferred.
-        #[schemars(extend("minimum" = i32::MIN, "maximum" = i32::MAX, "x-default" = 0))]
         pub priority: Option<i32>,
         /// Available serves the content. Unavailable deletes it from the cluster and keeps the object.
-        #[schemars(extend("enum" = ["Unavailable", "Available"], "x-default" = "Available"))]
         pub availability_mode: Option<AvailabilityMode>,
     }
 }
@@ -62,11 +53,9 @@ impl ClusterCatalogSpec {
 
 api_type! {
     /// Source of a catalog's content.
-    #[schemars(extend("x-kubernetes-validations" = source_rules()))]
     pub struct ClusterCatalogSource {
         /// Type of the source.
         #[serde(rename = "type")]
-        #[schemars(extend("enum" = ["Image"]))]
         pub type_: CatalogSourceType,
         /// Image with the catalog, for the type Image.
         pub image: Option<ImageSource>,
@@ -75,17 +64,11 @@ api_type! {
 
 api_type! {
     /// An image with a file-based catalog.
-    #[schemars(extend("x-kubernetes-validations" = [rule(
-        "self.ref.find('(@.*:)') != \"\" ? !has(self.pollIntervalMinutes) : true",
-        "cannot specify pollIntervalMinutes while using digest-based image",
-    )]))]
     pub struct ImageSource {
         /// Reference of the image, with registry and with tag or digest.
         #[serde(rename = "ref")]
-        #[schemars(extend("maxLength" = 1000, "x-kubernetes-validations" = reference_rules()))]
         pub reference: String,
         /// Minutes between two looks for other content behind the tag. Without it the registry is not polled.
-        #[schemars(schema_with = "positive_integer")]
         pub poll_interval_minutes: Option<i64>,
     }
 }
@@ -94,7 +77,6 @@ api_type! {
     /// State of the catalog.
     pub struct ClusterCatalogStatus {
         /// Conditions Progressing and Serving.
-        #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
         pub conditions: List<Condition>,
         /// Source of the served content.
         pub resolved_source: Option<ResolvedCatalogSource>,
@@ -107,11 +89,9 @@ api_type! {
 
 api_type! {
     /// Source of the content that is served.
-    #[schemars(extend("x-kubernetes-validations" = source_rules()))]
     pub struct ResolvedCatalogSource {
         /// Type of the source.
         #[serde(rename = "type")]
-        #[schemars(extend("enum" = ["Image"]))]
         pub type_: CatalogSourceType,
         /// Image with the content.
         pub image: ResolvedImageSource,
@@ -123,7 +103,6 @@ api_type! {
     pub struct ResolvedImageSource {
         /// Reference of the image by digest.
         #[serde(rename = "ref")]
-        #[schemars(extend("maxLength" = 1000, "x-kubernetes-validations" = resolved_reference_rules()))]
         pub reference: String,
     }
 }
@@ -132,89 +111,14 @@ api_type! {
     /// Addresses at which a catalog is served.
     pub struct ClusterCatalogUrls {
         /// URL below which the API is served: `api/v1/all` and `api/v1/metas`.
-        #[schemars(extend("maxLength" = 525, "x-kubernetes-validations" = url_rules()))]
         pub base: String,
     }
 }
 
-fn positive_integer(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "integer", "minimum": 1})
-}
-
-fn source_rules() -> Value {
-    json!([rule(
-        "has(self.type) && self.type == 'Image' ? has(self.image) : !has(self.image)",
-        "image is required when source type is Image, and forbidden otherwise",
-    )])
-}
-
-fn reference_rules() -> Value {
-    let [domain, name] = repository_rules();
-    let [algorithm, length, hex] = digest_rules();
-    let end = rule(
-        r#"self.find('(@.*:)') != "" || self.find(':.*$') != """#,
-        "must end with a digest or a tag",
-    );
-    let tag_length = rule(
-        r#"self.find('(@.*:)') == "" ? (self.find(':.*$') != "" ? self.find(':.*$').substring(1).size() <= 127 : true) : true"#,
-        "tag is invalid. the tag must not be more than 127 characters",
-    );
-    let tag = rule(
-        r#"self.find('(@.*:)') == "" ? (self.find(':.*$') != "" ? self.find(':.*$').matches(':[\\w][\\w.-]*$') : true) : true"#,
-        "tag is invalid. valid tags must begin with a word character (alphanumeric + \"_\") followed by word characters or \".\", and \"-\" characters",
-    );
-    json!([domain, name, end, tag_length, tag, algorithm, length, hex])
-}
-
-fn resolved_reference_rules() -> Value {
-    let [domain, name] = repository_rules();
-    let [algorithm, length, hex] = digest_rules();
-    let end = rule(r#"self.find('(@.*:)') != """#, "must end with a digest");
-    json!([domain, name, end, algorithm, length, hex])
-}
-
-fn repository_rules() -> [Value; 2] {
-    [
-        rule(
-            r"self.matches('^([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])((\\.([a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]))+)?(:[0-9]+)?\\b')",
-            "must start with a valid domain. valid domains must be alphanumeric characters (lowercase and uppercase) separated by the \".\" character.",
-        ),
-        rule(
-            r#"self.find('(\\/[a-z0-9]+((([._]|__|[-]*)[a-z0-9]+)+)?((\\/[a-z0-9]+((([._]|__|[-]*)[a-z0-9]+)+)?)+)?)') != """#,
-            "a valid name is required. valid names must contain lowercase alphanumeric characters separated only by the \".\", \"_\", \"__\", \"-\" characters.",
-        ),
-    ]
-}
-
-fn digest_rules() -> [Value; 3] {
-    [
-        rule(
-            r#"self.find('(@.*:)') != "" ? self.find('(@.*:)').matches('(@[A-Za-z][A-Za-z0-9]*([-_+.][A-Za-z][A-Za-z0-9]*)*[:])') : true"#,
-            "digest algorithm is not valid. valid algorithms must start with an uppercase or lowercase alpha character followed by alphanumeric characters and may contain the \"-\", \"_\", \"+\", and \".\" characters.",
-        ),
-        rule(
-            r#"self.find('(@.*:)') != "" ? self.find(':.*$').substring(1).size() >= 32 : true"#,
-            "digest is not valid. the encoded string must be at least 32 characters",
-        ),
-        rule(
-            r#"self.find('(@.*:)') != "" ? self.find(':.*$').matches(':[0-9A-Fa-f]*$') : true"#,
-            "digest is not valid. the encoded string must only contain hex characters (A-F, a-f, 0-9)",
-        ),
-    ]
-}
-
-fn url_rules() -> Value {
-    json!([
-        rule("isURL(self)", "must be a valid URL"),
-        rule(
-            r#"isURL(self) ? (url(self).getScheme() == "http" || url(self).getScheme() == "https") : true"#,
-            "scheme must be either http or https",
-        ),
-    ])
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     /// The API server writes defaults, but objects from before a default have none.

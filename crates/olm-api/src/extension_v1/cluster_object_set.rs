@@ -1,10 +1,8 @@
 //! ClusterObjectSet: the objects of one revision of a ClusterExtension. Called ClusterExtensionRevision in older versions of OLM v1.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
-use schemars::{Schema, SchemaGenerator, json_schema};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::rule;
 use crate::api_type::{api_kind, api_type};
 use crate::open_enum::open_enum;
 use crate::sparse::List;
@@ -60,48 +58,21 @@ api_kind! {
         version = "v1",
         kind = "ClusterObjectSet",
         plural = "clusterobjectsets",
-        singular = "clusterobjectset",
         status = "ClusterObjectSetStatus",
-        doc = "The objects of one revision of a ClusterExtension, applied phase by phase.",
-        printcolumn = r#"{"name":"Available","type":"string","jsonPath":".status.conditions[?(@.type=='Available')].status"}"#,
-        printcolumn = r#"{"name":"Progressing","type":"string","jsonPath":".status.conditions[?(@.type=='Progressing')].status"}"#,
-        printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+        doc = "The objects of one revision of a ClusterExtension, applied phase by phase."
     )]
     pub struct ClusterObjectSetSpec {
         /// Active applies the objects and keeps them. Archived deletes those that no other revision has.
-        #[schemars(extend("enum" = ["Active", "Archived"], "x-kubernetes-validations" = [rule(
-            "oldSelf == 'Active' || oldSelf == 'Archived' && oldSelf == self",
-            "cannot un-archive",
-        )]))]
         pub lifecycle_state: LifecycleState,
         /// Number of the revision, from 1.
-        #[schemars(extend("minimum" = 1, "x-kubernetes-validations" = [rule(
-            "self == oldSelf",
-            "revision is immutable",
-        )]))]
         pub revision: i64,
         /// Groups of objects. A phase is applied when all probes of the phase before pass.
-        #[schemars(extend(
-            "maxItems" = 20,
-            "x-kubernetes-list-type" = "map",
-            "x-kubernetes-list-map-keys" = ["name"],
-            "x-kubernetes-validations" = [rule(
-                "self == oldSelf || oldSelf.size() == 0",
-                "phases is immutable",
-            )]
-        ))]
         pub phases: List<ObjectSetPhase>,
         /// What happens to objects that exist already; phases and objects may say otherwise.
-        #[schemars(extend("enum" = collision_words(), "x-kubernetes-validations" = [rule(
-            "self == oldSelf",
-            "collisionProtection is immutable",
-        )]))]
         pub collision_protection: CollisionProtection,
         /// Minutes after which a rollout counts as failed. Without it there is no limit.
-        #[schemars(extend("minimum" = 10, "maximum" = 720))]
         pub progress_deadline_minutes: Option<i32>,
         /// Checks that objects of a phase must pass before the next phase is applied.
-        #[schemars(extend("minItems" = 1, "maxItems" = 20, "x-kubernetes-list-type" = "atomic"))]
         pub progression_probes: List<ProgressionProbe>,
     }
 }
@@ -110,32 +81,23 @@ api_type! {
     /// Objects that are applied together.
     pub struct ObjectSetPhase {
         /// Name of the phase, unique in the revision.
-        #[schemars(extend("minLength" = 1, "maxLength" = 63, "x-kubernetes-validations" = phase_name_rules()))]
         pub name: String,
         /// Objects of the phase.
-        #[schemars(extend("maxItems" = 50))]
         pub objects: Vec<ObjectSetObject>,
         /// What happens to objects that exist already.
-        #[schemars(extend("enum" = collision_words()))]
         pub collision_protection: Option<CollisionProtection>,
     }
 }
 
 api_type! {
     /// An object, written here or in a Secret.
-    #[schemars(extend("x-kubernetes-validations" = [rule(
-        "[has(self.object),has(self.ref)].filter(x,x==true).size() == 1",
-        "exactly one of the fields in [object ref] must be set",
-    )]))]
     pub struct ObjectSetObject {
         /// The object.
-        #[schemars(schema_with = "embedded_object")]
         pub object: Option<Value>,
         /// Place of the object in a Secret.
         #[serde(rename = "ref")]
         pub reference: Option<ObjectSourceReference>,
         /// What happens if the object exists already.
-        #[schemars(extend("enum" = collision_words()))]
         pub collision_protection: Option<CollisionProtection>,
     }
 }
@@ -144,13 +106,10 @@ api_type! {
     /// A key of a Secret whose value is an object as JSON.
     pub struct ObjectSourceReference {
         /// Name of the Secret.
-        #[schemars(extend("minLength" = 1, "maxLength" = 253))]
         pub name: String,
         /// Namespace of the Secret; without it that of the controller.
-        #[schemars(extend("maxLength" = 63))]
         pub namespace: Option<String>,
         /// Key of the object.
-        #[schemars(extend("minLength" = 1, "maxLength" = 253))]
         pub key: String,
     }
 }
@@ -161,26 +120,19 @@ api_type! {
         /// Objects that are checked.
         pub selector: ProbeSelector,
         /// What must hold for each of them.
-        #[schemars(extend("minItems" = 1, "maxItems" = 20, "x-kubernetes-list-type" = "atomic"))]
         pub assertions: Vec<Assertion>,
     }
 }
 
 api_type! {
     /// Selects the objects of a probe.
-    #[schemars(extend("x-kubernetes-validations" = selector_rules()))]
     pub struct ProbeSelector {
         /// Type of the selector.
         #[serde(rename = "type")]
-        #[schemars(extend("enum" = ["GroupKind", "Label"]))]
         pub type_: ProbeSelectorType,
         /// Group and kind, for the type GroupKind.
         pub group_kind: Option<ProbeGroupKind>,
         /// Labels, for the type Label.
-        #[schemars(extend("x-kubernetes-validations" = [rule(
-            "(has(self.matchExpressions) && !has(self.matchLabels)) || (!has(self.matchExpressions) && has(self.matchLabels))",
-            "exactly one of matchLabels or matchExpressions must be set",
-        )]))]
         pub label: Option<LabelSelector>,
     }
 }
@@ -197,11 +149,9 @@ api_type! {
 
 api_type! {
     /// One comparison of a probe.
-    #[schemars(extend("x-kubernetes-validations" = assertion_rules()))]
     pub struct Assertion {
         /// Type of the comparison.
         #[serde(rename = "type")]
-        #[schemars(extend("enum" = ["ConditionEqual", "FieldsEqual", "FieldValue"]))]
         pub type_: AssertionType,
         /// For the type ConditionEqual.
         pub condition_equal: Option<ConditionEqual>,
@@ -217,10 +167,8 @@ api_type! {
     pub struct ConditionEqual {
         /// Type of the condition.
         #[serde(rename = "type")]
-        #[schemars(extend("minLength" = 1, "maxLength" = 200))]
         pub type_: String,
         /// Expected status.
-        #[schemars(extend("enum" = ["True", "False"]))]
         pub status: String,
     }
 }
@@ -229,10 +177,8 @@ api_type! {
     /// Two fields of the object have the same value.
     pub struct FieldsEqual {
         /// Path of one field, for example `spec.replicas`.
-        #[schemars(extend("minLength" = 1, "maxLength" = 200, "x-kubernetes-validations" = path_rules()))]
         pub field_a: String,
         /// Path of the other field.
-        #[schemars(extend("minLength" = 1, "maxLength" = 200, "x-kubernetes-validations" = path_rules()))]
         pub field_b: String,
     }
 }
@@ -241,10 +187,8 @@ api_type! {
     /// A field of the object has this value.
     pub struct FieldValue {
         /// Path of the field, for example `status.phase`.
-        #[schemars(extend("minLength" = 1, "maxLength" = 200, "x-kubernetes-validations" = path_rules()))]
         pub field_path: String,
         /// Expected value.
-        #[schemars(extend("minLength" = 1, "maxLength" = 200))]
         pub value: String,
     }
 }
@@ -253,18 +197,8 @@ api_type! {
     /// State of the revision.
     pub struct ClusterObjectSetStatus {
         /// Conditions Progressing, Available and Succeeded.
-        #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
         pub conditions: List<Condition>,
         /// Digests of the phases as they were first applied, by which a changed Secret is noticed.
-        #[schemars(extend(
-            "maxItems" = 20,
-            "x-kubernetes-list-type" = "map",
-            "x-kubernetes-list-map-keys" = ["name"],
-            "x-kubernetes-validations" = [rule(
-                "self == oldSelf || oldSelf.size() == 0",
-                "observedPhases is immutable",
-            )]
-        ))]
         pub observed_phases: List<ObservedPhase>,
     }
 }
@@ -273,77 +207,16 @@ api_type! {
     /// Digest of a phase as it was first applied.
     pub struct ObservedPhase {
         /// Name of the phase.
-        #[schemars(extend("minLength" = 1, "maxLength" = 63, "x-kubernetes-validations" = phase_name_rules()))]
         pub name: String,
         /// Digest of the objects, for example `sha256:` and hex digits.
-        #[schemars(extend("minLength" = 1, "maxLength" = 256, "x-kubernetes-validations" = [rule(
-            "self.matches('^[a-z0-9]+:[a-f0-9]+$')",
-            "digest must be in the format '<algorithm>:<hex>'",
-        )]))]
         pub digest: String,
     }
 }
 
-fn embedded_object(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": "object",
-        "x-kubernetes-embedded-resource": true,
-        "x-kubernetes-preserve-unknown-fields": true,
-    })
-}
-
-fn collision_words() -> Value {
-    json!(["Prevent", "IfNoController", "None"])
-}
-
-fn phase_name_rules() -> Value {
-    json!([rule(
-        "!format.dns1123Label().validate(self).hasValue()",
-        "the value must consist of only lowercase alphanumeric characters and hyphens, and must start and end with an \
-         alphanumeric character.",
-    )])
-}
-
-fn selector_rules() -> Value {
-    json!([
-        rule(
-            "self.type == 'GroupKind' ?has(self.groupKind) : !has(self.groupKind)",
-            "groupKind is required when type is GroupKind, and forbidden otherwise",
-        ),
-        rule(
-            "self.type == 'Label' ?has(self.label) : !has(self.label)",
-            "label is required when type is Label, and forbidden otherwise",
-        ),
-    ])
-}
-
-fn assertion_rules() -> Value {
-    json!([
-        rule(
-            "self.type == 'ConditionEqual' ?has(self.conditionEqual) : !has(self.conditionEqual)",
-            "conditionEqual is required when type is ConditionEqual, and forbidden otherwise",
-        ),
-        rule(
-            "self.type == 'FieldsEqual' ?has(self.fieldsEqual) : !has(self.fieldsEqual)",
-            "fieldsEqual is required when type is FieldsEqual, and forbidden otherwise",
-        ),
-        rule(
-            "self.type == 'FieldValue' ?has(self.fieldValue) : !has(self.fieldValue)",
-            "fieldValue is required when type is FieldValue, and forbidden otherwise",
-        ),
-    ])
-}
-
-fn path_rules() -> Value {
-    json!([rule(
-        r"self.matches('^[a-zA-Z0-9]+(?:\\.[a-zA-Z0-9]+)*$')",
-        "must contain a valid field path. valid fields contain upper or lower-case alphanumeric characters separated by the \".\" \
-         character.",
-    )])
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -15,13 +15,11 @@ api_kind! {
         version = "v1",
         kind = "PackageManifest",
         plural = "packagemanifests",
-        singular = "packagemanifest",
         namespaced,
         status = "PackageManifestStatus",
         doc = "A package of a catalog, with its channels and versions. Read only."
     )]
     #[serde(remote = "Self")]
-    #[schemars(rename = "PackageManifestSpec")]
     pub struct PackageManifestSpec {}
 }
 

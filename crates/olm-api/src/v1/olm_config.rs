@@ -16,13 +16,10 @@ api_kind! {
         version = "v1",
         kind = "OLMConfig",
         plural = "olmconfigs",
-        singular = "olmconfig",
-        category = "olm",
         status = "OLMConfigStatus",
         doc = "Settings of the lifecycle manager. Only the object called cluster counts."
     )]
     #[serde(remote = "Self")]
-    #[schemars(rename = "OLMConfigSpec")]
     pub struct OLMConfigSpec {
         /// Features that can be switched.
         pub features: Option<Features>,
@@ -48,7 +45,6 @@ api_type! {
         #[serde(rename = "disableCopiedCSVs")]
         pub disable_copied_csvs: Option<bool>,
         /// How often the package-server looks at all catalogs anew, for example 30m or 12h.
-        #[schemars(extend("pattern" = r"^([0-9]+(\.[0-9]+)?(s|m|h))+$"))]
         pub package_server_sync_interval: Option<String>,
     }
 }

@@ -13,13 +13,10 @@ api_kind! {
         version = "v1",
         kind = "Operator",
         plural = "operators",
-        singular = "operator",
-        category = "olm",
         status = "OperatorStatus",
         doc = "All objects that belong to one package installed in one namespace. It is made and kept by the lifecycle manager."
     )]
     #[serde(remote = "Self")]
-    #[schemars(rename = "OperatorSpec")]
     pub struct OperatorSpec {}
 }
 
@@ -45,7 +42,6 @@ api_type! {
 
 api_type! {
     /// An object and its conditions.
-    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub struct RichReference {
         /// Group and version of the object.
         pub api_version: Option<String>,

@@ -13,16 +13,11 @@ api_kind! {
         version = "v1",
         kind = "OperatorCondition",
         plural = "operatorconditions",
-        singular = "operatorcondition",
-        shortname = "condition",
-        category = "olm",
         namespaced,
-        storage = false,
         status = "OperatorConditionStatus",
         doc = "Conditions that an operator reports, for example that it must not be upgraded now."
     )]
     #[serde(remote = "Self")]
-    #[schemars(rename = "OperatorConditionSpec")]
     pub struct OperatorConditionSpec {
         /// ServiceAccounts that may write this object.
         pub service_accounts: List<String>,
@@ -48,21 +43,16 @@ api_type! {
     pub struct ConditionOverride {
         /// What it is about; only Upgradeable is interpreted.
         #[serde(rename = "type")]
-        #[schemars(extend("maxLength" = 316, "pattern" = crate::schema::CONDITION_TYPE_PATTERN))]
         pub type_: String,
         /// True, False or Unknown.
-        #[schemars(extend("enum" = ["True", "False", "Unknown"]))]
         pub status: String,
         /// Why, in one word.
-        #[schemars(extend("minLength" = 1, "maxLength" = 1024, "pattern" = crate::schema::CONDITION_REASON_PATTERN))]
         pub reason: String,
         /// Why, for people.
-        #[schemars(extend("maxLength" = 32768))]
         pub message: String,
         /// When it was set.
         pub last_transition_time: Option<Time>,
         /// Generation of this object the condition was set for.
-        #[schemars(range(min = 0))]
         pub observed_generation: Option<i64>,
     }
 }

@@ -25,18 +25,13 @@ api_kind! {
         version = "v1",
         kind = "OperatorGroup",
         plural = "operatorgroups",
-        singular = "operatorgroup",
-        shortname = "og",
-        category = "olm",
         namespaced,
         status = "OperatorGroupStatus",
         doc = "The namespaces that the operators installed in this namespace watch. A namespace with operators needs exactly one."
     )]
     #[serde(remote = "Self")]
-    #[schemars(rename = "OperatorGroupSpec", extend("x-default" = {"upgradeStrategy": "Default"}))]
     pub struct OperatorGroupSpec {
         /// Names of the namespaces. The selector is ignored when this is set.
-        #[schemars(extend("x-kubernetes-list-type" = "set"))]
         pub target_namespaces: List<String>,
         /// Selects the namespaces by their labels. All namespaces are targets when neither this nor a list is set.
         pub selector: Option<LabelSelector>,
@@ -46,7 +41,6 @@ api_kind! {
         #[serde(rename = "staticProvidedAPIs")]
         pub static_provided_apis: Option<bool>,
         /// Whether an operator that failed may be upgraded: Default (no) or TechPreviewUnsafeFailForward (yes).
-        #[schemars(extend("enum" = ["Default", "TechPreviewUnsafeFailForward"], "x-default" = "Default"))]
         pub upgrade_strategy: Option<UpgradeStrategy>,
     }
 }
@@ -71,7 +65,6 @@ api_type! {
     /// The namespaces a group has found.
     pub struct OperatorGroupStatus {
         /// Target namespaces; one empty name means all.
-        #[schemars(extend("x-kubernetes-list-type" = "set"))]
         pub namespaces: List<String>,
         /// The ServiceAccount named in the spec, once it exists.
         pub service_account_ref: Option<ObjectReference>,

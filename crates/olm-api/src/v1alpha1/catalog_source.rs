@@ -42,22 +42,14 @@ api_kind! {
         version = "v1alpha1",
         kind = "CatalogSource",
         plural = "catalogsources",
-        singular = "catalogsource",
-        shortname = "catsrc",
-        category = "olm",
         namespaced,
         status = "CatalogSourceStatus",
-        doc = "A catalog of operators that Subscriptions of its namespace, or of every namespace for a global catalog, can use.",
-        printcolumn = r#"{"name":"Display","type":"string","description":"The name of the catalog for people","jsonPath":".spec.displayName"}"#,
-        printcolumn = r#"{"name":"Type","type":"string","description":"How the catalog is served","jsonPath":".spec.sourceType"}"#,
-        printcolumn = r#"{"name":"Publisher","type":"string","description":"Who publishes the catalog","jsonPath":".spec.publisher"}"#,
-        printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+        doc = "A catalog of operators that Subscriptions of its namespace, or of every namespace for a global catalog, can use."
     )]
     pub struct CatalogSourceSpec {
         /// How the catalog is served: grpc, configmap, or internal, an old word for configmap.
         pub source_type: SourceType,
         /// Rank among catalogs that offer the same package; the higher number wins, then the name decides.
-        #[schemars(schema_with = "crate::schema::integer")]
         pub priority: Option<i64>,
         /// Image of the catalog; a pod that serves it is run.
         pub image: Option<String>,
@@ -111,7 +103,6 @@ api_type! {
         pub priority_class_name: Option<String>,
         /// Security context of the pod: legacy for images that have to run as root, restricted for all others. When not
         /// set, the pod security level of the namespace decides.
-        #[schemars(extend("enum" = ["legacy", "restricted"]))]
         pub security_context_config: Option<SecurityContextConfig>,
         /// Memory the pod requests and tries to stay below.
         pub memory_target: Option<Embedded<Quantity>>,
@@ -146,7 +137,6 @@ api_type! {
         /// The connection to the catalog.
         pub connection_state: Option<GrpcConnectionState>,
         /// Statements about the catalog.
-        #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
         pub conditions: List<Condition>,
     }
 }

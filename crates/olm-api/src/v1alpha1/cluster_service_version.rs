@@ -2,7 +2,6 @@
 
 use go_compat::semver::{Version, VersionError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use serde_json::{Value, json};
 
 use super::{
     ApiServiceDefinitions, ApiServiceDescription, ClusterServiceVersionPhase, ClusterServiceVersionStatus,
@@ -36,18 +35,9 @@ api_kind! {
         version = "v1alpha1",
         kind = "ClusterServiceVersion",
         plural = "clusterserviceversions",
-        singular = "clusterserviceversion",
-        shortname = "csv",
-        shortname = "csvs",
-        category = "olm",
         namespaced,
         status = "ClusterServiceVersionStatus",
-        doc = "One version of an operator: what it needs, what it provides, how it is installed, and its status.",
-        printcolumn = r#"{"name":"Display","type":"string","description":"The name of the operator for people","jsonPath":".spec.displayName"}"#,
-        printcolumn = r#"{"name":"Version","type":"string","description":"The version of the operator","jsonPath":".spec.version"}"#,
-        printcolumn = r#"{"name":"Release","type":"string","description":"The packaging release of that version","jsonPath":".spec.release"}"#,
-        printcolumn = r#"{"name":"Replaces","type":"string","description":"The ClusterServiceVersion this one succeeds","jsonPath":".spec.replaces"}"#,
-        printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#
+        doc = "One version of an operator: what it needs, what it provides, how it is installed, and its status."
     )]
     pub struct ClusterServiceVersionSpec {
         /// How the operator is installed.
@@ -56,7 +46,6 @@ api_kind! {
         pub version: Option<String>,
         /// Packaging release of this version: dot-separated identifiers of letters, digits and hyphens, compared after the
         /// version, identifier by identifier, as semantic versioning compares pre-releases.
-        #[schemars(extend("maxLength" = 20, "x-kubernetes-validations" = release_rules()))]
         pub release: Option<String>,
         /// How mature the operator is, for example alpha, beta or stable; free text.
         pub maturity: Option<String>,
@@ -150,19 +139,6 @@ impl ClusterServiceVersionSpec {
             .as_ref()
             .map_or(&[], |definitions| &definitions.required)
     }
-}
-
-fn release_rules() -> Value {
-    json!([
-        {
-            "rule": "self.matches('^[0-9A-Za-z-]+(\\\\.[0-9A-Za-z-]+)*$')",
-            "message": "release version must be composed of dot-separated identifiers containing only alphanumerics and hyphens",
-        },
-        {
-            "rule": "!self.split('.').exists(x, x.matches('^0[0-9]+$'))",
-            "message": "numeric identifiers in release version must not have leading zeros",
-        },
-    ])
 }
 
 api_type! {
@@ -301,6 +277,8 @@ impl ClusterServiceVersion {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::condition::csv::*;
     use crate::decode_csv_manifest;

@@ -54,15 +54,9 @@ api_kind! {
         version = "v1alpha1",
         kind = "InstallPlan",
         plural = "installplans",
-        singular = "installplan",
-        shortname = "ip",
-        category = "olm",
         namespaced,
         status = "InstallPlanStatus",
-        doc = "The objects to apply for a set of operators, whether that may begin, and their status.",
-        printcolumn = r#"{"name":"CSV","type":"string","description":"The first of the ClusterServiceVersions in the plan","jsonPath":".spec.clusterServiceVersionNames[0]"}"#,
-        printcolumn = r#"{"name":"Approval","type":"string","description":"Who approves the plan","jsonPath":".spec.approval"}"#,
-        printcolumn = r#"{"name":"Approved","type":"boolean","jsonPath":".spec.approved"}"#
+        doc = "The objects to apply for a set of operators, whether that may begin, and their status."
     )]
     pub struct InstallPlanSpec {
         /// Names of the ClusterServiceVersions the plan installs.
@@ -72,7 +66,6 @@ api_kind! {
         /// Whether the plan may start. Set this to true to approve a plan.
         pub approved: bool,
         /// Number of the plan in its namespace; a higher one supersedes a lower one.
-        #[schemars(schema_with = "crate::schema::integer")]
         pub generation: Option<i64>,
         /// Not used.
         pub source: Option<String>,

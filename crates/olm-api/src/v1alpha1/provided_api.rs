@@ -111,7 +111,6 @@ api_type! {
         #[serde(rename = "x-descriptors")]
         pub x_descriptors: List<String>,
         /// Value of the field, for descriptors that carry one.
-        #[schemars(schema_with = "crate::schema::bytes")]
         pub value: Option<Value>,
     }
 }

@@ -45,16 +45,9 @@ api_kind! {
         version = "v1alpha1",
         kind = "Subscription",
         plural = "subscriptions",
-        singular = "subscription",
-        shortname = "sub",
-        shortname = "subs",
-        category = "olm",
         namespaced,
         status = "SubscriptionStatus",
-        doc = "Installs a package of a catalog and keeps its operator up to date along a channel.",
-        printcolumn = r#"{"name":"Package","type":"string","description":"The package subscribed to","jsonPath":".spec.name"}"#,
-        printcolumn = r#"{"name":"Source","type":"string","description":"The catalog the package comes from","jsonPath":".spec.source"}"#,
-        printcolumn = r#"{"name":"Channel","type":"string","description":"The channel updates come from","jsonPath":".spec.channel"}"#
+        doc = "Installs a package of a catalog and keeps its operator up to date along a channel."
     )]
     pub struct SubscriptionSpec {
         /// Name of the CatalogSource the package comes from.
@@ -63,7 +56,7 @@ api_kind! {
         pub source_namespace: String,
         /// Name of the package.
         pub name: String,
-        /// Channel of the package; the package's default channel when not set.
+        /// Channel of the package; all channels of the package count when not set.
         pub channel: Option<String>,
         /// Name of the ClusterServiceVersion to install first; the head of the channel when not set.
         #[serde(rename = "startingCSV")]
@@ -133,7 +126,6 @@ api_type! {
         /// Why the Subscription is in this state.
         pub reason: Option<String>,
         /// Generation of the newest InstallPlan for this Subscription.
-        #[schemars(schema_with = "crate::schema::integer")]
         pub install_plan_generation: Option<i64>,
         /// The newest InstallPlan for this Subscription.
         pub install_plan_ref: Option<ObjectReference>,

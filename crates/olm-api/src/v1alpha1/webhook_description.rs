@@ -28,12 +28,10 @@ api_type! {
         pub generate_name: String,
         /// Kind of webhook.
         #[serde(rename = "type")]
-        #[schemars(extend("enum" = ["ValidatingAdmissionWebhook", "MutatingAdmissionWebhook", "ConversionWebhook"]))]
         pub type_: WebhookType,
         /// Deployment of the install strategy that serves the webhook.
         pub deployment_name: Option<String>,
         /// Port of the Service in front of the webhook.
-        #[schemars(range(min = 1, max = 65535), extend("x-default" = 443))]
         pub container_port: Option<i32>,
         /// Port, or name of the port, of the container that serves the webhook.
         pub target_port: Option<IntOrString>,

@@ -14,16 +14,11 @@ api_kind! {
         version = "v1alpha2",
         kind = "OperatorGroup",
         plural = "operatorgroups",
-        singular = "operatorgroup",
-        shortname = "og",
-        category = "olm",
         namespaced,
-        storage = false,
         status = "OperatorGroupStatus",
         doc = "The namespaces that the operators installed in this namespace watch. A namespace with operators needs exactly one."
     )]
     #[serde(remote = "Self")]
-    #[schemars(rename = "OperatorGroupSpec")]
     pub struct OperatorGroupSpec {
         /// Names of the namespaces. The selector is ignored when this is set.
         pub target_namespaces: List<String>,

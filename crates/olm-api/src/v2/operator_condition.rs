@@ -14,15 +14,11 @@ api_kind! {
         version = "v2",
         kind = "OperatorCondition",
         plural = "operatorconditions",
-        singular = "operatorcondition",
-        shortname = "condition",
-        category = "olm",
         namespaced,
         status = "OperatorConditionStatus",
         doc = "Conditions that an operator reports, for example that it must not be upgraded now."
     )]
     #[serde(remote = "Self")]
-    #[schemars(rename = "OperatorConditionSpec")]
     pub struct OperatorConditionSpec {
         /// ServiceAccounts that may write this object.
         pub service_accounts: List<String>,

@@ -1,14 +1,15 @@
-//! The table of field names that `olm_api::manifest` decodes with, made from the schema.
+//! The table of field names that `olm_api::manifest` works with, made from the schemas.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use olm_api::crd::Definition;
 use serde_json::Value;
 
+use crate::support::Definition;
+
 const HEADER: &str = "\
-//! Names of the fields in the spec of a ClusterServiceVersion.
-// Generated from the types by `cargo xtask gen`. Do not edit.
+//! Names of the fields in the specs of some kinds.
+// Generated from `manifests/crds` by `cargo xtask gen`. Do not edit.
 
 use super::Fields;
 
@@ -22,19 +23,26 @@ struct Table {
     text: String,
 }
 
-/// Returns the source of the table.
+/// Names of the tables, and of the definitions whose spec they are made from.
+const TABLES: [(&str, &str); 4] = [
+    ("CATALOG_SOURCE", "catalogsources"),
+    ("CLUSTER_SERVICE_VERSION", "clusterserviceversions"),
+    ("OPERATOR_GROUP", "operatorgroups"),
+    ("SUBSCRIPTION", "subscriptions"),
+];
+
+/// Returns the source of the tables.
 pub fn render(definitions: &[Definition]) -> String {
-    let csv = definitions
-        .iter()
-        .find(|definition| definition.name == "clusterserviceversions")
-        .unwrap();
-    let spec = csv
-        .manifest
-        .pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec")
-        .unwrap();
     let mut table = Table::default();
-    let root = table.add(spec);
-    format!("{HEADER}pub(super) static SPEC: Fields = {root};\n{}", table.text)
+    let mut roots = String::new();
+    for (name, file) in TABLES {
+        let mut of_file = definitions.iter().filter(|definition| definition.name == file);
+        let manifest = &of_file.next().unwrap().manifest;
+        let spec = manifest.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec");
+        let fields = table.add(spec.unwrap());
+        let _ = writeln!(roots, "pub(super) static {name}: Fields = {fields};");
+    }
+    format!("{HEADER}{roots}{}", table.text)
 }
 
 impl Table {

@@ -2,15 +2,38 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use olm_api::crd::{self, Definition};
-use olm_api::{DecodeError, packages, v1, v1alpha1, v1alpha2, v2};
+use olm_api::{DecodeError, extension_v1, packages, v1, v1alpha1, v1alpha2, v2};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+
+/// A CustomResourceDefinition.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// Plural name of the kind; the file is `<name>.yaml`.
+    pub name: String,
+    /// The object.
+    pub manifest: Value,
+}
+
+/// Returns the definitions in a folder of `manifests`, sorted by name.
+pub fn definitions(folder: &str) -> Vec<Definition> {
+    let files = sorted(&workspace().join("manifests").join(folder));
+    let definition = |file: PathBuf| Definition {
+        name: file.file_stem().unwrap().to_str().unwrap().to_owned(),
+        manifest: read_yaml(&file).remove(0),
+    };
+    files.into_iter().map(definition).collect()
+}
+
+pub fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
 
 /// Returns the objects of the recorded cluster that belong to OLM's APIs, with their files.
 pub fn golden_objects(golden: &Path) -> Vec<(String, Value)> {
@@ -95,6 +118,11 @@ fn collect_ours(document: Value, file: &str, found: &mut Vec<(String, Value)>) {
 
 /// Decodes an object to its type and encodes it again.
 pub fn round_trip(object: &Value) -> Result<Value, DecodeError> {
+    Ok(through_type(object)?.0)
+}
+
+/// Decodes an object to its type. Returns its encoded form and its debug text.
+pub fn through_type(object: &Value) -> Result<(Value, String), DecodeError> {
     let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let again = match (text("apiVersion").as_str(), text("kind").as_str()) {
         // The version is ignored: authors get it wrong, and no other API has this kind.
@@ -109,14 +137,17 @@ pub fn round_trip(object: &Value) -> Result<Value, DecodeError> {
         ("operators.coreos.com/v1", "Operator") => through::<v1::Operator>,
         ("operators.coreos.com/v1", "OLMConfig") => through::<v1::OLMConfig>,
         ("packages.operators.coreos.com/v1", "PackageManifest") => through::<packages::PackageManifest>,
+        (extension_v1::API_VERSION, "ClusterCatalog") => through::<extension_v1::ClusterCatalog>,
+        (extension_v1::API_VERSION, "ClusterExtension") => through::<extension_v1::ClusterExtension>,
+        (extension_v1::API_VERSION, "ClusterObjectSet") => through::<extension_v1::ClusterObjectSet>,
         other => panic!("no type for {other:?}"),
     };
     again(object)
 }
 
-fn through<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, DecodeError> {
+fn through<T: DeserializeOwned + Serialize + Debug>(object: &Value) -> Result<(Value, String), DecodeError> {
     let typed: T = olm_api::decode_manifest(object.clone())?;
-    Ok(serde_json::to_value(typed).unwrap())
+    Ok((serde_json::to_value(&typed).unwrap(), format!("{typed:?}")))
 }
 
 /// Change of a value between reading and writing.
@@ -158,7 +189,7 @@ fn compare(path: String, before: Option<&Value>, after: Option<&Value>, found: &
 /// Returns the schemas of all kinds by `apiVersion` and kind.
 pub fn schemas() -> BTreeMap<(String, String), Value> {
     let mut schemas = BTreeMap::new();
-    for Definition { manifest, .. } in crd::definitions().unwrap() {
+    for Definition { manifest, .. } in [definitions("crds"), definitions("crds-v1")].concat() {
         let spec = &manifest["spec"];
         for version in spec["versions"].as_array().unwrap() {
             let api_version = format!(
@@ -174,7 +205,11 @@ pub fn schemas() -> BTreeMap<(String, String), Value> {
         "packages.operators.coreos.com/v1".to_owned(),
         "PackageManifest".to_owned(),
     );
-    schemas.insert(packages, crd::package_manifest_schema());
+    let file = workspace().join("crates/package-server/src/openapi/package_manifest.json");
+    schemas.insert(
+        packages,
+        serde_json::from_slice(&fs::read(file).unwrap()).unwrap(),
+    );
     schemas
 }
 

@@ -155,7 +155,7 @@ fn entry(channel: &str, version: &str, replaces: &str, skips: &[&str], range: &s
         version: version.parse().ok(),
         replaces: (!replaces.is_empty()).then(|| replaces.into()),
         skips: skips.iter().map(|skip| Arc::from(*skip)).collect(),
-        skip_range: range.parse().ok().map(Arc::new),
+        skip_range: Range::parse(range).ok().map(Arc::new),
         ..BundleEntry::default()
     }
 }

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use olm_api::v1alpha1::ClusterServiceVersionPhase;
 use olm_fbc::did_you_mean::did_you_mean;
 
-use super::change::{Change, Harm, Running};
+use super::Fix;
+use super::change::{Change, ChangeKind, Harm, Running};
 use crate::catalog::Snapshot;
-use crate::explain::{Explanation, Failure, Reason};
+use crate::explain::{Explanation, Reason};
 use crate::problem::{InstalledCsv, Problem, Subscription};
 
 /// Maximum number of other channels, or other catalogs, that are considered for one Subscription.
@@ -17,11 +18,7 @@ const MAX_ALTERNATIVES: usize = 50;
 /// Returns possible changes with their harm, the gentlest first. Among equals, the likeliest change of each
 /// Subscription and kind precedes the second of any, so that none is left out because of its name. Users
 /// cannot change the Subscriptions that are `untouchable`.
-pub(super) fn of(
-    problem: &Problem,
-    explanation: &Explanation,
-    untouchable: &BTreeSet<String>,
-) -> Vec<(Change, Harm)> {
+pub(super) fn of(problem: &Problem, explanation: &Explanation, untouchable: &BTreeSet<String>) -> Vec<Fix> {
     let mut groups: Vec<Vec<Change>> = Vec::new();
     let names = explanation.taking_part();
     let running = Running::of(problem);
@@ -54,18 +51,23 @@ pub(super) fn of(
         if (takes_part || explanation.subscriptions.contains(&subscription.name))
             && problem.awaits_plan(subscription)
         {
-            groups.push(vec![Change::Approve {
-                subscription: subscription.name.clone(),
-                csv: subscription.current_csv.clone(),
+            groups.push(vec![Change {
+                csv: Some(subscription.current_csv.clone()),
+                ..Change::new(ChangeKind::Approve, Some(&subscription.name))
             }]);
         }
     }
     let failed = |csv: &InstalledCsv| csv.phase == ClusterServiceVersionPhase::Failed.as_str();
     if !problem.operator_group.fail_forward && problem.installed.iter().any(failed) {
-        groups.push(vec![Change::FailForward]);
+        groups.push(vec![Change::new(ChangeKind::FailForward, None)]);
     }
     if explanation.is_unsatisfiable() {
-        groups.extend(free_csvs(problem, explanation).map(|csv| vec![Change::RemoveCsv { csv }]));
+        groups.extend(free_csvs(problem, explanation).map(|csv| {
+            vec![Change {
+                csv: Some(csv),
+                ..Change::new(ChangeKind::RemoveCsv, None)
+            }]
+        }));
     }
     let mut changes: Vec<(Harm, usize, Change)> = Vec::new();
     for group in groups {
@@ -80,16 +82,13 @@ pub(super) fn of(
     changes.sort();
     changes
         .into_iter()
-        .map(|(harm, _, change)| (change, harm))
+        .map(|(harm, _, change)| Fix { change, harm })
         .collect()
 }
 
 /// Returns the installed operators that an upgrade in the contradiction would replace.
 fn replaced_by(explanation: &Explanation) -> BTreeSet<&str> {
-    let Failure::Unsatisfiable(reasons) = &explanation.failure else {
-        return BTreeSet::new();
-    };
-    let replaced = reasons.iter().filter_map(|reason| match reason {
+    let replaced = explanation.reasons().iter().filter_map(|reason| match reason {
         Reason::Replaces { installed, .. } => Some(installed.csv()),
         _ => None,
     });
@@ -98,11 +97,8 @@ fn replaced_by(explanation: &Explanation) -> BTreeSet<&str> {
 
 /// Returns the installed operators that take part although no Subscription owns them.
 fn free_csvs<'a>(problem: &'a Problem, explanation: &'a Explanation) -> impl Iterator<Item = String> {
-    let reasons = match &explanation.failure {
-        Failure::Unsatisfiable(reasons) => reasons.as_slice(),
-        Failure::Prevented { .. } => &[],
-    };
-    let found: BTreeSet<String> = reasons
+    let found: BTreeSet<String> = explanation
+        .reasons()
         .iter()
         .filter_map(|reason| match reason {
             Reason::NotReferenced { bundle } => Some(bundle.csv().to_owned()),
@@ -120,7 +116,11 @@ fn of_subscription(
     removable: bool,
     is_running: bool,
 ) -> Vec<Vec<Change>> {
-    let name = || subscription.name.clone();
+    let change = |kind, from: Option<String>, to: Option<String>| Change {
+        from,
+        to,
+        ..Change::new(kind, Some(&subscription.name))
+    };
     let mut groups = Vec::new();
     if let Some(snapshot) = problem.snapshot(&subscription.catalog) {
         if snapshot.has_package(&subscription.package) {
@@ -130,11 +130,8 @@ fn of_subscription(
             // that operator.
             let meant = did_you_mean(&subscription.package, snapshot.package_names());
             groups.extend(meant.map(|to| {
-                vec![Change::Package {
-                    subscription: name(),
-                    from: subscription.package.clone(),
-                    to: to.to_owned(),
-                }]
+                let now = subscription.package.clone();
+                vec![change(ChangeKind::Package, Some(now), Some(to.to_owned()))]
             }));
         }
     }
@@ -158,36 +155,29 @@ fn of_subscription(
             key,
         )
     });
-    let catalogs = others.into_iter().map(|catalog| Change::Catalog {
-        subscription: name(),
-        from: subscription.catalog.clone(),
-        to: catalog.key.clone(),
+    let catalogs = others.into_iter().map(|catalog| {
+        let now = subscription.catalog.to_string();
+        change(ChangeKind::Catalog, Some(now), Some(catalog.key.to_string()))
     });
     groups.push(catalogs.take(MAX_ALTERNATIVES).collect());
     if !subscription.starting_csv.is_empty() && !is_running {
-        groups.push(vec![Change::AnyStart {
-            subscription: name(),
-            starting_csv: subscription.starting_csv.clone(),
-        }]);
+        let now = subscription.starting_csv.clone();
+        groups.push(vec![change(ChangeKind::AnyStart, Some(now), None)]);
     }
     if removable {
-        groups.extend(subscription.hold.clone().map(|range| {
-            vec![Change::Unhold {
-                subscription: name(),
-                range,
-            }]
-        }));
+        let hold = subscription.hold.clone();
+        groups.extend(hold.map(|range| vec![change(ChangeKind::Unhold, Some(range), None)]));
         let csv = is_running.then(|| subscription.installed_csv.clone());
-        groups.extend(csv.clone().map(|csv| {
-            vec![Change::Unsubscribe {
-                subscription: name(),
-                csv,
+        let kinds = [
+            csv.as_ref().map(|_| ChangeKind::Unsubscribe),
+            Some(ChangeKind::RemoveSubscription),
+        ];
+        groups.extend(kinds.into_iter().flatten().map(|kind| {
+            vec![Change {
+                csv: csv.clone(),
+                ..change(kind, None, None)
             }]
         }));
-        groups.push(vec![Change::RemoveSubscription {
-            subscription: name(),
-            csv,
-        }]);
     }
     groups
 }
@@ -208,13 +198,10 @@ fn channels(snapshot: &Snapshot, subscription: &Subscription) -> Vec<Change> {
         let (is_default, newest) = snapshot.channel_rank(package, channel);
         (Some(*channel) != meant, !is_default, Reverse(newest), *channel)
     });
-    let changes = others
-        .into_iter()
-        .take(MAX_ALTERNATIVES)
-        .map(|to| Change::Channel {
-            subscription: subscription.name.clone(),
-            from: now.clone(),
-            to: to.to_owned(),
-        });
+    let changes = others.into_iter().take(MAX_ALTERNATIVES).map(|to| Change {
+        from: Some(now.clone()),
+        to: Some(to.to_owned()),
+        ..Change::new(ChangeKind::Channel, Some(&subscription.name))
+    });
     changes.collect()
 }

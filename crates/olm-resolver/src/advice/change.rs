@@ -29,76 +29,17 @@ pub enum Harm {
 
 /// A change. Changes of equal harm are proposed in this order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Change {
-    /// Approve the waiting InstallPlan.
-    Approve {
-        /// The Subscription that asks for manual approval.
-        subscription: String,
-        /// The ClusterServiceVersion that the plan would install.
-        csv: String,
-    },
-    /// Follow another package with a similar name, because this one does not exist.
-    Package {
-        /// The Subscription.
-        subscription: String,
-        /// Its package now.
-        from: String,
-        /// The package that works.
-        to: String,
-    },
-    /// Follow another channel of the same package.
-    Channel {
-        /// The Subscription.
-        subscription: String,
-        /// Its channel now; empty for none.
-        from: String,
-        /// The channel that works.
-        to: String,
-    },
-    /// Follow another catalog that offers the package.
-    Catalog {
-        /// The Subscription.
-        subscription: String,
-        /// The catalog it names now.
-        from: CatalogKey,
-        /// The catalog that works.
-        to: CatalogKey,
-    },
-    /// Install without a particular first version.
-    AnyStart {
-        /// The Subscription.
-        subscription: String,
-        /// The `startingCSV` that prevents the installation.
-        starting_csv: String,
-    },
-    /// Allow any version of the package.
-    Unhold {
-        /// The Subscription.
-        subscription: String,
-        /// The range that it is held within at present.
-        range: String,
-    },
-    /// Let upgrades replace operators that failed.
-    FailForward,
-    /// Remove a Subscription and keep the operator it installed.
-    Unsubscribe {
-        /// The Subscription.
-        subscription: String,
-        /// The ClusterServiceVersion that stays.
-        csv: String,
-    },
-    /// Remove a Subscription and the operator it installed.
-    RemoveSubscription {
-        /// The Subscription.
-        subscription: String,
-        /// Its ClusterServiceVersion, if one is installed.
-        csv: Option<String>,
-    },
-    /// Remove an installed operator that no Subscription owns.
-    RemoveCsv {
-        /// The ClusterServiceVersion.
-        csv: String,
-    },
+pub struct Change {
+    /// What kind of change it is.
+    pub kind: ChangeKind,
+    /// The Subscription that it changes.
+    pub subscription: Option<String>,
+    /// The ClusterServiceVersion that it is about.
+    pub csv: Option<String>,
+    /// The value at present: a package, a channel, a catalog as `namespace/name`, `startingCSV`, or the range of a hold.
+    pub from: Option<String>,
+    /// The value that works.
+    pub to: Option<String>,
 }
 
 /// What kind of change it is.
@@ -128,43 +69,27 @@ pub enum ChangeKind {
 }
 
 impl Change {
-    /// Returns its kind.
-    pub fn kind(&self) -> ChangeKind {
-        match self {
-            Change::Approve { .. } => ChangeKind::Approve,
-            Change::Package { .. } => ChangeKind::Package,
-            Change::Channel { .. } => ChangeKind::Channel,
-            Change::Catalog { .. } => ChangeKind::Catalog,
-            Change::AnyStart { .. } => ChangeKind::AnyStart,
-            Change::Unhold { .. } => ChangeKind::Unhold,
-            Change::FailForward => ChangeKind::FailForward,
-            Change::Unsubscribe { .. } => ChangeKind::Unsubscribe,
-            Change::RemoveSubscription { .. } => ChangeKind::RemoveSubscription,
-            Change::RemoveCsv { .. } => ChangeKind::RemoveCsv,
-        }
-    }
-
-    /// Returns the Subscription that it changes.
-    pub fn subscription(&self) -> Option<&str> {
-        match self {
-            Change::Approve { subscription, .. }
-            | Change::Package { subscription, .. }
-            | Change::Channel { subscription, .. }
-            | Change::Catalog { subscription, .. }
-            | Change::AnyStart { subscription, .. }
-            | Change::Unhold { subscription, .. }
-            | Change::Unsubscribe { subscription, .. }
-            | Change::RemoveSubscription { subscription, .. } => Some(subscription),
-            Change::FailForward | Change::RemoveCsv { .. } => None,
+    /// Returns a change without its details.
+    pub fn new(kind: ChangeKind, subscription: Option<&str>) -> Self {
+        Change {
+            kind,
+            subscription: subscription.map(str::to_owned),
+            csv: None,
+            from: None,
+            to: None,
         }
     }
 
     /// Returns the ClusterServiceVersion that it removes.
     pub fn destroys(&self) -> Option<&str> {
-        match self {
-            Change::RemoveSubscription { csv: Some(csv), .. } | Change::RemoveCsv { csv } => Some(csv),
-            _ => None,
-        }
+        let removes = matches!(self.kind, ChangeKind::RemoveSubscription | ChangeKind::RemoveCsv);
+        self.csv.as_deref().filter(|_| removes)
+    }
+
+    /// Returns Subscription, ClusterServiceVersion, present value and new value; empty for none.
+    fn details(&self) -> [&str; 4] {
+        [&self.subscription, &self.csv, &self.from, &self.to]
+            .map(|field| field.as_deref().unwrap_or_default())
     }
 
     /// Returns its harm to the running operators of a namespace.
@@ -172,11 +97,11 @@ impl Change {
         if self.destroys().is_some() {
             return Harm::Destroys;
         }
-        let of_approval = match self {
-            Change::Approve { .. } => running.harm_of_approval(),
+        let of_approval = match self.kind {
+            ChangeKind::Approve => running.harm_of_approval(),
             _ => Harm::None,
         };
-        match self.subscription() {
+        match self.subscription.as_deref() {
             Some(name) if !running.subscriptions.contains(name) => of_approval,
             _ => Harm::Running,
         }
@@ -184,54 +109,42 @@ impl Change {
 
     /// Returns the instruction in one line.
     pub fn text(&self, namespace: &str) -> String {
-        match self {
-            Change::Approve { subscription, csv } => {
+        let [subscription, csv, from, to] = self.details();
+        match self.kind {
+            ChangeKind::Approve => {
                 format!("approve the InstallPlan of subscription {subscription} that installs {csv}")
             }
-            Change::FailForward => format!(
+            ChangeKind::FailForward => format!(
                 "set spec.upgradeStrategy of the OperatorGroup in namespace {namespace} to {}",
                 UpgradeStrategy::TechPreviewUnsafeFailForward.as_str()
             ),
-            Change::Package {
-                subscription,
-                from,
-                to,
-            } => format!("set spec.name of subscription {subscription} to {to} (now {from})"),
-            Change::Channel {
-                subscription,
-                from,
-                to,
-            } => channel_text(subscription, from, to),
-            Change::Catalog {
-                subscription,
-                from,
-                to:
-                    CatalogKey {
-                        name,
-                        namespace: home,
-                    },
-            } => format!(
-                "set spec.source of subscription {subscription} to {name} and spec.sourceNamespace to {home} (now catalog \
-                 {from})"
-            ),
-            Change::AnyStart {
-                subscription,
-                starting_csv,
-            } => {
-                format!("recreate subscription {subscription} without spec.startingCSV (now {starting_csv})")
+            ChangeKind::Package => {
+                format!("set spec.name of subscription {subscription} to {to} (now {from})")
             }
-            Change::Unhold { subscription, range } => format!(
+            ChangeKind::Channel => channel_text(subscription, from, to),
+            ChangeKind::Catalog => {
+                let CatalogKey { name, namespace } = catalog_key(to);
+                format!(
+                    "set spec.source of subscription {subscription} to {name} and spec.sourceNamespace to {namespace} (now \
+                     catalog {from})"
+                )
+            }
+            ChangeKind::AnyStart => {
+                format!("recreate subscription {subscription} without spec.startingCSV (now {from})")
+            }
+            ChangeKind::Unhold => format!(
                 "remove annotation {UPGRADE_HOLD} of subscription {subscription}, or widen its range (now {:?})",
-                cut(range, SHOWN_RANGE)
+                cut(from, SHOWN_RANGE)
             ),
-            Change::Unsubscribe { subscription, csv } => format!(
+            ChangeKind::Unsubscribe => format!(
                 "delete subscription {subscription} in namespace {namespace}; {csv} stays and gets no upgrades"
             ),
-            Change::RemoveCsv { csv } => {
+            ChangeKind::RemoveCsv => {
                 format!("delete clusterserviceversion {csv} in namespace {namespace}, if it is not needed")
             }
-            Change::RemoveSubscription { subscription, csv } => {
-                let with = csv
+            ChangeKind::RemoveSubscription => {
+                let with = self
+                    .csv
                     .as_ref()
                     .map_or_else(String::new, |csv| format!(" and clusterserviceversion {csv}"));
                 format!(
@@ -250,34 +163,37 @@ impl Change {
     }
 
     fn apply(&self, problem: &mut Problem) {
-        if let Change::Approve { subscription, csv } = self {
-            simulate::approve(problem, subscription, csv);
-            return;
-        }
-        let Problem {
-            subscriptions,
-            installed,
-            operator_group,
-            ..
-        } = problem;
-        let mut change = |name: &str, edit: &dyn Fn(&mut Subscription)| {
-            subscriptions.iter_mut().filter(|s| s.name == name).for_each(edit);
-        };
-        match self {
-            Change::Approve { .. } => {}
-            Change::FailForward => operator_group.fail_forward = true,
-            Change::Package { subscription, to, .. } => change(subscription, &|s| s.package.clone_from(to)),
-            Change::Channel { subscription, to, .. } => change(subscription, &|s| s.channel.clone_from(to)),
-            Change::Catalog { subscription, to, .. } => change(subscription, &|s| s.catalog.clone_from(to)),
-            Change::AnyStart { subscription, .. } => change(subscription, &|s| s.starting_csv.clear()),
-            Change::Unhold { subscription, .. } => change(subscription, &|s| s.hold = None),
-            Change::RemoveCsv { csv } => installed.retain(|c| c.name != *csv),
-            Change::Unsubscribe { subscription, .. } => subscriptions.retain(|s| s.name != *subscription),
-            Change::RemoveSubscription { subscription, csv } => {
-                subscriptions.retain(|s| s.name != *subscription);
-                installed.retain(|c| Some(&c.name) != csv.as_ref());
+        let [subscription, csv, _, to] = self.details();
+        match self.kind {
+            ChangeKind::Approve => simulate::approve(problem, subscription, csv),
+            ChangeKind::FailForward => problem.operator_group.fail_forward = true,
+            ChangeKind::Unsubscribe | ChangeKind::RemoveSubscription | ChangeKind::RemoveCsv => {
+                let gone = self.destroys();
+                problem.subscriptions.retain(|s| s.name != subscription);
+                problem.installed.retain(|c| Some(c.name.as_str()) != gone);
+            }
+            kind => {
+                let all = problem.subscriptions.iter_mut();
+                for s in all.filter(|s| s.name == subscription) {
+                    match kind {
+                        ChangeKind::Package => to.clone_into(&mut s.package),
+                        ChangeKind::Channel => to.clone_into(&mut s.channel),
+                        ChangeKind::Catalog => s.catalog = catalog_key(to),
+                        ChangeKind::AnyStart => s.starting_csv.clear(),
+                        _ => s.hold = None,
+                    }
+                }
             }
         }
+    }
+}
+
+/// Returns a catalog by its text, `namespace/name`.
+fn catalog_key(text: &str) -> CatalogKey {
+    let (namespace, name) = text.split_once('/').unwrap_or_default();
+    CatalogKey {
+        name: name.to_owned(),
+        namespace: namespace.to_owned(),
     }
 }
 

@@ -13,10 +13,7 @@ fn fix(change: Change, harm: Harm) -> Fix {
 }
 
 fn unsubscribe(name: &str) -> Change {
-    Change::RemoveSubscription {
-        subscription: name.to_owned(),
-        csv: None,
-    }
+    Change::new(ChangeKind::RemoveSubscription, Some(name))
 }
 
 #[test]
@@ -52,8 +49,9 @@ fn what_is_cut_and_what_was_not_tried_is_told() {
 
 #[test]
 fn a_fix_is_marked_with_what_it_destroys() {
-    let csv = Change::RemoveCsv {
-        csv: "old.v1".to_owned(),
+    let csv = Change {
+        csv: Some("old.v1".to_owned()),
+        ..Change::new(ChangeKind::RemoveCsv, None)
     };
     let advice = Advice {
         fixes: vec![fix(csv, Harm::Destroys)],

@@ -23,7 +23,7 @@ fn check(rule: &str) -> String {
                 .check()
                 .map_or_else(|error| error.to_string(), |()| met.to_string())
         }
-        Err(error) => error.to_string(),
+        Err(error) => error,
     }
 }
 

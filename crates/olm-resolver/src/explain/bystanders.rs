@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::explain::api_text;
-use crate::solver::{Constraint, ConstraintRef, VariableId};
+use crate::solver::{ConstraintRef, VariableId};
 use crate::universe::Universe;
 use crate::variables::{Cause, Subject, Variables};
 
@@ -75,12 +75,7 @@ fn towards_core(
     let mut neighbours: BTreeMap<VariableId, Vec<VariableId>> = BTreeMap::new();
     for &member in members {
         for constraint in variables.instance.constraints(member) {
-            let others: &[VariableId] = match constraint {
-                Constraint::Mandatory | Constraint::Prohibited => &[],
-                Constraint::Dependency(others) | Constraint::AtMost(_, others) => others,
-                Constraint::Conflict(other) => std::slice::from_ref(other),
-            };
-            for &other in others {
+            for &other in constraint.named() {
                 neighbours.entry(member).or_default().push(other);
                 neighbours.entry(other).or_default().push(member);
             }

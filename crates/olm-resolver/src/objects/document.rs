@@ -47,16 +47,14 @@ pub fn read_file(file: &Path) -> Result<Vec<Document>, ObjectsError> {
     };
     match text {
         Ok(text) => parse(&text, &name),
-        Err(source) => Err(ObjectsError::File { file: name, source }),
+        Err(error) => Err(ObjectsError(format!("cannot read {name}: {error}"))),
     }
 }
 
 /// Returns the objects of a text; `name` describes it in errors.
 pub fn parse(text: &str, name: &str) -> Result<Vec<Document>, ObjectsError> {
-    let found = yaml::parse_all(text.as_bytes()).map_err(|source| ObjectsError::Syntax {
-        file: name.to_owned(),
-        source: in_terms_of(name, text, source),
-    })?;
+    let found = yaml::parse_all(text.as_bytes())
+        .map_err(|error| ObjectsError(format!("{name}: {}", in_terms_of(name, text, error))))?;
     let mut documents = Vec::new();
     for (index, object) in found.into_iter().enumerate() {
         take_apart(

@@ -1,8 +1,8 @@
 //! Remarks on probable mistakes in objects.
 
 use kube_core::{Resource as _, ResourceExt};
-use olm_api::crd::unknown_fields;
 use olm_api::labels::UPGRADE_HOLD;
+use olm_api::manifest::unknown_fields;
 use olm_api::v1alpha1::Subscription;
 use olm_api::{GROUP, v1, v1alpha1, v1alpha2};
 use olm_fbc::did_you_mean::did_you_mean;

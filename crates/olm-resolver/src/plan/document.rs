@@ -191,26 +191,21 @@ impl FixRow {
 
 impl ChangeRow {
     fn new(namespace: &str, change: &Change) -> Self {
-        let (csv, from, to) = match change {
-            Change::Package { from, to, .. } | Change::Channel { from, to, .. } => {
-                (None, Some(from.clone()), Some(to.clone()))
-            }
-            Change::Catalog { from, to, .. } => (None, Some(from.to_string()), Some(to.to_string())),
-            Change::Approve { csv, .. } | Change::Unsubscribe { csv, .. } | Change::RemoveCsv { csv } => {
-                (Some(csv.clone()), None, None)
-            }
-            Change::RemoveSubscription { csv, .. } => (csv.clone(), None, None),
-            Change::AnyStart { starting_csv, .. } => (None, Some(starting_csv.clone()), None),
-            Change::Unhold { range, .. } => (None, Some(range.clone()), None),
-            Change::FailForward => (None, None, None),
-        };
-        ChangeRow {
-            kind: change.kind(),
-            subscription: change.subscription().map(str::to_owned),
+        let text = change.text(namespace);
+        let Change {
+            kind,
+            subscription,
             csv,
             from,
             to,
-            text: change.text(namespace),
+        } = change.clone();
+        ChangeRow {
+            kind,
+            subscription,
+            csv,
+            from,
+            to,
+            text,
         }
     }
 }

@@ -115,7 +115,7 @@ impl Unsatisfiable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::advice::{Advice, Change, Fix, Harm};
+    use crate::advice::{Advice, Change, ChangeKind, Fix, Harm};
     use crate::plan::NotSucceeded;
     use crate::problem::{InstalledCsv, Subscription};
 
@@ -152,15 +152,16 @@ mod tests {
 
     fn part(subscription: &str) -> Unsatisfiable {
         let fix = |change: Change, harm: Harm| Fix { change, harm };
-        let removal = Change::RemoveCsv {
-            csv: "etcd.v1".to_owned(),
+        let removal = Change {
+            csv: Some("etcd.v1".to_owned()),
+            ..Change::new(ChangeKind::RemoveCsv, None)
         };
         Unsatisfiable {
             subscriptions: vec![subscription.to_owned()],
             summary: "constraints not satisfiable".to_owned(),
             advice: Advice {
                 fixes: vec![
-                    fix(Change::FailForward, Harm::Running),
+                    fix(Change::new(ChangeKind::FailForward, None), Harm::Running),
                     fix(removal, Harm::Destroys),
                 ],
                 more: 1,

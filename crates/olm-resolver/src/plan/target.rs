@@ -9,27 +9,9 @@ use crate::resolve::ResolveError;
 /// A target cannot be planned.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// No Subscription of this name.
+    /// It is not clear which Subscription is meant, or none has the version in its package.
     #[error("{0}")]
-    UnknownSubscription(String),
-    /// Several Subscriptions could reach the target.
-    #[error("several subscriptions could go to {version}: {names}; name one with --subscription")]
-    Ambiguous {
-        /// The target.
-        version: String,
-        /// The Subscriptions.
-        names: String,
-    },
-    /// No Subscription has the version in its package.
-    #[error("no package subscribed to in namespace {namespace} has version {version}: {offers}")]
-    UnknownVersion {
-        /// The namespace.
-        namespace: String,
-        /// The target.
-        version: String,
-        /// The existing versions.
-        offers: String,
-    },
+    Unclear(String),
     /// The namespace cannot be resolved.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
@@ -126,17 +108,13 @@ fn offers_target(problem: &Problem, subscription: &Subscription, target: &Target
 }
 
 fn find_subscription(problem: &Problem, target: &Target) -> Result<Subscription, TargetError> {
-    let namespace = problem.namespace.clone();
-    let names = |subscriptions: &[&Subscription]| {
-        let names: Vec<&str> = subscriptions.iter().map(|s| s.name.as_str()).collect();
-        names.join(", ")
-    };
     if let Some(name) = &target.subscription {
-        let all: Vec<&Subscription> = problem.subscriptions.iter().collect();
-        let found = all.iter().find(|s| s.name == *name).map(|s| (*s).clone());
-        return found.ok_or_else(|| TargetError::UnknownSubscription(problem.unknown_subscription(name)));
+        let found = problem.subscriptions.iter().find(|s| s.name == *name);
+        return found
+            .cloned()
+            .ok_or_else(|| TargetError::Unclear(problem.unknown_subscription(name)));
     }
-    let version = target.version.clone();
+    let version = &target.version;
     let fitting: Vec<&Subscription> = problem
         .subscriptions
         .iter()
@@ -150,16 +128,19 @@ fn find_subscription(problem: &Problem, target: &Target) -> Result<Subscription,
                 .iter()
                 .map(|s| versions_text(problem, s))
                 .collect();
-            Err(TargetError::UnknownVersion {
-                namespace,
-                version,
-                offers: texts.join("; "),
-            })
+            Err(TargetError::Unclear(format!(
+                "no package subscribed to in namespace {} has version {version}: {}",
+                problem.namespace,
+                texts.join("; ")
+            )))
         }
-        several => Err(TargetError::Ambiguous {
-            version,
-            names: names(several),
-        }),
+        several => {
+            let names: Vec<&str> = several.iter().map(|s| s.name.as_str()).collect();
+            Err(TargetError::Unclear(format!(
+                "several subscriptions could go to {version}: {}; name one with --subscription",
+                names.join(", ")
+            )))
+        }
     }
 }
 

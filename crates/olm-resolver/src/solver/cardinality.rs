@@ -1,4 +1,4 @@
-//! "At most k of these" as clauses.
+//! "At most one of these" as clauses.
 
 use varisat::Lit;
 
@@ -7,46 +7,31 @@ use super::sat::Varisat;
 /// Maximum members for which one clause per pair is smaller than a counter.
 const PAIRWISE_LIMIT: usize = 6;
 
-/// Adds clauses that forbid more than `limit` of `members`, a repeated member counting as often as it is listed.
+/// Adds clauses that forbid more than one of `members`, a repeated member counting as often as it is listed.
 ///
 /// Every clause gets the literals of `unless`, so the whole rule can be switched off by one of them.
-pub(super) fn at_most(sat: &mut Varisat, limit: usize, members: &[Lit], unless: &[Lit]) {
-    if members.len() <= limit {
-        return;
-    }
-    if limit == 0 {
-        for &member in members {
-            add(sat, &[!member], unless);
-        }
-    } else if limit == 1 && members.len() <= PAIRWISE_LIMIT {
+pub(super) fn at_most_one(sat: &mut Varisat, members: &[Lit], unless: &[Lit]) {
+    if members.len() <= PAIRWISE_LIMIT {
         for (i, &first) in members.iter().enumerate() {
             for &second in &members[i + 1..] {
                 add(sat, &[!first, !second], unless);
             }
         }
-    } else {
-        sequential_counter(sat, limit, members, unless);
+        return;
     }
-}
-
-/// Adds Sinz's counter: `reached[j]` after a member means that at least `j + 1` members up to it hold. It is
-/// linear in members times limit. A sorting network, as upstream's, grows with the square of the logarithm on
-/// top.
-fn sequential_counter(sat: &mut Varisat, limit: usize, members: &[Lit], unless: &[Lit]) {
-    let mut before: Vec<Lit> = Vec::new();
+    // Sinz's counter: the variable after a member means that one up to it holds. It is linear in members. A
+    // sorting network, as upstream's, grows with the square of the logarithm on top.
+    let mut before: Option<Lit> = None;
     for &member in members {
-        if let Some(&full) = before.get(limit - 1) {
-            add(sat, &[!member, !full], unless);
+        if let Some(before) = before {
+            add(sat, &[!member, !before], unless);
         }
-        let after: Vec<Lit> = (0..limit.min(before.len() + 1)).map(|_| sat.variable()).collect();
-        add(sat, &[!member, after[0]], unless);
-        for (j, &reached) in before.iter().enumerate() {
-            add(sat, &[!reached, after[j]], unless);
-            if let Some(&next) = after.get(j + 1) {
-                add(sat, &[!member, !reached, next], unless);
-            }
+        let after = sat.variable();
+        add(sat, &[!member, after], unless);
+        if let Some(before) = before {
+            add(sat, &[!before, after], unless);
         }
-        before = after;
+        before = Some(after);
     }
 }
 

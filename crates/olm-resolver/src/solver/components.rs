@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Constraint, Instance, VariableId};
+use super::{Instance, VariableId};
 use crate::disjoint_sets::DisjointSets;
 
 /// Variables connected by constraints, ascending.
@@ -22,13 +22,10 @@ pub(super) fn split(instance: &Instance) -> Vec<Component> {
     let mut sets = DisjointSets::new(instance.len());
     for index in 0..instance.len() {
         for constraint in instance.constraints(VariableId(index)) {
-            match constraint {
-                Constraint::Mandatory | Constraint::Prohibited => {}
-                Constraint::Dependency(others) | Constraint::AtMost(_, others) => {
-                    others.iter().for_each(|other| sets.join(index, other.0));
-                }
-                Constraint::Conflict(other) => sets.join(index, other.0),
-            }
+            constraint
+                .named()
+                .iter()
+                .for_each(|other| sets.join(index, other.0));
         }
     }
     let mut parts: BTreeMap<usize, Vec<VariableId>> = BTreeMap::new();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use varisat::Lit;
 
-use super::cardinality::at_most;
+use super::cardinality::at_most_one;
 use super::sat::{Answer, Varisat};
 use super::{Component, Constraint, ConstraintRef, Instance, SolverError, VariableId};
 use crate::work::Work;
@@ -44,9 +44,9 @@ impl Encoding {
             }
             Constraint::Conflict(other) if *other == holder => vec![!subject],
             Constraint::Conflict(other) => vec![!subject, !self.literal(*other)],
-            Constraint::AtMost(limit, members) => {
+            Constraint::AtMostOne(members) => {
                 let members: Vec<Lit> = members.iter().map(|m| self.literal(*m)).collect();
-                at_most(&mut self.sat, *limit, &members, unless);
+                at_most_one(&mut self.sat, &members, unless);
                 return;
             }
         };

@@ -145,8 +145,8 @@ struct Counters {
     conflicts: BTreeMap<VariableId, Vec<VariableId>>,
     /// For each variable, the groups it is a member of, once per listing.
     groups: BTreeMap<VariableId, Vec<usize>>,
-    /// Free slots per group.
-    slots: Vec<usize>,
+    /// For each group, whether a member is taken.
+    filled: Vec<bool>,
 }
 
 impl Counters {
@@ -156,7 +156,7 @@ impl Counters {
             blocked: vec![false; instance.len()],
             conflicts: BTreeMap::new(),
             groups: BTreeMap::new(),
-            slots: Vec::new(),
+            filled: Vec::new(),
         };
         for (reference, constraint) in instance.refs(component) {
             match constraint {
@@ -172,15 +172,15 @@ impl Counters {
                         .or_default()
                         .push(reference.variable);
                 }
-                Constraint::AtMost(limit, members) => {
+                Constraint::AtMostOne(members) => {
                     for member in members {
                         counters
                             .groups
                             .entry(*member)
                             .or_default()
-                            .push(counters.slots.len());
+                            .push(counters.filled.len());
                     }
-                    counters.slots.push(*limit);
+                    counters.filled.push(false);
                 }
                 Constraint::Mandatory | Constraint::Prohibited | Constraint::Dependency(_) => {}
             }
@@ -194,13 +194,12 @@ impl Counters {
             return false;
         }
         let groups = self.groups.get(&candidate).map_or(&[][..], Vec::as_slice);
-        // A group may be listed more than once, so slots are taken one by one and returned on failure.
+        // A group may be listed more than once, so groups are filled one by one and emptied on failure.
         for (done, &group) in groups.iter().enumerate() {
-            let Some(rest) = self.slots[group].checked_sub(1) else {
-                groups[..done].iter().for_each(|&g| self.slots[g] += 1);
+            if std::mem::replace(&mut self.filled[group], true) {
+                groups[..done].iter().for_each(|&g| self.filled[g] = false);
                 return false;
-            };
-            self.slots[group] = rest;
+            }
         }
         conflicts.iter().for_each(|other| self.blocked[other.0] = true);
         true
@@ -224,7 +223,7 @@ fn dead_variables(instance: &Instance, component: &Component) -> Vec<bool> {
                     .iter()
                     .for_each(|c| dependents.entry(*c).or_default().push(key));
             }
-            Constraint::Mandatory | Constraint::Conflict(_) | Constraint::AtMost(..) => {}
+            Constraint::Mandatory | Constraint::Conflict(_) | Constraint::AtMostOne(_) => {}
         }
     }
     while let Some(variable) = dying.pop() {

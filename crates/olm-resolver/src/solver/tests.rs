@@ -9,7 +9,7 @@ use super::*;
 fn rank(instance: &Instance, reference: ConstraintRef) -> u8 {
     match instance.constraints(reference.variable)[reference.constraint] {
         Constraint::Conflict(_) => 0,
-        Constraint::AtMost(..) => 1,
+        Constraint::AtMostOne(_) => 1,
         Constraint::Dependency(_) => 2,
         Constraint::Prohibited | Constraint::Mandatory => 3,
     }
@@ -56,8 +56,8 @@ fn excludes(other: usize) -> Constraint {
     Constraint::Conflict(VariableId(other))
 }
 
-fn at_most(limit: usize, members: &[usize]) -> Constraint {
-    Constraint::AtMost(limit, members.iter().map(|&m| VariableId(m)).collect())
+fn at_most_one(members: &[usize]) -> Constraint {
+    Constraint::AtMostOne(members.iter().map(|&m| VariableId(m)).collect())
 }
 
 use Constraint::{Mandatory, Prohibited};
@@ -124,7 +124,7 @@ fn a_variable_that_is_not_selected_has_no_preferences() {
 #[test]
 fn the_holder_of_an_at_most_is_not_part_of_its_core() {
     assert_eq!(
-        core(&[&[Mandatory, at_most(1, &[1, 2])], &[Mandatory], &[Mandatory]]),
+        core(&[&[Mandatory, at_most_one(&[1, 2])], &[Mandatory], &[Mandatory]]),
         [(0, 1), (1, 0), (2, 0)]
     );
 }
@@ -133,7 +133,7 @@ fn the_holder_of_an_at_most_is_not_part_of_its_core() {
 fn at_most_one_moves_a_choice_to_a_shared_candidate() {
     assert_eq!(
         selects(&[
-            &[Mandatory, needs(&[2, 3]), at_most(1, &[2, 3])],
+            &[Mandatory, needs(&[2, 3]), at_most_one(&[2, 3])],
             &[Mandatory, needs(&[3])],
             &[],
             &[]
@@ -172,7 +172,7 @@ fn preference_beats_size() {
 #[test]
 fn first_choices_in_conflict_fall_back_to_a_compatible_set() {
     // 3, 4 and 5 exclude each other, and so do 6 and the first choice of every other variable.
-    let group = at_most(1, &[3, 4, 5]);
+    let group = at_most_one(&[3, 4, 5]);
     assert_eq!(
         selects(&[
             &[Mandatory, needs(&[3, 6]), group],
@@ -204,7 +204,7 @@ fn a_variable_may_meet_its_own_dependency() {
 
 #[test]
 fn a_member_listed_twice_counts_twice() {
-    assert_eq!(core(&[&[at_most(1, &[1, 1])], &[Mandatory]]), [(0, 0), (1, 0)]);
+    assert_eq!(core(&[&[at_most_one(&[1, 1])], &[Mandatory]]), [(0, 0), (1, 0)]);
 }
 
 #[test]
@@ -235,18 +235,18 @@ fn parts_without_shared_constraints_are_solved_apart() {
 }
 
 #[test]
-fn the_counter_allows_exactly_the_limit() {
+fn the_counter_allows_exactly_one() {
     // Nine members exceed the pairwise encoding; a direct call forces the SAT pass.
-    for (limit, count) in (1..=4).flat_map(|limit| (0..=9).map(move |count| (limit, count))) {
+    for count in 0..=9 {
         let mut variables: Vec<Vec<Constraint>> = (0..9)
             .map(|i| if i < count { vec![Mandatory] } else { vec![] })
             .collect();
-        variables.push(vec![Mandatory, at_most(limit, &[0, 1, 2, 3, 4, 5, 6, 7, 8])]);
+        variables.push(vec![Mandatory, at_most_one(&[0, 1, 2, 3, 4, 5, 6, 7, 8])]);
         let instance = Instance { variables };
         let component = &instance.components()[0];
         let found =
             search::with_oracle(&instance, component, Varisat::within(Work::default().proof())).unwrap();
-        assert_eq!(found.is_some(), count <= limit, "{count} of at most {limit}");
+        assert_eq!(found.is_some(), count <= 1, "{count}");
     }
 }
 
@@ -268,8 +268,8 @@ fn is_model(instance: &Instance, selected: &[bool], without: &[ConstraintRef]) -
                         Constraint::Prohibited => !selected[index],
                         Constraint::Dependency(any) => !selected[index] || any.iter().any(|c| selected[c.0]),
                         Constraint::Conflict(other) => !selected[index] || !selected[other.0],
-                        Constraint::AtMost(limit, members) => {
-                            members.iter().filter(|m| selected[m.0]).count() <= *limit
+                        Constraint::AtMostOne(members) => {
+                            members.iter().filter(|m| selected[m.0]).count() <= 1
                         }
                     }
             })
@@ -309,7 +309,7 @@ fn constraints(len: usize) -> impl Strategy<Value = Constraint> {
         1 => Just(Prohibited),
         5 => prop::collection::vec(variable(), 0..4).prop_map(Constraint::Dependency),
         3 => variable().prop_map(Constraint::Conflict),
-        2 => (0usize..3, prop::collection::vec(variable(), 0..len)).prop_map(|(k, m)| Constraint::AtMost(k, m)),
+        2 => prop::collection::vec(variable(), 0..len).prop_map(Constraint::AtMostOne),
     ]
 }
 

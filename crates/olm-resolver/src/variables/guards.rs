@@ -47,6 +47,6 @@ impl Builder<'_, '_> {
         members.sort();
         let members = members.into_iter().map(|(_, variable)| variable).collect();
         let guard = self.add(subject);
-        self.constrain(guard, Constraint::AtMost(1, members), Cause::Guard);
+        self.constrain(guard, Constraint::AtMostOne(members), Cause::Guard);
     }
 }

@@ -258,14 +258,13 @@ fn check_deployment_config(value: &Value) -> Vec<String> {
 
 /// Returns the schema of a Subscription's configuration.
 fn deployment_config_schema() -> Value {
+    const DEFINITION: &str = include_str!("../../../../manifests/crds/subscriptions.yaml");
     const CONFIG: &str = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/config";
-    let definitions = olm_api::crd::definitions().unwrap_or_default();
-    let subscriptions = definitions
-        .into_iter()
-        .find(|definition| definition.name == "subscriptions");
-    let schema =
-        subscriptions.and_then(|mut definition| Some(definition.manifest.pointer_mut(CONFIG)?.take()));
-    schema.unwrap_or_default()
+    let mut definition: Value = olm_fbc::yaml::from_str(DEFINITION).unwrap_or_default();
+    definition
+        .pointer_mut(CONFIG)
+        .map(Value::take)
+        .unwrap_or_default()
 }
 
 /// Returns the defects of a value at `path`: types, and required fields. Fields that a core type does not have are ignored, as

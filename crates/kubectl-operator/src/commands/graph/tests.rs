@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use go_compat::semver::Range;
 use kube::{Client, ResourceExt as _};
 use olm_fbc::entry::{BundleEntry, Deprecation};
 use olm_testing::cluster::FakeCluster;
@@ -19,7 +20,7 @@ fn entry(channel: &str, version: &str, replaces: &str, skips: &[&str], range: &s
         version: version.parse().ok(),
         replaces: (!replaces.is_empty()).then(|| replaces.into()),
         skips: skips.iter().map(|skip| Arc::from(*skip)).collect(),
-        skip_range: range.parse().ok().map(Arc::new),
+        skip_range: Range::parse(range).ok().map(Arc::new),
         ..BundleEntry::default()
     }
 }
