@@ -178,6 +178,16 @@ impl Cluster {
         })
     }
 
+    /// Returns a suggested command for the namespace, with a quoted name in place of each `{}`.
+    pub(crate) fn suggest(&self, form: &str, names: &[&str]) -> String {
+        self.commands.suggest(form, names, Some(&self.namespace))
+    }
+
+    /// Returns a suggested command for objects that belong to no namespace.
+    pub(crate) fn suggest_for_cluster(&self, form: &str, names: &[&str]) -> String {
+        self.commands.suggest_for_cluster(form, names)
+    }
+
     /// Returns the same cluster with another namespace.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Self {
         Self {

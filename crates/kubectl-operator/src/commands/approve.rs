@@ -176,7 +176,7 @@ async fn find_plan(cluster: &Cluster, name: &str) -> anyhow::Result<String> {
     };
     let reference = subscription.status.and_then(|status| status.install_plan_ref);
     reference.and_then(|plan| plan.name).with_context(|| {
-        let explain = cluster.commands.suggest("explain {}", &[name], Some(namespace));
+        let explain = cluster.suggest("explain {}", &[name]);
         format!("Subscription {name} has no InstallPlan; see `{explain}`")
     })
 }

@@ -115,9 +115,7 @@ fn drawn(
         _ => bail!(
             "catalog {catalog} has no package {}; list all with `{}`",
             plain(package),
-            cluster
-                .commands
-                .suggest("list-available", &[], Some(&cluster.namespace))
+            cluster.suggest("list-available", &[])
         ),
     }
 }

@@ -87,7 +87,7 @@ async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Res
             format!(
                 "{} is already being installed, and a hold does not stop that; to go back use `{}`",
                 row.current_csv,
-                cluster.commands.suggest("rollback {}", &[&name], namespace)
+                cluster.suggest("rollback {}", &[&name])
             )
         }),
     };

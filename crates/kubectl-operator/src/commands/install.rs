@@ -49,9 +49,7 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
     if args.no_wait {
         printer::progress(&format!(
             "OLM continues in the background; see `{}`",
-            cluster
-                .commands
-                .suggest("status {} --watch", &[&name], Some(namespace))
+            cluster.suggest("status {} --watch", &[&name])
         ));
         return Ok(Verdict::Fine);
     }
@@ -76,7 +74,7 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
         printer::progress(&format!(
             "{} is not installed; approve its InstallPlan with `{}`",
             args.package,
-            cluster.commands.suggest("approve {}", &[&name], Some(namespace))
+            cluster.suggest("approve {}", &[&name])
         ));
         return Ok(Verdict::Unresolved);
     };

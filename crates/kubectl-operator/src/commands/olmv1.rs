@@ -38,7 +38,7 @@ use crate::operators::Node;
 use crate::reader::{get_cluster, list_cluster};
 use crate::table::Table;
 use crate::terminal::plain;
-use crate::watch::{Look, Outcome, Screen, until};
+use crate::watch::{self, Outcome, Screen};
 use crate::writer::Mode;
 use crate::{Verdict, printer, writer};
 
@@ -103,9 +103,7 @@ async fn create<K: Managed>(
         bail!(
             "{} already exists; choose another name, or change it with `{}`",
             writer::subject(object),
-            cluster
-                .commands
-                .suggest_for_cluster(&format!("olmv1 update {} {{}}", K::WORD), &[&name])
+            cluster.suggest_for_cluster(&format!("olmv1 update {} {{}}", K::WORD), &[&name])
         );
     };
     let mut ready = created.clone();
@@ -143,43 +141,31 @@ async fn follow<K: Managed, W: Write>(
     wait: &WaitArgs,
     screen: &mut Screen<W>,
 ) -> anyhow::Result<Result<K, Unready>> {
-    let (name, colours) = (object.name_any(), screen.colours());
-    let mut last: Option<(K, Node)> = None;
-    let outcome = until(screen, wait.limit(), async || {
+    let (name, mut last) = (object.name_any(), None);
+    let watched = watch::follow(screen, wait.limit(), async || {
         let found = get_cluster::<K>(&cluster.client, &name).await?;
         let found = found.ok_or_else(|| anyhow!("{} was deleted meanwhile", writer::subject(object)))?;
         let (node, outcome) = found.progress();
-        let look = Look::of(std::slice::from_ref(&node), colours, outcome);
-        last = Some((found, node));
-        Ok(look)
+        last = Some(found);
+        Ok((vec![node], outcome))
     })
     .await?;
-    let Some((found, node)) = last else {
-        return Ok(Err(Unready {
-            text: "no answer from the cluster".to_owned(),
-            is_on_its_way: true,
-        }));
-    };
-    let text = match outcome {
-        Outcome::Done => return Ok(Ok(found)),
-        Outcome::Waits => format!(
-            "not ready after {} s: {}",
-            wait.timeout().as_secs(),
-            node.waits_for()
-        ),
-        Outcome::Over => format!("stopped waiting: {}", node.waits_for()),
-    };
-    Ok(Err(Unready {
-        text,
-        is_on_its_way: outcome == Outcome::Waits && node.state != cluster_extension::RETRYING,
-    }))
+    let is_retrying = watched
+        .nodes
+        .iter()
+        .any(|node| node.state == cluster_extension::RETRYING);
+    Ok(match (watched.shortfall(wait), last) {
+        (None, Some(ready)) => Ok(ready),
+        (text, _) => Err(Unready {
+            text: text.unwrap_or_default(),
+            is_on_its_way: watched.outcome == Outcome::Waits && !is_retrying,
+        }),
+    })
 }
 
 /// Returns the error to report for an object that is not known to be ready and is kept.
 fn kept<K: Managed>(cluster: &Cluster, object: &K, cause: &str) -> anyhow::Error {
-    let show = cluster
-        .commands
-        .suggest_for_cluster(K::SHOWN_BY, &[&object.name_any()]);
+    let show = cluster.suggest_for_cluster(K::SHOWN_BY, &[&object.name_any()]);
     anyhow!("{cause}; this command deleted nothing, see `{show}`")
 }
 
@@ -197,7 +183,7 @@ async fn clean_up<K: Managed>(
     };
     let subject = writer::subject(object);
     let form = format!("olmv1 delete {} {{}}", K::WORD);
-    let remove = cluster.commands.suggest_for_cluster(&form, &[&object.name_any()]);
+    let remove = cluster.suggest_for_cluster(&form, &[&object.name_any()]);
     let api = Api::<K>::all(cluster.client.clone());
     match tokio::time::timeout(limit, writer::delete(&api, object)).await {
         Ok(Ok(())) => anyhow!("{cause}; {subject} was deleted again; {remedy}"),
@@ -302,7 +288,7 @@ async fn find<K: Managed>(cluster: &Cluster, name: &str) -> anyhow::Result<K> {
             "the cluster has no {} {}; list all with `{}`",
             K::kind(&()),
             plain(name),
-            cluster.commands.suggest_for_cluster(&form, &[])
+            cluster.suggest_for_cluster(&form, &[])
         )
     })
 }
@@ -406,18 +392,14 @@ async fn delete_one<K: Managed>(cluster: &Cluster, object: &K, args: &DeleteArgs
     if args.write.is_dry_run() {
         return Ok(());
     }
-    let (subject, name) = (writer::subject(object), object.name_any());
-    let wait = args.wait.or(UPSTREAM_TIMEOUT);
-    let mut screen = Screen::stderr();
-    let outcome = until(&mut screen, wait.limit(), async || {
-        let found = get_cluster::<K>(&cluster.client, &name).await?;
-        Ok(Look::at_deletion(object, found.as_ref()))
-    });
-    match outcome.await? {
-        Outcome::Done => Ok(()),
-        _ => bail!(
-            "deletion of {subject} timed out after {} s; it is deleted when OLM removes its finalizers, use --timeout to wait longer",
-            wait.timeout().as_secs()
-        ),
+    let (wait, subject) = (args.wait.or(UPSTREAM_TIMEOUT), writer::subject(object));
+    let going = [(api, object, subject)];
+    if watch::are_gone(&going, "deletion", &wait, &mut Screen::stderr()).await? {
+        return Ok(());
     }
+    let [(_, _, subject)] = going;
+    bail!(
+        "deletion of {subject} timed out after {} s; it is deleted when OLM removes its finalizers, use --timeout to wait longer",
+        wait.timeout().as_secs()
+    )
 }

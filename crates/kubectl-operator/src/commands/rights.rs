@@ -41,7 +41,7 @@ pub(crate) async fn run(args: &RightsArgs) -> anyhow::Result<Verdict> {
         bail!(
             "catalog {key} has only the image of {}, so its rights are not known; a plan that waits for approval shows them: `{}`",
             entry.name,
-            cluster.commands.suggest("approve {}", &["NAME"], Some(namespace))
+            cluster.suggest("approve {}", &["NAME"])
         );
     };
     let groups = list::<OperatorGroup>(client, Some(namespace), "").await?;

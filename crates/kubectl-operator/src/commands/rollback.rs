@@ -280,9 +280,7 @@ async fn install(
     match &done {
         None => printer::warning(&format!(
             "the InstallPlan was not approved because it does not install {target} alone, or removes fields; to approve it use `{}`",
-            cluster
-                .commands
-                .suggest("approve {}", &[&name], Some(&cluster.namespace))
+            cluster.suggest("approve {}", &[&name])
         )),
         Some(done) if done.csv != target => {
             printer::warning(&format!("OLM installed {} instead of {target}", done.csv));

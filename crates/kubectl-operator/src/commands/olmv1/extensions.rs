@@ -99,9 +99,7 @@ pub(super) async fn update(args: &UpdateExtensionArgs) -> anyhow::Result<Verdict
         bail!(
             "{} has these fields already, so it was not updated; print them with `{}`",
             writer::subject(&extension),
-            cluster
-                .commands
-                .suggest_for_cluster("olmv1 get extension {} -o yaml", &[&args.name])
+            cluster.suggest_for_cluster("olmv1 get extension {} -o yaml", &[&args.name])
         );
     }
     let api = Api::<ClusterExtension>::all(cluster.client.clone());
@@ -110,9 +108,7 @@ pub(super) async fn update(args: &UpdateExtensionArgs) -> anyhow::Result<Verdict
         let wait = args.wait.or(UPSTREAM_TIMEOUT);
         let followed = follow(&cluster, &updated, &wait, &mut Screen::stderr()).await?;
         updated = followed.map_err(|waits| {
-            let status = cluster
-                .commands
-                .suggest_for_cluster("olmv1 status {}", &[&args.name]);
+            let status = cluster.suggest_for_cluster("olmv1 status {}", &[&args.name]);
             let text = waits.text;
             match waits.is_on_its_way {
                 true => anyhow!(
