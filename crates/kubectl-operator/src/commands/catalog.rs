@@ -24,7 +24,7 @@ use crate::cluster::Cluster;
 use crate::confirm::unless_refused;
 use crate::operators::{Node, pod_node};
 use crate::reader::{api, get, is_forbidden, list, list_names, list_readable, place, require_namespace};
-use crate::table::{self, Table};
+use crate::table;
 use crate::terminal::{Mark, plain};
 use crate::watch::{self, Outcome, Screen};
 use crate::{Verdict, printer, writer};
@@ -329,32 +329,20 @@ async fn list_catalogs(args: &ListArgs) -> anyhow::Result<Verdict> {
 }
 
 fn table(rows: &[Row], with_namespace: bool, is_wide: bool) -> String {
-    let mut head = vec!["NAME", "DISPLAY", "TYPE", "PUBLISHER", "STATE"];
-    if with_namespace {
-        head.insert(0, "NAMESPACE");
-    }
-    if is_wide {
-        head.extend(["SOURCE", "PRIORITY", "MESSAGE"]);
-    }
-    let mut table = Table::new(head);
-    for row in rows {
-        let row = row.clone();
-        let mut cells = vec![
-            row.name,
-            row.display_name,
-            row.source_type,
-            row.publisher,
-            row.state,
-        ];
-        if with_namespace {
-            cells.insert(0, row.namespace);
-        }
-        if is_wide {
-            cells.extend([row.source, row.priority.to_string(), row.message]);
-        }
-        table.row(cells);
-    }
-    table.text()
+    table::of(
+        rows,
+        &[
+            (with_namespace, "NAMESPACE", &|row| row.namespace.clone()),
+            (true, "NAME", &|row| row.name.clone()),
+            (true, "DISPLAY", &|row| row.display_name.clone()),
+            (true, "TYPE", &|row| row.source_type.clone()),
+            (true, "PUBLISHER", &|row| row.publisher.clone()),
+            (true, "STATE", &|row| row.state.clone()),
+            (is_wide, "SOURCE", &|row| row.source.clone()),
+            (is_wide, "PRIORITY", &|row| row.priority.to_string()),
+            (is_wide, "MESSAGE", &|row| row.message.clone()),
+        ],
+    )
 }
 
 // === remove ===

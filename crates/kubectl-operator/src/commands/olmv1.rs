@@ -69,15 +69,12 @@ pub(super) trait Managed:
 {
     /// Word for the kind in commands and confirmations; its plural ends in s.
     const WORD: &'static str;
-    /// Columns of the table.
-    const HEAD: &'static [&'static str];
+    /// Columns of the table, with the cell of an object at a time.
+    const COLUMNS: &'static [(&'static str, fn(&Self, Timestamp) -> String)];
     /// Warning before objects of the kind are deleted; empty for none.
     const CONSEQUENCE: &'static str;
     /// Command that shows one object.
     const SHOWN_BY: &'static str;
-
-    /// Returns the cells of the table.
-    fn row(&self, now: Timestamp) -> Vec<String>;
 
     /// Sorts objects for a list.
     fn sort(objects: &mut [Self]);
@@ -294,9 +291,9 @@ async fn find<K: Managed>(cluster: &Cluster, name: &str) -> anyhow::Result<K> {
 }
 
 fn table<K: Managed>(objects: &[K], now: Timestamp) -> String {
-    let mut table = Table::new(K::HEAD.iter().copied());
+    let mut table = Table::new(K::COLUMNS.iter().map(|(name, _)| *name));
     for object in objects {
-        table.row(object.row(now));
+        table.row(K::COLUMNS.iter().map(|(_, cell)| cell(object, now)));
     }
     table.text()
 }

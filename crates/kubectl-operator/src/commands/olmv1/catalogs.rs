@@ -105,30 +105,28 @@ pub(super) fn change(
 
 impl Managed for ClusterCatalog {
     const WORD: &'static str = "catalog";
-    const HEAD: &'static [&'static str] = &[
-        "NAME",
-        "AVAILABILITY",
-        "PRIORITY",
-        "LASTUNPACKED",
-        "SERVING",
-        "AGE",
+    const COLUMNS: &'static [(&'static str, fn(&Self, Timestamp) -> String)] = &[
+        ("NAME", |catalog, _| catalog.name_any()),
+        ("AVAILABILITY", |catalog, _| {
+            let mode = catalog.spec.availability_mode.as_ref();
+            mode.map(ToString::to_string).unwrap_or_default()
+        }),
+        ("PRIORITY", |catalog, _| {
+            catalog.spec.priority.unwrap_or_default().to_string()
+        }),
+        ("LASTUNPACKED", |catalog, now| {
+            let status = catalog.status.as_ref();
+            since(now, status.and_then(|status| status.last_unpacked.as_ref()))
+        }),
+        ("SERVING", |catalog, _| {
+            status_of(catalog.condition(cluster_catalog::SERVING))
+        }),
+        ("AGE", |catalog, now| {
+            since(now, catalog.metadata.creation_timestamp.as_ref())
+        }),
     ];
     const CONSEQUENCE: &'static str = "";
     const SHOWN_BY: &'static str = "olmv1 get catalog {} -o yaml";
-
-    fn row(&self, now: Timestamp) -> Vec<String> {
-        let status = self.status.as_ref();
-        let unpacked = status.and_then(|status| status.last_unpacked.as_ref());
-        let mode = self.spec.availability_mode.as_ref();
-        vec![
-            self.name_any(),
-            mode.map(ToString::to_string).unwrap_or_default(),
-            self.spec.priority.unwrap_or_default().to_string(),
-            since(now, unpacked),
-            status_of(self.condition(cluster_catalog::SERVING)),
-            since(now, self.metadata.creation_timestamp.as_ref()),
-        ]
-    }
 
     fn sort(objects: &mut [Self]) {
         objects.sort_by_cached_key(|catalog| {

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{Api, ResourceExt as _};
 use olm_api::condition::{self, cluster_extension};
 use olm_api::extension_v1::{
-    CatalogFilter, ClusterExtension, ClusterExtensionSource, ClusterExtensionSpec,
+    BundleMetadata, CatalogFilter, ClusterExtension, ClusterExtensionSource, ClusterExtensionSpec,
     CrdUpgradeSafetyEnforcement, ExtensionSourceType, ServiceAccountReference, UpgradeConstraintPolicy,
 };
 use olm_api::selector;
@@ -202,33 +202,36 @@ pub(super) fn refused_configuration(extension: &ClusterExtension, about: &str) -
     is_refused.then(|| with_way_out(extension, &progressing.message))
 }
 
+/// Returns the installed bundle; an empty one if there is none.
+fn bundle(extension: &ClusterExtension) -> BundleMetadata {
+    let install = extension
+        .status
+        .as_ref()
+        .and_then(|status| status.install.as_ref());
+    install.map(|install| install.bundle.clone()).unwrap_or_default()
+}
+
 impl Managed for ClusterExtension {
     const WORD: &'static str = "extension";
-    const HEAD: &'static [&'static str] = &[
-        "NAME",
-        "INSTALLED BUNDLE",
-        "VERSION",
-        "SOURCE TYPE",
-        "INSTALLED",
-        "PROGRESSING",
-        "AGE",
+    const COLUMNS: &'static [(&'static str, fn(&Self, Timestamp) -> String)] = &[
+        ("NAME", |extension, _| extension.name_any()),
+        ("INSTALLED BUNDLE", |extension, _| bundle(extension).name),
+        ("VERSION", |extension, _| bundle(extension).version),
+        ("SOURCE TYPE", |extension, _| {
+            extension.spec.source.source_type.to_string()
+        }),
+        ("INSTALLED", |extension, _| {
+            status_of(extension.condition(cluster_extension::INSTALLED))
+        }),
+        ("PROGRESSING", |extension, _| {
+            status_of(extension.condition(cluster_extension::PROGRESSING))
+        }),
+        ("AGE", |extension, now| {
+            since(now, extension.metadata.creation_timestamp.as_ref())
+        }),
     ];
     const CONSEQUENCE: &'static str = " with everything installed; upstream's OLM v1 also deletes all custom resources of its kinds, this one keeps them";
     const SHOWN_BY: &'static str = "olmv1 status {}";
-
-    fn row(&self, now: Timestamp) -> Vec<String> {
-        let install = self.status.as_ref().and_then(|status| status.install.as_ref());
-        let bundle = install.map(|install| install.bundle.clone()).unwrap_or_default();
-        vec![
-            self.name_any(),
-            bundle.name,
-            bundle.version,
-            self.spec.source.source_type.to_string(),
-            status_of(self.condition(cluster_extension::INSTALLED)),
-            status_of(self.condition(cluster_extension::PROGRESSING)),
-            since(now, self.metadata.creation_timestamp.as_ref()),
-        ]
-    }
 
     fn sort(objects: &mut [Self]) {
         objects.sort_by_cached_key(|extension| extension.name_any());
@@ -252,13 +255,9 @@ impl Managed for ClusterExtension {
             (_, None) => "New",
         };
         let mut node = Node::new("ClusterExtension", &self.name_any(), mark, state);
-        let status = self.status.as_ref();
-        let install = status.and_then(|status| status.install.as_ref());
         let cause = progressing.filter(|_| !has_succeeded).or(installed);
         node.message = match outcome {
-            Outcome::Done => install
-                .map(|install| install.bundle.name.clone())
-                .unwrap_or_default(),
+            Outcome::Done => bundle(self).name,
             _ => cause.map_or_else(
                 || "waiting for operator-controller to process it".to_owned(),
                 |cause| with_way_out(self, &cause.message),
