@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use jiff::{SignedDuration, Timestamp};
-use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
@@ -26,8 +25,8 @@ use crate::groups::Group;
 use crate::operators::refers;
 use crate::packages::{Offered, offered};
 use crate::preview::name;
-use crate::reader::{answer as answered, get, list_readable};
-use crate::{Verdict, printer};
+use crate::reader::{get, list_readable};
+use crate::{Verdict, printer, writer};
 
 /// Prefix that selects an InstallPlan if a Subscription has the same name.
 pub(super) const PLAN_PREFIX: &str = "installplan/";
@@ -138,7 +137,16 @@ pub(super) async fn approve(
             }
             continue;
         }
-        if patch(&plans, &plan, &shown.hash).await? {
+        let change = json!({
+            "metadata": {
+                "resourceVersion": plan.resource_version(),
+                "uid": plan.uid(),
+                "annotations": {labels::APPROVED_HASH: shown.hash},
+            },
+            "spec": {"approved": true},
+        });
+        let what = format!("approve InstallPlan {plan_name}");
+        if writer::merge_if_same(&plans, &plan_name, &what, &change).await? {
             shown.approved = true;
             shown.is_new = true;
             return Ok(shown);
@@ -191,7 +199,7 @@ async fn misfits(client: &Client, namespace: &str, plan: &InstallPlan) -> Vec<St
     else {
         return Vec::new();
     };
-    let Ok(Offered::Packages(packages)) = offered(client, namespace).await else {
+    let Ok(Offered::Packages(packages)) = offered(client, Some(namespace)).await else {
         return Vec::new();
     };
     let group = Group::from(group);
@@ -256,30 +264,4 @@ async fn served(client: &Client, namespace: &str, plan: &InstallPlan) -> anyhow:
         owners: owners.len(),
         unread: unread.map(|found| found.text).collect(),
     })
-}
-
-/// Approves the plan as it was read. Returns false if it changed since.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: what somebody wants is written, once"
-)]
-async fn patch(plans: &Api<InstallPlan>, plan: &InstallPlan, hash: &str) -> anyhow::Result<bool> {
-    let patch = json!({
-        "metadata": {
-            "resourceVersion": plan.resource_version(),
-            "uid": plan.uid(),
-            "annotations": {labels::APPROVED_HASH: hash},
-        },
-        "spec": {"approved": true},
-    });
-    let (name, params) = (plan.name_any(), PatchParams::default());
-    let what = || format!("approve InstallPlan {name}");
-    answered(what, async {
-        match plans.patch(&name, &params, &Patch::Merge(&patch)).await {
-            Ok(_) => Ok(true),
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
-            Err(error) => Err(error),
-        }
-    })
-    .await
 }

@@ -24,7 +24,7 @@ const MAX_VERSIONS: usize = 10;
 pub(crate) async fn run(args: &DescribeArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let (namespace, commands) = (cluster.namespace.as_str(), &cluster.commands);
-    let packages = all(&cluster.client, namespace, commands).await?;
+    let packages = all(&cluster.client, Some(namespace), commands).await?;
     let packages = named(
         packages,
         &args.package,

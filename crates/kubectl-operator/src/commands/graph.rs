@@ -223,7 +223,7 @@ pub(super) async fn catalog(
         .collect();
     let mut choices: Vec<CatalogKey> = of_subscriptions.into_iter().collect();
     if choices.is_empty() {
-        let packages = match offered(client, namespace).await? {
+        let packages = match offered(client, Some(namespace)).await? {
             Offered::Packages(packages) => named(packages, package, None, namespace, &cluster.commands)?,
             Offered::NotServed(cause) => {
                 bail!("cannot find the catalogs of the package: {cause}; use --catalog")

@@ -97,7 +97,7 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let is_wanted =
         |package: &Package, catalog: &str| package.name == args.package && is_catalog(package, catalog);
-    let packages = match (offered(client, namespace).await?, args.catalog.as_deref()) {
+    let packages = match (offered(client, Some(namespace)).await?, args.catalog.as_deref()) {
         (Offered::Packages(packages), None) => packages,
         (Offered::Packages(packages), Some(catalog))
             if packages.iter().any(|package| is_wanted(package, catalog)) =>

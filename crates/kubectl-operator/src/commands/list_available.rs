@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::args::packages::AvailableArgs;
 use crate::args::shared::ListFormat;
 use crate::cluster::Cluster;
-use crate::packages::{Channel, Package, Version, all_in, is_catalog, named};
+use crate::packages::{Channel, Package, Version, all, is_catalog, named};
 use crate::reader::place;
 use crate::table;
 use crate::{Verdict, printer};
@@ -18,7 +18,7 @@ pub(crate) async fn run(args: &AvailableArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let (namespace, commands) = (cluster.namespace.as_str(), &cluster.commands);
     let wanted = (!args.all_namespaces).then_some(namespace);
-    let mut packages = all_in(&cluster.client, wanted, commands).await?;
+    let mut packages = all(&cluster.client, wanted, commands).await?;
     let catalog = args.catalog.as_deref();
     match args.package() {
         Some(name) => packages = named(packages, name, catalog, namespace, commands)?,

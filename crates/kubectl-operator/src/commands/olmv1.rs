@@ -39,7 +39,6 @@ use crate::reader::{get_cluster, list_cluster};
 use crate::table::Table;
 use crate::terminal::plain;
 use crate::watch::{self, Outcome, Screen};
-use crate::writer::Mode;
 use crate::{Verdict, printer, writer};
 
 /// Runs an `olmv1` command. `limit` is for commands that only read.
@@ -95,7 +94,7 @@ async fn create<K: Managed>(
     write: &WriteArgs,
 ) -> anyhow::Result<Verdict> {
     let api = Api::<K>::all(cluster.client.clone());
-    let Some(created) = writer::create_in(mode(write), &api, object).await? else {
+    let Some(created) = writer::create_in(write.is_dry_run(), &api, object).await? else {
         let name = object.name_any();
         bail!(
             "{} already exists; choose another name, or change it with `{}`",
@@ -186,13 +185,6 @@ async fn clean_up<K: Managed>(
         Ok(Ok(())) => anyhow!("{cause}; {subject} was deleted again; {remedy}"),
         Ok(Err(error)) => anyhow!("{cause}; cannot delete {subject}, delete it with `{remove}`: {error:#}"),
         Err(_) => anyhow!("{cause}; deleting {subject} timed out, delete it with `{remove}`"),
-    }
-}
-
-fn mode(write: &WriteArgs) -> Mode {
-    match write.is_dry_run() {
-        true => Mode::DryRun,
-        false => Mode::Write,
     }
 }
 
@@ -385,7 +377,7 @@ fn question<K: Managed>(objects: &[K]) -> String {
 /// Deletes an object and waits until it is gone.
 async fn delete_one<K: Managed>(cluster: &Cluster, object: &K, args: &DeleteArgs) -> anyhow::Result<()> {
     let api = Api::<K>::all(cluster.client.clone());
-    writer::delete_in(mode(&args.write), &api, object).await?;
+    writer::delete_in(args.write.is_dry_run(), &api, object).await?;
     if args.write.is_dry_run() {
         return Ok(());
     }

@@ -21,6 +21,7 @@ use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription};
 use tokio::time::Instant;
 
+use self::consistent::is_consistent;
 use super::catalogs::is_ready;
 use super::observed::{Copied, Observed, Owned, Read};
 use crate::args::doctor::OlmNamespaces;
@@ -29,7 +30,7 @@ use crate::operators::{Gathered, Key};
 use crate::reader::{PAGE, Unreadable, answer, get, has_namespace, list_readable, pages, place};
 use crate::turns::keys_in_turn;
 
-mod again;
+mod consistent;
 mod olm_v1;
 mod serving;
 
@@ -54,6 +55,14 @@ pub(crate) async fn observe(
     namespace: Option<&str>,
     own: OlmNamespaces<'_>,
 ) -> Observed {
+    let observed = Box::pin(read(reader, namespace, own)).await;
+    match is_consistent(&observed) {
+        true => observed,
+        false => Box::pin(read(reader, namespace, own)).await,
+    }
+}
+
+async fn read(reader: &Reader<'_>, namespace: Option<&str>, own: OlmNamespaces<'_>) -> Observed {
     let global = own.catalogs;
     // Dependents are read before ClusterServiceVersions, so that one created meanwhile is not missed.
     let copies = reader.copies(namespace).await;
@@ -71,7 +80,7 @@ pub(crate) async fn observe(
         Err(cause) => Err(cause.clone()),
     };
     let targets = serving::targets(&webhooks, &api_services, &definitions);
-    let mut observed = Observed {
+    Observed {
         namespace: namespace.map(str::to_owned),
         global: global.to_owned(),
         olm: own.olm.to_owned(),
@@ -80,7 +89,6 @@ pub(crate) async fn observe(
         guard: reader.guard(namespace).await,
         cluster_catalogs: reader.of_v1(namespace).await,
         extensions: reader.of_v1(namespace).await,
-        unreadable: Vec::new(),
         operators,
         catalog_pods: reader.catalog_pods(&catalogs).await,
         catalogs,
@@ -94,10 +102,8 @@ pub(crate) async fn observe(
         api_services,
         services: each(targets, async |key: &Key| reader.service(key).await).await,
         definitions,
-    };
-    reader.read_again(&mut observed).await;
-    observed.unreadable = reader.take_unreadable();
-    observed
+        unreadable: reader.take_unreadable(),
+    }
 }
 
 /// Reads something for each key, with the namespaces in turn, for at most [`MAX_ASKED`] keys.

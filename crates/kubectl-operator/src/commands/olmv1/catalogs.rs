@@ -8,7 +8,7 @@ use olm_api::extension_v1::{
     AvailabilityMode, CatalogSourceType, ClusterCatalog, ClusterCatalogSource, ClusterCatalogSpec,
 };
 
-use super::{Managed, change_labels, current, find, mode, new_labels, report, since, status_of};
+use super::{Managed, change_labels, current, find, new_labels, report, since, status_of};
 use crate::args::olmv1::{CatalogFields, CreateCatalogArgs, UpdateCatalogArgs};
 use crate::args::shared::UPSTREAM_TIMEOUT;
 use crate::cluster::Cluster;
@@ -54,7 +54,7 @@ pub(super) async fn update(args: &UpdateCatalogArgs) -> anyhow::Result<Verdict> 
     let (image, is_reset) = (args.image.as_deref(), !args.unset.ignore_unset);
     change(&mut catalog, &args.fields, image, is_reset)?;
     let api = Api::<ClusterCatalog>::all(cluster.client.clone());
-    let updated = writer::replace(mode(&args.write), &api, &catalog).await?;
+    let updated = writer::replace(args.write.is_dry_run(), &api, &catalog).await?;
     report(&[updated], "updated", &args.write)?;
     Ok(Verdict::Fine)
 }

@@ -12,7 +12,7 @@ use olm_api::extension_v1::{
 use olm_api::selector;
 use serde_json::json;
 
-use super::{Managed, change_labels, current, find, follow, mode, new_labels, report, since, status_of};
+use super::{Managed, change_labels, current, find, follow, new_labels, report, since, status_of};
 use crate::args::olmv1::{ExtensionFields, InstallExtensionArgs, UpdateExtensionArgs};
 use crate::args::shared::{UPSTREAM_TIMEOUT, slice};
 use crate::cluster::Cluster;
@@ -103,7 +103,7 @@ pub(super) async fn update(args: &UpdateExtensionArgs) -> anyhow::Result<Verdict
         );
     }
     let api = Api::<ClusterExtension>::all(cluster.client.clone());
-    let mut updated = writer::replace(mode(&args.write), &api, &extension).await?;
+    let mut updated = writer::replace(args.write.is_dry_run(), &api, &extension).await?;
     if !args.write.is_dry_run() {
         let wait = args.wait.or(UPSTREAM_TIMEOUT);
         let followed = follow(&cluster, &updated, &wait, &mut Screen::stderr()).await?;

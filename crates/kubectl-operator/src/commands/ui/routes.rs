@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow};
 use futures::StreamExt as _;
 use hyper::StatusCode;
 use olm_authoring::graph::{PackageGraph, STYLE};
-use olm_resolver::plan::{Explained, Plan, Question};
+use olm_resolver::plan::{Plan, Question};
 use olm_resolver::{CatalogKey, Snapshot};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -115,7 +115,6 @@ pub(super) struct App {
     /// Catalog contents, shared by all namespaces.
     contents: Reads<CatalogKey, Arc<Snapshot>>,
     outlook: Reads<String, Outlook>,
-    explained: Reads<(String, Option<String>), Explained>,
 }
 
 /// Input and result of a namespace's resolution.
@@ -145,7 +144,6 @@ impl App {
             health: Reads::new(FRESH),
             contents: Reads::new(CATALOG_FRESH),
             outlook: Reads::new(CATALOG_FRESH),
-            explained: Reads::new(CATALOG_FRESH),
         }
     }
 
@@ -156,12 +154,8 @@ impl App {
 
     /// Returns the number of kept catalogs and derived values.
     #[cfg(test)]
-    pub(super) fn kept(&self) -> [usize; 3] {
-        [
-            self.contents.count(),
-            self.outlook.count(),
-            self.explained.count(),
-        ]
+    pub(super) fn kept(&self) -> [usize; 2] {
+        [self.contents.count(), self.outlook.count()]
     }
 
     /// Drops expired values, which include whole catalogs.
@@ -169,7 +163,6 @@ impl App {
         self.packages.sweep();
         self.contents.sweep();
         self.outlook.sweep();
-        self.explained.sweep();
     }
 
     /// Returns the requested page, or the response to a login or to a request that is not allowed.
@@ -366,7 +359,7 @@ impl App {
         let key = namespace.map(str::to_owned);
         let read = self
             .packages
-            .get(&key, async || packages::all_in(client, namespace, commands).await);
+            .get(&key, async || packages::all(client, namespace, commands).await);
         read.await.map_err(|text| Answer::unread(frame, &text))
     }
 
@@ -376,17 +369,14 @@ impl App {
         let outlook = self.outlook(namespace).await;
         let outlook = outlook.map_err(|text| Answer::unread(&frame, &text))?;
         let frame = frame.noting(outlook.notes.iter().cloned());
-        let key = (namespace.to_owned(), name.map(str::to_owned));
-        let (of, asked) = (Arc::clone(&outlook), key.1.clone());
-        let read = self.explained.get(&key, async move || {
-            computed(move || {
-                let explained = explain::explain(&of.question, asked.as_deref())?;
-                let explained = explain::with_causes(explained, &of.causes, asked.as_deref());
-                Ok(explain::for_people(explained))
-            })
-            .await
+        let (of, asked) = (Arc::clone(&outlook), name.map(str::to_owned));
+        let explained = computed(move || {
+            let explained = explain::explain(&of.question, asked.as_deref())?;
+            let explained = explain::with_causes(explained, &of.causes, asked.as_deref());
+            Ok(explain::for_people(explained))
         });
-        let explained = read.await.map_err(|text| Answer::unread(&frame, &text))?;
+        let explained = explained.await;
+        let explained = explained.map_err(|error| Answer::unread(&frame, &format!("{error:#}")))?;
         let page = pages::explain(&frame, &explained, &outlook.plan, name);
         Ok(Answer::html(page))
     }
@@ -452,7 +442,6 @@ impl App {
         self.operator.forget();
         self.plan.forget();
         self.outlook.forget();
-        self.explained.forget();
         let frame = self.frame(name, Some(namespace));
         let text = match result {
             Ok(now) if now.approved => {
