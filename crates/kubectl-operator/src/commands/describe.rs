@@ -3,7 +3,7 @@
 use anyhow::bail;
 use serde_json::json;
 
-use crate::args::packages::DescribeArgs;
+use crate::args::look::DescribeArgs;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
 use crate::operators::{Gathered, Operator};

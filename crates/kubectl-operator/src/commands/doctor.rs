@@ -25,7 +25,7 @@ pub(crate) use self::finding::Finding;
 pub(crate) use self::observed::Observed;
 use self::observed::Unread;
 pub(crate) use self::read::{PROGRAMS, Reader, observe};
-use crate::args::doctor::DoctorArgs;
+use crate::args::look::DoctorArgs;
 use crate::args::shared::Format;
 use crate::cluster::Cluster;
 use crate::reader::{has_namespace, place};

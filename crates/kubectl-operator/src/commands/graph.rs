@@ -12,7 +12,7 @@ use olm_authoring::graph::{PackageGraph, Tone, to_svg, to_text};
 use olm_fbc::entry::BundleEntry;
 use olm_resolver::{CatalogKey, Snapshot};
 
-use crate::args::graph::{Drawing, GraphArgs};
+use crate::args::look::{Drawing, GraphArgs};
 use crate::args::shared::Document;
 use crate::cluster::Cluster;
 use crate::operators::{Gathered, Position};

@@ -7,7 +7,7 @@ use olm_api::v1alpha1::Subscription;
 use olm_resolver::hold::parse_range;
 use serde_json::json;
 
-use crate::args::recover::{HoldArgs, UnholdArgs};
+use crate::args::change::{HoldArgs, UnholdArgs};
 use crate::args::shared::quoted;
 use crate::cluster::Cluster;
 use crate::operators::{Gathered, Operator};

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::args::packages::AvailableArgs;
+use crate::args::look::AvailableArgs;
 use crate::args::shared::ListFormat;
 use crate::cluster::Cluster;
 use crate::packages::{Channel, Package, Version, all, is_catalog, named};

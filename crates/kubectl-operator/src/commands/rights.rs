@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use self::roles::{reach, roles};
 use super::graph;
-use crate::args::rights::RightsArgs;
+use crate::args::look::RightsArgs;
 use crate::args::shared::{Document, quoted};
 use crate::cluster::Cluster;
 use crate::groups::Group;

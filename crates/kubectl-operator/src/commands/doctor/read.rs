@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use self::consistent::is_consistent;
 use super::catalogs::is_ready;
 use super::observed::{Copied, Observed, Owned, Read};
-use crate::args::doctor::OlmNamespaces;
+use crate::args::look::OlmNamespaces;
 use crate::gather;
 use crate::operators::{Gathered, Key};
 use crate::reader::{PAGE, Unreadable, answer, get, has_namespace, list_readable, pages, place};

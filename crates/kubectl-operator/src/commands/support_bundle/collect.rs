@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::archive::Archive;
 use super::redact::redact;
-use crate::args::doctor::OlmNamespaces;
+use crate::args::look::OlmNamespaces;
 use crate::command_line::CommandLine;
 use crate::commands::doctor::{PROGRAMS, Reader, diagnose, observe};
 use crate::gather;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use self::redact::{SECRET, SECRET_START, object_with_secrets};
 use super::collect::newest;
 use super::*;
-use crate::args::doctor::OlmNamespaces;
+use crate::args::look::OlmNamespaces;
 use crate::commands::doctor::tests::{OLM, cluster};
 use crate::operators::tests::plan;
 

@@ -20,7 +20,7 @@ use super::pages::{self, Frame};
 use super::reads::{CATALOG_FRESH, FRESH, Read, Reads};
 use super::request::{Fields, href};
 use crate::args::ClusterArgs;
-use crate::args::ui::UiArgs;
+use crate::args::look::UiArgs;
 use crate::catalogs::{self, Contents};
 use crate::cluster::Cluster;
 use crate::commands::approve::{self, Shown};
