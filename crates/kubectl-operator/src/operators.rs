@@ -1,7 +1,6 @@
 //! The operators of a namespace and their state. Pure: values in, rows and trees out.
 
 mod cause;
-mod conditions;
 mod state;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -26,7 +25,7 @@ use crate::command_line::CommandLine;
 use crate::printer;
 use crate::reader::Unreadable;
 
-pub(crate) use self::conditions::message_or_reason;
+pub(crate) use self::cause::message_or_reason;
 pub(crate) use self::state::{State, Verdict};
 pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node};
 

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
@@ -26,6 +26,7 @@ use crate::operators::refers;
 use crate::packages::{Offered, offered};
 use crate::preview::name;
 use crate::reader::{get, list_readable};
+use crate::terminal::now;
 use crate::{Verdict, printer, writer};
 
 /// Prefix that selects an InstallPlan if a Subscription has the same name.
@@ -158,15 +159,10 @@ pub(super) async fn approve(
 }
 
 /// Returns true if OLM probably writes the preview soon: it does so right after the plan.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: somebody asks once, by their clock"
-)]
 fn may_get_preview(plan: &InstallPlan) -> bool {
-    let is_new = plan.creation_timestamp().is_some_and(|made| {
-        let age = Timestamp::now().duration_since(made.0);
-        age < SignedDuration::from_secs(10)
-    });
+    let is_new = plan
+        .creation_timestamp()
+        .is_some_and(|made| now().duration_since(made.0) < SignedDuration::from_secs(10));
     plan.waits_for_approval() && is_new && !plan.annotations().contains_key(labels::PLAN_PREVIEW)
 }
 

@@ -25,7 +25,6 @@ use olm_api::condition::cluster_extension;
 use olm_api::extension_v1::{API_VERSION, ClusterCatalog, ClusterExtension};
 use serde_json::{Value, json};
 
-use super::doctor::age::age;
 use super::within;
 use crate::args::olmv1::{
     CreateCommand, DeleteArgs, DeleteCommand, GetArgs, GetCommand, InstallCommand, Olmv1Command,
@@ -37,7 +36,7 @@ use crate::confirm::unless_refused;
 use crate::operators::Node;
 use crate::reader::{get_cluster, list_cluster};
 use crate::table::Table;
-use crate::terminal::plain;
+use crate::terminal::{age, now, plain};
 use crate::watch::{self, Outcome, Screen};
 use crate::{Verdict, printer, writer};
 
@@ -288,14 +287,6 @@ fn table<K: Managed>(objects: &[K], now: Timestamp) -> String {
         table.row(K::COLUMNS.iter().map(|(_, cell)| cell(object, now)));
     }
     table.text()
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: somebody asks once how old things are by their clock"
-)]
-fn now() -> Timestamp {
-    Timestamp::now()
 }
 
 /// Returns the time since then as text; empty for `None`.

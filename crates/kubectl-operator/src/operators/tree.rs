@@ -13,8 +13,7 @@ use olm_api::v1alpha1::{
 };
 use serde::Serialize;
 
-use super::cause::{Approver, plan_cause};
-use super::conditions::true_conditions;
+use super::cause::{Approver, plan_cause, true_conditions};
 use super::state::WayOut;
 use super::{Gathered, Operator, State, Workload, plan_name};
 use crate::command_line::CommandLine;

@@ -7,31 +7,30 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{ListParams, PartialObjectMeta};
-use kube::core::NamespaceResourceScope;
+use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use olm_api::labels;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription};
 use tokio::time::Instant;
 
-use self::consistent::is_consistent;
 use super::catalogs::is_ready;
 use super::observed::{Copied, Observed, Owned, Read};
 use crate::args::look::OlmNamespaces;
 use crate::gather;
 use crate::operators::{Gathered, Key};
-use crate::reader::{PAGE, Unreadable, answer, get, has_namespace, list_readable, pages, place};
+use crate::reader::{
+    PAGE, Unreadable, answer, get, has_namespace, is_unserved, list_cluster, list_readable, pages, place,
+};
+use crate::terminal::now;
 use crate::turns::keys_in_turn;
 
-mod consistent;
-mod olm_v1;
 mod serving;
 
 /// Maximum number of objects of one sort that are requested one by one.
@@ -56,7 +55,7 @@ pub(crate) async fn observe(
     own: OlmNamespaces<'_>,
 ) -> Observed {
     let observed = Box::pin(read(reader, namespace, own)).await;
-    match is_consistent(&observed) {
+    match observed.is_consistent() {
         true => observed,
         false => Box::pin(read(reader, namespace, own)).await,
     }
@@ -120,14 +119,6 @@ async fn each<T>(
         found.insert(key, read);
     }
     found
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: somebody asks once how things are by their clock"
-)]
-pub(super) fn now() -> Timestamp {
-    Timestamp::now()
 }
 
 impl<'a> Reader<'a> {
@@ -330,6 +321,26 @@ impl Reader<'_> {
         };
         let found = self.metadata::<ClusterServiceVersion, _>(labels::COPIED_FROM, copied);
         Some(found.await)
+    }
+
+    /// Returns all objects of a kind; `None` if there are none, the cluster does not have the kind, or a single namespace is read.
+    async fn of_v1<K>(&self, namespace: Option<&str>) -> Option<Read<Vec<K>>>
+    where
+        K: Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    {
+        if namespace.is_some() {
+            return None;
+        }
+        let read = async {
+            match list_cluster::<K>(self.client, "").await {
+                Err(error) if is_unserved(&error) => Ok(Vec::new()),
+                read => read,
+            }
+        };
+        match self.within(read).await {
+            Ok(found) if found.is_empty() => None,
+            read => Some(read),
+        }
     }
 
     async fn roles(&self, namespace: Option<&str>) -> Read<Vec<Owned>> {
