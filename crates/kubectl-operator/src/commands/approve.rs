@@ -16,7 +16,6 @@ use olm_api::{approval, labels};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use self::shown::Served;
 pub(super) use self::shown::Shown;
 use crate::args::{ApproveArgs, Output};
 use crate::cluster::Cluster;
@@ -97,8 +96,8 @@ pub(super) async fn approve(
         plan.ok_or_else(|| anyhow!("namespace {namespace} has no InstallPlan {plan_name}"))
     };
     let look = async |plan: &InstallPlan| {
-        let served = served(client, namespace, plan).await?;
-        let mut shown = Shown::of(plan, served);
+        let (subscriptions, doubts) = served(client, namespace, plan).await?;
+        let mut shown = Shown::of(plan, subscriptions, doubts);
         shown.doubts.extend(misfits(client, namespace, plan).await);
         anyhow::Ok(shown)
     };
@@ -234,8 +233,13 @@ fn settled(plan: &InstallPlan) -> anyhow::Result<Option<bool>> {
     }
 }
 
-/// Returns the Subscriptions that own the plan and refer to it. All Subscriptions of a namespace own each of its plans.
-async fn served(client: &Client, namespace: &str, plan: &InstallPlan) -> anyhow::Result<Served> {
+/// Returns the Subscriptions that own the plan and refer to it, and reasons why there may be others. All Subscriptions of a namespace
+/// own each of its plans.
+async fn served(
+    client: &Client,
+    namespace: &str,
+    plan: &InstallPlan,
+) -> anyhow::Result<(Vec<String>, Vec<String>)> {
     let owners = plan.owner_references().iter();
     let owners: BTreeSet<&str> = owners
         .filter(|owner| owner.kind == "Subscription")
@@ -253,11 +257,13 @@ async fn served(client: &Client, namespace: &str, plan: &InstallPlan) -> anyhow:
         .collect();
     names.sort();
     let unread = unreadable
-        .into_iter()
+        .iter()
         .filter(|found| owners.contains(found.name.as_str()));
-    Ok(Served {
-        names,
-        owners: owners.len(),
-        unread: unread.map(|found| found.text).collect(),
-    })
+    let mut doubts: Vec<String> = unread
+        .map(|found| format!("it may belong to more Subscriptions: {}", found.text))
+        .collect();
+    if names.is_empty() && !owners.is_empty() && doubts.is_empty() {
+        doubts.push("no Subscription refers to it".to_owned());
+    }
+    Ok((names, doubts))
 }
