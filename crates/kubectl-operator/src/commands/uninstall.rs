@@ -12,7 +12,7 @@ use std::io::Write;
 use anyhow::{anyhow, bail};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::ListParams;
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::core::DynamicObject;
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::v1::{Operator, OperatorGroup};
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
@@ -209,12 +209,7 @@ async fn fill(client: &Client, definition: &mut Definition) -> anyhow::Result<()
 }
 
 async fn objects(client: &Client, crd: &CustomResourceDefinition) -> anyhow::Result<Objects> {
-    let spec = &crd.spec;
-    let Some(version) = spec.versions.iter().find(|version| version.served) else {
-        bail!("it serves no version");
-    };
-    let kind = GroupVersionKind::gvk(&spec.group, &version.name, &spec.names.kind);
-    let resource = ApiResource::from_gvk_with_plural(&kind, &spec.names.plural);
+    let resource = operands::resource(crd, "")?;
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let params = ListParams::default().limit(MAX_OBJECTS);
     let what = || format!("list {} in all namespaces", crd.name_any());
