@@ -30,6 +30,7 @@ pub mod pod;
 pub mod proxy;
 pub mod rights;
 mod schema;
+pub mod schema_changes;
 pub mod selector;
 pub mod sparse;
 pub mod unpacked_bundle;

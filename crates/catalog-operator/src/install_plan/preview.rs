@@ -9,7 +9,6 @@
 //! - Facts that take longer than [`TIME`] to read are listed as unknown. No plan waits for its preview.
 
 pub(crate) mod reconciler;
-mod schema;
 mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,13 +21,13 @@ use olm_api::plan_preview::{
     DefinitionChange, ObjectChange, OperatorChange, PERMISSIONS, PlanPreview, VERSION, Verb,
 };
 use olm_api::rights;
+use olm_api::schema_changes::SchemaChanges;
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Step};
 use olm_runtime::error::ObserveError;
 use olm_runtime::isolation;
 use olm_runtime::plan::{Target, merge_patch};
 use serde_json::Value;
 
-use self::schema::SchemaChanges;
 use super::crd_upgrade;
 use super::custom_resources::CheckState;
 use super::execution::{check_crd, encode_string_data, shows_fields};

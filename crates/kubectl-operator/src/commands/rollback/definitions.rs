@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::bail;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt as _;
+use olm_api::schema_changes::SchemaChanges;
 use olm_api::v1alpha1::ClusterServiceVersion;
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -111,13 +112,16 @@ fn losses(definition: &Definition, target: &str, bundle: &Bundle) -> Vec<String>
 fn removed(crd: &CustomResourceDefinition, older: &Value) -> Vec<String> {
     let spec = serde_json::to_value(&crd.spec).unwrap_or_default();
     let older = schemas(&older["spec"]);
-    let mut removed = Vec::new();
+    let (mut removed, mut changes) = (Vec::new(), SchemaChanges::default());
     for (version, schema) in schemas(&spec) {
         match older.get(version) {
-            Some(older) => add_removed(schema, older, &format!("{version}: "), &mut removed),
+            // Without a schema every field is kept.
+            Some(Value::Null) => {}
+            Some(older) => changes.add(schema, older, &format!("{version}: ")),
             None => removed.push(format!("version {version}")),
         }
     }
+    removed.extend(changes.removed.into_iter().take(MAX_FIELDS));
     removed
 }
 
@@ -133,29 +137,6 @@ fn schemas(spec: &Value) -> BTreeMap<&str, &Value> {
     });
     let alone = spec["version"].as_str().map(|version| (version, common));
     alone.into_iter().chain(own).collect()
-}
-
-/// Adds the fields that a schema has and the older one lacks, the outermost of each.
-fn add_removed(schema: &Value, older: &Value, path: &str, removed: &mut Vec<String>) {
-    if older.is_null() || older["x-kubernetes-preserve-unknown-fields"] == true {
-        return;
-    }
-    let separator = if path.ends_with(' ') { "" } else { "." };
-    for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
-        if removed.len() >= MAX_FIELDS {
-            return;
-        }
-        let path = format!("{path}{separator}{name}");
-        match &older["properties"][name] {
-            Value::Null => removed.push(path),
-            older => add_removed(inner, older, &path, removed),
-        }
-    }
-    for (field, sign) in [("items", "[]"), ("additionalProperties", "[*]")] {
-        if schema[field].is_object() && older[field].is_object() {
-            add_removed(&schema[field], &older[field], &format!("{path}{sign}"), removed);
-        }
-    }
 }
 
 /// Returns the CustomResourceDefinitions among the objects of a bundle.

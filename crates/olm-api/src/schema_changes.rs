@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::FIELDS;
+/// Maximum number of fields of a kind of change.
+const FIELDS: usize = 200;
 
 /// Fields of a schema, by path.
-#[derive(Default)]
-pub(super) struct SchemaChanges {
+#[derive(Debug, Default)]
+pub struct SchemaChanges {
     /// Fields that the schema no longer has, the outermost of each.
     pub removed: Vec<String>,
     /// Fields that become required and have no default.
@@ -17,7 +18,7 @@ pub(super) struct SchemaChanges {
 
 impl SchemaChanges {
     /// Adds the changes of one schema. `path` is the prefix of all names.
-    pub(super) fn add(&mut self, old: &Value, new: &Value, path: &str) {
+    pub fn add(&mut self, old: &Value, new: &Value, path: &str) {
         let separator = if path.ends_with(' ') { "" } else { "." };
         let before = required(old);
         for name in required(new).difference(&before) {
