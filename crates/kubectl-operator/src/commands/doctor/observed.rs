@@ -22,8 +22,6 @@ pub(super) type Read<T> = Result<T, Unread>;
 /// The state of one namespace or of all. The module `read` fills it in.
 #[derive(Debug)]
 pub(crate) struct Observed {
-    /// The namespace; `None` for all namespaces.
-    pub(super) namespace: Option<String>,
     /// Namespace whose catalogs every namespace may use.
     pub(super) global: String,
     /// Namespace in which OLM runs.

@@ -80,7 +80,6 @@ async fn read(reader: &Reader<'_>, namespace: Option<&str>, own: OlmNamespaces<'
     };
     let targets = serving::targets(&webhooks, &api_services, &definitions);
     Observed {
-        namespace: namespace.map(str::to_owned),
         global: global.to_owned(),
         olm: own.olm.to_owned(),
         now: now(),
