@@ -63,7 +63,7 @@ pub(crate) struct Workload {
 }
 
 /// An operator: a Subscription with its objects, or a ClusterServiceVersion without Subscription.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Operator<'a> {
     pub subscription: Option<&'a Subscription>,
     pub plan: Option<&'a InstallPlan>,
@@ -148,12 +148,9 @@ impl Gathered {
             .iter()
             .filter(|(key, _)| !of_subscriptions.contains(*key) && !replaced.contains(*key));
         operators.extend(others.map(|(_, csv)| Operator {
-            subscription: None,
-            plan: None,
             installed: Some(csv),
             current: Some(csv),
-            replaced: None,
-            is_hidden: false,
+            ..Operator::default()
         }));
         operators
     }

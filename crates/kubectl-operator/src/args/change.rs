@@ -120,7 +120,7 @@ pub(crate) struct UpgradeArgs {
 }
 
 /// `uninstall`
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Default, ClapArgs)]
 #[command(mut_arg("timeout", |arg| arg.help("Maximum time to wait for each deletion, such as 90s or 5m; 0 means no limit [default: 1m]")))]
 pub(crate) struct UninstallArgs {
     /// Package or Subscription to uninstall, or a ClusterServiceVersion without a Subscription

@@ -72,15 +72,9 @@ fn removal_args(args: &RollbackArgs) -> UninstallArgs {
     UninstallArgs {
         name: args.name.clone(),
         operand_strategy: Some(OperandStrategy::Ignore),
-        delete_operator: false,
-        delete_operator_groups: false,
-        delete_operator_group_names: Vec::new(),
-        delete_all: false,
-        delete_crd: Vec::new(),
-        dry_run: args.dry_run,
         yes: args.yes,
-        wait: args.wait.clone(),
         connection: args.connection.clone(),
+        ..UninstallArgs::default()
     }
 }
 

@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow};
 use futures::StreamExt as _;
 use hyper::StatusCode;
 use olm_authoring::graph::{PackageGraph, STYLE};
-use olm_resolver::plan::{Plan, Question};
+use olm_resolver::plan::Plan;
 use olm_resolver::{CatalogKey, Snapshot};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -119,13 +119,9 @@ pub(super) struct App {
 
 /// Input and result of a namespace's resolution.
 struct Outlook {
-    question: Question,
-    /// Operators that are not ready, held or pinned.
-    causes: Vec<Cause>,
+    read: explain::Read,
     /// The plan, or the error if the namespace cannot be resolved.
     plan: Result<Plan, String>,
-    /// Notes on objects that are excluded.
-    notes: Vec<String>,
 }
 
 impl App {
@@ -368,11 +364,11 @@ impl App {
         let frame = self.frame(&title, Some(namespace));
         let outlook = self.outlook(namespace).await;
         let outlook = outlook.map_err(|text| Answer::unread(&frame, &text))?;
-        let frame = frame.noting(outlook.notes.iter().cloned());
+        let frame = frame.noting(outlook.read.notes.iter().cloned());
         let (of, asked) = (Arc::clone(&outlook), name.map(str::to_owned));
         let explained = computed(move || {
-            let explained = explain::explain(&of.question, asked.as_deref())?;
-            let explained = explain::with_causes(explained, &of.causes, asked.as_deref());
+            let explained = explain::explain(&of.read.question, asked.as_deref())?;
+            let explained = explain::with_causes(explained, &of.read.causes, asked.as_deref());
             Ok(explain::for_people(explained))
         });
         let explained = explained.await;
@@ -386,7 +382,7 @@ impl App {
         let frame = self.frame(&title, Some(namespace));
         let outlook = self.outlook(namespace).await;
         let outlook = outlook.map_err(|text| Answer::unread(&frame, &text))?;
-        let frame = frame.noting(outlook.notes.iter().cloned());
+        let frame = frame.noting(outlook.read.notes.iter().cloned());
         let (of, of_catalog, package) = (Arc::clone(&outlook), catalog.to_owned(), name.to_owned());
         let graph = computed(move || graph(&of, &of_catalog, &package).map_err(|cause| anyhow!(cause)));
         let graph = graph.await;
@@ -404,9 +400,7 @@ impl App {
                 let plan = olm_resolver::plan::answer(&read.question, None, &mut |_| {});
                 Ok(Outlook {
                     plan: plan.map_err(|error| error.to_string()),
-                    question: read.question,
-                    causes: read.causes,
-                    notes: read.notes,
+                    read,
                 })
             })
             .await
@@ -472,7 +466,7 @@ async fn computed<T: Send + 'static>(
 /// # Errors
 /// The namespace cannot use the catalog, or it cannot be read.
 fn graph(outlook: &Outlook, catalog: &str, name: &str) -> Result<PackageGraph, String> {
-    let catalogs = &outlook.question.problem.catalogs;
+    let catalogs = &outlook.read.question.problem.catalogs;
     let found = catalogs.iter().find(|found| found.key.to_string() == catalog);
     let content = found.map(|found| found.content.clone());
     let content = content.ok_or_else(|| {
@@ -503,7 +497,7 @@ type Way = Vec<(String, String)>;
 
 /// Returns the versions of a package's operators, and the steps that the resolver takes from there.
 fn way(outlook: &Outlook, catalog: &str, package: &str) -> (Versions, Way) {
-    let problem = &outlook.question.problem;
+    let problem = &outlook.read.question.problem;
     let mut versions = Versions::default();
     let mut start = BTreeSet::new();
     for own in &problem.subscriptions {
@@ -514,7 +508,7 @@ fn way(outlook: &Outlook, catalog: &str, package: &str) -> (Versions, Way) {
                 installed: own.installed_csv.clone(),
                 ..Position::default()
             };
-            let position = Cause::position(&outlook.causes, &own.name).unwrap_or_else(settled);
+            let position = Cause::position(&outlook.read.causes, &own.name).unwrap_or_else(settled);
             versions.add(&format!("{}/{}", problem.namespace, own.name), position);
             start.insert(own.installed_csv.as_str());
         }
