@@ -45,8 +45,6 @@ pub(crate) struct Gathered {
     pub csvs: BTreeMap<Key, ClusterServiceVersion>,
     /// Deployments of ClusterServiceVersions, with their pods.
     pub workloads: BTreeMap<Key, Workload>,
-    /// Positions of Subscriptions in their channels, as text.
-    pub ways: BTreeMap<Key, String>,
     /// Subscriptions and ClusterServiceVersions that do not match their schemas.
     pub unreadable: Vec<Unreadable>,
 }

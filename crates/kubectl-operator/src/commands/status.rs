@@ -40,12 +40,14 @@ pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<Verdict> {
         let verdict = Verdict::when(watched.outcome == Outcome::Done);
         (watched.nodes, verdict)
     } else {
-        let mut gathered = gathered(&cluster.client, namespace, name).await?;
+        let gathered = gathered(&cluster.client, namespace, name).await?;
         gathered.warn();
-        if let Some((namespace, name)) = namespace.zip(name) {
-            add_way(&cluster.client, &mut gathered, namespace, name).await;
+        let mut nodes = trees(&gathered, namespace, name, &cluster.commands)?;
+        if let (Some(name), [node]) = (name, nodes.as_mut_slice())
+            && let Some(way) = way(&cluster, &gathered, name).await
+        {
+            node.notes.insert(0, way);
         }
-        let nodes = trees(&gathered, namespace, name, &cluster.commands)?;
         let verdict = Verdict::when(nodes.iter().all(Node::is_fine));
         (nodes, verdict)
     };
@@ -125,24 +127,12 @@ fn outcome(nodes: &[Node]) -> Outcome {
     }
 }
 
-/// Adds the position of the operator in its channel. This is omitted without package-server, or without permission to read
-/// packages.
-async fn add_way(client: &Client, gathered: &mut Gathered, namespace: &str, name: &str) {
-    let operators = gathered.operators();
-    let own = operators.iter().find_map(|operator| {
-        let is_own = operator.name() == name && operator.namespace() == namespace;
-        Some((
-            operator.subscription.filter(|_| is_own)?,
-            operator.row().position(),
-        ))
-    });
-    let Some((subscription, position)) = own else {
-        return;
-    };
-    let way = timeout(PATIENCE, packages::way(client, subscription, &position)).await;
-    if let Ok(Some(way)) = way {
-        gathered.ways.insert((namespace.to_owned(), name.to_owned()), way);
-    }
+/// Returns the position of the operator in its channel; `None` without package-server, or without permission to read packages.
+async fn way(cluster: &Cluster, gathered: &Gathered, name: &str) -> Option<String> {
+    let operator = gathered.find(&cluster.namespace, name, &cluster.commands).ok()?;
+    let position = operator.row().position();
+    let way = packages::way(&cluster.client, operator.subscription?, &position);
+    timeout(PATIENCE, way).await.ok()?
 }
 
 /// Reads all operators, or one with its Deployments and pods.
