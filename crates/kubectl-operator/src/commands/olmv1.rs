@@ -61,14 +61,22 @@ pub(crate) async fn run(command: &Olmv1Command, limit: Option<Duration>) -> anyh
     }
 }
 
+/// Names of columns, with the cell of an object at a time.
+pub(super) type Columns<K> = &'static [(&'static str, fn(&K, Timestamp) -> String)];
+
 /// A kind that the commands manage.
 pub(super) trait Managed:
-    Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize
+    Resource<Scope = ClusterResourceScope, DynamicType = ()>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Serialize
+    + 'static
 {
     /// Word for the kind in commands and confirmations; its plural ends in s.
     const WORD: &'static str;
-    /// Columns of the table, with the cell of an object at a time.
-    const COLUMNS: &'static [(&'static str, fn(&Self, Timestamp) -> String)];
+    /// Columns of the table.
+    const COLUMNS: Columns<Self>;
     /// Warning before objects of the kind are deleted; empty for none.
     const CONSEQUENCE: &'static str;
     /// Command that shows one object.

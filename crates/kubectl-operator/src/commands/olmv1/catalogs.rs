@@ -1,14 +1,13 @@
 //! `olmv1 create catalog`, `update catalog`, and how ClusterCatalogs are listed.
 
 use anyhow::bail;
-use jiff::Timestamp;
 use kube::{Api, ResourceExt as _};
 use olm_api::condition::{self, cluster_catalog};
 use olm_api::extension_v1::{
     AvailabilityMode, CatalogSourceType, ClusterCatalog, ClusterCatalogSource, ClusterCatalogSpec,
 };
 
-use super::{Managed, change_labels, current, find, new_labels, report, since, status_of};
+use super::{Columns, Managed, change_labels, current, find, new_labels, report, since, status_of};
 use crate::args::olmv1::{CatalogFields, CreateCatalogArgs, UpdateCatalogArgs};
 use crate::args::shared::UPSTREAM_TIMEOUT;
 use crate::cluster::Cluster;
@@ -105,7 +104,7 @@ pub(super) fn change(
 
 impl Managed for ClusterCatalog {
     const WORD: &'static str = "catalog";
-    const COLUMNS: &'static [(&'static str, fn(&Self, Timestamp) -> String)] = &[
+    const COLUMNS: Columns<Self> = &[
         ("NAME", |catalog, _| catalog.name_any()),
         ("AVAILABILITY", |catalog, _| {
             let mode = catalog.spec.availability_mode.as_ref();

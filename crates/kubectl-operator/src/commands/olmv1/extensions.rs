@@ -1,7 +1,6 @@
 //! `olmv1 install extension`, `update extension`, and how ClusterExtensions are listed.
 
 use anyhow::{anyhow, bail};
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{Api, ResourceExt as _};
 use olm_api::condition::{self, cluster_extension};
@@ -12,7 +11,7 @@ use olm_api::extension_v1::{
 use olm_api::selector;
 use serde_json::json;
 
-use super::{Managed, change_labels, current, find, follow, new_labels, report, since, status_of};
+use super::{Columns, Managed, change_labels, current, find, follow, new_labels, report, since, status_of};
 use crate::args::olmv1::{ExtensionFields, InstallExtensionArgs, UpdateExtensionArgs};
 use crate::args::shared::{UPSTREAM_TIMEOUT, slice};
 use crate::cluster::Cluster;
@@ -213,7 +212,7 @@ fn bundle(extension: &ClusterExtension) -> BundleMetadata {
 
 impl Managed for ClusterExtension {
     const WORD: &'static str = "extension";
-    const COLUMNS: &'static [(&'static str, fn(&Self, Timestamp) -> String)] = &[
+    const COLUMNS: Columns<Self> = &[
         ("NAME", |extension, _| extension.name_any()),
         ("INSTALLED BUNDLE", |extension, _| bundle(extension).name),
         ("VERSION", |extension, _| bundle(extension).version),

@@ -167,13 +167,14 @@ async fn logs_are_read_only_on_request() {
 /// The newest lines tell why a program failed, and a byte that is no text must not lose them.
 #[tokio::test]
 async fn of_a_long_log_the_last_lines_are_kept() {
-    for (log, limit, expected, is_whole) in [
-        (&b"one\ntwo\n"[..], 8, "one\ntwo\n", true),
+    let cases: [(&[u8], usize, &str, bool); 5] = [
+        (b"one\ntwo\n", 8, "one\ntwo\n", true),
         (b"one\ntwo\nthree\n", 9, "three\n", false),
         (b"one\ntwo\n", 3, "wo\n", false),
         (b"", 8, "", true),
         (b"a\xffb\n", 8, "a\u{fffd}b\n", true),
-    ] {
+    ];
+    for (log, limit, expected, is_whole) in cases {
         let read = newest(log, limit).await.unwrap();
         assert_eq!(read, (expected.to_owned(), is_whole), "{limit}");
     }
