@@ -203,33 +203,28 @@ impl App {
             "" => Ok(Answer::elsewhere(format!("{}operators", self.gate.base()))),
             "operators" => self.show_operators(namespace.as_deref(), fields.word()).await,
             "catalogs" => self.show_catalogs(namespace.as_deref()).await,
-            "operator" => match (&namespace, fields.name("name")) {
+            "operator" | "plan" => match (&namespace, fields.name("name")) {
+                (Some(namespace), Some(name)) if page == "plan" => self.show_plan(namespace, name).await,
                 (Some(namespace), Some(name)) => self.show_operator(namespace, name).await,
                 _ => Err(self.nothing()),
             },
-            "plan" => match (&namespace, fields.name("name")) {
-                (Some(namespace), Some(name)) => self.show_plan(namespace, name).await,
-                _ => Err(self.nothing()),
-            },
-            "explain" => match (&namespace, fields.text("name")) {
-                (Some(namespace), "") => self.show_explanation(namespace, None).await,
-                (Some(namespace), name) => self.show_explanation(namespace, Some(name)).await,
-                _ => Err(self.nothing()),
-            },
+            "explain" => {
+                let namespace = namespace.as_deref().ok_or_else(|| self.nothing())?;
+                let name = Some(fields.text("name")).filter(|name| !name.is_empty());
+                self.show_explanation(namespace, name).await
+            }
             "catalog" => self.show_catalog(namespace.as_deref(), fields.word()).await,
             "package" => {
                 let (catalog, name) = (fields.text("catalog"), fields.text("name"));
                 self.show_package(namespace.as_deref(), catalog, name).await
             }
-            // An upgrade graph needs one namespace.
-            _ => {
+            "graph" => {
+                // It needs one namespace.
                 let namespace = namespace.as_deref().unwrap_or(&self.cluster.namespace);
                 let (catalog, name) = (fields.text("catalog"), fields.text("name"));
-                match page {
-                    "graph" => self.show_graph(namespace, catalog, name).await,
-                    _ => Err(self.nothing()),
-                }
+                self.show_graph(namespace, catalog, name).await
             }
+            _ => Err(self.nothing()),
         }
     }
 
