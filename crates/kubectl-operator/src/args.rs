@@ -2,16 +2,9 @@
 
 pub(crate) mod catalog;
 pub(crate) mod change;
-pub(crate) mod doctor;
-pub(crate) mod graph;
 pub(crate) mod look;
 pub(crate) mod olmv1;
-pub(crate) mod packages;
-pub(crate) mod recover;
-pub(crate) mod rights;
 pub(crate) mod shared;
-pub(crate) mod support_bundle;
-pub(crate) mod ui;
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -25,17 +18,13 @@ use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::runtime_constraint::RuntimeConstraintsError;
 
 use self::catalog::CatalogCommand;
-use self::change::{InstallArgs, UninstallArgs, UpgradeArgs};
-use self::doctor::DoctorArgs;
-use self::graph::GraphArgs;
-use self::look::{ListArgs, OperandsArgs, StatusArgs};
+use self::change::{HoldArgs, InstallArgs, RollbackArgs, UnholdArgs, UninstallArgs, UpgradeArgs};
+use self::look::{
+    AvailableArgs, DescribeArgs, DoctorArgs, GraphArgs, ListArgs, OperandsArgs, RightsArgs, StatusArgs,
+    SupportBundleArgs, UiArgs,
+};
 use self::olmv1::Olmv1Command;
-use self::packages::{AvailableArgs, DescribeArgs};
-use self::recover::{HoldArgs, RollbackArgs, UnholdArgs};
-use self::rights::RightsArgs;
 use self::shared::{Document, duration, whole};
-use self::support_bundle::SupportBundleArgs;
-use self::ui::UiArgs;
 
 /// Manage the operators of a cluster with the Operator Lifecycle Manager (OLM)
 ///

@@ -22,6 +22,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 use tonic::transport::Channel;
 
+use crate::operators::pod_node;
 use crate::printer;
 use crate::reader::{answer, get, list};
 
@@ -237,7 +238,7 @@ async fn forward(client: &Client, key: &CatalogKey) -> anyhow::Result<Channel> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &key.namespace);
     let selector = format!("{}={}", labels::CATALOG_SOURCE, key.name);
     let found = list::<Pod>(client, Some(&key.namespace), &selector).await?;
-    let Some(pod) = found.iter().find(|pod| is_ready(pod)) else {
+    let Some(pod) = found.iter().find(|pod| pod_node(pod).state == "Ready") else {
         bail!("no pod of the catalog is ready");
     };
     let name = pod.name_any();
@@ -249,17 +250,6 @@ async fn forward(client: &Client, key: &CatalogKey) -> anyhow::Result<Channel> {
     // There is one stream; a second connection would need another forwarder.
     let channel = connection::over(stream, "catalog").await;
     channel.with_context(|| format!("cannot talk to pod {}/{name}", key.namespace))
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod
-        .status
-        .iter()
-        .flat_map(|status| status.conditions.iter().flatten());
-    pod.metadata.deletion_timestamp.is_none()
-        && conditions
-            .into_iter()
-            .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 #[cfg(test)]

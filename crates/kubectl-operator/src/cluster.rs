@@ -1,9 +1,7 @@
 //! The connection to a cluster, and the objects of a namespace.
 
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::ffi::OsStr;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
@@ -37,31 +35,15 @@ pub(crate) struct Cluster {
     server: String,
 }
 
-/// Error for a cluster that does not respond.
-#[derive(Debug)]
-struct Unreached {
-    server: String,
-    cause: BoxError,
-}
-
-impl fmt::Display for Unreached {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cluster {} is not reached", self.server)
-    }
-}
-
-impl Error for Unreached {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&*self.cause)
-    }
-}
-
 /// Returns a client whose errors name the server that did not respond.
 fn client(config: Config, server: &str) -> kube::Result<Client> {
     let server = server.to_owned();
     let name_server = move |cause: BoxError| match cause.downcast::<kube::Error>() {
         Ok(known) => BoxError::from(known),
-        Err(cause) => Unreached { server, cause }.into(),
+        Err(cause) => {
+            let named = format!("cluster {server} is not reached");
+            anyhow::Error::from_boxed(cause).context(named).into()
+        }
     };
     Ok(ClientBuilder::try_from(config)?
         .with_layer(&MapErrLayer::new(name_server))
@@ -176,6 +158,16 @@ impl Cluster {
             commands: CommandLine::of(args),
             server,
         })
+    }
+
+    /// Returns a suggested command for the namespace, with a quoted name in place of each `{}`.
+    pub(crate) fn suggest(&self, form: &str, names: &[&str]) -> String {
+        self.commands.suggest(form, names, Some(&self.namespace))
+    }
+
+    /// Returns a suggested command for objects that belong to no namespace.
+    pub(crate) fn suggest_for_cluster(&self, form: &str, names: &[&str]) -> String {
+        self.commands.suggest_for_cluster(form, names)
     }
 
     /// Returns the same cluster with another namespace.

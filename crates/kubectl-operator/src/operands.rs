@@ -98,12 +98,11 @@ pub(crate) async fn list(
     Ok(operands)
 }
 
-async fn of_kind(
-    client: &Client,
-    crd: &CustomResourceDefinition,
-    version: &str,
-    targets: Option<&BTreeSet<String>>,
-) -> anyhow::Result<Vec<Operand>> {
+/// Returns the API of a kind in this version if it is served, else in the first one that is.
+///
+/// # Errors
+/// No version is served.
+pub(crate) fn resource(crd: &CustomResourceDefinition, version: &str) -> anyhow::Result<ApiResource> {
     let spec = &crd.spec;
     let served = || spec.versions.iter().filter(|version| version.served);
     let named = served().find(|served| served.name == version);
@@ -111,8 +110,17 @@ async fn of_kind(
         .or_else(|| served().next())
         .ok_or_else(|| anyhow!("CustomResourceDefinition {} serves no version", crd.name_any()))?;
     let kind = GroupVersionKind::gvk(&spec.group, &version.name, &spec.names.kind);
-    let resource = ApiResource::from_gvk_with_plural(&kind, &spec.names.plural);
-    let apis: Vec<Api<DynamicObject>> = match targets.filter(|_| spec.scope == "Namespaced") {
+    Ok(ApiResource::from_gvk_with_plural(&kind, &spec.names.plural))
+}
+
+async fn of_kind(
+    client: &Client,
+    crd: &CustomResourceDefinition,
+    version: &str,
+    targets: Option<&BTreeSet<String>>,
+) -> anyhow::Result<Vec<Operand>> {
+    let resource = resource(crd, version)?;
+    let apis: Vec<Api<DynamicObject>> = match targets.filter(|_| crd.spec.scope == "Namespaced") {
         Some(targets) => targets
             .iter()
             .filter(|target| is_dns1123_subdomain(target))

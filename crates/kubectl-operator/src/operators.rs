@@ -1,7 +1,6 @@
 //! The operators of a namespace and their state. Pure: values in, rows and trees out.
 
 mod cause;
-mod conditions;
 mod state;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -26,7 +25,7 @@ use crate::command_line::CommandLine;
 use crate::printer;
 use crate::reader::Unreadable;
 
-pub(crate) use self::conditions::message_or_reason;
+pub(crate) use self::cause::message_or_reason;
 pub(crate) use self::state::{State, Verdict};
 pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node};
 
@@ -46,8 +45,6 @@ pub(crate) struct Gathered {
     pub csvs: BTreeMap<Key, ClusterServiceVersion>,
     /// Deployments of ClusterServiceVersions, with their pods.
     pub workloads: BTreeMap<Key, Workload>,
-    /// Positions of Subscriptions in their channels, as text.
-    pub ways: BTreeMap<Key, String>,
     /// Subscriptions and ClusterServiceVersions that do not match their schemas.
     pub unreadable: Vec<Unreadable>,
 }
@@ -64,7 +61,7 @@ pub(crate) struct Workload {
 }
 
 /// An operator: a Subscription with its objects, or a ClusterServiceVersion without Subscription.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Operator<'a> {
     pub subscription: Option<&'a Subscription>,
     pub plan: Option<&'a InstallPlan>,
@@ -149,12 +146,9 @@ impl Gathered {
             .iter()
             .filter(|(key, _)| !of_subscriptions.contains(*key) && !replaced.contains(*key));
         operators.extend(others.map(|(_, csv)| Operator {
-            subscription: None,
-            plan: None,
             installed: Some(csv),
             current: Some(csv),
-            replaced: None,
-            is_hidden: false,
+            ..Operator::default()
         }));
         operators
     }

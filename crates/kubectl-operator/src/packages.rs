@@ -245,19 +245,11 @@ pub(crate) enum Offered {
     NotServed(String),
 }
 
-/// Reads the packages of the catalogs that a namespace can use.
+/// Reads the packages of the catalogs that a namespace can use, or each package of all catalogs once.
 ///
 /// # Errors
 /// The request to the API server fails.
-pub(crate) async fn offered(client: &Client, namespace: &str) -> anyhow::Result<Offered> {
-    offered_in(client, Some(namespace)).await
-}
-
-/// Does the same, or reads each package of all catalogs once.
-///
-/// # Errors
-/// The request to the API server fails.
-async fn offered_in(client: &Client, namespace: Option<&str>) -> anyhow::Result<Offered> {
+pub(crate) async fn offered(client: &Client, namespace: Option<&str>) -> anyhow::Result<Offered> {
     let packages = api::<PackageManifest>(client, namespace);
     let what = || {
         let kind = PackageManifest::plural(&());
@@ -326,28 +318,16 @@ fn is_not_served(error: &kube::Error) -> bool {
     is_unknown_kind(error) || matches!(error, kube::Error::Api(status) if status.code == 503)
 }
 
-/// Returns the packages that a namespace can use, with an error if the API is not served.
+/// Does the same, with an error if the API is not served.
 ///
 /// # Errors
 /// The API is not served, or the request fails.
 pub(crate) async fn all(
     client: &Client,
-    namespace: &str,
-    commands: &CommandLine,
-) -> anyhow::Result<Vec<Package>> {
-    all_in(client, Some(namespace), commands).await
-}
-
-/// Does the same, or returns each package of all catalogs once.
-///
-/// # Errors
-/// The API is not served, or the request fails.
-pub(crate) async fn all_in(
-    client: &Client,
     namespace: Option<&str>,
     commands: &CommandLine,
 ) -> anyhow::Result<Vec<Package>> {
-    match offered_in(client, namespace).await? {
+    match offered(client, namespace).await? {
         Offered::Packages(packages) => Ok(packages),
         Offered::NotServed(cause) => {
             let (group, version) = (PackageManifest::group(&()), PackageManifest::version(&()));

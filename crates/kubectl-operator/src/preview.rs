@@ -148,7 +148,8 @@ pub(crate) fn image_text(image: &ImageChange) -> String {
     }
 }
 
-fn image_line(image: &ImageChange) -> String {
+/// Describes an image that changes, with a sign.
+pub(crate) fn image_line(image: &ImageChange) -> String {
     let sign = match (image.from.is_empty(), image.to.is_empty()) {
         (true, _) => '+',
         (false, true) => '-',

@@ -49,6 +49,19 @@ impl Table {
     }
 }
 
+/// A column: true if it is shown, its name, and the cell of a row.
+pub(crate) type Column<'a, R> = (bool, &'static str, &'a dyn Fn(&R) -> String);
+
+/// Returns a table of these rows as text.
+pub(crate) fn of<R>(rows: &[R], columns: &[Column<'_, R>]) -> String {
+    let shown = || columns.iter().filter(|(is_shown, ..)| *is_shown);
+    let mut table = Table::new(shown().map(|(_, name, _)| *name));
+    for row in rows {
+        table.row(shown().map(|(.., cell)| cell(row)));
+    }
+    table.text()
+}
+
 /// Returns lines of RESOURCE.GROUP/NAME, as `kubectl get -o name` prints them, from resources and names.
 pub(crate) fn names<'a>(named: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let lines = named.into_iter();

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal as _};
 
+use jiff::Timestamp;
 use olm_fbc::printable::push_escaped;
 pub(crate) use olm_fbc::printable::{escape, escape_json, line};
 
@@ -78,6 +79,31 @@ pub(crate) fn count(number: usize, of: &str) -> String {
         1 => format!("1 {of}"),
         _ => format!("{number} {of}s"),
     }
+}
+
+/// Returns the time by the user's clock.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no operator: somebody asks once how things are by their clock"
+)]
+pub(crate) fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// Returns the age in the largest unit that fits; zero for a time in the future.
+pub(crate) fn age(now: Timestamp, then: Timestamp) -> String {
+    let seconds = seconds(now, then);
+    match seconds {
+        ..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// Returns the seconds between two times; zero if `then` is later, which a wrong clock can cause.
+pub(crate) fn seconds(now: Timestamp, then: Timestamp) -> i64 {
+    now.as_second().saturating_sub(then.as_second()).max(0)
 }
 
 /// Mark of an object's state.

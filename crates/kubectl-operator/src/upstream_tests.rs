@@ -172,7 +172,7 @@ async fn packages_that_upstreams_package_server_tells_are_read() {
         cluster.put(item.clone());
     }
     let (client, _link) = cluster.connect();
-    let Offered::Packages(packages) = offered(&client, "golden").await.unwrap() else {
+    let Offered::Packages(packages) = offered(&client, Some("golden")).await.unwrap() else {
         panic!("it is served");
     };
     let [package] = packages.as_slice() else {

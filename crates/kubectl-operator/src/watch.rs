@@ -1,14 +1,17 @@
 //! Repeated reads until a condition is reached, with the state shown as a tree or line by line.
 
+use std::fmt::Debug;
 use std::io::{self, IsTerminal as _, Write};
 use std::time::Duration;
 
-use kube::Resource;
+use k8s_openapi::serde::de::DeserializeOwned;
+use kube::{Api, Resource, ResourceExt as _};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::args::shared::WaitArgs;
 use crate::operators::{Node, flat, lines};
+use crate::reader::answer;
 use crate::terminal::{Colours, count, cut, escape, escape_painted, plain, size};
-use crate::writer;
 
 /// Interval between reads.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -29,22 +32,6 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// Returns the state of these objects.
-    pub(crate) fn of(nodes: &[Node], colours: Colours, outcome: Outcome) -> Self {
-        Self {
-            tree: lines(nodes, colours),
-            flat: flat(nodes),
-            outcome,
-        }
-    }
-
-    /// Returns the state of a wait that ends when the `going` object is gone; `found` has its name now.
-    pub(crate) fn at_deletion<K: Resource<DynamicType = ()>>(going: &K, found: Option<&K>) -> Self {
-        let is_there = found.is_some_and(|found| found.meta().uid == going.meta().uid);
-        let left = is_there.then(|| format!("{}: waiting for deletion", writer::subject(going)));
-        Self::at_left(left.into_iter().collect())
-    }
-
     /// Returns the state of a wait that ends when nothing is left, with one line for each object left.
     pub(crate) fn at_left(left: Vec<String>) -> Self {
         let outcome = match left.is_empty() {
@@ -122,11 +109,6 @@ impl<W: Write> Screen<W> {
             is_needed: true,
             ..self
         }
-    }
-
-    /// Returns the colour setting.
-    pub(crate) fn colours(&self) -> Colours {
-        self.colours
     }
 
     /// Draws a state, unless the output is closed.
@@ -246,6 +228,84 @@ pub(crate) async fn until<W: Write>(
         }
         sleep(left().map_or(INTERVAL, |left| left.min(INTERVAL))).await;
     }
+}
+
+/// Result of watching objects.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    /// The last known state; empty if the cluster never answered.
+    pub nodes: Vec<Node>,
+    pub outcome: Outcome,
+}
+
+impl Watched {
+    /// Returns what the objects wait for.
+    pub(crate) fn waits_for(&self) -> String {
+        let waits = self.nodes.iter().find(|node| !node.is_fine());
+        waits.map_or_else(|| "no answer from the cluster".to_owned(), Node::waits_for)
+    }
+
+    /// Returns what is not as expected; `None` if everything is ready. The last known state may be ready although the cluster
+    /// stopped responding.
+    pub(crate) fn shortfall(&self, wait: &WaitArgs) -> Option<String> {
+        let waits = self.waits_for();
+        match self.outcome {
+            Outcome::Done => None,
+            Outcome::Waits => Some(format!("not ready after {} s: {waits}", wait.timeout().as_secs())),
+            Outcome::Over => Some(format!("stopped waiting: {waits}")),
+        }
+    }
+}
+
+/// Reads objects repeatedly like [`until`].
+///
+/// # Errors
+/// Those of [`until`].
+pub(crate) async fn follow<W: Write>(
+    screen: &mut Screen<W>,
+    limit: Option<Duration>,
+    mut read: impl AsyncFnMut() -> anyhow::Result<(Vec<Node>, Outcome)>,
+) -> anyhow::Result<Watched> {
+    let (mut nodes, colours) = (Vec::new(), screen.colours);
+    let outcome = until(screen, limit, async || {
+        let outcome;
+        (nodes, outcome) = read().await?;
+        Ok(Look {
+            tree: lines(&nodes, colours),
+            flat: flat(&nodes),
+            outcome,
+        })
+    })
+    .await?;
+    Ok(Watched { nodes, outcome })
+}
+
+/// Waits for the deletion of objects, each given with its API and its name for users. Returns false at the time limit. `pending` is
+/// what each object waits for.
+///
+/// # Errors
+/// Those of [`until`].
+pub(crate) async fn are_gone<K, W: Write>(
+    going: &[(Api<K>, &K, String)],
+    pending: &str,
+    wait: &WaitArgs,
+    screen: &mut Screen<W>,
+) -> anyhow::Result<bool>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let outcome = until(screen, wait.limit(), async || {
+        let mut left = Vec::new();
+        for (api, object, subject) in going {
+            let what = || format!("read {subject}");
+            let found = answer(what, api.get_metadata_opt(&object.name_any())).await?;
+            if found.is_some_and(|found| found.uid() == object.uid()) {
+                left.push(format!("{subject}: waiting for {pending}"));
+            }
+        }
+        Ok(Look::at_left(left))
+    });
+    Ok(outcome.await? == Outcome::Done)
 }
 
 #[cfg(test)]

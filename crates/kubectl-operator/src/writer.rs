@@ -16,24 +16,6 @@ use serde_json::{Value, json};
 
 use crate::reader::{answer, of_kind};
 
-/// Whether the API server writes what it is asked to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// It does.
-    Write,
-    /// It only checks the request.
-    DryRun,
-}
-
-impl Mode {
-    fn post_params(self) -> PostParams {
-        PostParams {
-            dry_run: self == Self::DryRun,
-            ..PostParams::default()
-        }
-    }
-}
-
 /// Creates an object. Returns `None` if one of its name exists.
 ///
 /// # Errors
@@ -42,20 +24,21 @@ pub(crate) async fn create<K>(api: &Api<K>, object: &K) -> anyhow::Result<Option
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
 {
-    create_in(Mode::Write, api, object).await
+    create_in(false, api, object).await
 }
 
 /// Does the same as [`create`], also as a dry run.
 ///
 /// # Errors
 /// The request to the API server fails.
-pub(crate) async fn create_in<K>(mode: Mode, api: &Api<K>, object: &K) -> anyhow::Result<Option<K>>
+pub(crate) async fn create_in<K>(dry_run: bool, api: &Api<K>, object: &K) -> anyhow::Result<Option<K>>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
 {
     let what = || format!("create {}", subject(object));
+    let params = post_params(dry_run);
     let created = answer(what, async {
-        match api.create(&mode.post_params(), object).await {
+        match api.create(&params, object).await {
             Err(error) if is_there(&error) => Ok(None),
             created => created.map(Some),
         }
@@ -63,17 +46,24 @@ where
     of_kind::<K, _>(created.await)
 }
 
+fn post_params(dry_run: bool) -> PostParams {
+    PostParams {
+        dry_run,
+        ..PostParams::default()
+    }
+}
+
 /// Replaces an object that was read before.
 ///
 /// # Errors
 /// The request to the API server fails, or another user has changed the object since it was read.
-pub(crate) async fn replace<K>(mode: Mode, api: &Api<K>, object: &K) -> anyhow::Result<K>
+pub(crate) async fn replace<K>(dry_run: bool, api: &Api<K>, object: &K) -> anyhow::Result<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
 {
-    let what = || format!("update {}", subject(object));
+    let (what, params) = (|| format!("update {}", subject(object)), post_params(dry_run));
     let replaced = answer(what, async {
-        match api.replace(&object.name_any(), &mode.post_params(), object).await {
+        match api.replace(&object.name_any(), &params, object).await {
             Err(error) if is_there(&error) => Ok(None),
             replaced => replaced.map(Some),
         }
@@ -102,28 +92,28 @@ where
     Ok(())
 }
 
-/// Applies a merge patch to an object of any kind. Returns false if the object does not have the UID and version in the patch.
+/// Applies a merge patch to an object of this name. Returns false if the object does not have the UID and version in the patch. `what`
+/// is the change, for errors.
 ///
 /// # Errors
 /// The request to the API server fails.
-pub(crate) async fn merge_dynamic(
-    api: &Api<DynamicObject>,
-    object: &Value,
+pub(crate) async fn merge_if_same<K>(
+    api: &Api<K>,
+    name: &str,
+    what: &str,
     change: &Value,
-) -> anyhow::Result<bool> {
-    let [kind, name] =
-        [&object["kind"], &object["metadata"]["name"]].map(|text| text.as_str().unwrap_or_default());
-    let what = || format!("change {kind} {name}");
-    answer(what, async {
-        match api
-            .patch(name, &PatchParams::default(), &Patch::Merge(change))
-            .await
-        {
+) -> anyhow::Result<bool>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    let params = PatchParams::default();
+    let changed = answer(|| what.to_owned(), async {
+        match api.patch(name, &params, &Patch::Merge(change)).await {
             Err(error) if is_there(&error) => Ok(false),
             changed => changed.map(|_| true),
         }
-    })
-    .await
+    });
+    changed.await
 }
 
 /// Returns an object as it would be after a server-side apply with this field manager, which wins conflicts. Nothing is written.
@@ -158,7 +148,7 @@ pub(crate) async fn delete_dynamic(api: &Api<DynamicObject>, object: &DynamicObj
         .types
         .as_ref()
         .map_or("object", |types| types.kind.as_str());
-    delete_named(Mode::Write, api, object, &format!("{kind} {}", object.name_any())).await
+    delete_named(false, api, object, &format!("{kind} {}", object.name_any())).await
 }
 
 /// Deletes an object, with its UID as precondition. A missing object counts as deleted; a new object of the same name is kept.
@@ -169,21 +159,21 @@ pub(crate) async fn delete<K>(api: &Api<K>, object: &K) -> anyhow::Result<()>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
-    delete_in(Mode::Write, api, object).await
+    delete_in(false, api, object).await
 }
 
 /// Does the same as [`delete`], also as a dry run.
 ///
 /// # Errors
 /// The request to the API server fails.
-pub(crate) async fn delete_in<K>(mode: Mode, api: &Api<K>, object: &K) -> anyhow::Result<()>
+pub(crate) async fn delete_in<K>(dry_run: bool, api: &Api<K>, object: &K) -> anyhow::Result<()>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
-    delete_named(mode, api, object, &subject(object)).await
+    delete_named(dry_run, api, object, &subject(object)).await
 }
 
-async fn delete_named<K>(mode: Mode, api: &Api<K>, object: &K, subject: &str) -> anyhow::Result<()>
+async fn delete_named<K>(dry_run: bool, api: &Api<K>, object: &K, subject: &str) -> anyhow::Result<()>
 where
     K: Resource + Clone + Debug + DeserializeOwned,
 {
@@ -191,7 +181,7 @@ where
         uid: object.uid(),
         resource_version: None,
     });
-    params.dry_run = mode == Mode::DryRun;
+    params.dry_run = dry_run;
     let what = || format!("delete {subject}");
     let is_other = answer(what, async {
         match api.delete(&object.name_any(), &params).await {

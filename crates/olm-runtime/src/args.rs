@@ -213,9 +213,10 @@ impl LeaderElection {
 /// Git commit of this build, if the build sets it.
 pub(crate) const COMMIT: Option<&str> = option_env!("OLM_GIT_COMMIT");
 
-/// Returns the two lines that upstream's binaries print for `--version`.
-pub fn version_text(version: &str, commit: &str) -> String {
-    format!("OLM version: {version}\ngit commit: {commit}\n")
+/// Returns the lines that upstream's binaries print for `--version`. A build that knows no commit does not name one.
+pub fn version_text(version: &str, commit: Option<&str>) -> String {
+    let commit = commit.map(|commit| format!("git commit: {commit}\n"));
+    format!("OLM version: {version}\n{}", commit.unwrap_or_default())
 }
 
 /// Flags of the logging library of upstream's programs, which existing Deployments pass. The boolean is true if the flag takes its value

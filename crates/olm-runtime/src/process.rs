@@ -52,10 +52,7 @@ where
 {
     if start.version {
         let version = env!("CARGO_PKG_VERSION");
-        print!(
-            "{}",
-            args::version_text(version, args::COMMIT.unwrap_or("unknown"))
-        );
+        print!("{}", args::version_text(version, args::COMMIT));
         return ExitCode::SUCCESS;
     }
     if let Some(error) = start.usage_error {

@@ -8,8 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use jiff::{SignedDuration, Timestamp};
-use kube::api::{Patch, PatchParams};
+use jiff::SignedDuration;
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
@@ -17,7 +16,6 @@ use olm_api::{approval, labels};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use self::shown::Served;
 pub(super) use self::shown::Shown;
 use crate::args::{ApproveArgs, Output};
 use crate::cluster::Cluster;
@@ -26,8 +24,9 @@ use crate::groups::Group;
 use crate::operators::refers;
 use crate::packages::{Offered, offered};
 use crate::preview::name;
-use crate::reader::{answer as answered, get, list_readable};
-use crate::{Verdict, printer};
+use crate::reader::{get, list_readable};
+use crate::terminal::now;
+use crate::{Verdict, printer, writer};
 
 /// Prefix that selects an InstallPlan if a Subscription has the same name.
 pub(super) const PLAN_PREFIX: &str = "installplan/";
@@ -97,8 +96,8 @@ pub(super) async fn approve(
         plan.ok_or_else(|| anyhow!("namespace {namespace} has no InstallPlan {plan_name}"))
     };
     let look = async |plan: &InstallPlan| {
-        let served = served(client, namespace, plan).await?;
-        let mut shown = Shown::of(plan, served);
+        let (subscriptions, doubts) = served(client, namespace, plan).await?;
+        let mut shown = Shown::of(plan, subscriptions, doubts);
         shown.doubts.extend(misfits(client, namespace, plan).await);
         anyhow::Ok(shown)
     };
@@ -138,7 +137,16 @@ pub(super) async fn approve(
             }
             continue;
         }
-        if patch(&plans, &plan, &shown.hash).await? {
+        let change = json!({
+            "metadata": {
+                "resourceVersion": plan.resource_version(),
+                "uid": plan.uid(),
+                "annotations": {labels::APPROVED_HASH: shown.hash},
+            },
+            "spec": {"approved": true},
+        });
+        let what = format!("approve InstallPlan {plan_name}");
+        if writer::merge_if_same(&plans, &plan_name, &what, &change).await? {
             shown.approved = true;
             shown.is_new = true;
             return Ok(shown);
@@ -150,15 +158,10 @@ pub(super) async fn approve(
 }
 
 /// Returns true if OLM probably writes the preview soon: it does so right after the plan.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: somebody asks once, by their clock"
-)]
 fn may_get_preview(plan: &InstallPlan) -> bool {
-    let is_new = plan.creation_timestamp().is_some_and(|made| {
-        let age = Timestamp::now().duration_since(made.0);
-        age < SignedDuration::from_secs(10)
-    });
+    let is_new = plan
+        .creation_timestamp()
+        .is_some_and(|made| now().duration_since(made.0) < SignedDuration::from_secs(10));
     plan.waits_for_approval() && is_new && !plan.annotations().contains_key(labels::PLAN_PREVIEW)
 }
 
@@ -176,7 +179,7 @@ async fn find_plan(cluster: &Cluster, name: &str) -> anyhow::Result<String> {
     };
     let reference = subscription.status.and_then(|status| status.install_plan_ref);
     reference.and_then(|plan| plan.name).with_context(|| {
-        let explain = cluster.commands.suggest("explain {}", &[name], Some(namespace));
+        let explain = cluster.suggest("explain {}", &[name]);
         format!("Subscription {name} has no InstallPlan; see `{explain}`")
     })
 }
@@ -191,7 +194,7 @@ async fn misfits(client: &Client, namespace: &str, plan: &InstallPlan) -> Vec<St
     else {
         return Vec::new();
     };
-    let Ok(Offered::Packages(packages)) = offered(client, namespace).await else {
+    let Ok(Offered::Packages(packages)) = offered(client, Some(namespace)).await else {
         return Vec::new();
     };
     let group = Group::from(group);
@@ -230,8 +233,13 @@ fn settled(plan: &InstallPlan) -> anyhow::Result<Option<bool>> {
     }
 }
 
-/// Returns the Subscriptions that own the plan and refer to it. All Subscriptions of a namespace own each of its plans.
-async fn served(client: &Client, namespace: &str, plan: &InstallPlan) -> anyhow::Result<Served> {
+/// Returns the Subscriptions that own the plan and refer to it, and reasons why there may be others. All Subscriptions of a namespace
+/// own each of its plans.
+async fn served(
+    client: &Client,
+    namespace: &str,
+    plan: &InstallPlan,
+) -> anyhow::Result<(Vec<String>, Vec<String>)> {
     let owners = plan.owner_references().iter();
     let owners: BTreeSet<&str> = owners
         .filter(|owner| owner.kind == "Subscription")
@@ -249,37 +257,13 @@ async fn served(client: &Client, namespace: &str, plan: &InstallPlan) -> anyhow:
         .collect();
     names.sort();
     let unread = unreadable
-        .into_iter()
+        .iter()
         .filter(|found| owners.contains(found.name.as_str()));
-    Ok(Served {
-        names,
-        owners: owners.len(),
-        unread: unread.map(|found| found.text).collect(),
-    })
-}
-
-/// Approves the plan as it was read. Returns false if it changed since.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: what somebody wants is written, once"
-)]
-async fn patch(plans: &Api<InstallPlan>, plan: &InstallPlan, hash: &str) -> anyhow::Result<bool> {
-    let patch = json!({
-        "metadata": {
-            "resourceVersion": plan.resource_version(),
-            "uid": plan.uid(),
-            "annotations": {labels::APPROVED_HASH: hash},
-        },
-        "spec": {"approved": true},
-    });
-    let (name, params) = (plan.name_any(), PatchParams::default());
-    let what = || format!("approve InstallPlan {name}");
-    answered(what, async {
-        match plans.patch(&name, &params, &Patch::Merge(&patch)).await {
-            Ok(_) => Ok(true),
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
-            Err(error) => Err(error),
-        }
-    })
-    .await
+    let mut doubts: Vec<String> = unread
+        .map(|found| format!("it may belong to more Subscriptions: {}", found.text))
+        .collect();
+    if names.is_empty() && !owners.is_empty() && doubts.is_empty() {
+        doubts.push("no Subscription refers to it".to_owned());
+    }
+    Ok((names, doubts))
 }

@@ -24,9 +24,9 @@ use crate::cluster::Cluster;
 use crate::confirm::unless_refused;
 use crate::operators::{Node, pod_node};
 use crate::reader::{api, get, is_forbidden, list, list_names, list_readable, place, require_namespace};
-use crate::table::{self, Table};
+use crate::table;
 use crate::terminal::{Mark, plain};
-use crate::watch::{Look, Outcome, Screen, until};
+use crate::watch::{self, Outcome, Screen};
 use crate::{Verdict, printer, writer};
 
 /// Runs a `catalog` command.
@@ -77,9 +77,7 @@ async fn not_ready(cluster: &Cluster, args: &AddArgs, wait: &WaitArgs, waits: &s
         "CatalogSource {name} not {} after {seconds} s: {waits}",
         condition::READY
     );
-    let remove = cluster
-        .commands
-        .suggest("catalog remove {}", &[name], Some(namespace));
+    let remove = cluster.suggest("catalog remove {}", &[name]);
     if args.keep {
         return anyhow!("{failure}; the CatalogSource was kept, remove it with `{remove}`");
     }
@@ -151,9 +149,7 @@ async fn create(cluster: &Cluster, source: &CatalogSource) -> anyhow::Result<()>
     let image = there.and_then(|there| there.spec.image).unwrap_or_default();
     bail!(
         "CatalogSource {name} already exists in namespace {namespace}, with image {image:?}; choose another name, or `{}`",
-        cluster
-            .commands
-            .suggest("catalog remove {}", &[&name], Some(&namespace))
+        cluster.suggest("catalog remove {}", &[&name])
     )
 }
 
@@ -166,15 +162,10 @@ async fn follow<W: Write>(
 ) -> anyhow::Result<Option<String>> {
     let client = &cluster.client;
     let (namespace, name) = (source.namespace().unwrap_or_default(), source.name_any());
-    let (mut node, colours) = (None, screen.colours());
-    let outcome = until(screen, wait.limit(), async || {
+    let watched = watch::follow(screen, wait.limit(), async || {
         let found = get::<CatalogSource>(client, &namespace, &name).await?;
-        let found = found.ok_or_else(|| {
-            anyhow!(
-                "CatalogSource {} in namespace {namespace} was deleted meanwhile",
-                name
-            )
-        })?;
+        let found = found
+            .ok_or_else(|| anyhow!("CatalogSource {name} in namespace {namespace} was deleted meanwhile"))?;
         let selector = format!("{}={name}", labels::CATALOG_SOURCE);
         // Users without permission to list pods can still wait.
         let pods = match list::<Pod>(client, Some(&namespace), &selector).await {
@@ -182,22 +173,15 @@ async fn follow<W: Write>(
             Err(error) if is_forbidden(&error) => None,
             Err(error) => return Err(error),
         };
-        let seen = tree(&found, pods.as_deref());
-        let outcome = match seen.mark {
+        let node = tree(&found, pods.as_deref());
+        let outcome = match node.mark {
             Mark::Fine => Outcome::Done,
             _ => Outcome::Waits,
         };
-        let look = Look::of(std::slice::from_ref(&seen), colours, outcome);
-        node = Some(seen);
-        Ok(look)
+        Ok((vec![node], outcome))
     })
     .await?;
-    Ok((outcome != Outcome::Done).then(|| {
-        node.map_or_else(
-            || "no answer from the cluster".to_owned(),
-            |node| node.waits_for(),
-        )
-    }))
+    Ok((watched.outcome != Outcome::Done).then(|| watched.waits_for()))
 }
 
 /// Returns the tree of a catalog and its pods; `pods` is `None` if they may not be read.
@@ -345,32 +329,20 @@ async fn list_catalogs(args: &ListArgs) -> anyhow::Result<Verdict> {
 }
 
 fn table(rows: &[Row], with_namespace: bool, is_wide: bool) -> String {
-    let mut head = vec!["NAME", "DISPLAY", "TYPE", "PUBLISHER", "STATE"];
-    if with_namespace {
-        head.insert(0, "NAMESPACE");
-    }
-    if is_wide {
-        head.extend(["SOURCE", "PRIORITY", "MESSAGE"]);
-    }
-    let mut table = Table::new(head);
-    for row in rows {
-        let row = row.clone();
-        let mut cells = vec![
-            row.name,
-            row.display_name,
-            row.source_type,
-            row.publisher,
-            row.state,
-        ];
-        if with_namespace {
-            cells.insert(0, row.namespace);
-        }
-        if is_wide {
-            cells.extend([row.source, row.priority.to_string(), row.message]);
-        }
-        table.row(cells);
-    }
-    table.text()
+    table::of(
+        rows,
+        &[
+            (with_namespace, "NAMESPACE", &|row| row.namespace.clone()),
+            (true, "NAME", &|row| row.name.clone()),
+            (true, "DISPLAY", &|row| row.display_name.clone()),
+            (true, "TYPE", &|row| row.source_type.clone()),
+            (true, "PUBLISHER", &|row| row.publisher.clone()),
+            (true, "STATE", &|row| row.state.clone()),
+            (is_wide, "SOURCE", &|row| row.source.clone()),
+            (is_wide, "PRIORITY", &|row| row.priority.to_string()),
+            (is_wide, "MESSAGE", &|row| row.message.clone()),
+        ],
+    )
 }
 
 // === remove ===
@@ -403,19 +375,19 @@ async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
 /// # Errors
 /// The time limit is reached.
 async fn gone(cluster: &Cluster, source: &CatalogSource, wait: &WaitArgs) -> anyhow::Result<()> {
-    let subject = writer::subject(source);
-    let mut screen = Screen::stderr();
-    let outcome = until(&mut screen, wait.limit(), async || {
-        let found = get::<CatalogSource>(&cluster.client, &cluster.namespace, &source.name_any()).await?;
-        Ok(Look::at_deletion(source, found.as_ref()))
-    });
-    match outcome.await? {
-        Outcome::Done => Ok(()),
-        _ => bail!(
-            "deletion of {subject} timed out after {} s",
-            wait.timeout().as_secs()
-        ),
+    let (api, subject) = (
+        api(&cluster.client, Some(&cluster.namespace)),
+        writer::subject(source),
+    );
+    let going = [(api, source, subject)];
+    if watch::are_gone(&going, "deletion", wait, &mut Screen::stderr()).await? {
+        return Ok(());
     }
+    let [(_, _, subject)] = going;
+    bail!(
+        "deletion of {subject} timed out after {} s",
+        wait.timeout().as_secs()
+    )
 }
 
 /// Removes a catalog if `answer` returns true for the list of its users. Returns the deleted object.

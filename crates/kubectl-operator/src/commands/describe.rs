@@ -3,7 +3,7 @@
 use anyhow::bail;
 use serde_json::json;
 
-use crate::args::packages::DescribeArgs;
+use crate::args::look::DescribeArgs;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
 use crate::operators::{Gathered, Operator};
@@ -24,7 +24,7 @@ const MAX_VERSIONS: usize = 10;
 pub(crate) async fn run(args: &DescribeArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let (namespace, commands) = (cluster.namespace.as_str(), &cluster.commands);
-    let packages = all(&cluster.client, namespace, commands).await?;
+    let packages = all(&cluster.client, Some(namespace), commands).await?;
     let packages = named(
         packages,
         &args.package,

@@ -1,6 +1,5 @@
 //! `kubectl operator doctor`: reports what blocks OLM, and the remedies. It only reads.
 
-pub(super) mod age;
 mod catalogs;
 mod cluster_parts;
 mod csvs;
@@ -13,7 +12,6 @@ mod olm_v1;
 mod operators;
 mod read;
 mod serving;
-mod subscriptions;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -25,7 +23,7 @@ pub(crate) use self::finding::Finding;
 pub(crate) use self::observed::Observed;
 use self::observed::Unread;
 pub(crate) use self::read::{PROGRAMS, Reader, observe};
-use crate::args::doctor::DoctorArgs;
+use crate::args::look::DoctorArgs;
 use crate::args::shared::Format;
 use crate::cluster::Cluster;
 use crate::reader::{has_namespace, place};
@@ -45,10 +43,7 @@ const CHECKS: [(&str, Check); 15] = [
     ),
     ("OperatorGroups select namespaces", groups::select_something),
     ("ServiceAccounts of OperatorGroups exist", groups::accounts),
-    (
-        "Subscriptions name a catalog that exists",
-        subscriptions::catalogs,
-    ),
+    ("Subscriptions name a catalog that exists", catalogs::named),
     ("operators are ready", operators::ready),
     ("operators that run have a Subscription", csvs::unsubscribed),
     ("no ClusterServiceVersion is held by finalizers", csvs::deleted),

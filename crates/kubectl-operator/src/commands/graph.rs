@@ -12,7 +12,7 @@ use olm_authoring::graph::{PackageGraph, Tone, to_svg, to_text};
 use olm_fbc::entry::BundleEntry;
 use olm_resolver::{CatalogKey, Snapshot};
 
-use crate::args::graph::{Drawing, GraphArgs};
+use crate::args::look::{Drawing, GraphArgs};
 use crate::args::shared::Document;
 use crate::cluster::Cluster;
 use crate::operators::{Gathered, Position};
@@ -115,9 +115,7 @@ fn drawn(
         _ => bail!(
             "catalog {catalog} has no package {}; list all with `{}`",
             plain(package),
-            cluster
-                .commands
-                .suggest("list-available", &[], Some(&cluster.namespace))
+            cluster.suggest("list-available", &[])
         ),
     }
 }
@@ -225,7 +223,7 @@ pub(super) async fn catalog(
         .collect();
     let mut choices: Vec<CatalogKey> = of_subscriptions.into_iter().collect();
     if choices.is_empty() {
-        let packages = match offered(client, namespace).await? {
+        let packages = match offered(client, Some(namespace)).await? {
             Offered::Packages(packages) => named(packages, package, None, namespace, &cluster.commands)?,
             Offered::NotServed(cause) => {
                 bail!("cannot find the catalogs of the package: {cause}; use --catalog")

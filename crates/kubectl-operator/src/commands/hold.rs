@@ -7,7 +7,7 @@ use olm_api::v1alpha1::Subscription;
 use olm_resolver::hold::parse_range;
 use serde_json::json;
 
-use crate::args::recover::{HoldArgs, UnholdArgs};
+use crate::args::change::{HoldArgs, UnholdArgs};
 use crate::args::shared::quoted;
 use crate::cluster::Cluster;
 use crate::operators::{Gathered, Operator};
@@ -52,8 +52,7 @@ struct Changed {
 /// Sets the range, by default to the installed version.
 async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Result<Changed> {
     let gathered = gather::existing(&cluster.client, Some(&cluster.namespace)).await?;
-    let operator = operator(&gathered, cluster, name)?;
-    let subscription = subscription(&operator)?;
+    let (operator, subscription) = found(&gathered, cluster, name)?;
     let name = operator.name();
     let row = operator.row();
     let range = match range {
@@ -87,7 +86,7 @@ async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Res
             format!(
                 "{} is already being installed, and a hold does not stop that; to go back use `{}`",
                 row.current_csv,
-                cluster.commands.suggest("rollback {}", &[&name], namespace)
+                cluster.suggest("rollback {}", &[&name])
             )
         }),
     };
@@ -103,8 +102,7 @@ async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Res
 /// Removes the range, and returns what was changed.
 async fn released(cluster: &Cluster, name: &str) -> anyhow::Result<String> {
     let gathered = gather::existing(&cluster.client, Some(&cluster.namespace)).await?;
-    let operator = operator(&gathered, cluster, name)?;
-    let subscription = subscription(&operator)?;
+    let (operator, subscription) = found(&gathered, cluster, name)?;
     let subject = format!("Subscription {}/{}", cluster.namespace, operator.name());
     let Some(range) = subscription.annotations().get(UPGRADE_HOLD) else {
         return Ok(format!("{subject} is not held"));
@@ -120,19 +118,18 @@ async fn set(cluster: &Cluster, subscription: &Subscription, range: Option<&str>
     writer::merge(&subscriptions, subscription, change).await
 }
 
-fn operator<'a>(gathered: &'a Gathered, cluster: &Cluster, name: &str) -> anyhow::Result<Operator<'a>> {
+/// Returns the operator of a package or of this name, and its Subscription.
+fn found<'a>(
+    gathered: &'a Gathered,
+    cluster: &Cluster,
+    name: &str,
+) -> anyhow::Result<(Operator<'a>, &'a Subscription)> {
     let name = gathered.of_package(&cluster.namespace, name);
-    gathered.find(&cluster.namespace, &name, &cluster.commands)
-}
-
-fn subscription<'a>(operator: &Operator<'a>) -> anyhow::Result<&'a Subscription> {
-    let found = operator.subscription;
-    found.ok_or_else(|| {
-        anyhow!(
-            "{} has no Subscription, so OLM does not upgrade it",
-            operator.name()
-        )
-    })
+    let operator = gathered.find(&cluster.namespace, &name, &cluster.commands)?;
+    let Some(subscription) = operator.subscription else {
+        bail!("{name} has no Subscription, so OLM does not upgrade it");
+    };
+    Ok((operator, subscription))
 }
 
 #[cfg(test)]

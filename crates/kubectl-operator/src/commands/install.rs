@@ -49,9 +49,7 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
     if args.no_wait {
         printer::progress(&format!(
             "OLM continues in the background; see `{}`",
-            cluster
-                .commands
-                .suggest("status {} --watch", &[&name], Some(namespace))
+            cluster.suggest("status {} --watch", &[&name])
         ));
         return Ok(Verdict::Fine);
     }
@@ -76,7 +74,7 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
         printer::progress(&format!(
             "{} is not installed; approve its InstallPlan with `{}`",
             args.package,
-            cluster.commands.suggest("approve {}", &[&name], Some(namespace))
+            cluster.suggest("approve {}", &[&name])
         ));
         return Ok(Verdict::Unresolved);
     };
@@ -99,7 +97,7 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let is_wanted =
         |package: &Package, catalog: &str| package.name == args.package && is_catalog(package, catalog);
-    let packages = match (offered(client, namespace).await?, args.catalog.as_deref()) {
+    let packages = match (offered(client, Some(namespace)).await?, args.catalog.as_deref()) {
         (Offered::Packages(packages), None) => packages,
         (Offered::Packages(packages), Some(catalog))
             if packages.iter().any(|package| is_wanted(package, catalog)) =>

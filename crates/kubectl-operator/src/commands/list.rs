@@ -8,7 +8,7 @@ use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
 use crate::operators::{Row, State};
 use crate::reader::place;
-use crate::table::{self, Table};
+use crate::table;
 use crate::terminal::first_line;
 use crate::{Verdict, gather, printer};
 
@@ -51,38 +51,29 @@ fn names(rows: &[Row]) -> String {
 }
 
 fn table(rows: &[Row], with_namespace: bool, is_wide: bool, commands: &CommandLine) -> String {
-    let mut head = vec!["NAME", "PACKAGE", "CHANNEL", "INSTALLED", "CURRENT", "STATE"];
-    if with_namespace {
-        head.insert(0, "NAMESPACE");
-    }
-    if is_wide {
-        head.extend(["CATALOG", "APPROVAL", "CSV", "MESSAGE"]);
-    }
-    let mut table = Table::new(head);
-    for row in rows {
-        let row = row.clone();
-        let explain = commands.suggest("explain {}", &[&row.name], Some(&row.namespace));
-        let mut cells = vec![
-            row.name,
-            row.package,
-            row.channel,
-            row.installed_version,
-            row.current_version,
-            row.state.as_str().to_owned(),
-        ];
-        if with_namespace {
-            cells.insert(0, row.namespace);
+    let message = |row: &Row| match row.message.trim().contains('\n') && row.state == State::Unresolved {
+        true => {
+            let explain = commands.suggest("explain {}", &[&row.name], Some(&row.namespace));
+            format!("{}; see {explain}", first_line(&row.message))
         }
-        if is_wide {
-            let message = match row.message.trim().contains('\n') && row.state == State::Unresolved {
-                true => format!("{}; see {explain}", first_line(&row.message)),
-                false => first_line(&row.message),
-            };
-            cells.extend([row.catalog, row.approval, row.current_csv, message]);
-        }
-        table.row(cells);
-    }
-    table.text()
+        false => first_line(&row.message),
+    };
+    table::of(
+        rows,
+        &[
+            (with_namespace, "NAMESPACE", &|row| row.namespace.clone()),
+            (true, "NAME", &|row| row.name.clone()),
+            (true, "PACKAGE", &|row| row.package.clone()),
+            (true, "CHANNEL", &|row| row.channel.clone()),
+            (true, "INSTALLED", &|row| row.installed_version.clone()),
+            (true, "CURRENT", &|row| row.current_version.clone()),
+            (true, "STATE", &|row| row.state.as_str().to_owned()),
+            (is_wide, "CATALOG", &|row| row.catalog.clone()),
+            (is_wide, "APPROVAL", &|row| row.approval.clone()),
+            (is_wide, "CSV", &|row| row.current_csv.clone()),
+            (is_wide, "MESSAGE", &message),
+        ],
+    )
 }
 
 #[cfg(test)]

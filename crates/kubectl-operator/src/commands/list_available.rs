@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use crate::args::packages::AvailableArgs;
+use crate::args::look::AvailableArgs;
 use crate::args::shared::ListFormat;
 use crate::cluster::Cluster;
-use crate::packages::{Package, all_in, is_catalog, named};
+use crate::packages::{Channel, Package, Version, all, is_catalog, named};
 use crate::reader::place;
-use crate::table::{self, Table};
+use crate::table;
 use crate::{Verdict, printer};
 
 /// Prints the packages.
@@ -18,7 +18,7 @@ pub(crate) async fn run(args: &AvailableArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let (namespace, commands) = (cluster.namespace.as_str(), &cluster.commands);
     let wanted = (!args.all_namespaces).then_some(namespace);
-    let mut packages = all_in(&cluster.client, wanted, commands).await?;
+    let mut packages = all(&cluster.client, wanted, commands).await?;
     let catalog = args.catalog.as_deref();
     match args.package() {
         Some(name) => packages = named(packages, name, catalog, namespace, commands)?,
@@ -52,80 +52,65 @@ pub(crate) async fn run(args: &AvailableArgs) -> anyhow::Result<Verdict> {
 }
 
 fn table(packages: &[Package], is_wide: bool) -> String {
-    let mut head = vec!["NAME", "CATALOG", "CHANNEL", "VERSION", "NOTES"];
-    if is_wide {
-        head.extend(["DISPLAY", "PROVIDER", "CHANNELS", "INSTALL MODES"]);
-    }
-    let mut table = Table::new(head);
-    for package in packages {
-        let default = package.head_channel();
-        let names: Vec<&str> = package
-            .channels
-            .iter()
-            .map(|channel| channel.name.as_str())
-            .collect();
-        let mut cells = vec![
-            package.name.clone(),
-            package.catalog_key(),
-            package.default_channel.clone(),
-            default
-                .map(|channel| channel.head_version.clone())
-                .unwrap_or_default(),
-            deprecated("package", package.deprecated.as_ref()).unwrap_or_default(),
-        ];
-        if is_wide {
-            let modes = default
-                .map(|channel| channel.install_modes.join(","))
-                .unwrap_or_default();
-            cells.extend([
-                package.display_name.clone(),
-                package.provider.clone(),
-                names.join(","),
-                modes,
-            ]);
-        }
-        table.row(cells);
-    }
-    table.text()
+    let of_head =
+        |package: &Package, of: fn(&Channel) -> String| package.head_channel().map(of).unwrap_or_default();
+    table::of(
+        packages,
+        &[
+            (true, "NAME", &|package| package.name.clone()),
+            (true, "CATALOG", &|package| package.catalog_key()),
+            (true, "CHANNEL", &|package| package.default_channel.clone()),
+            (true, "VERSION", &|package| {
+                of_head(package, |head| head.head_version.clone())
+            }),
+            (true, "NOTES", &|package| {
+                deprecated("package", package.deprecated.as_ref()).unwrap_or_default()
+            }),
+            (is_wide, "DISPLAY", &|package| package.display_name.clone()),
+            (is_wide, "PROVIDER", &|package| package.provider.clone()),
+            (is_wide, "CHANNELS", &|package| {
+                let names = package.channels.iter().map(|channel| channel.name.as_str());
+                names.collect::<Vec<_>>().join(",")
+            }),
+            (is_wide, "INSTALL MODES", &|package| {
+                of_head(package, |head| head.install_modes.join(","))
+            }),
+        ],
+    )
 }
 
 fn versions_table(packages: &[Package], is_wide: bool) -> String {
-    let mut head = vec!["CATALOG", "CHANNEL", "VERSION", "NOTES"];
-    if is_wide {
-        head.insert(3, "CSV");
-    }
-    let mut table = Table::new(head);
-    for package in packages {
-        for channel in &package.channels {
-            for version in &channel.versions {
-                let is_head = version.name == channel.head;
-                let notes = [
-                    (is_head && channel.name == package.default_channel)
-                        .then(|| "default channel".to_owned()),
-                    is_head.then(|| "head".to_owned()),
-                    is_head
-                        .then(|| deprecated("package", package.deprecated.as_ref()))
-                        .flatten(),
-                    is_head
-                        .then(|| deprecated("channel", channel.deprecated.as_ref()))
-                        .flatten(),
-                    deprecated("version", version.deprecated.as_ref()),
-                ];
-                let notes: Vec<String> = notes.into_iter().flatten().collect();
-                let mut cells = vec![
-                    package.catalog_key(),
-                    channel.name.clone(),
-                    version.version.clone(),
-                    notes.join(", "),
-                ];
-                if is_wide {
-                    cells.insert(3, version.name.clone());
-                }
-                table.row(cells);
-            }
-        }
-    }
-    table.text()
+    let channels = packages
+        .iter()
+        .flat_map(|package| package.channels.iter().map(move |channel| (package, channel)));
+    let versions = channels.flat_map(|(package, channel)| {
+        let versions = channel.versions.iter();
+        versions.map(move |version| (package, channel, version))
+    });
+    let notes = |(package, channel, version): &(&Package, &Channel, &Version)| {
+        let of_head = [
+            (channel.name == package.default_channel).then(|| "default channel".to_owned()),
+            Some("head".to_owned()),
+            deprecated("package", package.deprecated.as_ref()),
+            deprecated("channel", channel.deprecated.as_ref()),
+        ];
+        let of_head = of_head
+            .into_iter()
+            .flatten()
+            .filter(|_| version.name == channel.head);
+        let notes = of_head.chain(deprecated("version", version.deprecated.as_ref()));
+        notes.collect::<Vec<String>>().join(", ")
+    };
+    table::of(
+        &versions.collect::<Vec<_>>(),
+        &[
+            (true, "CATALOG", &|(package, ..)| package.catalog_key()),
+            (true, "CHANNEL", &|(_, channel, _)| channel.name.clone()),
+            (true, "VERSION", &|(.., version)| version.version.clone()),
+            (is_wide, "CSV", &|(.., version)| version.name.clone()),
+            (true, "NOTES", &notes),
+        ],
+    )
 }
 
 fn deprecated(what: &str, message: Option<&String>) -> Option<String> {

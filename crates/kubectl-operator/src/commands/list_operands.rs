@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::args::look::OperandsArgs;
 use crate::cluster::Cluster;
 use crate::operands::{self, Operand};
-use crate::table::Table;
+use crate::table;
 use crate::{Verdict, gather, printer};
 
 /// Prints the operands.
@@ -62,18 +62,21 @@ async fn of_operator(cluster: &Cluster, name: &str) -> anyhow::Result<(Vec<Opera
 }
 
 fn table(operands: &[Operand]) -> String {
-    let mut table = Table::new(["APIVERSION", "KIND", "NAMESPACE", "NAME", "CREATED"]);
-    for Operand { resource, object, .. } in operands {
-        let created = object.creation_timestamp();
-        table.row([
-            resource.api_version.clone(),
-            resource.kind.clone(),
-            object.namespace().unwrap_or_default(),
-            object.name_any(),
-            created.map(|time| time.0.to_string()).unwrap_or_default(),
-        ]);
-    }
-    table.text()
+    table::of(
+        operands,
+        &[
+            (true, "APIVERSION", &|found| found.resource.api_version.clone()),
+            (true, "KIND", &|found| found.resource.kind.clone()),
+            (true, "NAMESPACE", &|found| {
+                found.object.namespace().unwrap_or_default()
+            }),
+            (true, "NAME", &|found| found.object.name_any()),
+            (true, "CREATED", &|found| {
+                let created = found.object.creation_timestamp();
+                created.map(|time| time.0.to_string()).unwrap_or_default()
+            }),
+        ],
+    )
 }
 
 #[cfg(test)]

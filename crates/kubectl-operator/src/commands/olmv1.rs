@@ -25,7 +25,6 @@ use olm_api::condition::cluster_extension;
 use olm_api::extension_v1::{API_VERSION, ClusterCatalog, ClusterExtension};
 use serde_json::{Value, json};
 
-use super::doctor::age::age;
 use super::within;
 use crate::args::olmv1::{
     CreateCommand, DeleteArgs, DeleteCommand, GetArgs, GetCommand, InstallCommand, Olmv1Command,
@@ -37,9 +36,8 @@ use crate::confirm::unless_refused;
 use crate::operators::Node;
 use crate::reader::{get_cluster, list_cluster};
 use crate::table::Table;
-use crate::terminal::plain;
-use crate::watch::{Look, Outcome, Screen, until};
-use crate::writer::Mode;
+use crate::terminal::{age, now, plain};
+use crate::watch::{self, Outcome, Screen};
 use crate::{Verdict, printer, writer};
 
 /// Runs an `olmv1` command. `limit` is for commands that only read.
@@ -63,21 +61,26 @@ pub(crate) async fn run(command: &Olmv1Command, limit: Option<Duration>) -> anyh
     }
 }
 
+/// Names of columns, with the cell of an object at a time.
+pub(super) type Columns<K> = &'static [(&'static str, fn(&K, Timestamp) -> String)];
+
 /// A kind that the commands manage.
 pub(super) trait Managed:
-    Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize
+    Resource<Scope = ClusterResourceScope, DynamicType = ()>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Serialize
+    + 'static
 {
     /// Word for the kind in commands and confirmations; its plural ends in s.
     const WORD: &'static str;
     /// Columns of the table.
-    const HEAD: &'static [&'static str];
+    const COLUMNS: Columns<Self>;
     /// Warning before objects of the kind are deleted; empty for none.
     const CONSEQUENCE: &'static str;
     /// Command that shows one object.
     const SHOWN_BY: &'static str;
-
-    /// Returns the cells of the table.
-    fn row(&self, now: Timestamp) -> Vec<String>;
 
     /// Sorts objects for a list.
     fn sort(objects: &mut [Self]);
@@ -98,14 +101,12 @@ async fn create<K: Managed>(
     write: &WriteArgs,
 ) -> anyhow::Result<Verdict> {
     let api = Api::<K>::all(cluster.client.clone());
-    let Some(created) = writer::create_in(mode(write), &api, object).await? else {
+    let Some(created) = writer::create_in(write.is_dry_run(), &api, object).await? else {
         let name = object.name_any();
         bail!(
             "{} already exists; choose another name, or change it with `{}`",
             writer::subject(object),
-            cluster
-                .commands
-                .suggest_for_cluster(&format!("olmv1 update {} {{}}", K::WORD), &[&name])
+            cluster.suggest_for_cluster(&format!("olmv1 update {} {{}}", K::WORD), &[&name])
         );
     };
     let mut ready = created.clone();
@@ -143,43 +144,31 @@ async fn follow<K: Managed, W: Write>(
     wait: &WaitArgs,
     screen: &mut Screen<W>,
 ) -> anyhow::Result<Result<K, Unready>> {
-    let (name, colours) = (object.name_any(), screen.colours());
-    let mut last: Option<(K, Node)> = None;
-    let outcome = until(screen, wait.limit(), async || {
+    let (name, mut last) = (object.name_any(), None);
+    let watched = watch::follow(screen, wait.limit(), async || {
         let found = get_cluster::<K>(&cluster.client, &name).await?;
         let found = found.ok_or_else(|| anyhow!("{} was deleted meanwhile", writer::subject(object)))?;
         let (node, outcome) = found.progress();
-        let look = Look::of(std::slice::from_ref(&node), colours, outcome);
-        last = Some((found, node));
-        Ok(look)
+        last = Some(found);
+        Ok((vec![node], outcome))
     })
     .await?;
-    let Some((found, node)) = last else {
-        return Ok(Err(Unready {
-            text: "no answer from the cluster".to_owned(),
-            is_on_its_way: true,
-        }));
-    };
-    let text = match outcome {
-        Outcome::Done => return Ok(Ok(found)),
-        Outcome::Waits => format!(
-            "not ready after {} s: {}",
-            wait.timeout().as_secs(),
-            node.waits_for()
-        ),
-        Outcome::Over => format!("stopped waiting: {}", node.waits_for()),
-    };
-    Ok(Err(Unready {
-        text,
-        is_on_its_way: outcome == Outcome::Waits && node.state != cluster_extension::RETRYING,
-    }))
+    let is_retrying = watched
+        .nodes
+        .iter()
+        .any(|node| node.state == cluster_extension::RETRYING);
+    Ok(match (watched.shortfall(wait), last) {
+        (None, Some(ready)) => Ok(ready),
+        (text, _) => Err(Unready {
+            text: text.unwrap_or_default(),
+            is_on_its_way: watched.outcome == Outcome::Waits && !is_retrying,
+        }),
+    })
 }
 
 /// Returns the error to report for an object that is not known to be ready and is kept.
 fn kept<K: Managed>(cluster: &Cluster, object: &K, cause: &str) -> anyhow::Error {
-    let show = cluster
-        .commands
-        .suggest_for_cluster(K::SHOWN_BY, &[&object.name_any()]);
+    let show = cluster.suggest_for_cluster(K::SHOWN_BY, &[&object.name_any()]);
     anyhow!("{cause}; this command deleted nothing, see `{show}`")
 }
 
@@ -197,19 +186,12 @@ async fn clean_up<K: Managed>(
     };
     let subject = writer::subject(object);
     let form = format!("olmv1 delete {} {{}}", K::WORD);
-    let remove = cluster.commands.suggest_for_cluster(&form, &[&object.name_any()]);
+    let remove = cluster.suggest_for_cluster(&form, &[&object.name_any()]);
     let api = Api::<K>::all(cluster.client.clone());
     match tokio::time::timeout(limit, writer::delete(&api, object)).await {
         Ok(Ok(())) => anyhow!("{cause}; {subject} was deleted again; {remedy}"),
         Ok(Err(error)) => anyhow!("{cause}; cannot delete {subject}, delete it with `{remove}`: {error:#}"),
         Err(_) => anyhow!("{cause}; deleting {subject} timed out, delete it with `{remove}`"),
-    }
-}
-
-fn mode(write: &WriteArgs) -> Mode {
-    match write.is_dry_run() {
-        true => Mode::DryRun,
-        false => Mode::Write,
     }
 }
 
@@ -302,25 +284,17 @@ async fn find<K: Managed>(cluster: &Cluster, name: &str) -> anyhow::Result<K> {
             "the cluster has no {} {}; list all with `{}`",
             K::kind(&()),
             plain(name),
-            cluster.commands.suggest_for_cluster(&form, &[])
+            cluster.suggest_for_cluster(&form, &[])
         )
     })
 }
 
 fn table<K: Managed>(objects: &[K], now: Timestamp) -> String {
-    let mut table = Table::new(K::HEAD.iter().copied());
+    let mut table = Table::new(K::COLUMNS.iter().map(|(name, _)| *name));
     for object in objects {
-        table.row(object.row(now));
+        table.row(K::COLUMNS.iter().map(|(_, cell)| cell(object, now)));
     }
     table.text()
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: somebody asks once how old things are by their clock"
-)]
-fn now() -> Timestamp {
-    Timestamp::now()
 }
 
 /// Returns the time since then as text; empty for `None`.
@@ -402,22 +376,18 @@ fn question<K: Managed>(objects: &[K]) -> String {
 /// Deletes an object and waits until it is gone.
 async fn delete_one<K: Managed>(cluster: &Cluster, object: &K, args: &DeleteArgs) -> anyhow::Result<()> {
     let api = Api::<K>::all(cluster.client.clone());
-    writer::delete_in(mode(&args.write), &api, object).await?;
+    writer::delete_in(args.write.is_dry_run(), &api, object).await?;
     if args.write.is_dry_run() {
         return Ok(());
     }
-    let (subject, name) = (writer::subject(object), object.name_any());
-    let wait = args.wait.or(UPSTREAM_TIMEOUT);
-    let mut screen = Screen::stderr();
-    let outcome = until(&mut screen, wait.limit(), async || {
-        let found = get_cluster::<K>(&cluster.client, &name).await?;
-        Ok(Look::at_deletion(object, found.as_ref()))
-    });
-    match outcome.await? {
-        Outcome::Done => Ok(()),
-        _ => bail!(
-            "deletion of {subject} timed out after {} s; it is deleted when OLM removes its finalizers, use --timeout to wait longer",
-            wait.timeout().as_secs()
-        ),
+    let (wait, subject) = (args.wait.or(UPSTREAM_TIMEOUT), writer::subject(object));
+    let going = [(api, object, subject)];
+    if watch::are_gone(&going, "deletion", &wait, &mut Screen::stderr()).await? {
+        return Ok(());
     }
+    let [(_, _, subject)] = going;
+    bail!(
+        "deletion of {subject} timed out after {} s; it is deleted when OLM removes its finalizers, use --timeout to wait longer",
+        wait.timeout().as_secs()
+    )
 }

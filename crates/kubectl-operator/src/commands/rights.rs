@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use self::roles::{reach, roles};
 use super::graph;
-use crate::args::rights::RightsArgs;
+use crate::args::look::RightsArgs;
 use crate::args::shared::{Document, quoted};
 use crate::cluster::Cluster;
 use crate::groups::Group;
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: &RightsArgs) -> anyhow::Result<Verdict> {
         bail!(
             "catalog {key} has only the image of {}, so its rights are not known; a plan that waits for approval shows them: `{}`",
             entry.name,
-            cluster.commands.suggest("approve {}", &["NAME"], Some(namespace))
+            cluster.suggest("approve {}", &["NAME"])
         );
     };
     let groups = list::<OperatorGroup>(client, Some(namespace), "").await?;

@@ -21,8 +21,7 @@ use self::decide::{Rollback, decide};
 use super::approve::Shown;
 use super::uninstall::{self, Removal};
 use super::{rollout, status};
-use crate::args::change::{OperandStrategy, UninstallArgs};
-use crate::args::recover::RollbackArgs;
+use crate::args::change::{OperandStrategy, RollbackArgs, UninstallArgs};
 use crate::args::shared::{Document, WaitArgs, quoted};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
@@ -73,15 +72,9 @@ fn removal_args(args: &RollbackArgs) -> UninstallArgs {
     UninstallArgs {
         name: args.name.clone(),
         operand_strategy: Some(OperandStrategy::Ignore),
-        delete_operator: false,
-        delete_operator_groups: false,
-        delete_operator_group_names: Vec::new(),
-        delete_all: false,
-        delete_crd: Vec::new(),
-        dry_run: args.dry_run,
         yes: args.yes,
-        wait: args.wait.clone(),
         connection: args.connection.clone(),
+        ..UninstallArgs::default()
     }
 }
 
@@ -280,9 +273,7 @@ async fn install(
     match &done {
         None => printer::warning(&format!(
             "the InstallPlan was not approved because it does not install {target} alone, or removes fields; to approve it use `{}`",
-            cluster
-                .commands
-                .suggest("approve {}", &[&name], Some(&cluster.namespace))
+            cluster.suggest("approve {}", &[&name])
         )),
         Some(done) if done.csv != target => {
             printer::warning(&format!("OLM installed {} instead of {target}", done.csv));

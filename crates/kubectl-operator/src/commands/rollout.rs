@@ -16,7 +16,7 @@ use crate::args::shared::WaitArgs;
 use crate::cluster::Cluster;
 use crate::operators::{Node, message_or_reason};
 use crate::reader::get;
-use crate::watch::{Lasting, Look, Outcome, Screen, until};
+use crate::watch::{Lasting, Outcome, Screen, follow};
 
 /// A plan that completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,10 +40,7 @@ impl CarriedOut {
 
     /// Returns a warning if the operator was not ready when its plan completed.
     pub(super) fn warning(&self, cluster: &Cluster, subscription: &str) -> Option<String> {
-        let namespace = Some(cluster.namespace.as_str());
-        let watch = cluster
-            .commands
-            .suggest("status {} --watch", &[subscription], namespace);
+        let watch = cluster.suggest("status {} --watch", &[subscription]);
         let waits = self.waits.as_ref()?;
         Some(format!("{subscription} is not ready yet: {waits}; see `{watch}`"))
     }
@@ -87,23 +84,9 @@ pub(super) async fn first_plan<W: Write>(
     }
     // The user's answer may have taken long.
     let left = wait.limit().map(|limit| limit.saturating_sub(used));
-    carried_out_on(cluster, &name, &plan.name_any(), wait, left, screen)
+    carried_out(cluster, &name, &plan.name_any(), wait, left, screen)
         .await
         .map(Some)
-}
-
-/// Waits until a plan completes.
-///
-/// # Errors
-/// The plan does not complete in time, fails, or is deleted.
-pub(super) async fn carried_out<W: Write>(
-    cluster: &Cluster,
-    subscription: &str,
-    plan: &str,
-    wait: &WaitArgs,
-    screen: &mut Screen<W>,
-) -> anyhow::Result<CarriedOut> {
-    carried_out_on(cluster, subscription, plan, wait, wait.limit(), screen).await
 }
 
 /// Waits until a Subscription has a plan with steps, or an installed version without a plan.
@@ -116,8 +99,7 @@ async fn made<W: Write>(
     let namespace = cluster.namespace.as_str();
     let (mut made, mut failure): (Option<Made>, Option<String>) = (None, None);
     let (mut waits, mut stuck) = (String::new(), Lasting::default());
-    let colours = screen.colours();
-    let outcome = until(screen, wait.limit(), async || {
+    let watched = follow(screen, wait.limit(), async || {
         let gathered = gathered(&cluster.client, Some(namespace), Some(subscription)).await?;
         let operator = gathered.find(namespace, subscription, &cluster.commands)?;
         let is_made = |plan: &&InstallPlan| {
@@ -153,13 +135,11 @@ async fn made<W: Write>(
             (false, true) => Outcome::Over,
             (false, false) => Outcome::Waits,
         };
-        Ok(Look::of(std::slice::from_ref(&node), colours, outcome))
-    });
-    let outcome = outcome.await?;
-    made.filter(|_| outcome == Outcome::Done).ok_or_else(|| {
-        let explain = cluster
-            .commands
-            .suggest("explain {}", &[subscription], Some(namespace));
+        Ok((vec![node], outcome))
+    })
+    .await?;
+    made.filter(|_| watched.outcome == Outcome::Done).ok_or_else(|| {
+        let explain = cluster.suggest("explain {}", &[subscription]);
         let text = match failure {
             // The line of an unresolved Subscription may name the command already.
             Some(cause) if cause.contains(&explain) => format!("stopped waiting: {cause}"),
@@ -177,7 +157,10 @@ async fn made<W: Write>(
 }
 
 /// Waits until a plan completes, for at most `left`. Messages name the time of `wait`, which the user set.
-async fn carried_out_on<W: Write>(
+///
+/// # Errors
+/// The plan does not complete in time, fails, or is deleted.
+pub(super) async fn carried_out<W: Write>(
     cluster: &Cluster,
     subscription: &str,
     plan: &str,
@@ -187,9 +170,7 @@ async fn carried_out_on<W: Write>(
 ) -> anyhow::Result<CarriedOut> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let mut last: Option<InstallPlan> = None;
-    let mut node: Option<Node> = None;
-    let colours = screen.colours();
-    let outcome = until(screen, left, async || {
+    let watched = follow(screen, left, async || {
         let found = get::<InstallPlan>(client, namespace, plan).await?;
         let found =
             found.ok_or_else(|| anyhow!("InstallPlan {plan} no longer exists in namespace {namespace}"))?;
@@ -202,14 +183,15 @@ async fn carried_out_on<W: Write>(
         let gathered = gathered(client, Some(namespace), Some(subscription)).await?;
         // A plan also completes without its Subscription.
         let operator = gathered.find(namespace, subscription, &cluster.commands).ok();
-        node = operator.map(|operator| gathered.tree(&operator, &cluster.commands));
-        Ok(Look::of(node.as_slice(), colours, outcome))
-    });
-    let outcome = outcome.await?;
+        let node = operator.map(|operator| gathered.tree(&operator, &cluster.commands));
+        Ok((node.into_iter().collect(), outcome))
+    })
+    .await?;
+    let node = watched.nodes.first();
     let Some(last) = last else {
         bail!("no answer from the cluster within {} s", wait.timeout().as_secs());
     };
-    match outcome {
+    match watched.outcome {
         Outcome::Done => Ok(CarriedOut {
             csv: installed(cluster, subscription, &last).await,
             waits: node
@@ -223,10 +205,8 @@ async fn carried_out_on<W: Write>(
         Outcome::Waits => Err(Unsettled(format!(
             "InstallPlan {plan} did not complete within {} s: {}; OLM continues in the background, see `{}`",
             wait.timeout().as_secs(),
-            node.as_ref().map(Node::waits_for).unwrap_or_default(),
-            cluster
-                .commands
-                .suggest("status {} --watch", &[subscription], Some(namespace))
+            node.map(Node::waits_for).unwrap_or_default(),
+            cluster.suggest("status {} --watch", &[subscription])
         ))
         .into()),
     }

@@ -14,7 +14,7 @@ use crate::command_line::CommandLine;
 use crate::operators::{Gathered, Node, lines};
 use crate::reader::place;
 use crate::terminal::Colours;
-use crate::watch::{Lasting, Look, Outcome, Screen, until};
+use crate::watch::{Lasting, Outcome, Screen, Watched};
 use crate::{Verdict, gather, packages, printer};
 
 /// Timeout for package-server, which only adds details.
@@ -29,18 +29,10 @@ pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<Verdict> {
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
     let name = args.name.as_deref();
     let (nodes, verdict) = if args.watch {
+        let (wait, mut shown) = (&args.wait, Screen::stdout().needed());
         let watched = match args.output {
-            None => {
-                watch(
-                    &cluster,
-                    namespace,
-                    name,
-                    &args.wait,
-                    &mut Screen::stdout().needed(),
-                )
-                .await?
-            }
-            Some(_) => watch(&cluster, namespace, name, &args.wait, &mut Screen::stderr()).await?,
+            None => watch(&cluster, namespace, name, wait, &mut shown).await?,
+            Some(_) => watch(&cluster, namespace, name, wait, &mut Screen::stderr()).await?,
         };
         if let Some(text) = watched.shortfall(&args.wait) {
             printer::warning(&text);
@@ -48,12 +40,14 @@ pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<Verdict> {
         let verdict = Verdict::when(watched.outcome == Outcome::Done);
         (watched.nodes, verdict)
     } else {
-        let mut gathered = gathered(&cluster.client, namespace, name).await?;
+        let gathered = gathered(&cluster.client, namespace, name).await?;
         gathered.warn();
-        if let Some((namespace, name)) = namespace.zip(name) {
-            add_way(&cluster.client, &mut gathered, namespace, name).await;
+        let mut nodes = trees(&gathered, namespace, name, &cluster.commands)?;
+        if let (Some(name), [node]) = (name, nodes.as_mut_slice())
+            && let Some(way) = way(&cluster, &gathered, name).await
+        {
+            node.notes.insert(0, way);
         }
-        let nodes = trees(&gathered, namespace, name, &cluster.commands)?;
         let verdict = Verdict::when(nodes.iter().all(Node::is_fine));
         (nodes, verdict)
     };
@@ -73,34 +67,6 @@ pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<Verdict> {
     Ok(verdict)
 }
 
-/// Result of watching operators.
-#[derive(Debug)]
-struct Watched {
-    nodes: Vec<Node>,
-    outcome: Outcome,
-}
-
-impl Watched {
-    /// Returns what is not as expected; `None` if everything is ready. The last known state may be ready although the cluster
-    /// stopped responding.
-    fn shortfall(&self, wait: &WaitArgs) -> Option<String> {
-        let waits = self.nodes.iter().find(|node| !node.is_fine());
-        let waits = waits.map_or_else(|| "no answer from the cluster".to_owned(), Node::waits_for);
-        match self.outcome {
-            Outcome::Done => None,
-            Outcome::Waits => Some(format!("not ready after {} s: {waits}", wait.timeout().as_secs())),
-            Outcome::Over => Some(format!("stopped waiting: {waits}")),
-        }
-    }
-
-    /// Returns the same for a command that started something. Such a command is done if operators only wait for the approval of
-    /// the next version.
-    fn shortfall_of_started(&self, wait: &WaitArgs) -> Option<String> {
-        let is_done = !self.nodes.is_empty() && self.nodes.iter().all(Node::is_fine_for_now);
-        self.shortfall(wait).filter(|_| !is_done)
-    }
-}
-
 /// Watches one operator until it is ready, for commands that start something. The next upgrade may still wait for approval. `screen`
 /// shows what changed since the command used it before.
 ///
@@ -113,11 +79,18 @@ pub(crate) async fn follow<W: Write>(
     screen: &mut Screen<W>,
 ) -> anyhow::Result<Verdict> {
     let watched = watch(cluster, Some(&cluster.namespace), Some(name), wait, screen).await?;
-    let shortfall = watched.shortfall_of_started(wait);
+    let shortfall = shortfall_of_started(&watched, wait);
     if let Some(text) = &shortfall {
         printer::warning(text);
     }
     Ok(Verdict::when(shortfall.is_none()))
+}
+
+/// Returns what is not as expected after a command that started something. Such a command is done if operators only wait for the
+/// approval of the next version.
+fn shortfall_of_started(watched: &Watched, wait: &WaitArgs) -> Option<String> {
+    let is_done = !watched.nodes.is_empty() && watched.nodes.iter().all(Node::is_fine_for_now);
+    watched.shortfall(wait).filter(|_| !is_done)
 }
 
 /// Reads the operators until all are ready, none can become ready, or the time limit is reached.
@@ -128,11 +101,10 @@ async fn watch<W: Write>(
     wait: &WaitArgs,
     screen: &mut Screen<W>,
 ) -> anyhow::Result<Watched> {
-    let mut nodes = Vec::new();
     let mut stuck = Lasting::default();
-    let colours = screen.colours();
-    let outcome = until(screen, wait.limit(), async || {
-        nodes = read(cluster, namespace, name).await?;
+    crate::watch::follow(screen, wait.limit(), async || {
+        let gathered = gathered(&cluster.client, namespace, name).await?;
+        let nodes = trees(&gathered, namespace, name, &cluster.commands)?;
         let found = outcome(&nodes);
         let is_stuck = found == Outcome::Over && nodes.iter().any(|node| node.is_stuck);
         let lasts = stuck.is(is_stuck);
@@ -140,10 +112,9 @@ async fn watch<W: Write>(
             true => Outcome::Waits,
             false => found,
         };
-        Ok(Look::of(&nodes, colours, outcome))
+        Ok((nodes, outcome))
     })
-    .await?;
-    Ok(Watched { nodes, outcome })
+    .await
 }
 
 /// A plan that requires approval may wait for any time, and so may a failure. If nothing else is pending, watching ends.
@@ -156,29 +127,12 @@ fn outcome(nodes: &[Node]) -> Outcome {
     }
 }
 
-async fn read(cluster: &Cluster, namespace: Option<&str>, name: Option<&str>) -> anyhow::Result<Vec<Node>> {
-    let gathered = gathered(&cluster.client, namespace, name).await?;
-    trees(&gathered, namespace, name, &cluster.commands)
-}
-
-/// Adds the position of the operator in its channel. This is omitted without package-server, or without permission to read
-/// packages.
-async fn add_way(client: &Client, gathered: &mut Gathered, namespace: &str, name: &str) {
-    let operators = gathered.operators();
-    let own = operators.iter().find_map(|operator| {
-        let is_own = operator.name() == name && operator.namespace() == namespace;
-        Some((
-            operator.subscription.filter(|_| is_own)?,
-            operator.row().position(),
-        ))
-    });
-    let Some((subscription, position)) = own else {
-        return;
-    };
-    let way = timeout(PATIENCE, packages::way(client, subscription, &position)).await;
-    if let Ok(Some(way)) = way {
-        gathered.ways.insert((namespace.to_owned(), name.to_owned()), way);
-    }
+/// Returns the position of the operator in its channel; `None` without package-server, or without permission to read packages.
+async fn way(cluster: &Cluster, gathered: &Gathered, name: &str) -> Option<String> {
+    let operator = gathered.find(&cluster.namespace, name, &cluster.commands).ok()?;
+    let position = operator.row().position();
+    let way = packages::way(&cluster.client, operator.subscription?, &position);
+    timeout(PATIENCE, way).await.ok()?
 }
 
 /// Reads all operators, or one with its Deployments and pods.

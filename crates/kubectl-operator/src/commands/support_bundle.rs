@@ -10,7 +10,7 @@ use anyhow::bail;
 
 use self::archive::{Archive, is_free};
 use self::collect::collect;
-use crate::args::support_bundle::SupportBundleArgs;
+use crate::args::look::SupportBundleArgs;
 use crate::cluster::Cluster;
 use crate::commands::doctor::Reader;
 use crate::reader::has_namespace;

@@ -35,7 +35,7 @@ use tokio::time::sleep;
 
 use self::gate::Gate;
 use self::routes::App;
-use crate::args::ui::UiArgs;
+use crate::args::look::UiArgs;
 use crate::cluster::Cluster;
 use crate::{Verdict, printer};
 

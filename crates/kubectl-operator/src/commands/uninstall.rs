@@ -7,15 +7,13 @@ mod removal;
 #[cfg(test)]
 pub(in crate::commands) mod tests;
 
-use std::fmt::Debug;
 use std::io::Write;
 
 use anyhow::{anyhow, bail};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::ListParams;
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Api, Client, Resource, ResourceExt as _};
+use kube::core::DynamicObject;
+use kube::{Api, Client, ResourceExt as _};
 use olm_api::v1::{Operator, OperatorGroup};
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
 
@@ -28,7 +26,7 @@ use crate::cluster::Cluster;
 use crate::confirm::{has_terminal, unless_refused};
 use crate::operators::Gathered;
 use crate::reader::{answer, api, get_cluster, list, list_names, require_namespace};
-use crate::watch::{Look, Outcome, Screen, until};
+use crate::watch::{Look, Outcome, Screen, are_gone, until};
 use crate::{Verdict, gather, operands, printer, terminal, writer};
 
 /// Maximum number of objects read per kind; the rest is counted.
@@ -211,12 +209,7 @@ async fn fill(client: &Client, definition: &mut Definition) -> anyhow::Result<()
 }
 
 async fn objects(client: &Client, crd: &CustomResourceDefinition) -> anyhow::Result<Objects> {
-    let spec = &crd.spec;
-    let Some(version) = spec.versions.iter().find(|version| version.served) else {
-        bail!("it serves no version");
-    };
-    let kind = GroupVersionKind::gvk(&spec.group, &version.name, &spec.names.kind);
-    let resource = ApiResource::from_gvk_with_plural(&kind, &spec.names.plural);
+    let resource = operands::resource(crd, "")?;
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let params = ListParams::default().limit(MAX_OBJECTS);
     let what = || format!("list {} in all namespaces", crd.name_any());
@@ -276,8 +269,8 @@ pub(super) async fn remove<W: Write>(
         for (api, object, _) in &operands {
             writer::delete_dynamic(api, object).await.map_err(go_on)?;
         }
-        let are_gone = are_gone(&operands, "deletion", wait, screen).await;
-        if !are_gone.map_err(go_on)? {
+        let gone = are_gone(&operands, "deletion", wait, screen).await;
+        if !gone.map_err(go_on)? {
             return Err(late("operands", "their finalizers"));
         }
     }
@@ -347,31 +340,6 @@ pub(super) async fn remove<W: Write>(
         }
     }
     Ok(came.is_empty())
-}
-
-/// Waits for the deletion of objects, each given with its API and its name for users. Returns false at the time limit. `pending` is
-/// what each object waits for.
-async fn are_gone<K, W: Write>(
-    going: &[(Api<K>, &K, String)],
-    pending: &str,
-    wait: &WaitArgs,
-    screen: &mut Screen<W>,
-) -> anyhow::Result<bool>
-where
-    K: Resource + Clone + Debug + DeserializeOwned,
-{
-    let outcome = until(screen, wait.limit(), async || {
-        let mut left = Vec::new();
-        for (api, object, subject) in going {
-            let what = || format!("read {subject}");
-            let found = answer(what, api.get_metadata_opt(&object.name_any())).await?;
-            if found.is_some_and(|found| found.uid() == object.uid()) {
-                left.push(format!("{subject}: waiting for {pending}"));
-            }
-        }
-        Ok(Look::at_left(left))
-    });
-    Ok(outcome.await? == Outcome::Done)
 }
 
 /// Waits until ClusterServiceVersions and plans are deleted. Returns the parts of the operator that were created meanwhile;

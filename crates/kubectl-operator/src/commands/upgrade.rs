@@ -66,7 +66,8 @@ pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
     }
     let limit = args.wait.or(UPSTREAM_TIMEOUT);
     let mut screen = Screen::stderr();
-    let done = Box::pin(rollout::carried_out(&cluster, &name, &plan, &limit, &mut screen)).await?;
+    let done = rollout::carried_out(&cluster, &name, &plan, &limit, limit.limit(), &mut screen);
+    let done = Box::pin(done).await?;
     // With JSON or YAML, stdout contains only the document.
     if args.approve.output.document().is_none() {
         printer::data(&done.text(&args.approve.name, "upgraded"))?;

@@ -7,9 +7,10 @@ use crate::{Verdict, printer};
 /// # Errors
 /// The version cannot be written to stdout.
 pub(crate) fn run() -> anyhow::Result<Verdict> {
+    let commit = option_env!("OLM_GIT_COMMIT").unwrap_or("unknown");
     let architecture = go_compat::platform::architecture();
     printer::data(&format!(
-        "version.Info{{GitVersion:\"v{}\", GitCommit:\"unknown\", GitCommitTime:\"unknown\", GitTreeState:\"unknown\", \
+        "version.Info{{GitVersion:\"v{}\", GitCommit:\"{commit}\", GitCommitTime:\"unknown\", GitTreeState:\"unknown\", \
          GoVersion:\"\", Compiler:\"rustc\", Platform:\"{}/{architecture}\"}}\n",
         env!("CARGO_PKG_VERSION"),
         std::env::consts::OS,

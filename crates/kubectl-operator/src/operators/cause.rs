@@ -1,5 +1,5 @@
 //! Causes in words: what an InstallPlan waits for or why it failed, and in which OperatorGroup an operator cannot run. Other causes
-//! of ClusterServiceVersions are in `olm_api::cause`.
+//! of ClusterServiceVersions are in `olm_api::cause`. And the conditions of a Subscription.
 
 use kube::ResourceExt as _;
 use olm_api::condition::csv::{INTER_OPERATOR_GROUP_OWNER_CONFLICT, UNSUPPORTED_OPERATOR_GROUP};
@@ -7,9 +7,8 @@ use olm_api::condition::{TRUE, subscription as condition};
 use olm_api::labels;
 use olm_api::v1alpha1::{
     ClusterServiceVersion, InstallModeType, InstallPlan, InstallPlanPhase, Subscription,
+    SubscriptionCondition,
 };
-
-use super::conditions::message;
 
 /// What an InstallPlan waits for, or why it failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,4 +122,46 @@ fn open_bundles(plan: &InstallPlan) -> impl Iterator<Item = String> {
             format!("bundle {}: {}", lookup.identifier, text.unwrap_or(&found.type_))
         })
     })
+}
+
+/// Returns the conditions that are true.
+pub(super) fn true_conditions(subscription: &Subscription) -> impl Iterator<Item = &SubscriptionCondition> {
+    let status = subscription.status.iter();
+    let conditions = status.flat_map(|status| status.conditions.iter());
+    conditions.filter(|found| found.status == TRUE)
+}
+
+/// Returns the message of a condition that is true; if it has none, a text for its type, else its reason or type.
+pub(crate) fn message_or_reason<'a>(subscription: &'a Subscription, type_: &str) -> Option<&'a str> {
+    let found = true_conditions(subscription).find(|found| found.type_ == type_)?;
+    let text = message(subscription, type_).or_else(|| default_text(type_));
+    Some(text.or(found.reason.as_deref()).unwrap_or(&found.type_))
+}
+
+/// Returns the text for a condition that OLM writes without a message, as upstream does.
+fn default_text(type_: &str) -> Option<&'static str> {
+    match type_ {
+        condition::INSTALL_PLAN_MISSING => {
+            Some("the InstallPlan that status.installPlanRef names does not exist")
+        }
+        condition::BUNDLE_UNPACKING => Some("waiting for OLM to unpack the bundle"),
+        _ => None,
+    }
+}
+
+/// Returns the message of a condition that is true; `None` if it is empty.
+pub(super) fn message<'a>(subscription: &'a Subscription, type_: &str) -> Option<&'a str> {
+    let found = true_conditions(subscription).find(|found| found.type_ == type_)?;
+    found.message.as_deref().filter(|message| !message.is_empty())
+}
+
+/// Returns the problem of the catalog that a Subscription names. The condition about catalogs has upstream's text; `Ready` repeats it
+/// and appends the cause.
+pub(super) fn catalog_problem(subscription: &Subscription) -> Option<&str> {
+    let text = message_or_reason(subscription, condition::CATALOG_SOURCES_UNHEALTHY)?;
+    let status = subscription.status.iter();
+    let mut conditions = status.flat_map(|status| status.conditions.iter());
+    let ready = conditions.find(|found| found.type_ == condition::READY);
+    let with_cause = ready.and_then(|ready| ready.message.as_deref());
+    Some(with_cause.filter(|found| found.starts_with(text)).unwrap_or(text))
 }

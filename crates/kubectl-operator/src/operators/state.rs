@@ -11,8 +11,9 @@ use olm_api::v1alpha1::{
 use olm_resolver::hold::parse_range;
 use serde::Serialize;
 
-use super::cause::{Approver, plan_cause, unsuited_group};
-use super::conditions::{catalog_problem, message, message_or_reason, true_conditions};
+use super::cause::{
+    Approver, catalog_problem, message, message_or_reason, plan_cause, true_conditions, unsuited_group,
+};
 use super::{Operator, plan_name, version_in};
 use crate::args::shared::quoted;
 use crate::command_line::CommandLine;

@@ -358,12 +358,12 @@ fn a_plan_that_waits_shows_what_it_changes_and_no_other() {
         let mut waits = plan("install-1", "RequiresApproval", approved);
         waits["metadata"]["annotations"] = json!({olm_api::labels::PLAN_PREVIEW: preview.to_string()});
         let objects = [subscription("db", &status), csv("1.0.0", "Succeeded", ""), waits];
-        let mut gathered = gathered_of(objects);
-        let key = ("shop".to_owned(), "db".to_owned());
-        gathered
-            .ways
-            .insert(key, "channel stable: [1.0.0] -> 2.0.0 (next)".to_owned());
-        gathered.tree(&gathered.operators()[0], &CommandLine::default())
+        let gathered = gathered_of(objects);
+        let mut node = gathered.tree(&gathered.operators()[0], &CommandLine::default());
+        // `status` adds this for one operator.
+        node.notes
+            .push("channel stable: [1.0.0] -> 2.0.0 (next)".to_owned());
+        node
     };
     insta::assert_snapshot!(lines(&[tree(false)], Colours(false)).join("\n"), @r#"
     Subscription shop/db: RequiresApproval (1.0.0 installed), InstallPlan install-1: waiting for approval

@@ -13,8 +13,7 @@ use olm_api::v1alpha1::{
 };
 use serde::Serialize;
 
-use super::cause::{Approver, plan_cause};
-use super::conditions::true_conditions;
+use super::cause::{Approver, plan_cause, true_conditions};
 use super::state::WayOut;
 use super::{Gathered, Operator, State, Workload, plan_name};
 use crate::command_line::CommandLine;
@@ -47,7 +46,7 @@ pub(crate) struct Node {
     /// True if it failed or cannot be resolved, so that most likely a user has to act.
     #[serde(skip)]
     pub is_stuck: bool,
-    /// Additional lines: the changes of an InstallPlan, the position of an operator in its channel.
+    /// Additional lines, such as the changes of an InstallPlan, or the position of an operator in its channel.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -262,8 +261,6 @@ impl Gathered {
         node.namespace = operator.namespace();
         node.more = (verdict_state == State::Unresolved)
             .then(|| commands.suggest("explain {}", &[&node.name], Some(&node.namespace)));
-        let way = self.ways.get(&(node.namespace.clone(), node.name.clone()));
-        node.notes.extend(way.cloned());
         node.notes
             .extend(way_out.map(|way_out| format!("to resolve: {way_out}")));
         // OLM tries again what an error prevented, but the OperatorGroups are the user's.

@@ -54,12 +54,12 @@ async fn packages_are_read_from_the_package_server() {
         cluster.put(manifest(name, "cat"));
     }
     let (client, _link) = cluster.connect();
-    let found = all(&client, "shop", &CommandLine::default()).await.unwrap();
+    let found = all(&client, Some("shop"), &CommandLine::default()).await.unwrap();
     assert_eq!(found, [package("etcd", "cat"), package("vault", "cat")]);
-    let all_of_them = all_in(&client, None, &CommandLine::default()).await.unwrap();
+    let all_of_them = all(&client, None, &CommandLine::default()).await.unwrap();
     assert_eq!(all_of_them, found);
     assert!(
-        all(&client, "elsewhere", &CommandLine::default())
+        all(&client, Some("elsewhere"), &CommandLine::default())
             .await
             .unwrap()
             .is_empty()
@@ -69,7 +69,7 @@ async fn packages_are_read_from_the_package_server() {
 #[tokio::test(start_paused = true)]
 async fn a_cluster_without_a_package_server_is_told_as_that() {
     let (client, _link) = FakeCluster::new().connect();
-    let error = all(&client, "shop", &CommandLine::default())
+    let error = all(&client, Some("shop"), &CommandLine::default())
         .await
         .unwrap_err()
         .to_string();
@@ -91,7 +91,7 @@ async fn a_cluster_without_a_package_server_is_told_as_that() {
         )))
     });
     let (client, _link) = cluster.connect();
-    let error = all(&client, "shop", &CommandLine::default())
+    let error = all(&client, Some("shop"), &CommandLine::default())
         .await
         .unwrap_err()
         .to_string();
@@ -101,7 +101,7 @@ async fn a_cluster_without_a_package_server_is_told_as_that() {
     let cluster = served();
     cluster.on_request(|_| Some(Fault::Refuse(Refusal::new(403, "Forbidden", "is forbidden"))));
     let (client, _link) = cluster.connect();
-    let error = all(&client, "shop", &CommandLine::default())
+    let error = all(&client, Some("shop"), &CommandLine::default())
         .await
         .unwrap_err()
         .to_string();

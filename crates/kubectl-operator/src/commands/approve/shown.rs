@@ -47,33 +47,9 @@ pub(in crate::commands) struct Shown {
     pub is_new: bool,
 }
 
-/// The Subscriptions of a plan.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Served {
-    /// Subscriptions that refer to the plan.
-    pub names: Vec<String>,
-    /// Number of Subscriptions that own it: all that existed when the plan was created.
-    pub owners: usize,
-    /// Owners that cannot be read.
-    pub unread: Vec<String>,
-}
-
-impl Served {
-    /// Returns the reasons why the names may be incomplete.
-    fn doubts(&self) -> impl Iterator<Item = String> {
-        let of_nobody = self.names.is_empty() && self.owners > 0 && self.unread.is_empty();
-        let nobody = of_nobody.then(|| "no Subscription refers to it".to_owned());
-        let more = self
-            .unread
-            .iter()
-            .map(|text| format!("it may belong to more Subscriptions: {text}"));
-        nobody.into_iter().chain(more)
-    }
-}
-
 impl Shown {
-    /// Summarises a plan for these Subscriptions.
-    pub(super) fn of(plan: &InstallPlan, served: Served) -> Self {
+    /// Summarises a plan for these Subscriptions. `doubts` are the reasons why there may be others.
+    pub(super) fn of(plan: &InstallPlan, subscriptions: Vec<String>, mut doubts: Vec<String>) -> Self {
         let annotation = plan.annotations().get(labels::PLAN_PREVIEW);
         let preview = annotation.and_then(|text| PlanPreview::from_annotation(text));
         let made = preview.as_ref().map(|preview| preview.made_at.clone());
@@ -83,22 +59,22 @@ impl Shown {
         let steps: Vec<String> = steps
             .map(|step| format!("{} {}", step.resource.kind, step.resource.name))
             .collect();
-        let of_preview = match (&preview, annotation) {
-            (Some(preview), _) => doubts(preview),
-            (None, Some(_)) => vec![
+        match (&preview, annotation) {
+            (Some(preview), _) => doubts.extend(of_preview(preview)),
+            (None, Some(_)) => doubts.push(
                 "cannot read its preview, which another version of OLM wrote; its changes to objects and permissions are unknown"
                     .to_owned(),
-            ],
-            (None, None) => vec![
+            ),
+            (None, None) => doubts.push(
                 "it has no preview, because upstream's OLM created it or it needs no approval; its changes to objects and permissions are unknown"
                     .to_owned(),
-            ],
-        };
+            ),
+        }
         Self {
             plan: plan.name_any(),
             namespace: plan.namespace().unwrap_or_default(),
-            doubts: served.doubts().chain(of_preview).collect(),
-            subscriptions: served.names,
+            doubts,
+            subscriptions,
             made: made.or_else(|| plan.creation_timestamp().map(|time| time.0.to_string())),
             steps: if preview.is_some() { Vec::new() } else { steps },
             operators,
@@ -130,7 +106,7 @@ impl Shown {
 }
 
 /// Returns the reasons why a preview is incomplete.
-fn doubts(preview: &PlanPreview) -> Vec<String> {
+fn of_preview(preview: &PlanPreview) -> impl Iterator<Item = String> {
     let unknown = preview.unknown.iter().map(|text| format!("unknown: {text}"));
     let omitted = preview.omitted;
     let counts = [
@@ -145,7 +121,7 @@ fn doubts(preview: &PlanPreview) -> Vec<String> {
     ];
     let left_out = counts.into_iter().filter(|(count, _)| *count > 0);
     let left_out = left_out.map(|(count, what)| format!("omitted from its preview: {count} {what}"));
-    unknown.chain(left_out).collect()
+    unknown.chain(left_out)
 }
 
 impl fmt::Display for Shown {

@@ -388,7 +388,7 @@ async fn a_plan_is_for_those_who_refer_to_it() {
 #[test]
 fn what_is_asked_about_has_been_shown() {
     let found: InstallPlan = serde_json::from_value(plan()).unwrap();
-    let shown = Shown::of(&found, Served::default());
+    let shown = Shown::of(&found, Vec::new(), Vec::new());
     let asked = "Approve InstallPlan install-1?";
     for output in [Output::Json, Output::Yaml] {
         assert_eq!(question(output, &shown), format!("{shown}{asked}"));

@@ -6,10 +6,9 @@ use olm_api::labels::OWNER_KIND_CSV;
 use olm_api::v1alpha1::ClusterServiceVersionPhase as Phase;
 use olm_resolver::installed::package_of;
 
-use super::age::{age, seconds};
 use super::finding::{Finding, about, at, object, word};
 use super::observed::{Copied, Observed, Owned, Read, Unread};
-use crate::terminal::plain;
+use crate::terminal::{age, plain, seconds};
 
 /// Time, in seconds, that finalizers of OLM and of operators may take, and a Subscription to report its new version.
 const PATIENCE: i64 = 5 * 60;

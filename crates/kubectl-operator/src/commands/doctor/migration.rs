@@ -23,11 +23,11 @@ use super::cluster_parts;
 use super::diagnosis::{Diagnosis, assemble};
 use super::finding::{Finding, Severity, about, at, object, word};
 use super::observed::Read;
-use super::read::{PROGRAMS, Reader, now};
+use super::read::{PROGRAMS, Reader};
 use crate::gather::originals;
 use crate::global::{DEFAULT_NAMESPACE, arguments, is_wanted, of_catalog_operator, value};
 use crate::reader::Unreadable;
-use crate::terminal::plain;
+use crate::terminal::{now, plain};
 
 /// Page size for Deployments, which are read whole and may be large.
 const PAGE: u32 = 100;

@@ -22,8 +22,6 @@ pub(super) type Read<T> = Result<T, Unread>;
 /// The state of one namespace or of all. The module `read` fills it in.
 #[derive(Debug)]
 pub(crate) struct Observed {
-    /// The namespace; `None` for all namespaces.
-    pub(super) namespace: Option<String>,
     /// Namespace whose catalogs every namespace may use.
     pub(super) global: String,
     /// Namespace in which OLM runs.
@@ -145,4 +143,32 @@ impl Observed {
         };
         Ok(found.csvs.contains_key(key) || found.unreadable.iter().any(is_same))
     }
+
+    /// Returns false if a ClusterServiceVersion is in no list although something names it. The reads may be minutes apart: it may have
+    /// been created meanwhile, and an upgrade passes the dependents to the next version. The remedy would be to delete them.
+    pub(super) fn is_consistent(&self) -> bool {
+        let mut named = owners(self).chain(installed(self));
+        named.all(|csv| self.has_csv(&csv) != Ok(false))
+    }
+}
+
+/// Returns the ClusterServiceVersions that own something.
+fn owners(observed: &Observed) -> impl Iterator<Item = Key> {
+    let callers = observed.webhooks.iter().chain(&observed.api_services).flatten();
+    let of_roles = observed.roles.iter().flatten();
+    let owned = callers.map(|caller| &caller.object).chain(of_roles);
+    let of_copies = observed.copies.iter().flatten().flatten();
+    owned
+        .map(|owned| owned.owner.clone())
+        .chain(of_copies.map(|copy| (copy.from.clone(), copy.name.clone())))
+}
+
+/// Returns the ClusterServiceVersions that Subscriptions installed.
+fn installed(observed: &Observed) -> impl Iterator<Item = Key> {
+    let subscriptions = observed.operators.iter().flat_map(|found| &found.subscriptions);
+    subscriptions.filter_map(|subscription| {
+        let csv = subscription.status.as_ref()?.installed_csv.clone()?;
+        let namespace = subscription.metadata.namespace.clone()?;
+        (!csv.is_empty()).then_some((namespace, csv))
+    })
 }

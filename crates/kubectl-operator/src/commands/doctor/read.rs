@@ -7,14 +7,13 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{ListParams, PartialObjectMeta};
-use kube::core::NamespaceResourceScope;
+use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use olm_api::labels;
 use olm_api::v1::OperatorGroup;
@@ -23,14 +22,15 @@ use tokio::time::Instant;
 
 use super::catalogs::is_ready;
 use super::observed::{Copied, Observed, Owned, Read};
-use crate::args::doctor::OlmNamespaces;
+use crate::args::look::OlmNamespaces;
 use crate::gather;
 use crate::operators::{Gathered, Key};
-use crate::reader::{PAGE, Unreadable, answer, get, has_namespace, list_readable, pages, place};
+use crate::reader::{
+    PAGE, Unreadable, answer, get, has_namespace, is_unserved, list_cluster, list_readable, pages, place,
+};
+use crate::terminal::now;
 use crate::turns::keys_in_turn;
 
-mod again;
-mod olm_v1;
 mod serving;
 
 /// Maximum number of objects of one sort that are requested one by one.
@@ -54,6 +54,14 @@ pub(crate) async fn observe(
     namespace: Option<&str>,
     own: OlmNamespaces<'_>,
 ) -> Observed {
+    let observed = Box::pin(read(reader, namespace, own)).await;
+    match observed.is_consistent() {
+        true => observed,
+        false => Box::pin(read(reader, namespace, own)).await,
+    }
+}
+
+async fn read(reader: &Reader<'_>, namespace: Option<&str>, own: OlmNamespaces<'_>) -> Observed {
     let global = own.catalogs;
     // Dependents are read before ClusterServiceVersions, so that one created meanwhile is not missed.
     let copies = reader.copies(namespace).await;
@@ -71,8 +79,7 @@ pub(crate) async fn observe(
         Err(cause) => Err(cause.clone()),
     };
     let targets = serving::targets(&webhooks, &api_services, &definitions);
-    let mut observed = Observed {
-        namespace: namespace.map(str::to_owned),
+    Observed {
         global: global.to_owned(),
         olm: own.olm.to_owned(),
         now: now(),
@@ -80,7 +87,6 @@ pub(crate) async fn observe(
         guard: reader.guard(namespace).await,
         cluster_catalogs: reader.of_v1(namespace).await,
         extensions: reader.of_v1(namespace).await,
-        unreadable: Vec::new(),
         operators,
         catalog_pods: reader.catalog_pods(&catalogs).await,
         catalogs,
@@ -94,10 +100,8 @@ pub(crate) async fn observe(
         api_services,
         services: each(targets, async |key: &Key| reader.service(key).await).await,
         definitions,
-    };
-    reader.read_again(&mut observed).await;
-    observed.unreadable = reader.take_unreadable();
-    observed
+        unreadable: reader.take_unreadable(),
+    }
 }
 
 /// Reads something for each key, with the namespaces in turn, for at most [`MAX_ASKED`] keys.
@@ -114,14 +118,6 @@ async fn each<T>(
         found.insert(key, read);
     }
     found
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "no operator: somebody asks once how things are by their clock"
-)]
-pub(super) fn now() -> Timestamp {
-    Timestamp::now()
 }
 
 impl<'a> Reader<'a> {
@@ -324,6 +320,26 @@ impl Reader<'_> {
         };
         let found = self.metadata::<ClusterServiceVersion, _>(labels::COPIED_FROM, copied);
         Some(found.await)
+    }
+
+    /// Returns all objects of a kind; `None` if there are none, the cluster does not have the kind, or a single namespace is read.
+    async fn of_v1<K>(&self, namespace: Option<&str>) -> Option<Read<Vec<K>>>
+    where
+        K: Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    {
+        if namespace.is_some() {
+            return None;
+        }
+        let read = async {
+            match list_cluster::<K>(self.client, "").await {
+                Err(error) if is_unserved(&error) => Ok(Vec::new()),
+                read => read,
+            }
+        };
+        match self.within(read).await {
+            Ok(found) if found.is_empty() => None,
+            read => Some(read),
+        }
     }
 
     async fn roles(&self, namespace: Option<&str>) -> Read<Vec<Owned>> {

@@ -11,7 +11,7 @@ use olm_testing::cluster::{FakeCluster, Fault, Kind, Refusal};
 use serde_json::{Value, json};
 
 use super::{finding::*, *};
-use crate::args::doctor::OlmNamespaces;
+use crate::args::look::OlmNamespaces;
 use crate::operators::tests::{csv, plan, subscription};
 
 /// A change of the cluster and the expected finding.

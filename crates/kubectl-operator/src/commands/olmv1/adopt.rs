@@ -40,7 +40,7 @@ use crate::groups::Group;
 use crate::operators::Gathered;
 use crate::reader::{api, get, is_unserved, list, list_cluster};
 use crate::terminal::plain;
-use crate::watch::{Look, Outcome, Screen, until};
+use crate::watch::{Screen, are_gone};
 use crate::{Verdict, gather, printer, writer};
 
 /// Default time to wait for each step.
@@ -315,9 +315,7 @@ fn incomplete(cluster: &Cluster, found: &Found, file: &Path) -> String {
     } = &found.adoption;
     format!(
         "the adoption is incomplete, and nothing was deleted: if `{}` says Installed, complete it with `kubectl delete subscription/{} csv/{} {}`, else undo it with the steps in {}; do not delete the ClusterExtension in another way",
-        cluster
-            .commands
-            .suggest_for_cluster("olmv1 status {}", &[&extension.name_any()]),
+        cluster.suggest_for_cluster("olmv1 status {}", &[&extension.name_any()]),
         quoted(subscription),
         quoted(csv),
         cluster.commands.flags(Some(&cluster.namespace)),
@@ -353,16 +351,12 @@ async fn finish<W: Write>(
     writer::delete(&api::<Subscription>(client, Some(namespace)), &found.subscription).await?;
     printer::progress(&format!("{} deleted", writer::subject(&found.subscription)));
     let subject = writer::subject(&found.csv);
-    let deleted = writer::delete(&api::<ClusterServiceVersion>(client, Some(namespace)), &found.csv).await;
+    let csvs = api::<ClusterServiceVersion>(client, Some(namespace));
+    let deleted = writer::delete(&csvs, &found.csv).await;
     deleted.with_context(|| {
         format!("the extension has all objects; to complete the adoption delete {subject}")
     })?;
-    let outcome = until(screen, wait.limit(), async || {
-        let csv = get::<ClusterServiceVersion>(client, namespace, &found.adoption.csv).await?;
-        Ok(Look::at_deletion(&found.csv, csv.as_ref()))
-    })
-    .await?;
-    if outcome != Outcome::Done {
+    if !are_gone(&[(csvs, &found.csv, subject.clone())], "deletion", wait, screen).await? {
         bail!(
             "the extension has the objects, but deletion of {subject} timed out after {} s; it continues in the background",
             wait.timeout().as_secs()
@@ -423,7 +417,7 @@ async fn report(cluster: &Cluster, found: &Found, file: &Path) -> anyhow::Result
             true => ", whose pods were not restarted",
             false => "",
         },
-        cluster.commands.suggest_for_cluster(unpin, &[&name, &range]),
+        cluster.suggest_for_cluster(unpin, &[&name, &range]),
         file.display()
     ));
     Ok(())

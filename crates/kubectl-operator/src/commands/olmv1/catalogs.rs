@@ -1,14 +1,13 @@
 //! `olmv1 create catalog`, `update catalog`, and how ClusterCatalogs are listed.
 
 use anyhow::bail;
-use jiff::Timestamp;
 use kube::{Api, ResourceExt as _};
 use olm_api::condition::{self, cluster_catalog};
 use olm_api::extension_v1::{
     AvailabilityMode, CatalogSourceType, ClusterCatalog, ClusterCatalogSource, ClusterCatalogSpec,
 };
 
-use super::{Managed, change_labels, current, find, mode, new_labels, report, since, status_of};
+use super::{Columns, Managed, change_labels, current, find, new_labels, report, since, status_of};
 use crate::args::olmv1::{CatalogFields, CreateCatalogArgs, UpdateCatalogArgs};
 use crate::args::shared::UPSTREAM_TIMEOUT;
 use crate::cluster::Cluster;
@@ -54,7 +53,7 @@ pub(super) async fn update(args: &UpdateCatalogArgs) -> anyhow::Result<Verdict> 
     let (image, is_reset) = (args.image.as_deref(), !args.unset.ignore_unset);
     change(&mut catalog, &args.fields, image, is_reset)?;
     let api = Api::<ClusterCatalog>::all(cluster.client.clone());
-    let updated = writer::replace(mode(&args.write), &api, &catalog).await?;
+    let updated = writer::replace(args.write.is_dry_run(), &api, &catalog).await?;
     report(&[updated], "updated", &args.write)?;
     Ok(Verdict::Fine)
 }
@@ -105,30 +104,28 @@ pub(super) fn change(
 
 impl Managed for ClusterCatalog {
     const WORD: &'static str = "catalog";
-    const HEAD: &'static [&'static str] = &[
-        "NAME",
-        "AVAILABILITY",
-        "PRIORITY",
-        "LASTUNPACKED",
-        "SERVING",
-        "AGE",
+    const COLUMNS: Columns<Self> = &[
+        ("NAME", |catalog, _| catalog.name_any()),
+        ("AVAILABILITY", |catalog, _| {
+            let mode = catalog.spec.availability_mode.as_ref();
+            mode.map(ToString::to_string).unwrap_or_default()
+        }),
+        ("PRIORITY", |catalog, _| {
+            catalog.spec.priority.unwrap_or_default().to_string()
+        }),
+        ("LASTUNPACKED", |catalog, now| {
+            let status = catalog.status.as_ref();
+            since(now, status.and_then(|status| status.last_unpacked.as_ref()))
+        }),
+        ("SERVING", |catalog, _| {
+            status_of(catalog.condition(cluster_catalog::SERVING))
+        }),
+        ("AGE", |catalog, now| {
+            since(now, catalog.metadata.creation_timestamp.as_ref())
+        }),
     ];
     const CONSEQUENCE: &'static str = "";
     const SHOWN_BY: &'static str = "olmv1 get catalog {} -o yaml";
-
-    fn row(&self, now: Timestamp) -> Vec<String> {
-        let status = self.status.as_ref();
-        let unpacked = status.and_then(|status| status.last_unpacked.as_ref());
-        let mode = self.spec.availability_mode.as_ref();
-        vec![
-            self.name_any(),
-            mode.map(ToString::to_string).unwrap_or_default(),
-            self.spec.priority.unwrap_or_default().to_string(),
-            since(now, unpacked),
-            status_of(self.condition(cluster_catalog::SERVING)),
-            since(now, self.metadata.creation_timestamp.as_ref()),
-        ]
-    }
 
     fn sort(objects: &mut [Self]) {
         objects.sort_by_cached_key(|catalog| {

@@ -1,18 +1,17 @@
 //! `olmv1 install extension`, `update extension`, and how ClusterExtensions are listed.
 
 use anyhow::{anyhow, bail};
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{Api, ResourceExt as _};
 use olm_api::condition::{self, cluster_extension};
 use olm_api::extension_v1::{
-    CatalogFilter, ClusterExtension, ClusterExtensionSource, ClusterExtensionSpec,
+    BundleMetadata, CatalogFilter, ClusterExtension, ClusterExtensionSource, ClusterExtensionSpec,
     CrdUpgradeSafetyEnforcement, ExtensionSourceType, ServiceAccountReference, UpgradeConstraintPolicy,
 };
 use olm_api::selector;
 use serde_json::json;
 
-use super::{Managed, change_labels, current, find, follow, mode, new_labels, report, since, status_of};
+use super::{Columns, Managed, change_labels, current, find, follow, new_labels, report, since, status_of};
 use crate::args::olmv1::{ExtensionFields, InstallExtensionArgs, UpdateExtensionArgs};
 use crate::args::shared::{UPSTREAM_TIMEOUT, slice};
 use crate::cluster::Cluster;
@@ -99,20 +98,16 @@ pub(super) async fn update(args: &UpdateExtensionArgs) -> anyhow::Result<Verdict
         bail!(
             "{} has these fields already, so it was not updated; print them with `{}`",
             writer::subject(&extension),
-            cluster
-                .commands
-                .suggest_for_cluster("olmv1 get extension {} -o yaml", &[&args.name])
+            cluster.suggest_for_cluster("olmv1 get extension {} -o yaml", &[&args.name])
         );
     }
     let api = Api::<ClusterExtension>::all(cluster.client.clone());
-    let mut updated = writer::replace(mode(&args.write), &api, &extension).await?;
+    let mut updated = writer::replace(args.write.is_dry_run(), &api, &extension).await?;
     if !args.write.is_dry_run() {
         let wait = args.wait.or(UPSTREAM_TIMEOUT);
         let followed = follow(&cluster, &updated, &wait, &mut Screen::stderr()).await?;
         updated = followed.map_err(|waits| {
-            let status = cluster
-                .commands
-                .suggest_for_cluster("olmv1 status {}", &[&args.name]);
+            let status = cluster.suggest_for_cluster("olmv1 status {}", &[&args.name]);
             let text = waits.text;
             match waits.is_on_its_way {
                 true => anyhow!(
@@ -206,33 +201,36 @@ pub(super) fn refused_configuration(extension: &ClusterExtension, about: &str) -
     is_refused.then(|| with_way_out(extension, &progressing.message))
 }
 
+/// Returns the installed bundle; an empty one if there is none.
+fn bundle(extension: &ClusterExtension) -> BundleMetadata {
+    let install = extension
+        .status
+        .as_ref()
+        .and_then(|status| status.install.as_ref());
+    install.map(|install| install.bundle.clone()).unwrap_or_default()
+}
+
 impl Managed for ClusterExtension {
     const WORD: &'static str = "extension";
-    const HEAD: &'static [&'static str] = &[
-        "NAME",
-        "INSTALLED BUNDLE",
-        "VERSION",
-        "SOURCE TYPE",
-        "INSTALLED",
-        "PROGRESSING",
-        "AGE",
+    const COLUMNS: Columns<Self> = &[
+        ("NAME", |extension, _| extension.name_any()),
+        ("INSTALLED BUNDLE", |extension, _| bundle(extension).name),
+        ("VERSION", |extension, _| bundle(extension).version),
+        ("SOURCE TYPE", |extension, _| {
+            extension.spec.source.source_type.to_string()
+        }),
+        ("INSTALLED", |extension, _| {
+            status_of(extension.condition(cluster_extension::INSTALLED))
+        }),
+        ("PROGRESSING", |extension, _| {
+            status_of(extension.condition(cluster_extension::PROGRESSING))
+        }),
+        ("AGE", |extension, now| {
+            since(now, extension.metadata.creation_timestamp.as_ref())
+        }),
     ];
     const CONSEQUENCE: &'static str = " with everything installed; upstream's OLM v1 also deletes all custom resources of its kinds, this one keeps them";
     const SHOWN_BY: &'static str = "olmv1 status {}";
-
-    fn row(&self, now: Timestamp) -> Vec<String> {
-        let install = self.status.as_ref().and_then(|status| status.install.as_ref());
-        let bundle = install.map(|install| install.bundle.clone()).unwrap_or_default();
-        vec![
-            self.name_any(),
-            bundle.name,
-            bundle.version,
-            self.spec.source.source_type.to_string(),
-            status_of(self.condition(cluster_extension::INSTALLED)),
-            status_of(self.condition(cluster_extension::PROGRESSING)),
-            since(now, self.metadata.creation_timestamp.as_ref()),
-        ]
-    }
 
     fn sort(objects: &mut [Self]) {
         objects.sort_by_cached_key(|extension| extension.name_any());
@@ -256,13 +254,9 @@ impl Managed for ClusterExtension {
             (_, None) => "New",
         };
         let mut node = Node::new("ClusterExtension", &self.name_any(), mark, state);
-        let status = self.status.as_ref();
-        let install = status.and_then(|status| status.install.as_ref());
         let cause = progressing.filter(|_| !has_succeeded).or(installed);
         node.message = match outcome {
-            Outcome::Done => install
-                .map(|install| install.bundle.name.clone())
-                .unwrap_or_default(),
+            Outcome::Done => bundle(self).name,
             _ => cause.map_or_else(
                 || "waiting for operator-controller to process it".to_owned(),
                 |cause| with_way_out(self, &cause.message),

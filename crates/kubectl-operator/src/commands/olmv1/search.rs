@@ -142,7 +142,7 @@ fn missing(cluster: &Cluster, catalogs: &[ClusterCatalog], package: &str) -> any
         "package {} was not found in ClusterCatalog {}; list all packages with `{}`",
         plain(package),
         names.join(", "),
-        cluster.commands.suggest_for_cluster("olmv1 search catalog", &[])
+        cluster.suggest_for_cluster("olmv1 search catalog", &[])
     )
 }
 
@@ -167,9 +167,7 @@ async fn served(cluster: &Cluster, args: &SearchArgs) -> anyhow::Result<Vec<Clus
             _ if !others.is_empty() => format!("not served: {}", others.join("; ")),
             "" => format!(
                 "there are none; create one with `{}`",
-                cluster
-                    .commands
-                    .suggest_for_cluster("olmv1 create catalog NAME IMAGE", &[])
+                cluster.suggest_for_cluster("olmv1 create catalog NAME IMAGE", &[])
             ),
             selector => format!("none has labels {}; see --selector", plain(selector)),
         };

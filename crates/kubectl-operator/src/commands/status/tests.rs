@@ -167,7 +167,7 @@ fn who_started_something_is_not_warned_of_the_next_approval() {
         assert!(told.is_some(), "who asks for the state is told");
         let expected = told.filter(|_| is_warned);
         assert_eq!(
-            watched.shortfall_of_started(&wait(30)),
+            shortfall_of_started(&watched, &wait(30)),
             expected,
             "{phase} {csv_phase}"
         );
@@ -176,7 +176,7 @@ fn who_started_something_is_not_warned_of_the_next_approval() {
         nodes: Vec::new(),
         outcome: Outcome::Waits,
     };
-    assert!(unseen.shortfall_of_started(&wait(30)).is_some());
+    assert!(shortfall_of_started(&unseen, &wait(30)).is_some());
 }
 
 #[tokio::test(start_paused = true)]

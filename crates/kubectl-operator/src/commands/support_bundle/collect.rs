@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use anyhow::bail;
+use futures::{AsyncRead, AsyncReadExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
@@ -20,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::archive::Archive;
 use super::redact::redact;
-use crate::args::doctor::OlmNamespaces;
+use crate::args::look::OlmNamespaces;
 use crate::command_line::CommandLine;
 use crate::commands::doctor::{PROGRAMS, Reader, diagnose, observe};
 use crate::gather;
@@ -34,8 +35,10 @@ const PAGE: u32 = 50;
 const MAX_KIND: usize = 48 * 1024 * 1024;
 /// Maximum number of lines of one log, from its end.
 const MAX_LINES: i64 = 10_000;
-/// Maximum bytes of one log.
-const MAX_LOG: i64 = 8 * 1024 * 1024;
+/// Maximum bytes of one log, from its end.
+const MAX_LOG: usize = 8 * 1024 * 1024;
+/// Bytes of a log that are read at once.
+const CHUNK: usize = 64 * 1024;
 
 /// Returns the places to list: all namespaces, or the given one and those of OLM, each once.
 fn places<'a>(namespace: Option<&'a str>, own: OlmNamespaces<'a>) -> Vec<Option<&'a str>> {
@@ -229,23 +232,55 @@ async fn logs(reader: &Reader<'_>, archive: &mut Archive, pods: &[Value]) {
                     container: Some(container.to_owned()),
                     previous,
                     tail_lines: Some(MAX_LINES),
-                    limit_bytes: Some(MAX_LOG),
                     timestamps: true,
                     ..LogParams::default()
                 };
                 let path = format!("logs/{namespace}/{name}/{container}{suffix}.log");
                 let what = || format!("read the log of pod {name}");
-                match reader.within(answer(what, api.logs(name, &params))).await {
-                    Ok(text) => {
+                let read = async {
+                    let log = answer(what, api.log_stream(name, &params)).await?;
+                    anyhow::Ok(newest(log, MAX_LOG).await?)
+                };
+                match reader.within(read).await {
+                    Ok((text, is_whole)) => {
                         archive.answered();
                         archive.lines(&path, &text);
-                        if i64::try_from(text.len()).unwrap_or(i64::MAX) >= MAX_LOG {
-                            archive.unread(&path, &format!("truncated: more than {MAX_LOG} bytes"));
+                        if !is_whole {
+                            archive.unread(
+                                &path,
+                                &format!("truncated: its first lines, before the last {MAX_LOG} bytes"),
+                            );
                         }
                     }
                     Err(cause) => archive.unread(&path, &cause),
                 }
             }
+        }
+    }
+}
+
+/// Reads a log to its end. Returns its last lines, of at most `limit` bytes together, and true if these are all. Bytes that are no text
+/// become replacement characters.
+///
+/// # Errors
+/// The connection fails.
+pub(super) async fn newest(log: impl AsyncRead, limit: usize) -> std::io::Result<(String, bool)> {
+    let mut log = std::pin::pin!(log);
+    let (mut kept, mut chunk, mut is_whole) = (Vec::new(), vec![0_u8; CHUNK], true);
+    loop {
+        let read = log.read(&mut chunk).await?;
+        kept.extend_from_slice(&chunk[..read]);
+        // In between twice the limit, so that few bytes are moved.
+        let more = kept.len().saturating_sub(limit);
+        if more > limit || read == 0 && more > 0 {
+            let line_end = kept[more..].iter().position(|byte| *byte == b'\n');
+            let next = line_end.map(|at| more + at + 1);
+            // A line that is longer than the limit keeps its end.
+            kept.drain(..next.filter(|next| *next < kept.len()).unwrap_or(more));
+            is_whole = false;
+        }
+        if read == 0 {
+            return Ok((String::from_utf8_lossy(&kept).into_owned(), is_whole));
         }
     }
 }

@@ -171,10 +171,12 @@ impl Gate {
     }
 
     fn check_host(&self, asked: &Asked<'_>) -> Result<(), Refusal> {
-        let expected = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{}", self.port));
-        match asked.host {
-            Some(host) if expected.iter().any(|expected| expected == host) => Ok(()),
-            _ => Err(OTHER_HOST),
+        // Browsers leave the default port out.
+        let host = asked.host.unwrap_or_default();
+        let (name, port) = host.split_once(':').unwrap_or((host, "80"));
+        match ["127.0.0.1", "localhost"].contains(&name) && port == self.port.to_string() {
+            true => Ok(()),
+            false => Err(OTHER_HOST),
         }
     }
 
@@ -302,6 +304,26 @@ mod tests {
             assert_eq!(admitted(|asked| asked.host = Some(host)), Err(421), "{host}");
         }
         assert_eq!(admitted(|asked| asked.host = None), Err(421));
+    }
+
+    #[test]
+    fn the_default_port_need_not_be_named() {
+        for (port, host, is_answered) in [
+            (80, "127.0.0.1", true),
+            (80, "localhost", true),
+            (80, "localhost:80", true),
+            (80, "evil.example", false),
+            (80, "localhost:", false),
+            (8080, "localhost", false),
+        ] {
+            let gate = Gate::new(port, [1; 32], [2; 32], [3; 32], [4; 32]);
+            let request = Asked {
+                host: Some(host),
+                ..asked(Method::GET, LOGIN)
+            };
+            let answer = gate.log_in(&request, &token());
+            assert_eq!(answer.is_ok(), is_answered, "{port} {host}");
+        }
     }
 
     /// Detects whether a type has `Debug`: inherent constants take precedence over those of a trait.

@@ -1,23 +1,19 @@
 //! HTML pages. Pure: values in, text out. Templates escape every text of a cluster or a catalog. `plain` removes letters that
 //! hide or reorder text first.
 
-mod catalog;
 mod catalogs;
 mod explain;
 mod graph;
 mod markdown;
-mod operator;
 mod operators;
 mod plan;
 
 use maud::{DOCTYPE, Markup, html};
 
-pub(super) use self::catalog::{catalog, package};
-pub(super) use self::catalogs::catalogs;
+pub(super) use self::catalogs::{catalog, catalogs, package};
 pub(super) use self::explain::explain;
 pub(super) use self::graph::graph;
-pub(super) use self::operator::operator;
-pub(super) use self::operators::operators;
+pub(super) use self::operators::{operator, operators};
 pub(super) use self::plan::{not_approved, plan};
 use super::request::href;
 use crate::command_line::CommandLine;

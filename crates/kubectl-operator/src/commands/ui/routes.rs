@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow};
 use futures::StreamExt as _;
 use hyper::StatusCode;
 use olm_authoring::graph::{PackageGraph, STYLE};
-use olm_resolver::plan::{Explained, Plan, Question};
+use olm_resolver::plan::Plan;
 use olm_resolver::{CatalogKey, Snapshot};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -20,7 +20,7 @@ use super::pages::{self, Frame};
 use super::reads::{CATALOG_FRESH, FRESH, Read, Reads};
 use super::request::{Fields, href};
 use crate::args::ClusterArgs;
-use crate::args::ui::UiArgs;
+use crate::args::look::UiArgs;
 use crate::catalogs::{self, Contents};
 use crate::cluster::Cluster;
 use crate::commands::approve::{self, Shown};
@@ -115,18 +115,13 @@ pub(super) struct App {
     /// Catalog contents, shared by all namespaces.
     contents: Reads<CatalogKey, Arc<Snapshot>>,
     outlook: Reads<String, Outlook>,
-    explained: Reads<(String, Option<String>), Explained>,
 }
 
 /// Input and result of a namespace's resolution.
 struct Outlook {
-    question: Question,
-    /// Operators that are not ready, held or pinned.
-    causes: Vec<Cause>,
+    read: explain::Read,
     /// The plan, or the error if the namespace cannot be resolved.
     plan: Result<Plan, String>,
-    /// Notes on objects that are excluded.
-    notes: Vec<String>,
 }
 
 impl App {
@@ -145,7 +140,6 @@ impl App {
             health: Reads::new(FRESH),
             contents: Reads::new(CATALOG_FRESH),
             outlook: Reads::new(CATALOG_FRESH),
-            explained: Reads::new(CATALOG_FRESH),
         }
     }
 
@@ -156,12 +150,8 @@ impl App {
 
     /// Returns the number of kept catalogs and derived values.
     #[cfg(test)]
-    pub(super) fn kept(&self) -> [usize; 3] {
-        [
-            self.contents.count(),
-            self.outlook.count(),
-            self.explained.count(),
-        ]
+    pub(super) fn kept(&self) -> [usize; 2] {
+        [self.contents.count(), self.outlook.count()]
     }
 
     /// Drops expired values, which include whole catalogs.
@@ -169,7 +159,6 @@ impl App {
         self.packages.sweep();
         self.contents.sweep();
         self.outlook.sweep();
-        self.explained.sweep();
     }
 
     /// Returns the requested page, or the response to a login or to a request that is not allowed.
@@ -214,33 +203,28 @@ impl App {
             "" => Ok(Answer::elsewhere(format!("{}operators", self.gate.base()))),
             "operators" => self.show_operators(namespace.as_deref(), fields.word()).await,
             "catalogs" => self.show_catalogs(namespace.as_deref()).await,
-            "operator" => match (&namespace, fields.name("name")) {
+            "operator" | "plan" => match (&namespace, fields.name("name")) {
+                (Some(namespace), Some(name)) if page == "plan" => self.show_plan(namespace, name).await,
                 (Some(namespace), Some(name)) => self.show_operator(namespace, name).await,
                 _ => Err(self.nothing()),
             },
-            "plan" => match (&namespace, fields.name("name")) {
-                (Some(namespace), Some(name)) => self.show_plan(namespace, name).await,
-                _ => Err(self.nothing()),
-            },
-            "explain" => match (&namespace, fields.text("name")) {
-                (Some(namespace), "") => self.show_explanation(namespace, None).await,
-                (Some(namespace), name) => self.show_explanation(namespace, Some(name)).await,
-                _ => Err(self.nothing()),
-            },
+            "explain" => {
+                let namespace = namespace.as_deref().ok_or_else(|| self.nothing())?;
+                let name = Some(fields.text("name")).filter(|name| !name.is_empty());
+                self.show_explanation(namespace, name).await
+            }
             "catalog" => self.show_catalog(namespace.as_deref(), fields.word()).await,
             "package" => {
                 let (catalog, name) = (fields.text("catalog"), fields.text("name"));
                 self.show_package(namespace.as_deref(), catalog, name).await
             }
-            // An upgrade graph needs one namespace.
-            _ => {
+            "graph" => {
+                // It needs one namespace.
                 let namespace = namespace.as_deref().unwrap_or(&self.cluster.namespace);
                 let (catalog, name) = (fields.text("catalog"), fields.text("name"));
-                match page {
-                    "graph" => self.show_graph(namespace, catalog, name).await,
-                    _ => Err(self.nothing()),
-                }
+                self.show_graph(namespace, catalog, name).await
             }
+            _ => Err(self.nothing()),
         }
     }
 
@@ -366,7 +350,7 @@ impl App {
         let key = namespace.map(str::to_owned);
         let read = self
             .packages
-            .get(&key, async || packages::all_in(client, namespace, commands).await);
+            .get(&key, async || packages::all(client, namespace, commands).await);
         read.await.map_err(|text| Answer::unread(frame, &text))
     }
 
@@ -375,18 +359,15 @@ impl App {
         let frame = self.frame(&title, Some(namespace));
         let outlook = self.outlook(namespace).await;
         let outlook = outlook.map_err(|text| Answer::unread(&frame, &text))?;
-        let frame = frame.noting(outlook.notes.iter().cloned());
-        let key = (namespace.to_owned(), name.map(str::to_owned));
-        let (of, asked) = (Arc::clone(&outlook), key.1.clone());
-        let read = self.explained.get(&key, async move || {
-            computed(move || {
-                let explained = explain::explain(&of.question, asked.as_deref())?;
-                let explained = explain::with_causes(explained, &of.causes, asked.as_deref());
-                Ok(explain::for_people(explained))
-            })
-            .await
+        let frame = frame.noting(outlook.read.notes.iter().cloned());
+        let (of, asked) = (Arc::clone(&outlook), name.map(str::to_owned));
+        let explained = computed(move || {
+            let explained = explain::explain(&of.read.question, asked.as_deref())?;
+            let explained = explain::with_causes(explained, &of.read.causes, asked.as_deref());
+            Ok(explain::for_people(explained))
         });
-        let explained = read.await.map_err(|text| Answer::unread(&frame, &text))?;
+        let explained = explained.await;
+        let explained = explained.map_err(|error| Answer::unread(&frame, &format!("{error:#}")))?;
         let page = pages::explain(&frame, &explained, &outlook.plan, name);
         Ok(Answer::html(page))
     }
@@ -396,7 +377,7 @@ impl App {
         let frame = self.frame(&title, Some(namespace));
         let outlook = self.outlook(namespace).await;
         let outlook = outlook.map_err(|text| Answer::unread(&frame, &text))?;
-        let frame = frame.noting(outlook.notes.iter().cloned());
+        let frame = frame.noting(outlook.read.notes.iter().cloned());
         let (of, of_catalog, package) = (Arc::clone(&outlook), catalog.to_owned(), name.to_owned());
         let graph = computed(move || graph(&of, &of_catalog, &package).map_err(|cause| anyhow!(cause)));
         let graph = graph.await;
@@ -414,9 +395,7 @@ impl App {
                 let plan = olm_resolver::plan::answer(&read.question, None, &mut |_| {});
                 Ok(Outlook {
                     plan: plan.map_err(|error| error.to_string()),
-                    question: read.question,
-                    causes: read.causes,
-                    notes: read.notes,
+                    read,
                 })
             })
             .await
@@ -452,7 +431,6 @@ impl App {
         self.operator.forget();
         self.plan.forget();
         self.outlook.forget();
-        self.explained.forget();
         let frame = self.frame(name, Some(namespace));
         let text = match result {
             Ok(now) if now.approved => {
@@ -483,7 +461,7 @@ async fn computed<T: Send + 'static>(
 /// # Errors
 /// The namespace cannot use the catalog, or it cannot be read.
 fn graph(outlook: &Outlook, catalog: &str, name: &str) -> Result<PackageGraph, String> {
-    let catalogs = &outlook.question.problem.catalogs;
+    let catalogs = &outlook.read.question.problem.catalogs;
     let found = catalogs.iter().find(|found| found.key.to_string() == catalog);
     let content = found.map(|found| found.content.clone());
     let content = content.ok_or_else(|| {
@@ -514,7 +492,7 @@ type Way = Vec<(String, String)>;
 
 /// Returns the versions of a package's operators, and the steps that the resolver takes from there.
 fn way(outlook: &Outlook, catalog: &str, package: &str) -> (Versions, Way) {
-    let problem = &outlook.question.problem;
+    let problem = &outlook.read.question.problem;
     let mut versions = Versions::default();
     let mut start = BTreeSet::new();
     for own in &problem.subscriptions {
@@ -525,7 +503,7 @@ fn way(outlook: &Outlook, catalog: &str, package: &str) -> (Versions, Way) {
                 installed: own.installed_csv.clone(),
                 ..Position::default()
             };
-            let position = Cause::position(&outlook.causes, &own.name).unwrap_or_else(settled);
+            let position = Cause::position(&outlook.read.causes, &own.name).unwrap_or_else(settled);
             versions.add(&format!("{}/{}", problem.namespace, own.name), position);
             start.insert(own.installed_csv.as_str());
         }

@@ -100,7 +100,9 @@ impl<'a> Kinds<'a> {
             let metadata = &live["metadata"];
             let change = json!({"metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"],
                 "managedFields": fields}});
-            if writer::merge_dynamic(&api, wanted, &change).await? {
+            let id = ObjectId::of(wanted);
+            let what = format!("change {}", title(&id));
+            if writer::merge_if_same(&api, &id.name, &what, &change).await? {
                 return Ok(());
             }
         }

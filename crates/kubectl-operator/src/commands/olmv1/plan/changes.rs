@@ -13,7 +13,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::preview;
-use crate::terminal::plain;
 
 /// Number of names in the path of a field.
 const DEPTH: usize = 3;
@@ -46,20 +45,8 @@ impl Changes {
             ..PlanPreview::default()
         };
         let mut lines = preview::changes(&preview);
-        lines.extend(self.images.iter().map(image_line));
+        lines.extend(self.images.iter().map(preview::image_line));
         lines
-    }
-}
-
-fn image_line(image: &ImageChange) -> String {
-    let [kind, name, container] =
-        [&image.kind, &image.name, &image.container].map(|text| preview::name(text));
-    let container = format!("{kind} {name}, container {container}");
-    let [from, to] = [&image.from, &image.to].map(|image| preview::name(&plain(image)));
-    match (image.from.is_empty(), image.to.is_empty()) {
-        (true, _) => format!("+ image {to} ({container})"),
-        (false, true) => format!("- image {from} ({container})"),
-        (false, false) => format!("~ image {from} to {to} ({container})"),
     }
 }
 
