@@ -1,4 +1,4 @@
-//! Messages and clients of the contract, generated from `proto/registry.proto`.
+//! Messages of the contract, generated from `proto/registry.proto`.
 
 #![allow(missing_docs, clippy::all)]
 
