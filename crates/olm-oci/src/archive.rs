@@ -121,7 +121,7 @@ impl ImageArchive {
     }
 
     /// Returns the files in some folders (paths from the root), by path without leading slash. All layers are
-    /// considered, as in [`crate::Image::files`] for an image from a registry.
+    /// considered, as in [`crate::Image::content`] for an image from a registry.
     ///
     /// # Errors
     /// [`PullError`] as for a pull of the same image.

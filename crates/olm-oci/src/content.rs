@@ -18,23 +18,8 @@ pub struct ImageContent {
     pub files: BTreeMap<String, Bytes>,
 }
 
-/// The wanted part of an image, decided by its labels.
-#[derive(Debug, Clone, Copy)]
-pub struct View {
-    folders: fn(&BTreeMap<String, String>) -> Vec<String>,
-}
-
-impl View {
-    /// Returns a view. `folders` maps labels to the wanted folders, as paths from the root.
-    pub const fn new(folders: fn(&BTreeMap<String, String>) -> Vec<String>) -> Self {
-        Self { folders }
-    }
-
-    /// Returns the folders wanted from an image with these labels.
-    pub fn folders(&self, labels: &BTreeMap<String, String>) -> Vec<String> {
-        (self.folders)(labels)
-    }
-}
+/// Returns the wanted folders of an image, as paths from the root, from its labels.
+pub type View = fn(&BTreeMap<String, String>) -> Vec<String>;
 
 impl ImageContent {
     /// Returns the files below a folder, by path relative to it, in order.

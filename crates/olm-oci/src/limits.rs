@@ -20,7 +20,7 @@ pub const ERROR_CHARACTERS: usize = 200;
 pub const REDIRECTS: usize = 5;
 /// Bytes of a layer that is held in memory while it is verified; a larger one is held in the
 /// [`crate::Spool`].
-pub const LAYER_IN_MEMORY: u64 = MIB;
+pub const LAYER_IN_MEMORY: usize = 1 << 20;
 /// Layers decompressed at a time by the whole process.
 pub const LAYER_DECODERS: usize = 2;
 /// Largest window of a zstd layer as a power of two: 32 MiB. Go's encoder, which builds images, uses no

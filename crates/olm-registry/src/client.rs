@@ -23,27 +23,6 @@ use crate::status_details::WithoutDetails;
 /// Name readers use in health checks.
 pub const HEALTH_NAME: &str = "Registry";
 
-/// Deadlines of a client.
-#[derive(Clone, Copy, Debug)]
-pub struct Timeouts {
-    /// Time to connect.
-    pub connect: Duration,
-    /// Time for a call with one answer, and for the start of a stream.
-    pub call: Duration,
-    /// Time between two messages of a stream.
-    pub stall: Duration,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self {
-            connect: CONNECT_TIME,
-            call: CALL_TIME,
-            stall: STALL_TIME,
-        }
-    }
-}
-
 /// A client cannot be created, because its address is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("invalid registry address {address:?}")]
@@ -60,7 +39,6 @@ pub type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 #[derive(Clone, Debug)]
 pub struct Client {
     channel: WithoutDetails,
-    timeouts: Timeouts,
     message_bytes: usize,
 }
 
@@ -70,15 +48,13 @@ impl Client {
     /// # Errors
     /// The address is invalid.
     pub fn connect(address: &str) -> Result<Self, AddressError> {
-        let timeouts = Timeouts::default();
-        Ok(Self::new(endpoint(address, &timeouts)?.connect_lazy(), timeouts))
+        Ok(Self::new(endpoint(address)?.connect_lazy()))
     }
 
     /// Returns a client over the caller's channel.
-    pub fn new(channel: Channel, timeouts: Timeouts) -> Self {
+    pub fn new(channel: Channel) -> Self {
         Self {
             channel: WithoutDetails(channel),
-            timeouts,
             message_bytes: MESSAGE_BYTES,
         }
     }
@@ -109,7 +85,7 @@ impl Client {
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
-        question.set_timeout(self.timeouts.call);
+        question.set_timeout(CALL_TIME);
         let mut grpc = self.grpc().await?;
         let codec = BoundedCodec::<Q, A>::default();
         let answer = Box::pin(grpc.unary(question, PathAndQuery::from_static(path), codec)).await?;
@@ -132,23 +108,20 @@ impl Client {
             grpc.server_streaming(question, PathAndQuery::from_static(path), codec)
                 .await
         };
-        let started = tokio::time::timeout(self.timeouts.call, Box::pin(call))
+        let started = tokio::time::timeout(CALL_TIME, Box::pin(call))
             .await
             .map_err(|_| Status::deadline_exceeded("the registry did not answer in time"))??;
         let mut failed = false;
-        let messages = started
-            .into_inner()
-            .timeout(self.timeouts.stall)
-            .map_while(move |item| {
-                // Messages after an error have no meaning.
-                if failed {
-                    return None;
-                }
-                let item = item
-                    .unwrap_or_else(|_| Err(Status::deadline_exceeded("the registry stopped sending data")));
-                failed = item.is_err();
-                Some(item)
-            });
+        let messages = started.into_inner().timeout(STALL_TIME).map_while(move |item| {
+            // Messages after an error have no meaning.
+            if failed {
+                return None;
+            }
+            let item =
+                item.unwrap_or_else(|_| Err(Status::deadline_exceeded("the registry stopped sending data")));
+            failed = item.is_err();
+            Some(item)
+        });
         Ok(Box::pin(messages))
     }
 
@@ -235,13 +208,13 @@ impl Client {
     }
 }
 
-fn endpoint(address: &str, timeouts: &Timeouts) -> Result<Endpoint, AddressError> {
+fn endpoint(address: &str) -> Result<Endpoint, AddressError> {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|source| AddressError {
         address: address.to_owned(),
         source,
     })?;
     Ok(endpoint
-        .connect_timeout(timeouts.connect)
+        .connect_timeout(CONNECT_TIME)
         .tcp_nodelay(true)
         .http2_keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(10)))

@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use olm_registry::client::{Client, Timeouts};
+use olm_registry::client::Client;
 use olm_registry::proto;
 use tokio_stream::StreamExt as _;
 use tonic::Request;
@@ -38,7 +38,7 @@ fn main() -> Result<(), Failure> {
 /// Uses an adaptive window, as Go clients such as OLM's and ghz do. Without it an answer above 64 KiB waits for a round trip.
 async fn connect(address: &str) -> Result<Client, Failure> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?.http2_adaptive_window(true);
-    Ok(Client::new(endpoint.connect().await?, Timeouts::default()))
+    Ok(Client::new(endpoint.connect().await?))
 }
 
 async fn first(address: &str) -> Result<(), Failure> {

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use olm_registry::client::{Client, Messages, Timeouts};
+use olm_registry::client::{Client, Messages};
 use olm_registry::proto;
 use olm_registry::server::ACKNOWLEDGE_EXPERIMENTAL;
 use serde_json::{Map, Value, json};
@@ -109,7 +109,7 @@ pub async fn ask(address: &str, schemas: &[String]) -> Result<Vec<Call>, Box<dyn
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?.http2_adaptive_window(true);
     let channel = endpoint.connect().await?;
     let mut asker = Asker {
-        registry: Registry(Client::new(channel.clone(), Timeouts::default())),
+        registry: Registry(Client::new(channel.clone())),
         channel,
         calls: Vec::new(),
         asked: HashSet::new(),
