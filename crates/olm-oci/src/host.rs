@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
 
 use crate::reference::DEFAULT_REGISTRY;
 
@@ -57,6 +59,35 @@ pub enum RegistryConfigError {
         /// The capability as written.
         capability: String,
     },
+}
+
+impl RegistryConfigError {
+    pub(crate) fn invalid(path: &Path, reason: String) -> Self {
+        Self::Invalid {
+            path: path.to_owned(),
+            reason,
+        }
+    }
+
+    pub(crate) fn read(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Read {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    pub(crate) fn parse(path: &Path) -> impl FnOnce(toml::de::Error) -> Self {
+        move |source| Self::Parse {
+            path: path.to_owned(),
+            source: Box::new(source),
+        }
+    }
+}
+
+/// Reads a TOML file.
+pub(crate) fn read_toml<T: DeserializeOwned>(path: &Path) -> Result<T, RegistryConfigError> {
+    let text = std::fs::read_to_string(path).map_err(RegistryConfigError::read(path))?;
+    toml::from_str(&text).map_err(RegistryConfigError::parse(path))
 }
 
 /// The requests that a host may be used for.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::containers::ContainerTools;
-use crate::host::{Capabilities, Host, RegistryConfigError};
+use crate::host::{Capabilities, Host, RegistryConfigError, read_toml};
 use crate::policy::{self, Verdict};
 use crate::reference::Reference;
 use crate::user_credentials::variable;
@@ -197,20 +197,10 @@ impl RegistryConfig {
     }
 
     fn read(&self, path: &Path, registry: &str) -> Result<Vec<Host>, RegistryConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| RegistryConfigError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        let file: HostsFile = toml::from_str(&text).map_err(|source| RegistryConfigError::Parse {
-            path: path.to_owned(),
-            source: Box::new(source),
-        })?;
+        let file: HostsFile = read_toml(path)?;
         let mut hosts = Vec::new();
         for (url, entry) in file.host {
-            let entry: HostEntry = entry.try_into().map_err(|source| RegistryConfigError::Parse {
-                path: path.to_owned(),
-                source: Box::new(source),
-            })?;
+            let entry: HostEntry = entry.try_into().map_err(RegistryConfigError::parse(path))?;
             hosts.push(Host {
                 mirror: true,
                 ..entry.host(path, &url)?

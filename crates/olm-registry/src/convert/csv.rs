@@ -15,27 +15,6 @@ use olm_fbc::schema::{Package, RelatedImage};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-/// Fields of the CSV that come from the package.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PackageFacts<'a> {
-    /// Icon as base64 text and media type.
-    pub icon: Option<(&'a str, &'a str)>,
-    /// Description, used when the bundle has none.
-    pub description: &'a str,
-}
-
-impl<'a> From<&'a Package> for PackageFacts<'a> {
-    fn from(package: &'a Package) -> Self {
-        Self {
-            icon: package
-                .icon
-                .as_ref()
-                .map(|icon| (icon.base64data.as_str(), icon.mediatype.as_str())),
-            description: &package.description,
-        }
-    }
-}
-
 const CSV: Fieldset = &[
     ("kind", Text, Always),
     ("apiVersion", Text, Always),
@@ -125,22 +104,23 @@ fn is_empty(shape: Shape, value: Option<&Value>) -> bool {
     }
 }
 
-/// Returns the CSV as JSON text. Its install strategy is an empty deployment strategy, as readers expect one.
+/// Returns the CSV as JSON text. Its icon, and its description if the bundle has none, are the package's. Its install strategy is an empty deployment strategy, as readers expect one.
 pub(super) fn synthesise(
     name: &str,
     version: &str,
     metadata: &CsvMetadata,
     related_images: &[RelatedImage],
-    package: &PackageFacts<'_>,
+    package: &Package,
 ) -> String {
     let field = |name: &str| metadata.get(name).cloned().unwrap_or_default();
     let description = match field("description") {
         Value::String(own) if !own.is_empty() => own,
-        _ => package.description.to_owned(),
+        _ => package.description.clone(),
     };
     let icon = package
         .icon
-        .map(|(data, media_type)| json!([{"base64data": data, "mediatype": media_type}]));
+        .as_ref()
+        .map(|icon| json!([{"base64data": icon.base64data, "mediatype": icon.mediatype}]));
     let related_images: Value = related_images
         .iter()
         .map(|related| json!({"name": related.name, "image": related.image}))
