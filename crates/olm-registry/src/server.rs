@@ -90,8 +90,8 @@ pub async fn serve(
 /// and may compare by text.
 fn status(error: &QueryError) -> Status {
     match error {
-        QueryError::NoSchema | QueryError::SchemaName(_) => Status::invalid_argument(error.to_string()),
-        _ => Status::unknown(error.to_string()),
+        QueryError::Invalid(text) => Status::invalid_argument(text),
+        QueryError::NotFound(text) => Status::unknown(text),
     }
 }
 
