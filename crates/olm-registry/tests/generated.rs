@@ -10,7 +10,24 @@ fn generated() -> Vec<(&'static str, Vec<u8>)> {
     let dir = tempfile::tempdir().expect("folder");
     let proto = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
     let descriptors = protox::compile(["registry.proto"], [&proto]).expect("the contract compiles");
-    tonic_prost_build::configure()
+    let mut builder = tonic_prost_build::configure();
+    // A bundle in upstream's cache is the message as JSON.
+    for message in [
+        "GroupVersionKind",
+        "Dependency",
+        "Property",
+        "Bundle",
+        "Deprecation",
+    ] {
+        let path = format!(".api.{message}");
+        builder = builder
+            .type_attribute(
+                &path,
+                "#[derive(serde::Serialize)]\n#[serde(rename_all = \"camelCase\")]",
+            )
+            .field_attribute(&path, "#[serde(skip_serializing_if = \"is_default\")]");
+    }
+    builder
         .build_client(false)
         .build_server(false)
         .out_dir(dir.path())

@@ -28,65 +28,96 @@ pub struct Package {
     pub deprecation: ::core::option::Option<Deprecation>,
 }
 /// An API.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GroupVersionKind {
     #[prost(string, tag = "1")]
+    #[serde(skip_serializing_if = "is_default")]
     pub group: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
+    #[serde(skip_serializing_if = "is_default")]
     pub version: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
+    #[serde(skip_serializing_if = "is_default")]
     pub kind: ::prost::alloc::string::String,
     #[prost(string, tag = "4")]
+    #[serde(skip_serializing_if = "is_default")]
     pub plural: ::prost::alloc::string::String,
 }
 /// What a bundle needs, in the form that came before properties.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Dependency {
     #[prost(string, tag = "1")]
+    #[serde(skip_serializing_if = "is_default")]
     pub r#type: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
+    #[serde(skip_serializing_if = "is_default")]
     pub value: ::prost::alloc::string::String,
 }
 /// A property; the value is JSON.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Property {
     #[prost(string, tag = "1")]
+    #[serde(skip_serializing_if = "is_default")]
     pub r#type: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
+    #[serde(skip_serializing_if = "is_default")]
     pub value: ::prost::alloc::string::String,
 }
 /// A bundle in a channel.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Bundle {
     #[prost(string, tag = "1")]
+    #[serde(skip_serializing_if = "is_default")]
     pub csv_name: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
+    #[serde(skip_serializing_if = "is_default")]
     pub package_name: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
+    #[serde(skip_serializing_if = "is_default")]
     pub channel_name: ::prost::alloc::string::String,
     #[prost(string, tag = "4")]
+    #[serde(skip_serializing_if = "is_default")]
     pub csv_json: ::prost::alloc::string::String,
     #[prost(string, repeated, tag = "5")]
+    #[serde(skip_serializing_if = "is_default")]
     pub object: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(string, tag = "6")]
+    #[serde(skip_serializing_if = "is_default")]
     pub bundle_path: ::prost::alloc::string::String,
     #[prost(message, repeated, tag = "7")]
+    #[serde(skip_serializing_if = "is_default")]
     pub provided_apis: ::prost::alloc::vec::Vec<GroupVersionKind>,
     #[prost(message, repeated, tag = "8")]
+    #[serde(skip_serializing_if = "is_default")]
     pub required_apis: ::prost::alloc::vec::Vec<GroupVersionKind>,
     #[prost(string, tag = "9")]
+    #[serde(skip_serializing_if = "is_default")]
     pub version: ::prost::alloc::string::String,
     #[prost(string, tag = "10")]
+    #[serde(skip_serializing_if = "is_default")]
     pub skip_range: ::prost::alloc::string::String,
     #[prost(message, repeated, tag = "11")]
+    #[serde(skip_serializing_if = "is_default")]
     pub dependencies: ::prost::alloc::vec::Vec<Dependency>,
     #[prost(message, repeated, tag = "12")]
+    #[serde(skip_serializing_if = "is_default")]
     pub properties: ::prost::alloc::vec::Vec<Property>,
     #[prost(string, tag = "13")]
+    #[serde(skip_serializing_if = "is_default")]
     pub replaces: ::prost::alloc::string::String,
     #[prost(string, repeated, tag = "14")]
+    #[serde(skip_serializing_if = "is_default")]
     pub skips: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(message, optional, tag = "15")]
+    #[serde(skip_serializing_if = "is_default")]
     pub deprecation: ::core::option::Option<Deprecation>,
 }
 /// A bundle of a channel and what it replaces.
@@ -102,9 +133,12 @@ pub struct ChannelEntry {
     pub replaces: ::prost::alloc::string::String,
 }
 /// Why something should no longer be used.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Deprecation {
     #[prost(string, tag = "1")]
+    #[serde(skip_serializing_if = "is_default")]
     pub message: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
