@@ -53,7 +53,12 @@ impl RegistryConfig {
     /// The folder does not exist.
     pub fn of_user(dir: Option<&Path>) -> Result<Self, RegistryConfigError> {
         let own = match dir {
-            Some(dir) if !dir.is_dir() => return Err(RegistryConfigError::Folder(dir.to_owned())),
+            Some(dir) if !dir.is_dir() => {
+                return Err(RegistryConfigError(format!(
+                    "registry configuration {} is not a directory",
+                    dir.display()
+                )));
+            }
             Some(dir) => Self::from_dir(dir),
             None => Self::default(),
         };
@@ -274,9 +279,11 @@ enum Client {
 
 impl HostEntry {
     fn host(self, file: &Path, url: &str) -> Result<Host, RegistryConfigError> {
-        let invalid = || RegistryConfigError::Url {
-            path: file.to_owned(),
-            url: url.to_owned(),
+        let invalid = || {
+            RegistryConfigError(format!(
+                "registry configuration {}: `{url}` is not a http or https URL",
+                file.display()
+            ))
         };
         // containerd completes an address without scheme the same way.
         let full = if url.contains("://") {
@@ -371,11 +378,10 @@ fn parse_capabilities(
             "resolve" => capabilities.resolve = true,
             "push" => capabilities.push = true,
             _ => {
-                return Err(RegistryConfigError::Capability {
-                    path: file.to_owned(),
-                    host: host.to_owned(),
-                    capability: word,
-                });
+                return Err(RegistryConfigError(format!(
+                    "registry configuration {}: unknown capability `{word}` of `{host}`: use pull, resolve, push",
+                    file.display()
+                )));
             }
         }
     }
