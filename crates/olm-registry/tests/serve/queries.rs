@@ -298,7 +298,8 @@ async fn custom_schemas() {
     let status = client
         .experimental_list_package_custom_schemas(request("", "alpha", true))
         .await
-        .expect_err("no schema");
+        .err()
+        .expect("no schema");
     assert_eq!(
         (status.code(), status.message()),
         (Code::InvalidArgument, "schema is required")

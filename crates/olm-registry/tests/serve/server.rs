@@ -70,8 +70,8 @@ impl Server {
     }
 }
 
-pub(crate) fn unknown<T: std::fmt::Debug>(result: Result<T, Status>, message: &str) {
-    let status = result.expect_err(message);
+pub(crate) fn unknown<T>(result: Result<T, Status>, message: &str) {
+    let status = result.err().expect(message);
     assert_eq!((status.code(), status.message()), (Code::Unknown, message));
 }
 
