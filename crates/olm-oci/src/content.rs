@@ -21,17 +21,20 @@ pub struct ImageContent {
 /// Returns the wanted folders of an image, as paths from the root, from its labels.
 pub type View = fn(&BTreeMap<String, String>) -> Vec<String>;
 
+/// Returns a path relative to a folder above it; `None` if the folder is not above it.
+pub(crate) fn relative<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
+    match folder {
+        "" => Some(path),
+        folder => path.strip_prefix(folder)?.strip_prefix('/'),
+    }
+}
+
 impl ImageContent {
     /// Returns the files below a folder, by path relative to it, in order.
     pub fn below<'a>(&'a self, folder: &str) -> impl Iterator<Item = (&'a str, &'a Bytes)> + use<'a> {
         let folder = folder.trim_matches('/').to_owned();
-        self.files.iter().filter_map(move |(path, bytes)| {
-            let relative = match folder.as_str() {
-                "" => path.as_str(),
-                folder => path.strip_prefix(folder)?.strip_prefix('/')?,
-            };
-            Some((relative, bytes))
-        })
+        let files = self.files.iter();
+        files.filter_map(move |(path, bytes)| Some((relative(path, &folder)?, bytes)))
     }
 
     /// Writes the files below a folder into `destination`, which is created.

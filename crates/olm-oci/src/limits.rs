@@ -99,6 +99,11 @@ impl Limits {
         ..Self::BUNDLE
     };
 
+    /// Returns how an image of this many layers exceeds their limit; `None` if it does not.
+    pub(crate) fn excess_of_layers(&self, layers: usize) -> Option<String> {
+        (layers > self.layers).then(|| format!("{layers} layers exceed the limit of {}", self.layers))
+    }
+
     /// Returns which limit is exceeded by a layer of `size` bytes, with `transfer` bytes of all layers.
     /// `None` if none is.
     pub(crate) fn excess(&self, size: u64, transfer: u64) -> Option<String> {

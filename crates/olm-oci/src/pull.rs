@@ -148,12 +148,7 @@ impl Puller {
                 }
             }
         };
-        if manifest.layers.len() > self.limits.layers {
-            let detail = format!(
-                "{} layers exceed the limit of {}",
-                manifest.layers.len(),
-                self.limits.layers
-            );
+        if let Some(detail) = self.limits.excess_of_layers(manifest.layers.len()) {
             return Err(PullError::of_content(image, PullErrorClass::TooLarge, detail));
         }
         let config_digest: Digest = manifest
