@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use olm_fbc::entry::CatalogSnapshot;
-use olm_registry::client::{Client, Timeouts};
+use olm_registry::client::Client;
 use olm_registry::snapshot;
 use tonic::transport::Channel;
 
@@ -16,7 +16,7 @@ pub struct GrpcCatalogReader;
 #[async_trait]
 impl CatalogReader for GrpcCatalogReader {
     async fn read(&self, channel: Channel) -> Result<(CatalogSnapshot, usize), String> {
-        let client = Client::new(channel, Timeouts::default());
+        let client = Client::new(channel);
         let fetched = Box::pin(snapshot::fetch(&client))
             .await
             .map_err(|error| error.to_string())?;
@@ -27,7 +27,7 @@ impl CatalogReader for GrpcCatalogReader {
     }
 
     async fn manifests(&self, channel: Channel, bundle: &InlineBundle) -> Result<Vec<String>, String> {
-        let client = Client::new(channel, Timeouts::default());
+        let client = Client::new(channel);
         let found = client.get_bundle(&bundle.package, &bundle.channel, &bundle.name);
         let found = found.await.map_err(|status| snapshot::message(&status))?;
         Ok(found.object)

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::labels;
 use olm_api::v1alpha1::CatalogSource;
-use olm_registry::client::{Client as Registry, Timeouts};
+use olm_registry::client::Client as Registry;
 use olm_registry::connection;
 use olm_registry::index::Index;
 use olm_registry::snapshot::{self, Fetched};
@@ -227,7 +227,7 @@ async fn read_one(client: &Client, key: &CatalogKey) -> anyhow::Result<(Registry
         .filter(|address| !address.is_empty())
     {
         Some(address) => Registry::connect(address)?,
-        None => Registry::new(forward(client, key).await?, Timeouts::default()),
+        None => Registry::new(forward(client, key).await?),
     };
     let fetched = snapshot::fetch(&registry).await?;
     Ok((registry, fetched))

@@ -2,67 +2,44 @@
 
 use go_compat::image_ref::{self, Parts, is_host, is_path, is_tag};
 
-/// Error for a text that is not an image reference, in the words of the reference grammar's own library.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ImageRefError {
-    /// The text does not match the grammar.
-    #[error("invalid reference format")]
-    Format,
-    /// The repository has capital letters.
-    #[error("invalid reference format: repository name must be lowercase")]
-    Uppercase,
-    /// The repository is longer than 255 bytes.
-    #[error("repository name must not be more than 255 characters")]
-    TooLong,
-    /// The whole text could be an image ID.
-    #[error("invalid repository name, cannot specify 64-byte hexadecimal strings")]
-    Identifier,
-    /// The digest's algorithm is unknown.
-    #[error("unsupported digest algorithm")]
-    Algorithm,
-    /// The digest is too short or too long for its algorithm.
-    #[error("invalid checksum digest length")]
-    DigestLength,
-    /// The digest has capital letters.
-    #[error("invalid checksum digest format")]
-    DigestFormat,
-}
+/// The text does not match the grammar.
+const FORMAT: &str = "invalid reference format";
 
 /// Checks `[host[:port]/]path[:tag][@algorithm:hex]`.
 ///
 /// # Errors
-/// The first violated rule.
-pub fn check(reference: &str) -> Result<(), ImageRefError> {
+/// The first violated rule, in the words of the reference grammar's own library.
+pub fn check(reference: &str) -> Result<(), &'static str> {
     let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     if reference.len() == 64 && reference.bytes().all(is_hex) {
-        return Err(ImageRefError::Identifier);
+        return Err("invalid repository name, cannot specify 64-byte hexadecimal strings");
     }
     let Parts { name, tag, digest } = image_ref::split(reference);
     if !tag.is_none_or(is_tag) {
-        return Err(ImageRefError::Format);
+        return Err(FORMAT);
     }
     check_name(name)?;
     digest.map_or(Ok(()), check_digest)
 }
 
-fn check_name(name: &str) -> Result<(), ImageRefError> {
+fn check_name(name: &str) -> Result<(), &'static str> {
     let (domain, path) = match name.split_once('/') {
         Some((first, rest)) if is_domain_like(first) => (Some(first), rest),
         _ => (None, name),
     };
     if domain.is_some_and(|domain| !is_domain(domain)) {
-        return Err(ImageRefError::Format);
+        return Err(FORMAT);
     }
     if !is_path(path) {
         let lower = path.to_ascii_lowercase();
         return Err(if lower != path && is_path(&lower) {
-            ImageRefError::Uppercase
+            "invalid reference format: repository name must be lowercase"
         } else {
-            ImageRefError::Format
+            FORMAT
         });
     }
     if name.len() > 255 {
-        return Err(ImageRefError::TooLong);
+        return Err("repository name must not be more than 255 characters");
     }
     Ok(())
 }
@@ -84,27 +61,27 @@ fn is_port(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn check_digest(digest: &str) -> Result<(), ImageRefError> {
-    let (algorithm, hex) = digest.split_once(':').ok_or(ImageRefError::Format)?;
+fn check_digest(digest: &str) -> Result<(), &'static str> {
+    let (algorithm, hex) = digest.split_once(':').ok_or(FORMAT)?;
     let is_algorithm = !algorithm.is_empty()
         && algorithm.split(['+', '.', '-', '_']).all(|part| {
             part.starts_with(|char: char| char.is_ascii_alphabetic())
                 && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
         });
     if !is_algorithm || hex.len() < 32 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(ImageRefError::Format);
+        return Err(FORMAT);
     }
     let length = match algorithm {
         "sha256" => 64,
         "sha384" => 96,
         "sha512" => 128,
-        _ => return Err(ImageRefError::Algorithm),
+        _ => return Err("unsupported digest algorithm"),
     };
     if hex.len() != length {
-        return Err(ImageRefError::DigestLength);
+        return Err("invalid checksum digest length");
     }
     if hex.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        return Err(ImageRefError::DigestFormat);
+        return Err("invalid checksum digest format");
     }
     Ok(())
 }
@@ -121,36 +98,42 @@ mod tests {
             ("busybox".to_owned(), Ok(())),
             ("localhost:5000/x".to_owned(), Ok(())),
             // Newer tools accept IPv6 hosts; upstream's grammar does not.
-            ("[::1]:5000/x:tag".to_owned(), Err(ImageRefError::Format)),
-            ("0123456789abcdef".repeat(4), Err(ImageRefError::Identifier)),
+            ("[::1]:5000/x:tag".to_owned(), Err(FORMAT)),
+            (
+                "0123456789abcdef".repeat(4),
+                Err("invalid repository name, cannot specify 64-byte hexadecimal strings"),
+            ),
             (format!("{}a", "0123456789abcdef".repeat(4)), Ok(())),
             (
                 format!("quay.io/x@sha256:{}", sha.to_uppercase()),
-                Err(ImageRefError::DigestFormat),
+                Err("invalid checksum digest format"),
             ),
             (format!("quay.io/x/y@sha256:{sha}"), Ok(())),
             (format!("quay.io/x/y:1@sha256:{sha}"), Ok(())),
             ("memcached:1.5".to_owned(), Ok(())),
             ("quay.io/a-b/c__d/e.f--g".to_owned(), Ok(())),
-            (format!("docker.io/x/y@@sha256:{sha}"), Err(ImageRefError::Format)),
-            ("quay.io/x/y:".to_owned(), Err(ImageRefError::Format)),
-            ("quay.io/x y".to_owned(), Err(ImageRefError::Format)),
-            ("quay.io//y".to_owned(), Err(ImageRefError::Format)),
-            ("-x/y.".to_owned(), Err(ImageRefError::Format)),
-            (String::new(), Err(ImageRefError::Format)),
-            ("quay.io/X/y".to_owned(), Err(ImageRefError::Uppercase)),
+            (format!("docker.io/x/y@@sha256:{sha}"), Err(FORMAT)),
+            ("quay.io/x/y:".to_owned(), Err(FORMAT)),
+            ("quay.io/x y".to_owned(), Err(FORMAT)),
+            ("quay.io//y".to_owned(), Err(FORMAT)),
+            ("-x/y.".to_owned(), Err(FORMAT)),
+            (String::new(), Err(FORMAT)),
+            (
+                "quay.io/X/y".to_owned(),
+                Err("invalid reference format: repository name must be lowercase"),
+            ),
             (
                 format!("quay.io/{}", "a".repeat(260)),
-                Err(ImageRefError::TooLong),
+                Err("repository name must not be more than 255 characters"),
             ),
-            ("quay.io/x@sha256:abc".to_owned(), Err(ImageRefError::Format)),
+            ("quay.io/x@sha256:abc".to_owned(), Err(FORMAT)),
             (
                 format!("quay.io/x@sha256:{}", &sha[..40]),
-                Err(ImageRefError::DigestLength),
+                Err("invalid checksum digest length"),
             ),
             (
                 format!("quay.io/x@md5:{}", &sha[..32]),
-                Err(ImageRefError::Algorithm),
+                Err("unsupported digest algorithm"),
             ),
         ] {
             assert_eq!(check(&reference), expected, "{reference:?}");

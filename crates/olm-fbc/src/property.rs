@@ -217,7 +217,7 @@ impl PackageProperty {
     pub fn version_release(&self) -> Result<VersionRelease, String> {
         Ok(VersionRelease {
             version: Version::parse(&self.version).map_err(|error| error.to_string())?,
-            release: Release::parse(&self.release).map_err(|error| error.to_string())?,
+            release: Release::parse(&self.release)?,
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use go_compat::quote;
-use go_compat::semver::{Identifier, Version, VersionError};
+use go_compat::semver::{Identifier, Version};
 
 /// Maximum length of a release text.
 const MAX_RELEASE_BYTES: usize = 20;
@@ -12,52 +12,26 @@ const MAX_RELEASE_BYTES: usize = 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Release(Box<[Identifier]>);
 
-/// Error for a text that is not a release.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReleaseError {
-    /// The text has more than 20 characters.
-    #[error(
-        "invalid release {}: exceeds maximum length of {MAX_RELEASE_BYTES} characters",
-        quote(text)
-    )]
-    TooLong {
-        /// The rejected text.
-        text: String,
-    },
-    /// A segment is not a pre-release identifier.
-    #[error("invalid release {}: segment {segment}: {reason}", quote(text))]
-    Segment {
-        /// The rejected text.
-        text: String,
-        /// Position of the segment, from 0.
-        segment: usize,
-        /// Cause.
-        reason: VersionError,
-    },
-}
-
 impl Release {
     /// Parses a release; empty text means no release.
     ///
     /// # Errors
-    /// The text is too long, or a segment is not a semver pre-release identifier.
-    pub fn parse(text: &str) -> Result<Self, ReleaseError> {
+    /// The text is too long, or a segment is not a semver pre-release identifier; the error says which.
+    pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Ok(Self::default());
         }
         if text.len() > MAX_RELEASE_BYTES {
-            return Err(ReleaseError::TooLong {
-                text: text.to_owned(),
-            });
+            return Err(format!(
+                "invalid release {}: exceeds maximum length of {MAX_RELEASE_BYTES} characters",
+                quote(text)
+            ));
         }
         text.split('.')
             .enumerate()
             .map(|(segment, part)| {
-                Identifier::parse(part).map_err(|reason| ReleaseError::Segment {
-                    text: text.to_owned(),
-                    segment,
-                    reason,
-                })
+                Identifier::parse(part)
+                    .map_err(|reason| format!("invalid release {}: segment {segment}: {reason}", quote(text)))
             })
             .collect::<Result<_, _>>()
             .map(Self)
@@ -131,10 +105,7 @@ mod tests {
                 r#"invalid release "a12345678901234567890": exceeds maximum length of 20 characters"#,
             ),
         ] {
-            assert_eq!(
-                Release::parse(text).map_err(|error| error.to_string()),
-                Err(expected.to_owned())
-            );
+            assert_eq!(Release::parse(text), Err(expected.to_owned()));
         }
         let with = |version: &str, release: &str| VersionRelease {
             version: Version::parse(version).expect("version"),

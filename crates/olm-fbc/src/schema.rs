@@ -311,22 +311,19 @@ impl Blob {
         let Value::Object(mut map) = value else {
             return Err(BlobError::NotAnObject(go_compat::json::kind_of(&value)));
         };
-        if !matches!(
-            schema.as_str(),
-            schemas::PACKAGE | schemas::CHANNEL | schemas::BUNDLE | schemas::DEPRECATIONS
-        ) {
-            return Ok(Self::Other(Other {
-                schema,
-                package,
-                name,
-                blob: map,
-            }));
-        }
         let what = match schema.as_str() {
             schemas::PACKAGE => "package",
             schemas::CHANNEL => "channel",
             schemas::BUNDLE => "bundle",
-            _ => "deprecation",
+            schemas::DEPRECATIONS => "deprecation",
+            _ => {
+                return Ok(Self::Other(Other {
+                    schema,
+                    package,
+                    name,
+                    blob: map,
+                }));
+            }
         };
         map.retain(|key, _| !key.eq_ignore_ascii_case("schema"));
         let mut fields = FieldReader::new(map);

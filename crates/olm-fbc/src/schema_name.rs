@@ -5,39 +5,17 @@ use go_compat::quote;
 /// Pattern of allowed names, in upstream's notation.
 const PATTERN: &str = "^[a-zA-Z0-9][a-zA-Z0-9._-]*$";
 
-/// Error for a name of a custom schema or of its package that cannot be queried.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NameError {
-    /// The schema name is empty.
-    #[error("invalid {what}: must not be empty")]
-    Empty {
-        /// `schema` or `packageName`.
-        what: &'static str,
-    },
-    /// The name has other characters than letters, digits, `.`, `_` and `-`.
-    #[error("invalid {what} {}: must match {PATTERN}", quote(name))]
-    Characters {
-        /// `schema` or `packageName`.
-        what: &'static str,
-        /// The rejected name.
-        name: String,
-    },
-}
-
 /// Checks the names of a custom schema and of its package; an empty package name means none.
 ///
 /// # Errors
 /// The schema has no name, or a name is not plain.
-pub fn check(schema: &str, package: &str) -> Result<(), NameError> {
+pub fn check(schema: &str, package: &str) -> Result<(), String> {
     if schema.is_empty() {
-        return Err(NameError::Empty { what: "schema" });
+        return Err("invalid schema: must not be empty".to_owned());
     }
     for (what, name) in [("schema", schema), ("packageName", package)] {
         if !name.is_empty() && !is_plain(name) {
-            return Err(NameError::Characters {
-                what,
-                name: name.to_owned(),
-            });
+            return Err(format!("invalid {what} {}: must match {PATTERN}", quote(name)));
         }
     }
     Ok(())
@@ -57,18 +35,17 @@ mod tests {
 
     #[test]
     fn names_of_custom_schemas_are_plain() {
-        let checked = |schema, package| check(schema, package).map_err(|error| error.to_string());
-        assert_eq!(checked("custom.Schema_1-x", "a.b"), Ok(()));
-        assert_eq!(checked("a", ""), Ok(()), "a package is not needed");
+        assert_eq!(check("custom.Schema_1-x", "a.b"), Ok(()));
+        assert_eq!(check("a", ""), Ok(()), "a package is not needed");
         assert_eq!(
-            checked("", "a"),
+            check("", "a"),
             Err("invalid schema: must not be empty".to_owned())
         );
         for bad in ["a/b", ".a", "-a", "_a", "a b", "\u{e9}", "a\n"] {
             let text = format!("invalid schema {bad:?}: must match ^[a-zA-Z0-9][a-zA-Z0-9._-]*$");
-            assert_eq!(checked(bad, ""), Err(text));
+            assert_eq!(check(bad, ""), Err(text));
             let text = format!("invalid packageName {bad:?}: must match ^[a-zA-Z0-9][a-zA-Z0-9._-]*$");
-            assert_eq!(checked("a", bad), Err(text));
+            assert_eq!(check("a", bad), Err(text));
         }
     }
 }

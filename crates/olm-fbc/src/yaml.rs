@@ -50,6 +50,24 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    fn too_many_bytes(&self, line: usize, text: &[u8]) -> Error {
+        Error::TooLarge {
+            line,
+            name: named(text),
+            excess: format!("is larger than {} bytes", self.document_bytes),
+        }
+    }
+
+    fn too_many_values(&self, line: usize, text: &[u8]) -> Error {
+        Error::TooLarge {
+            line,
+            name: named(text),
+            excess: format!("holds more than {} values", self.nodes),
+        }
+    }
+}
+
 /// Error: a document could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -79,25 +97,15 @@ pub enum Error {
         /// Description of the unsupported value or exceeded limit.
         message: String,
     },
-    /// The document is larger than [`Limits::document_bytes`].
-    #[error("line {line}: the document starting here{name} is larger than {limit} bytes")]
+    /// The document exceeds [`Limits::document_bytes`] or [`Limits::nodes`].
+    #[error("line {line}: the document starting here{name} {excess}")]
     TooLarge {
         /// First line of the document, from 1.
         line: usize,
-        /// The limit in bytes.
-        limit: usize,
         /// `, named "x",` where a name is found near its beginning.
         name: String,
-    },
-    /// The document contains more values than [`Limits::nodes`].
-    #[error("line {line}: the document starting here{name} holds more than {limit} values")]
-    TooManyValues {
-        /// First line of the document, from 1.
-        line: usize,
-        /// The limit.
-        limit: usize,
-        /// `, named "x",` where a name is found near its beginning.
-        name: String,
+        /// The limit, as the end of the sentence.
+        excess: String,
     },
     /// The bytes are not UTF-8.
     #[error("line {line}: not valid UTF-8")]
@@ -126,7 +134,6 @@ impl Error {
             | Self::Json { line, .. }
             | Self::Unsupported { line, .. }
             | Self::TooLarge { line, .. }
-            | Self::TooManyValues { line, .. }
             | Self::NotUtf8 { line } => *line += by,
             Self::UnexpectedEnd | Self::MoreThanOne | Self::Shape(_) | Self::Read(_) => {}
         }
@@ -382,18 +389,10 @@ impl<R: BufRead> Documents<R> {
             text.extend_from_slice(&buffer[..used]);
             self.reader.consume(used);
             if text.len() > self.limits.document_bytes {
-                return Err(Error::TooLarge {
-                    line: self.line + 1,
-                    limit: self.limits.document_bytes,
-                    name: named(&text),
-                });
+                return Err(self.limits.too_many_bytes(self.line + 1, &text));
             }
             if scan.values > self.limits.nodes {
-                return Err(Error::TooManyValues {
-                    line: self.line + 1,
-                    limit: self.limits.nodes,
-                    name: named(&text),
-                });
+                return Err(self.limits.too_many_values(self.line + 1, &text));
             }
             if complete {
                 return Ok(text);
@@ -409,11 +408,7 @@ impl<R: BufRead> Documents<R> {
             let start = text.len();
             let read = self.read_line(&mut text)?;
             if text.len() > self.limits.document_bytes {
-                return Err(Error::TooLarge {
-                    line: first_line + 1,
-                    limit: self.limits.document_bytes,
-                    name: named(&text),
-                });
+                return Err(self.limits.too_many_bytes(first_line + 1, &text));
             }
             if read == 0 {
                 self.state = State::Done;

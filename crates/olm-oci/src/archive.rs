@@ -121,7 +121,7 @@ impl ImageArchive {
     }
 
     /// Returns the files in some folders (paths from the root), by path without leading slash. All layers are
-    /// considered, as in [`crate::Image::files`] for an image from a registry.
+    /// considered, as in [`crate::Image::content`] for an image from a registry.
     ///
     /// # Errors
     /// [`PullError`] as for a pull of the same image.
@@ -129,12 +129,7 @@ impl ImageArchive {
         let failed = |class, detail: String| PullError::of_content(&self.digest, class, detail);
         let malformed = |error: WriteError| failed(PullErrorClass::Malformed, error.to_string());
         let manifest = self.parsed_manifest().map_err(malformed)?;
-        if manifest.layers.len() > limits.layers {
-            let detail = format!(
-                "{} layers exceed the limit of {}",
-                manifest.layers.len(),
-                limits.layers
-            );
+        if let Some(detail) = limits.excess_of_layers(manifest.layers.len()) {
             return Err(failed(PullErrorClass::TooLarge, detail));
         }
         let mut flattened = Flattened::new(folders, limits);

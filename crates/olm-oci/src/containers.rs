@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::host::{Capabilities, Host, RegistryConfigError};
+use crate::host::{Capabilities, Host, RegistryConfigError, read_toml};
 use crate::reference::Reference;
 use crate::user_credentials::variable;
 
@@ -95,7 +95,7 @@ impl ContainerTools {
             .map(|(location, insecure)| {
                 let physical = entry
                     .rewrite(image, location)
-                    .map_err(|reason| file.invalid(reason))?;
+                    .map_err(|reason| RegistryConfigError::invalid(file, reason))?;
                 Ok(Host {
                     refusal: config.refusal(&physical),
                     capabilities: Capabilities {
@@ -153,9 +153,8 @@ impl ContainerTools {
         let mut found = Certificates::default();
         for file in folder.iter().flat_map(|folder| files_in(folder)) {
             let ending = file.extension().and_then(|ending| ending.to_str());
-            let lacks = |other: &Path, what: &str| RegistryConfigError::Invalid {
-                path: file.clone(),
-                reason: format!("{what} {} is missing", other.display()),
+            let lacks = |other: &Path, what: &str| {
+                RegistryConfigError::invalid(&file, format!("{what} {} is missing", other.display()))
             };
             let (certificate, key) = (file.with_extension("cert"), file.with_extension("key"));
             match ending {
@@ -227,46 +226,27 @@ struct Certificates {
     client: Vec<(PathBuf, Option<PathBuf>)>,
 }
 
-/// A file's path, for errors.
-#[derive(Debug, Clone)]
-struct Origin(PathBuf);
-
-impl Origin {
-    fn invalid(&self, reason: String) -> RegistryConfigError {
-        RegistryConfigError::Invalid {
-            path: self.0.clone(),
-            reason,
-        }
-    }
-}
-
 /// Entries by prefix, each with the file it came from.
 #[derive(Default)]
 struct Config {
-    entries: BTreeMap<String, (Origin, Entry)>,
+    entries: BTreeMap<String, (PathBuf, Entry)>,
     credential_helpers: Vec<String>,
 }
 
 impl Config {
     /// Adds a file. Its entries replace those with the same prefix.
     fn add(&mut self, path: &Path) -> Result<(), RegistryConfigError> {
-        let origin = Origin(path.to_owned());
-        let text = std::fs::read_to_string(path).map_err(|source| RegistryConfigError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        let file: File = toml::from_str(&text).map_err(|source| RegistryConfigError::Parse {
-            path: path.to_owned(),
-            source: Box::new(source),
-        })?;
-        let mut entries: BTreeMap<String, (Origin, Entry)> = BTreeMap::new();
+        let file: File = read_toml(path)?;
+        let mut entries: BTreeMap<String, (PathBuf, Entry)> = BTreeMap::new();
         let old = file.registries.unwrap_or_default().into_entries();
         for entry in file.registry.into_iter().chain(old) {
-            let entry = entry.complete().map_err(|reason| origin.invalid(reason))?;
+            let entry = entry
+                .complete()
+                .map_err(|reason| RegistryConfigError::invalid(path, reason))?;
             // The first of several entries with one prefix in a file counts.
             entries
                 .entry(entry.prefix.clone())
-                .or_insert((origin.clone(), entry));
+                .or_insert((path.to_owned(), entry));
         }
         self.entries.extend(entries);
         if let Some(helpers) = file.credential_helpers {
@@ -276,7 +256,7 @@ impl Config {
     }
 
     /// Returns the entry with the longest prefix that matches an image.
-    fn find(&self, image: &Reference) -> Option<&(Origin, Entry)> {
+    fn find(&self, image: &Reference) -> Option<&(PathBuf, Entry)> {
         let name = format!("{}/{}", image.registry(), image.repository());
         self.entries
             .values()
@@ -286,7 +266,7 @@ impl Config {
 
     /// Returns why an image's own registry may not be asked; `None` if it may.
     fn refusal(&self, image: &Reference) -> Option<String> {
-        let (Origin(file), entry) = self.find(image).filter(|(_, entry)| entry.blocked)?;
+        let (file, entry) = self.find(image).filter(|(_, entry)| entry.blocked)?;
         Some(format!(
             "registry {} is blocked in {}",
             entry.prefix,

@@ -18,21 +18,14 @@ pub struct ImageContent {
     pub files: BTreeMap<String, Bytes>,
 }
 
-/// The wanted part of an image, decided by its labels.
-#[derive(Debug, Clone, Copy)]
-pub struct View {
-    folders: fn(&BTreeMap<String, String>) -> Vec<String>,
-}
+/// Returns the wanted folders of an image, as paths from the root, from its labels.
+pub type View = fn(&BTreeMap<String, String>) -> Vec<String>;
 
-impl View {
-    /// Returns a view. `folders` maps labels to the wanted folders, as paths from the root.
-    pub const fn new(folders: fn(&BTreeMap<String, String>) -> Vec<String>) -> Self {
-        Self { folders }
-    }
-
-    /// Returns the folders wanted from an image with these labels.
-    pub fn folders(&self, labels: &BTreeMap<String, String>) -> Vec<String> {
-        (self.folders)(labels)
+/// Returns a path relative to a folder above it; `None` if the folder is not above it.
+pub(crate) fn relative<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
+    match folder {
+        "" => Some(path),
+        folder => path.strip_prefix(folder)?.strip_prefix('/'),
     }
 }
 
@@ -40,13 +33,8 @@ impl ImageContent {
     /// Returns the files below a folder, by path relative to it, in order.
     pub fn below<'a>(&'a self, folder: &str) -> impl Iterator<Item = (&'a str, &'a Bytes)> + use<'a> {
         let folder = folder.trim_matches('/').to_owned();
-        self.files.iter().filter_map(move |(path, bytes)| {
-            let relative = match folder.as_str() {
-                "" => path.as_str(),
-                folder => path.strip_prefix(folder)?.strip_prefix('/')?,
-            };
-            Some((relative, bytes))
-        })
+        let files = self.files.iter();
+        files.filter_map(move |(path, bytes)| Some((relative(path, &folder)?, bytes)))
     }
 
     /// Writes the files below a folder into `destination`, which is created.

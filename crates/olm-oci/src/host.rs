@@ -1,62 +1,50 @@
 //! A host of a registry: its address, its settings and what it may be used for.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
 
 use crate::reference::DEFAULT_REGISTRY;
 
 /// The real host of `docker.io`.
 const DOCKER_HUB_HOST: &str = "registry-1.docker.io";
 
-/// A registry's configuration cannot be used. Names the file.
+/// A registry's configuration cannot be used. The error names the file.
 #[derive(Debug, thiserror::Error)]
-pub enum RegistryConfigError {
-    /// The folder that a user names does not exist.
-    #[error("registry configuration {} is not a directory", .0.display())]
-    Folder(PathBuf),
-    /// The file exists but cannot be read.
-    #[error("cannot read registry configuration {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
-    /// The file is not TOML of the expected shape.
-    #[error("cannot parse registry configuration {}: {source}", path.display())]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// Position and cause.
-        source: Box<toml::de::Error>,
-    },
-    /// The address of a host or server is not a http or https URL.
-    #[error("registry configuration {}: `{url}` is not a http or https URL", path.display())]
-    Url {
-        /// The file.
-        path: PathBuf,
-        /// The address as written.
-        url: String,
-    },
-    /// The file contradicts itself, or forbids the image.
-    #[error("{}: {reason}", path.display())]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        reason: String,
-    },
-    /// A capability that does not exist.
-    #[error("registry configuration {}: unknown capability `{capability}` of `{host}`: use pull, resolve, push", path.display())]
-    Capability {
-        /// The file.
-        path: PathBuf,
-        /// The host with this entry.
-        host: String,
-        /// The capability as written.
-        capability: String,
-    },
+#[error("{0}")]
+pub struct RegistryConfigError(pub(crate) String);
+
+impl RegistryConfigError {
+    pub(crate) fn invalid(path: &Path, reason: impl fmt::Display) -> Self {
+        Self(format!("{}: {reason}", path.display()))
+    }
+
+    pub(crate) fn read(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |error| {
+            Self(format!(
+                "cannot read registry configuration {}: {error}",
+                path.display()
+            ))
+        }
+    }
+
+    pub(crate) fn parse(path: &Path) -> impl FnOnce(toml::de::Error) -> Self {
+        move |error| {
+            Self(format!(
+                "cannot parse registry configuration {}: {error}",
+                path.display()
+            ))
+        }
+    }
+}
+
+/// Reads a TOML file.
+pub(crate) fn read_toml<T: DeserializeOwned>(path: &Path) -> Result<T, RegistryConfigError> {
+    let text = std::fs::read_to_string(path).map_err(RegistryConfigError::read(path))?;
+    toml::from_str(&text).map_err(RegistryConfigError::parse(path))
 }
 
 /// The requests that a host may be used for.

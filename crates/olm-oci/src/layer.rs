@@ -18,6 +18,7 @@ use tar::EntryType;
 
 pub(crate) use self::file_store::FileStore;
 use self::file_store::{CopyError, Stored};
+use crate::content::relative;
 use crate::error::PullErrorClass;
 use crate::limits::{ENTRY_HEADER_BYTES, LINKS, Limits, ZSTD_WINDOW_LOG};
 
@@ -303,11 +304,7 @@ impl Flattened {
         let folder = folder.trim_matches('/').trim_start_matches("./");
         let mut count = 0_usize;
         for (path, file) in self.files()? {
-            let relative = match folder {
-                "" => Some(path),
-                folder => path.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')),
-            };
-            let Some(relative) = relative else {
+            let Some(relative) = relative(path, folder) else {
                 continue;
             };
             if !is_wanted() {

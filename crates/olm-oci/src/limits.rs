@@ -20,7 +20,7 @@ pub const ERROR_CHARACTERS: usize = 200;
 pub const REDIRECTS: usize = 5;
 /// Bytes of a layer that is held in memory while it is verified; a larger one is held in the
 /// [`crate::Spool`].
-pub const LAYER_IN_MEMORY: u64 = MIB;
+pub const LAYER_IN_MEMORY: usize = 1 << 20;
 /// Layers decompressed at a time by the whole process.
 pub const LAYER_DECODERS: usize = 2;
 /// Largest window of a zstd layer as a power of two: 32 MiB. Go's encoder, which builds images, uses no
@@ -98,6 +98,11 @@ impl Limits {
         time: Duration::from_secs(4 * 60 * 60),
         ..Self::BUNDLE
     };
+
+    /// Returns how an image of this many layers exceeds their limit; `None` if it does not.
+    pub(crate) fn excess_of_layers(&self, layers: usize) -> Option<String> {
+        (layers > self.layers).then(|| format!("{layers} layers exceed the limit of {}", self.layers))
+    }
 
     /// Returns which limit is exceeded by a layer of `size` bytes, with `transfer` bytes of all layers.
     /// `None` if none is.

@@ -51,14 +51,8 @@ pub(crate) fn judge(tools: &ContainerTools, image: &Reference) -> Result<Verdict
 }
 
 fn judge_by(file: &Path, image: &Reference) -> Result<Verdict, RegistryConfigError> {
-    let text = std::fs::read(file).map_err(|source| RegistryConfigError::Read {
-        path: file.to_owned(),
-        source,
-    })?;
-    let invalid = |reason: String| RegistryConfigError::Invalid {
-        path: file.to_owned(),
-        reason,
-    };
+    let text = std::fs::read(file).map_err(RegistryConfigError::read(file))?;
+    let invalid = |reason: String| RegistryConfigError::invalid(file, reason);
     let policy: Policy = serde_json::from_slice(&text).map_err(|error| invalid(error.to_string()))?;
     let of_registries = policy.transports.get(TRANSPORT);
     let scoped = scopes(image)

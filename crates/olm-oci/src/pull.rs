@@ -109,7 +109,7 @@ impl Puller {
         End::after(self.limits.time).bound(image, asked).await
     }
 
-    /// Fetches manifest and configuration of an image. Layers are read by [`Image::files`].
+    /// Fetches manifest and configuration of an image. Layers are read by [`Image::content`].
     ///
     /// An index is followed to this machine's architecture, else to amd64, else to its first image: only
     /// files are read here, which rarely differ.
@@ -148,12 +148,7 @@ impl Puller {
                 }
             }
         };
-        if manifest.layers.len() > self.limits.layers {
-            let detail = format!(
-                "{} layers exceed the limit of {}",
-                manifest.layers.len(),
-                self.limits.layers
-            );
+        if let Some(detail) = self.limits.excess_of_layers(manifest.layers.len()) {
             return Err(PullError::of_content(image, PullErrorClass::TooLarge, detail));
         }
         let config_digest: Digest = manifest
@@ -192,13 +187,8 @@ impl Puller {
         view: View,
     ) -> Result<ImageContent, PullError> {
         let mut opened = self.open(image, credentials).await?;
-        let folders = view.folders(opened.labels());
-        let files = opened.files(&folders).await?;
-        Ok(ImageContent {
-            digest: opened.digest.clone(),
-            labels: opened.config.config.labels,
-            files,
-        })
+        let folders = view(opened.labels());
+        opened.content(&folders).await
     }
 
     async fn top_manifest(&self, source: &mut Source) -> Result<bytes::Bytes, PullError> {
@@ -268,18 +258,22 @@ impl Image {
         &self.config.config.labels
     }
 
-    /// Returns the files in some folders (paths from the root), by path without leading slash, all layers
-    /// considered. The time of the pull counts from [`Puller::open`].
+    /// Returns labels and the files in some folders (paths from the root), all layers considered. The time of the pull counts from [`Puller::open`].
     ///
     /// # Errors
     /// [`PullError`] with the class of the failure.
-    pub async fn files(&mut self, folders: &[String]) -> Result<BTreeMap<String, bytes::Bytes>, PullError> {
+    pub async fn content(&mut self, folders: &[String]) -> Result<ImageContent, PullError> {
         let (image, end) = (self.source.image().clone(), self.end);
         let flattened = Flattened::new(folders, self.limits);
         let flattened = end.bound(&image, self.read_layers(&image, flattened)).await?;
-        flattened
+        let files = flattened
             .into_files()
-            .map_err(|error| PullError::of_content(&image, error.class(), error))
+            .map_err(|error| PullError::of_content(&image, error.class(), error))?;
+        Ok(ImageContent {
+            digest: self.digest.clone(),
+            labels: self.labels().clone(),
+            files,
+        })
     }
 
     /// Writes the files below a folder (a path from the root) into `destination`, all layers considered.
@@ -333,7 +327,9 @@ impl Image {
             // Waiting for a decoder is waiting for processors, not for a registry.
             let permit = DECODERS.acquire().await;
             let unpack = tokio::task::spawn_blocking(move || {
-                let result = flattened.add_layer(blob);
+                // The layer keeps its room until it is read.
+                let mut blob = blob;
+                let result = flattened.add_layer(&mut blob.content);
                 drop(permit);
                 (flattened, result)
             });

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::containers::ContainerTools;
-use crate::host::{Capabilities, Host, RegistryConfigError};
+use crate::host::{Capabilities, Host, RegistryConfigError, read_toml};
 use crate::policy::{self, Verdict};
 use crate::reference::Reference;
 use crate::user_credentials::variable;
@@ -53,7 +53,12 @@ impl RegistryConfig {
     /// The folder does not exist.
     pub fn of_user(dir: Option<&Path>) -> Result<Self, RegistryConfigError> {
         let own = match dir {
-            Some(dir) if !dir.is_dir() => return Err(RegistryConfigError::Folder(dir.to_owned())),
+            Some(dir) if !dir.is_dir() => {
+                return Err(RegistryConfigError(format!(
+                    "registry configuration {} is not a directory",
+                    dir.display()
+                )));
+            }
             Some(dir) => Self::from_dir(dir),
             None => Self::default(),
         };
@@ -197,20 +202,10 @@ impl RegistryConfig {
     }
 
     fn read(&self, path: &Path, registry: &str) -> Result<Vec<Host>, RegistryConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| RegistryConfigError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        let file: HostsFile = toml::from_str(&text).map_err(|source| RegistryConfigError::Parse {
-            path: path.to_owned(),
-            source: Box::new(source),
-        })?;
+        let file: HostsFile = read_toml(path)?;
         let mut hosts = Vec::new();
         for (url, entry) in file.host {
-            let entry: HostEntry = entry.try_into().map_err(|source| RegistryConfigError::Parse {
-                path: path.to_owned(),
-                source: Box::new(source),
-            })?;
+            let entry: HostEntry = entry.try_into().map_err(RegistryConfigError::parse(path))?;
             hosts.push(Host {
                 mirror: true,
                 ..entry.host(path, &url)?
@@ -284,9 +279,11 @@ enum Client {
 
 impl HostEntry {
     fn host(self, file: &Path, url: &str) -> Result<Host, RegistryConfigError> {
-        let invalid = || RegistryConfigError::Url {
-            path: file.to_owned(),
-            url: url.to_owned(),
+        let invalid = || {
+            RegistryConfigError(format!(
+                "registry configuration {}: `{url}` is not a http or https URL",
+                file.display()
+            ))
         };
         // containerd completes an address without scheme the same way.
         let full = if url.contains("://") {
@@ -381,11 +378,10 @@ fn parse_capabilities(
             "resolve" => capabilities.resolve = true,
             "push" => capabilities.push = true,
             _ => {
-                return Err(RegistryConfigError::Capability {
-                    path: file.to_owned(),
-                    host: host.to_owned(),
-                    capability: word,
-                });
+                return Err(RegistryConfigError(format!(
+                    "registry configuration {}: unknown capability `{word}` of `{host}`: use pull, resolve, push",
+                    file.display()
+                )));
             }
         }
     }

@@ -6,10 +6,11 @@
 //!   requested, in the order of asking.
 //! - A folder that cannot be written is noticed before the registry is asked.
 
-use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tempfile::SpooledTempFile;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::limits::LAYER_IN_MEMORY;
@@ -47,11 +48,9 @@ impl Spool {
     /// # Errors
     /// The fault of the folder, and what helps.
     pub(crate) async fn layer(&self, bytes: u64) -> Result<SpooledLayer, String> {
-        if bytes <= LAYER_IN_MEMORY {
-            return Ok(SpooledLayer {
-                content: Content::Memory(Cursor::default()),
-                _room: None,
-            });
+        let mut content = SpooledTempFile::new_in(LAYER_IN_MEMORY, &self.folder);
+        if bytes <= LAYER_IN_MEMORY as u64 {
+            return Ok(SpooledLayer { content, _room: None });
         }
         if bytes > self.max_bytes {
             return Err(format!(
@@ -63,10 +62,10 @@ impl Spool {
         let pieces = u32::try_from(bytes.div_ceil(PIECE)).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).acquire_many_owned(pieces).await;
         let room = room.map_err(|_| "the spool is closed".to_owned())?;
-        let file = std::fs::create_dir_all(&self.folder).and_then(|()| tempfile::tempfile_in(&self.folder));
-        let file = file.map_err(|error| self.unusable(&error))?;
+        let file = std::fs::create_dir_all(&self.folder).and_then(|()| content.roll());
+        file.map_err(|error| self.unusable(&error))?;
         Ok(SpooledLayer {
-            content: Content::File(file),
+            content,
             _room: Some(room),
         })
     }
@@ -91,49 +90,14 @@ impl Default for Spool {
 /// A layer being written or read.
 #[derive(Debug)]
 pub(crate) struct SpooledLayer {
-    content: Content,
+    pub(crate) content: SpooledTempFile,
     _room: Option<OwnedSemaphorePermit>,
-}
-
-#[derive(Debug)]
-enum Content {
-    Memory(Cursor<Vec<u8>>),
-    File(std::fs::File),
-}
-
-impl Write for SpooledLayer {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.content {
-            Content::Memory(memory) => memory.write(bytes),
-            Content::File(file) => file.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Read for SpooledLayer {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match &mut self.content {
-            Content::Memory(memory) => memory.read(buffer),
-            Content::File(file) => file.read(buffer),
-        }
-    }
-}
-
-impl Seek for SpooledLayer {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        match &mut self.content {
-            Content::Memory(memory) => memory.seek(to),
-            Content::File(file) => file.seek(to),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+
     use super::*;
 
     const LARGE: u64 = 3 << 20;
@@ -142,7 +106,7 @@ mod tests {
     async fn a_large_layer_leaves_no_name_in_the_folder() {
         let dir = tempfile::tempdir().expect("folder");
         let spool = Spool::new(dir.path().join("new"), 8 << 20);
-        let mut layer = spool.layer(LARGE).await.expect("room");
+        let mut layer = spool.layer(LARGE).await.expect("room").content;
         layer.write_all(b"content").expect("written");
         layer.seek(SeekFrom::Start(0)).expect("rewound");
         let mut text = String::new();

@@ -97,9 +97,7 @@ impl Source {
     ) -> Result<Bytes, PullError> {
         let mut attempts = Vec::new();
         for at in 0..self.sessions.len() {
-            let Some(session) = self.sessions.get_mut(at) else {
-                break;
-            };
+            let session = &mut self.sessions[at];
             if expected.is_none() && !session.host.capabilities.resolve {
                 continue;
             }
@@ -120,9 +118,7 @@ impl Source {
     pub(crate) async fn told_digest(&mut self, object: Object<'_>) -> Result<Option<Digest>, PullError> {
         let mut attempts = Vec::new();
         for at in 0..self.sessions.len() {
-            let Some(session) = self.sessions.get_mut(at) else {
-                break;
-            };
+            let session = &mut self.sessions[at];
             if !session.host.capabilities.resolve {
                 continue;
             }
@@ -148,9 +144,7 @@ impl Source {
         let mut file = spool.layer(size).await.map_err(of_storage)?;
         let mut attempts = Vec::new();
         for at in 0..self.sessions.len() {
-            let Some(session) = self.sessions.get_mut(at) else {
-                break;
-            };
+            let session = &mut self.sessions[at];
             match session.blob(digest, size, &mut file).await {
                 Ok(()) => {
                     self.prefer(at);
@@ -347,7 +341,9 @@ impl Session {
 
     async fn blob(&mut self, digest: &Digest, size: u64, file: &mut SpooledLayer) -> Result<(), BlobFailure> {
         // The data of a previous host is overwritten; a verified layer never has more than its size.
-        file.seek(SeekFrom::Start(0)).map_err(BlobFailure::Storage)?;
+        file.content
+            .seek(SeekFrom::Start(0))
+            .map_err(BlobFailure::Storage)?;
         let mut answer = self.fetch(Object::Blob(digest), true).await?;
         // The size in the manifest is part of what its digest promises.
         let of_size = |failure: Failure| match failure.class {
@@ -360,7 +356,7 @@ impl Session {
         while let Some(chunk) = answer.chunk(size).await.map_err(of_size)? {
             received = received.saturating_add(chunk.len() as u64);
             hasher.update(&chunk);
-            file.write_all(&chunk).map_err(BlobFailure::Storage)?;
+            file.content.write_all(&chunk).map_err(BlobFailure::Storage)?;
         }
         let actual = hasher.finish();
         if actual != *digest {
@@ -369,7 +365,9 @@ impl Session {
         if received != size {
             return Err(shorter(digest, received, size).into());
         }
-        file.seek(SeekFrom::Start(0)).map_err(BlobFailure::Storage)?;
+        file.content
+            .seek(SeekFrom::Start(0))
+            .map_err(BlobFailure::Storage)?;
         Ok(())
     }
 

@@ -3,44 +3,25 @@
 use std::pin::Pin;
 use std::time::Duration;
 
+use prost::Message;
 use tokio_stream::Stream;
 use tokio_stream::StreamExt as _;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Response, Status, Streaming};
-use tonic_health::pb::HealthCheckRequest;
+use tonic::{Request, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
-use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::limits::{
     CALL_TIME, CONNECT_TIME, MESSAGE_BYTES, PACKAGE_BYTES, PACKAGE_NAME_BYTES, ReadLimits, STALL_TIME,
 };
 use crate::proto;
-use crate::proto::registry_client::RegistryClient;
+use crate::receive::BoundedCodec;
 use crate::status_details::WithoutDetails;
 
 /// Name readers use in health checks.
 pub const HEALTH_NAME: &str = "Registry";
-
-/// Deadlines of a client.
-#[derive(Clone, Copy, Debug)]
-pub struct Timeouts {
-    /// Time to connect.
-    pub connect: Duration,
-    /// Time for a call with one answer, and for the start of a stream.
-    pub call: Duration,
-    /// Time between two messages of a stream.
-    pub stall: Duration,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self {
-            connect: CONNECT_TIME,
-            call: CALL_TIME,
-            stall: STALL_TIME,
-        }
-    }
-}
 
 /// A client cannot be created, because its address is invalid.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +39,6 @@ pub type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 #[derive(Clone, Debug)]
 pub struct Client {
     channel: WithoutDetails,
-    timeouts: Timeouts,
     message_bytes: usize,
 }
 
@@ -68,15 +48,13 @@ impl Client {
     /// # Errors
     /// The address is invalid.
     pub fn connect(address: &str) -> Result<Self, AddressError> {
-        let timeouts = Timeouts::default();
-        Ok(Self::new(endpoint(address, &timeouts)?.connect_lazy(), timeouts))
+        Ok(Self::new(endpoint(address)?.connect_lazy()))
     }
 
     /// Returns a client over the caller's channel.
-    pub fn new(channel: Channel, timeouts: Timeouts) -> Self {
+    pub fn new(channel: Channel) -> Self {
         Self {
             channel: WithoutDetails(channel),
-            timeouts,
             message_bytes: MESSAGE_BYTES,
         }
     }
@@ -90,14 +68,61 @@ impl Client {
         }
     }
 
-    fn registry(&self, message_bytes: usize) -> RegistryClient<WithoutDetails> {
-        RegistryClient::new(self.channel.clone()).max_decoding_message_size(message_bytes)
+    async fn grpc(&self) -> Result<Grpc<WithoutDetails>, Status> {
+        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(self.message_bytes);
+        grpc.ready()
+            .await
+            .map_err(|error| Status::unknown(format!("Service was not ready: {error}")))?;
+        Ok(grpc)
     }
 
-    fn request<T>(&self, message: T) -> Request<T> {
-        let mut request = Request::new(message);
-        request.set_timeout(self.timeouts.call);
-        request
+    /// Calls a method with one answer, by its path (`/api.Registry/GetPackage`).
+    ///
+    /// # Errors
+    /// The server's error, or an exceeded deadline.
+    pub async fn ask<Q, A>(&self, path: &'static str, mut question: Request<Q>) -> Result<A, Status>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        question.set_timeout(CALL_TIME);
+        let mut grpc = self.grpc().await?;
+        let codec = BoundedCodec::<Q, A>::default();
+        let answer = Box::pin(grpc.unary(question, PathAndQuery::from_static(path), codec)).await?;
+        Ok(answer.into_inner())
+    }
+
+    /// Calls a method with a stream of answers, by its path. The call must start within the call deadline,
+    /// and ends if nothing arrives within the stall deadline.
+    ///
+    /// # Errors
+    /// The server's error or an exceeded deadline, returned here or as the item that ends the stream.
+    pub async fn stream<Q, A>(&self, path: &'static str, question: Request<Q>) -> Result<Messages<A>, Status>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let call = async {
+            let mut grpc = self.grpc().await?;
+            let codec = BoundedCodec::<Q, A>::default();
+            grpc.server_streaming(question, PathAndQuery::from_static(path), codec)
+                .await
+        };
+        let started = tokio::time::timeout(CALL_TIME, Box::pin(call))
+            .await
+            .map_err(|_| Status::deadline_exceeded("the registry did not answer in time"))??;
+        let mut failed = false;
+        let messages = started.into_inner().timeout(STALL_TIME).map_while(move |item| {
+            // Messages after an error have no meaning.
+            if failed {
+                return None;
+            }
+            let item =
+                item.unwrap_or_else(|_| Err(Status::deadline_exceeded("the registry stopped sending data")));
+            failed = item.is_err();
+            Some(item)
+        });
+        Ok(Box::pin(messages))
     }
 
     /// Returns a package.
@@ -105,11 +130,11 @@ impl Client {
     /// # Errors
     /// The server's error, or an exceeded deadline.
     pub async fn get_package(&self, name: &str) -> Result<proto::Package, Status> {
-        let question = self.request(proto::GetPackageRequest {
+        let question = Request::new(proto::GetPackageRequest {
             name: name.to_owned(),
         });
-        let answer = self.registry(PACKAGE_BYTES).get_package(question).await?;
-        Ok(answer.into_inner())
+        let bounded = self.clone().with_message_bytes(PACKAGE_BYTES);
+        bounded.ask("/api.Registry/GetPackage", question).await
     }
 
     /// Returns a bundle with its content.
@@ -122,13 +147,12 @@ impl Client {
         channel: &str,
         name: &str,
     ) -> Result<proto::Bundle, Status> {
-        let question = self.request(proto::GetBundleRequest {
+        let question = Request::new(proto::GetBundleRequest {
             pkg_name: package.to_owned(),
             channel_name: channel.to_owned(),
             csv_name: name.to_owned(),
         });
-        let answer = self.registry(self.message_bytes).get_bundle(question).await?;
-        Ok(answer.into_inner())
+        self.ask("/api.Registry/GetBundle", question).await
     }
 
     /// Returns the names of all packages: at most as many as [`ReadLimits::CATALOG`] allows, with at most
@@ -138,9 +162,9 @@ impl Client {
     /// The server's error, an exceeded deadline, or too many packages.
     pub async fn list_packages(&self) -> Result<Vec<String>, Status> {
         let most = ReadLimits::CATALOG.packages;
-        let mut registry = self.registry(self.message_bytes);
-        let call = registry.list_packages(proto::ListPackageRequest {});
-        let mut names = self.bounded(call).await?;
+        let question = Request::new(proto::ListPackageRequest {});
+        let mut names: Messages<proto::PackageName> =
+            self.stream("/api.Registry/ListPackages", question).await?;
         let (mut out, mut bytes) = (Vec::new(), 0_usize);
         while let Some(package) = names.next().await {
             if out.len() >= most {
@@ -163,9 +187,8 @@ impl Client {
     /// # Errors
     /// The server's error or an exceeded deadline, returned here or as the item that ends the stream.
     pub async fn list_bundles(&self) -> Result<Messages<proto::Bundle>, Status> {
-        let mut registry = self.registry(self.message_bytes);
-        let call = registry.list_bundles(proto::ListBundlesRequest {});
-        self.bounded(call).await
+        let question = Request::new(proto::ListBundlesRequest {});
+        self.stream("/api.Registry/ListBundles", question).await
     }
 
     /// Checks that the server reports to be serving.
@@ -173,50 +196,25 @@ impl Client {
     /// # Errors
     /// The server cannot be reached, does not answer in time or is not serving.
     pub async fn check(&self) -> Result<(), Status> {
-        let request = self.request(HealthCheckRequest {
+        let question = Request::new(HealthCheckRequest {
             service: HEALTH_NAME.to_owned(),
         });
-        let answer = HealthClient::new(self.channel.clone()).check(request).await?;
-        if answer.into_inner().status() == ServingStatus::Serving {
+        let answer: HealthCheckResponse = self.ask("/grpc.health.v1.Health/Check", question).await?;
+        if answer.status() == ServingStatus::Serving {
             Ok(())
         } else {
             Err(Status::unavailable("the registry is not serving"))
         }
     }
-
-    /// Starts a stream within the call deadline, and ends it if nothing arrives within the stall deadline.
-    async fn bounded<T: Send + 'static>(
-        &self,
-        call: impl Future<Output = Result<Response<Streaming<T>>, Status>>,
-    ) -> Result<Messages<T>, Status> {
-        let started = tokio::time::timeout(self.timeouts.call, call)
-            .await
-            .map_err(|_| Status::deadline_exceeded("the registry did not answer in time"))??;
-        let mut failed = false;
-        let messages = started
-            .into_inner()
-            .timeout(self.timeouts.stall)
-            .map_while(move |item| {
-                // Messages after an error have no meaning.
-                if failed {
-                    return None;
-                }
-                let item = item
-                    .unwrap_or_else(|_| Err(Status::deadline_exceeded("the registry stopped sending data")));
-                failed = item.is_err();
-                Some(item)
-            });
-        Ok(Box::pin(messages))
-    }
 }
 
-fn endpoint(address: &str, timeouts: &Timeouts) -> Result<Endpoint, AddressError> {
+fn endpoint(address: &str) -> Result<Endpoint, AddressError> {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|source| AddressError {
         address: address.to_owned(),
         source,
     })?;
     Ok(endpoint
-        .connect_timeout(timeouts.connect)
+        .connect_timeout(CONNECT_TIME)
         .tcp_nodelay(true)
         .http2_keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(10)))

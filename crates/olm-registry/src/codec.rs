@@ -36,7 +36,7 @@ macro_rules! response_messages {
 
 response_messages!(proto::Package, proto::PackageName, proto::ChannelEntry);
 
-/// The codec of the generated server: responses of type `T`, requests of type `U`.
+/// The server's codec: responses of type `T`, requests of type `U`.
 #[derive(Debug)]
 pub(crate) struct ResponseCodec<T, U>(PhantomData<(T, U)>);
 

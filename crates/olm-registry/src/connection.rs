@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use tonic::Code;
 use tonic::transport::{Channel, Endpoint, Uri};
 
-use crate::client::{Client, Timeouts};
+use crate::client::Client;
 use crate::limits::CONNECT_TIME;
 
 /// Bytes that a server may send before they are read, on one stream and on all together.
@@ -87,7 +87,7 @@ where
 /// # Errors
 /// The cause of the failure, with `address` in it.
 pub async fn greet(channel: &Channel, address: &str) -> Result<(), String> {
-    let answer = Box::pin(Client::new(channel.clone(), Timeouts::default()).check()).await;
+    let answer = Box::pin(Client::new(channel.clone()).check()).await;
     let silent = [
         Code::Unavailable,
         Code::DeadlineExceeded,

@@ -12,8 +12,6 @@ use crate::proto;
 
 mod csv;
 
-pub use csv::PackageFacts;
-
 /// A bundle as messages, apart from the parts that depend on a channel.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Converted {
@@ -94,7 +92,7 @@ pub fn content_from_metadata(
     version: &str,
     metadata: &CsvMetadata,
     related_images: &[RelatedImage],
-    package: &PackageFacts<'_>,
+    package: &schema::Package,
     mut content: proto::Bundle,
 ) -> proto::Bundle {
     content.csv_json = csv::synthesise(bundle, version, metadata, related_images, package);

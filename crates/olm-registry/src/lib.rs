@@ -17,7 +17,6 @@ pub mod proto;
 pub mod query;
 mod receive;
 pub mod server;
-mod service;
 pub mod snapshot;
 mod status_details;
 mod temp_file;

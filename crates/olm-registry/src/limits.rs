@@ -56,12 +56,6 @@ impl ReadLimits {
     };
 }
 
-impl Default for ReadLimits {
-    fn default() -> Self {
-        Self::CATALOG
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use olm_testing::limits::{assert_listed, bytes, seconds};

@@ -1,4 +1,4 @@
-//! Messages and clients of the contract, generated from `proto/registry.proto`.
+//! Messages of the contract, generated from `proto/registry.proto`. As JSON a bundle is what upstream's cache has.
 
 #![allow(missing_docs, clippy::all)]
 
@@ -6,3 +6,8 @@ include!("generated/messages.rs");
 
 /// The contract for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!("generated/descriptors.bin");
+
+/// Returns true for a value that upstream omits in JSON.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

@@ -3,7 +3,7 @@
 //! Results are sorted where upstream has the order of a hash map. Rules: `docs/reference/registry.md`.
 
 use go_compat::quote;
-use olm_fbc::schema_name::{self, NameError};
+use olm_fbc::schema_name;
 
 use crate::frame::Frame;
 use crate::index::{EntryRecord, Index, PackageRecord, api_key};
@@ -12,58 +12,12 @@ use crate::proto;
 /// A query has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
-    /// The package is not in the catalog.
-    #[error("package {} not found", quote(.0))]
-    NoPackage(String),
-    /// The package has no such channel.
-    #[error("package {}, channel {} not found", quote(package), quote(channel))]
-    NoChannel {
-        /// Package.
-        package: String,
-        /// Channel.
-        channel: String,
-    },
-    /// The package is not in the catalog. Text of the query for a bundle's replacement.
-    #[error("package {0} not found")]
-    NoPackageToReplaceIn(String),
-    /// The channel has no such bundle.
-    #[error(
-        "package {}, channel {}, bundle {} not found",
-        quote(package),
-        quote(channel),
-        quote(bundle)
-    )]
-    NoBundle {
-        /// Package.
-        package: String,
-        /// Channel.
-        channel: String,
-        /// Bundle.
-        bundle: String,
-    },
-    /// Nothing replaces the bundle.
-    #[error("no channel entries found that replace {0}")]
-    NothingReplaces(String),
-    /// Nothing in the channel replaces the bundle.
-    #[error("no entry found for package {}, channel {}", quote(package), quote(channel))]
-    NoReplacement {
-        /// Package.
-        package: String,
-        /// Channel.
-        channel: String,
-    },
-    /// Nothing provides the API.
-    #[error("no channel entries found that provide {0}")]
-    NothingProvides(String),
-    /// Heads provide the API, but none of a default channel.
-    #[error("no entry found that provides {0}")]
-    NoDefaultProvider(String),
-    /// A custom schema was requested without its name.
-    #[error("schema is required")]
-    NoSchema,
-    /// The name cannot be that of a custom schema.
-    #[error("invalid custom schema query: {0}")]
-    SchemaName(NameError),
+    /// The catalog does not have what was asked for.
+    #[error("{0}")]
+    NotFound(String),
+    /// The question is invalid.
+    #[error("{0}")]
+    Invalid(String),
 }
 
 impl Index {
@@ -103,13 +57,12 @@ impl Index {
     /// The package, channel or bundle is not in the catalog.
     pub fn bundle(&self, package: &str, channel: &str, name: &str) -> Result<Frame, QueryError> {
         self.channel_head(package, channel)?;
-        let entry = self
-            .entry(package, channel, name)
-            .ok_or_else(|| QueryError::NoBundle {
-                package: package.to_owned(),
-                channel: channel.to_owned(),
-                bundle: name.to_owned(),
-            })?;
+        let entry = self.entry(package, channel, name).ok_or_else(|| {
+            let (package, channel, bundle) = (quote(package), quote(channel), quote(name));
+            QueryError::NotFound(format!(
+                "package {package}, channel {channel}, bundle {bundle} not found"
+            ))
+        })?;
         Ok(self.content_frame(entry))
     }
 
@@ -143,7 +96,9 @@ impl Index {
             .map(|entry| channel_entry(entry, &entry.replaces))
             .collect();
         if entries.is_empty() {
-            return Err(QueryError::NothingReplaces(name.to_owned()));
+            return Err(QueryError::NotFound(format!(
+                "no channel entries found that replace {name}"
+            )));
         }
         Ok(entries)
     }
@@ -158,17 +113,17 @@ impl Index {
         package: &str,
         channel: &str,
     ) -> Result<Frame, QueryError> {
-        self.channel_head(package, channel).map_err(|error| match error {
-            QueryError::NoPackage(name) => QueryError::NoPackageToReplaceIn(name),
-            other => other,
-        })?;
+        if !self.directory().packages.contains_key(package) {
+            return Err(QueryError::NotFound(format!("package {package} not found")));
+        }
+        self.channel_head(package, channel)?;
         let entry = self
             .channel_entries(package, channel)
             .iter()
             .find(|entry| entry.replaces == name || entry.skips.iter().any(|skip| skip == name))
-            .ok_or_else(|| QueryError::NoReplacement {
-                package: package.to_owned(),
-                channel: channel.to_owned(),
+            .ok_or_else(|| {
+                let (package, channel) = (quote(package), quote(channel));
+                QueryError::NotFound(format!("no entry found for package {package}, channel {channel}"))
             })?;
         Ok(self.content_frame(entry))
     }
@@ -191,7 +146,7 @@ impl Index {
             .flat_map(|entry| with_skips(entry, |_| true))
             .collect();
         if entries.is_empty() {
-            return Err(QueryError::NothingProvides(api_text(api)));
+            return Err(nothing_provides(api));
         }
         Ok(entries)
     }
@@ -216,7 +171,7 @@ impl Index {
             })
             .collect();
         if entries.is_empty() {
-            return Err(QueryError::NothingProvides(api_text(api)));
+            return Err(nothing_provides(api));
         }
         entries.sort_by(|a, b| (&a.package_name, &a.channel_name).cmp(&(&b.package_name, &b.channel_name)));
         Ok(entries)
@@ -236,7 +191,7 @@ impl Index {
                     .get(&entry.package_name)
                     .is_some_and(|package| package.default_channel == entry.channel_name)
             })
-            .ok_or_else(|| QueryError::NoDefaultProvider(api_text(api)))?;
+            .ok_or_else(|| QueryError::NotFound(format!("no entry found that provides {}", api_text(api))))?;
         self.bundle(&default.package_name, &default.channel_name, &default.bundle_name)
     }
 
@@ -258,9 +213,10 @@ impl Index {
     /// No schema is named, or a name is invalid.
     pub fn custom_blobs(&self, schema: &str, package: &str) -> Result<Vec<Frame>, QueryError> {
         if schema.is_empty() {
-            return Err(QueryError::NoSchema);
+            return Err(QueryError::Invalid("schema is required".to_owned()));
         }
-        schema_name::check(schema, package).map_err(QueryError::SchemaName)?;
+        schema_name::check(schema, package)
+            .map_err(|error| QueryError::Invalid(format!("invalid custom schema query: {error}")))?;
         let record = self
             .directory()
             .schemas
@@ -276,17 +232,18 @@ impl Index {
         let packages = &self.directory().packages;
         packages
             .get(name)
-            .ok_or_else(|| QueryError::NoPackage(name.to_owned()))
+            .ok_or_else(|| QueryError::NotFound(format!("package {} not found", quote(name))))
     }
 
     fn channel_head(&self, package: &str, channel: &str) -> Result<&str, QueryError> {
         let record = self.package_record(package)?;
         match record.channels.get(channel) {
             Some(channel) => Ok(&channel.head),
-            None => Err(QueryError::NoChannel {
-                package: package.to_owned(),
-                channel: channel.to_owned(),
-            }),
+            None => Err(QueryError::NotFound(format!(
+                "package {}, channel {} not found",
+                quote(package),
+                quote(channel)
+            ))),
         }
     }
 
@@ -346,6 +303,10 @@ fn channel_entry(entry: &EntryRecord, replaces: &str) -> proto::ChannelEntry {
         bundle_name: entry.name.clone(),
         replaces: replaces.to_owned(),
     }
+}
+
+fn nothing_provides(api: &proto::GroupVersionKind) -> QueryError {
+    QueryError::NotFound(format!("no channel entries found that provide {}", api_text(api)))
 }
 
 fn api_text(api: &proto::GroupVersionKind) -> String {

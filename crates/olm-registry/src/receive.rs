@@ -11,7 +11,7 @@ use tonic_prost::{ProstCodec, ProstEncoder};
 
 use crate::limits::MESSAGE_FIELDS;
 
-/// The codec of the generated client: requests of type `T`, responses of type `U`.
+/// The codec of [`crate::client::Client`]: requests of type `T`, responses of type `U`.
 #[derive(Debug)]
 pub(crate) struct BoundedCodec<T, U>(PhantomData<(T, U)>);
 

@@ -1,21 +1,24 @@
 //! The gRPC server of the contract, over an index.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::convert::Infallible;
+use std::future::{Future, ready};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use prost::Message;
 use tokio::net::TcpListener;
-use tokio_stream::{Stream, StreamExt as _, iter};
+use tokio_stream::{StreamExt as _, iter};
+use tonic::body::Body;
+use tonic::codegen::{BoxFuture, Service, http};
+use tonic::server::{Grpc, NamedService};
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-use crate::frame::Frame;
+use crate::codec::{ResponseCodec, ResponseMessage};
 use crate::health::HealthService;
 use crate::index::Index;
-use crate::proto::{self};
+use crate::proto;
 use crate::query::QueryError;
-use crate::service::experimental_registry_server::{ExperimentalRegistry, ExperimentalRegistryServer};
-use crate::service::registry_server::{Registry, RegistryServer};
 use crate::write_coalescer::WriteCoalescer;
 
 /// Metadata key that a request to an experimental method must have.
@@ -32,12 +35,12 @@ pub enum ServeError {
     Transport(#[source] tonic::transport::Error),
 }
 
-type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
-
+/// A service of the contract, by its name in paths. Bundles and custom blobs are sent as stored bytes.
 #[derive(Clone)]
-struct Service {
-    index: Arc<Index>,
-}
+struct Registry<const EXPERIMENTAL: bool>(Arc<Index>);
+
+/// An HTTP response with the answer of a method.
+type Answer = BoxFuture<http::Response<Body>, Infallible>;
 
 /// Serves `index` on `listener` until `stop` resolves, then lets open requests finish.
 ///
@@ -63,14 +66,13 @@ pub async fn serve(
         .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
         .build_v1alpha()
         .map_err(ServeError::Reflection)?;
-    let service = Service { index };
     // Small answers would wait 40 ms for the client's delayed acknowledgement otherwise.
     let incoming = TcpIncoming::from(listener)
         .with_nodelay(Some(true))
         .map(|stream| stream.map(WriteCoalescer::new));
     tonic::transport::Server::builder()
-        .add_service(RegistryServer::new(service.clone()))
-        .add_service(ExperimentalRegistryServer::new(service))
+        .add_service(Registry::<false>(Arc::clone(&index)))
+        .add_service(Registry::<true>(index))
         .add_service(health)
         .add_service(reflection_v1)
         .add_service(reflection_v1alpha)
@@ -88,150 +90,138 @@ pub async fn serve(
 /// and may compare by text.
 fn status(error: &QueryError) -> Status {
     match error {
-        QueryError::NoSchema | QueryError::SchemaName(_) => Status::invalid_argument(error.to_string()),
-        _ => Status::unknown(error.to_string()),
+        QueryError::Invalid(text) => Status::invalid_argument(text),
+        QueryError::NotFound(text) => Status::unknown(text),
     }
 }
 
-fn stream<T: Send + 'static>(answers: Result<Vec<T>, QueryError>) -> Result<Response<Answers<T>>, Status> {
-    let answers = answers.map_err(|error| status(&error))?;
-    Ok(Response::new(Box::pin(iter(answers.into_iter().map(Ok)))))
+/// Answers a request of type `Q` with one message.
+fn unary<Q, A>(
+    request: http::Request<Body>,
+    answer: impl Fn(&Q) -> Result<A, QueryError> + Send + 'static,
+) -> Answer
+where
+    Q: Message + Default + 'static,
+    A: ResponseMessage,
+{
+    let method = tower::service_fn(move |question: Request<Q>| {
+        let answer = answer(question.get_ref()).map_err(|error| status(&error));
+        ready(answer.map(Response::new))
+    });
+    Box::pin(async move {
+        let mut grpc = Grpc::new(ResponseCodec::<A, Q>::default());
+        Ok(grpc.unary(method, request).await)
+    })
 }
 
-fn single<T>(answer: Result<T, QueryError>) -> Result<Response<T>, Status> {
-    answer.map(Response::new).map_err(|error| status(&error))
+/// Answers a request of type `Q` with a stream. Items are taken at the client's pace, so a slow client costs
+/// no memory.
+fn stream<Q, A, I>(
+    request: http::Request<Body>,
+    answers: impl Fn(&Q) -> Result<I, QueryError> + Send + 'static,
+) -> Answer
+where
+    Q: Message + Default + 'static,
+    A: ResponseMessage,
+    I: IntoIterator<Item = A>,
+    I::IntoIter: Send + 'static,
+{
+    let method = tower::service_fn(move |question: Request<Q>| {
+        let answers = answers(question.get_ref()).map_err(|error| status(&error));
+        ready(answers.map(|answers| Response::new(iter(answers.into_iter().map(Ok::<A, Status>)))))
+    });
+    Box::pin(async move {
+        let mut grpc = Grpc::new(ResponseCodec::<A, Q>::default());
+        Ok(grpc.server_streaming(method, request).await)
+    })
 }
 
-fn api(group: String, version: String, kind: String) -> proto::GroupVersionKind {
+fn api(group: &str, version: &str, kind: &str) -> proto::GroupVersionKind {
     proto::GroupVersionKind {
-        group,
-        version,
-        kind,
+        group: group.to_owned(),
+        version: version.to_owned(),
+        kind: kind.to_owned(),
         plural: String::new(),
     }
 }
 
-#[tonic::async_trait]
-impl Registry for Service {
-    type ListPackagesStream = Answers<proto::PackageName>;
+impl<const EXPERIMENTAL: bool> NamedService for Registry<EXPERIMENTAL> {
+    const NAME: &'static str = match EXPERIMENTAL {
+        true => "api.ExperimentalRegistry",
+        false => "api.Registry",
+    };
+}
 
-    async fn list_packages(
-        &self,
-        _request: Request<proto::ListPackageRequest>,
-    ) -> Result<Response<Self::ListPackagesStream>, Status> {
-        stream(Ok(self.index.list_packages()))
+impl<const EXPERIMENTAL: bool> Service<http::Request<Body>> for Registry<EXPERIMENTAL> {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Answer;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
     }
 
-    async fn get_package(
-        &self,
-        request: Request<proto::GetPackageRequest>,
-    ) -> Result<Response<proto::Package>, Status> {
-        single(self.index.package(&request.get_ref().name))
-    }
-
-    async fn get_bundle(&self, request: Request<proto::GetBundleRequest>) -> Result<Response<Frame>, Status> {
-        let wanted = request.get_ref();
-        single(
-            self.index
-                .bundle(&wanted.pkg_name, &wanted.channel_name, &wanted.csv_name),
-        )
-    }
-
-    async fn get_bundle_for_channel(
-        &self,
-        request: Request<proto::GetBundleInChannelRequest>,
-    ) -> Result<Response<Frame>, Status> {
-        let wanted = request.get_ref();
-        single(self.index.head_bundle(&wanted.pkg_name, &wanted.channel_name))
-    }
-
-    type GetChannelEntriesThatReplaceStream = Answers<proto::ChannelEntry>;
-
-    async fn get_channel_entries_that_replace(
-        &self,
-        request: Request<proto::GetAllReplacementsRequest>,
-    ) -> Result<Response<Self::GetChannelEntriesThatReplaceStream>, Status> {
-        stream(self.index.entries_that_replace(&request.get_ref().csv_name))
-    }
-
-    async fn get_bundle_that_replaces(
-        &self,
-        request: Request<proto::GetReplacementRequest>,
-    ) -> Result<Response<Frame>, Status> {
-        let wanted = request.get_ref();
-        single(
-            self.index
-                .bundle_that_replaces(&wanted.csv_name, &wanted.pkg_name, &wanted.channel_name),
-        )
-    }
-
-    type GetChannelEntriesThatProvideStream = Answers<proto::ChannelEntry>;
-
-    async fn get_channel_entries_that_provide(
-        &self,
-        request: Request<proto::GetAllProvidersRequest>,
-    ) -> Result<Response<Self::GetChannelEntriesThatProvideStream>, Status> {
-        let wanted = request.into_inner();
-        stream(
-            self.index
-                .entries_that_provide(&api(wanted.group, wanted.version, wanted.kind)),
-        )
-    }
-
-    type GetLatestChannelEntriesThatProvideStream = Answers<proto::ChannelEntry>;
-
-    async fn get_latest_channel_entries_that_provide(
-        &self,
-        request: Request<proto::GetLatestProvidersRequest>,
-    ) -> Result<Response<Self::GetLatestChannelEntriesThatProvideStream>, Status> {
-        let wanted = request.into_inner();
-        stream(
-            self.index
-                .latest_entries_that_provide(&api(wanted.group, wanted.version, wanted.kind)),
-        )
-    }
-
-    async fn get_default_bundle_that_provides(
-        &self,
-        request: Request<proto::GetDefaultProviderRequest>,
-    ) -> Result<Response<Frame>, Status> {
-        let wanted = request.into_inner();
-        single(
-            self.index
-                .default_bundle_that_provides(&api(wanted.group, wanted.version, wanted.kind)),
-        )
-    }
-
-    type ListBundlesStream = Answers<Frame>;
-
-    /// Frames are read at the client's pace, so a slow client costs no memory.
-    async fn list_bundles(
-        &self,
-        _request: Request<proto::ListBundlesRequest>,
-    ) -> Result<Response<Self::ListBundlesStream>, Status> {
-        let index = Arc::clone(&self.index);
-        let frames =
-            iter(0..index.entry_count()).filter_map(move |position| index.listed_bundle(position).map(Ok));
-        Ok(Response::new(Box::pin(frames)))
+    fn call(&mut self, request: http::Request<Body>) -> Answer {
+        answer(Arc::clone(&self.0), request)
     }
 }
 
-#[tonic::async_trait]
-impl ExperimentalRegistry for Service {
-    type ExperimentalListPackageCustomSchemasStream = Answers<Frame>;
-
-    async fn experimental_list_package_custom_schemas(
-        &self,
-        request: Request<proto::ExperimentalListPackageCustomSchemasRequest>,
-    ) -> Result<Response<Self::ExperimentalListPackageCustomSchemasStream>, Status> {
-        let acknowledged = request
-            .metadata()
-            .get(ACKNOWLEDGE_EXPERIMENTAL)
-            .is_some_and(|value| value == "true");
-        if !acknowledged {
-            return stream(Ok(Vec::new()));
+/// Answers a request by its path.
+fn answer(index: Arc<Index>, request: http::Request<Body>) -> Answer {
+    match request.uri().path() {
+        "/api.Registry/ListPackages" => stream(request, move |_: &proto::ListPackageRequest| {
+            Ok(index.list_packages())
+        }),
+        "/api.Registry/GetPackage" => unary(request, move |wanted: &proto::GetPackageRequest| {
+            index.package(&wanted.name)
+        }),
+        "/api.Registry/GetBundle" => unary(request, move |wanted: &proto::GetBundleRequest| {
+            index.bundle(&wanted.pkg_name, &wanted.channel_name, &wanted.csv_name)
+        }),
+        "/api.Registry/GetBundleForChannel" => {
+            unary(request, move |wanted: &proto::GetBundleInChannelRequest| {
+                index.head_bundle(&wanted.pkg_name, &wanted.channel_name)
+            })
         }
-        let wanted = request.get_ref();
-        stream(self.index.custom_blobs(&wanted.schema, &wanted.package_name))
+        "/api.Registry/GetChannelEntriesThatReplace" => {
+            stream(request, move |wanted: &proto::GetAllReplacementsRequest| {
+                index.entries_that_replace(&wanted.csv_name)
+            })
+        }
+        "/api.Registry/GetBundleThatReplaces" => {
+            unary(request, move |wanted: &proto::GetReplacementRequest| {
+                index.bundle_that_replaces(&wanted.csv_name, &wanted.pkg_name, &wanted.channel_name)
+            })
+        }
+        "/api.Registry/GetChannelEntriesThatProvide" => {
+            stream(request, move |wanted: &proto::GetAllProvidersRequest| {
+                index.entries_that_provide(&api(&wanted.group, &wanted.version, &wanted.kind))
+            })
+        }
+        "/api.Registry/GetLatestChannelEntriesThatProvide" => {
+            stream(request, move |wanted: &proto::GetLatestProvidersRequest| {
+                index.latest_entries_that_provide(&api(&wanted.group, &wanted.version, &wanted.kind))
+            })
+        }
+        "/api.Registry/GetDefaultBundleThatProvides" => {
+            unary(request, move |wanted: &proto::GetDefaultProviderRequest| {
+                index.default_bundle_that_provides(&api(&wanted.group, &wanted.version, &wanted.kind))
+            })
+        }
+        "/api.Registry/ListBundles" => stream(request, move |_: &proto::ListBundlesRequest| {
+            let index = Arc::clone(&index);
+            let positions = 0..index.entry_count();
+            Ok(positions.filter_map(move |position| index.listed_bundle(position)))
+        }),
+        "/api.ExperimentalRegistry/ExperimentalListPackageCustomSchemas" => {
+            let header = request.headers().get(ACKNOWLEDGE_EXPERIMENTAL);
+            let acknowledged = header.is_some_and(|value| value == "true");
+            type Question = proto::ExperimentalListPackageCustomSchemasRequest;
+            stream(request, move |wanted: &Question| match acknowledged {
+                true => index.custom_blobs(&wanted.schema, &wanted.package_name),
+                false => Ok(Vec::new()),
+            })
+        }
+        _ => Box::pin(ready(Ok(Status::unimplemented("").into_http::<Body>()))),
     }
 }

@@ -5,6 +5,7 @@
 //! `docs/reference/registry.md`.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use prost::Message as _;
 use serde_json::{Value, json};
 use tonic::Status;
 
-use crate::cache::{self, CacheError};
+use crate::cache;
 use crate::client::Client;
 use crate::index::Index;
 use crate::limits::{DEPENDENCY_BYTES, ERROR_CHARACTERS, PARALLEL_PACKAGES, ReadLimits};
@@ -205,15 +206,7 @@ pub fn of_index(index: &Index) -> io::Result<Fetched> {
 pub struct DirectoryError {
     directory: String,
     #[source]
-    cause: DirectoryCause,
-}
-
-#[derive(Debug, thiserror::Error)]
-enum DirectoryCause {
-    #[error(transparent)]
-    Invalid(#[from] CacheError),
-    #[error(transparent)]
-    Read(#[from] io::Error),
+    cause: Box<dyn Error + Send + Sync>,
 }
 
 /// Reads a catalog directory as a cluster would see it, through the answers of its server. Also returns the
@@ -221,9 +214,8 @@ enum DirectoryCause {
 ///
 /// # Errors
 /// The directory is not a valid catalog.
-#[expect(clippy::result_large_err, reason = "asked once for a catalog")]
 pub fn of_directory(directory: &Path) -> Result<(Index, Fetched), DirectoryError> {
-    let read = || -> Result<_, DirectoryCause> {
+    let read = || -> Result<_, Box<dyn Error + Send + Sync>> {
         let index = cache::open_temporary(directory)?;
         let fetched = of_index(&index)?;
         Ok((index, fetched))

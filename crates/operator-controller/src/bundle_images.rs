@@ -14,7 +14,7 @@ const MANIFESTS: &str = "manifests";
 const METADATA: &str = "metadata";
 
 /// The files of a bundle image that are read.
-pub const VIEW: View = View::new(|labels| folders(labels).map(str::to_owned).to_vec());
+pub const VIEW: View = |labels| folders(labels).map(str::to_owned).to_vec();
 
 /// Where bundles come from.
 #[async_trait]

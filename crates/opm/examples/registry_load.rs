@@ -6,10 +6,11 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
+use olm_registry::client::Client;
 use olm_registry::proto;
-use olm_registry::proto::registry_client::RegistryClient;
 use tokio_stream::StreamExt as _;
-use tonic::transport::{Channel, Endpoint};
+use tonic::Request;
+use tonic::transport::Endpoint;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -35,17 +36,16 @@ fn main() -> Result<(), Failure> {
 }
 
 /// Uses an adaptive window, as Go clients such as OLM's and ghz do. Without it an answer above 64 KiB waits for a round trip.
-async fn connect(address: &str) -> Result<RegistryClient<Channel>, Failure> {
+async fn connect(address: &str) -> Result<Client, Failure> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?.http2_adaptive_window(true);
-    Ok(RegistryClient::new(endpoint.connect().await?))
+    Ok(Client::new(endpoint.connect().await?))
 }
 
 async fn first(address: &str) -> Result<(), Failure> {
     let deadline = Instant::now() + Duration::from_secs(120);
     loop {
-        if let Ok(mut client) = connect(address).await
-            && let Ok(answer) = client.list_packages(proto::ListPackageRequest {}).await
-            && let Some(Ok(_)) = answer.into_inner().next().await
+        if let Ok(client) = connect(address).await
+            && client.list_packages().await.is_ok_and(|names| !names.is_empty())
         {
             return Ok(());
         }
@@ -57,38 +57,27 @@ async fn first(address: &str) -> Result<(), Failure> {
 }
 
 /// Returns the packages with their default channels' names, for requests in turn.
-async fn packages(client: &mut RegistryClient<Channel>) -> Result<Vec<(String, String)>, Failure> {
-    let mut names = client
-        .list_packages(proto::ListPackageRequest {})
-        .await?
-        .into_inner();
+async fn packages(client: &Client) -> Result<Vec<(String, String)>, Failure> {
     let mut found = Vec::new();
-    let mut list = Vec::new();
-    while let Some(name) = names.next().await {
-        list.push(name?.name);
-    }
-    for name in list {
-        let package = client
-            .get_package(proto::GetPackageRequest { name })
-            .await?
-            .into_inner();
+    for name in client.list_packages().await? {
+        let package = client.get_package(&name).await?;
         found.push((package.name, package.default_channel_name));
     }
     Ok(found)
 }
 
 async fn load(method: &str, address: &str, clients: usize, seconds: u64) -> Result<f64, Failure> {
-    let known = std::sync::Arc::new(packages(&mut connect(address).await?).await?);
+    let known = std::sync::Arc::new(packages(&connect(address).await?).await?);
     let started = Instant::now();
     let end = started + Duration::from_secs(seconds);
     let mut workers = Vec::new();
     for number in 0..clients {
         let (method, address, known) = (method.to_owned(), address.to_owned(), known.clone());
         workers.push(tokio::spawn(async move {
-            let mut client = connect(&address).await?.max_decoding_message_size(64 << 20);
+            let client = connect(&address).await?;
             let mut count = 0_usize;
             while Instant::now() < end {
-                ask(&mut client, &method, &known, number + count).await?;
+                ask(&client, &method, &known, number + count).await?;
                 count += 1;
             }
             Ok::<usize, Failure>(count)
@@ -101,48 +90,31 @@ async fn load(method: &str, address: &str, clients: usize, seconds: u64) -> Resu
     Ok(total as f64 / started.elapsed().as_secs_f64())
 }
 
-async fn ask(
-    client: &mut RegistryClient<Channel>,
-    method: &str,
-    known: &[(String, String)],
-    turn: usize,
-) -> Result<(), Failure> {
+async fn ask(client: &Client, method: &str, known: &[(String, String)], turn: usize) -> Result<(), Failure> {
     let (package, channel) = known
         .get(turn % known.len().max(1))
         .ok_or("the catalog is empty")?
         .clone();
     match method {
         "list-bundles" => {
-            let mut answers = client
-                .list_bundles(proto::ListBundlesRequest {})
-                .await?
-                .into_inner();
+            let mut answers = client.list_bundles().await?;
             while let Some(answer) = answers.next().await {
                 answer?;
             }
         }
         "list-packages" => {
-            let mut answers = client
-                .list_packages(proto::ListPackageRequest {})
-                .await?
-                .into_inner();
-            while let Some(answer) = answers.next().await {
-                answer?;
-            }
+            client.list_packages().await?;
         }
         "get-package" => {
-            client
-                .get_package(proto::GetPackageRequest { name: package })
-                .await?;
+            client.get_package(&package).await?;
         }
         "head" => {
-            #[allow(deprecated)]
-            client
-                .get_bundle_for_channel(proto::GetBundleInChannelRequest {
-                    pkg_name: package,
-                    channel_name: channel,
-                })
-                .await?;
+            let question = Request::new(proto::GetBundleInChannelRequest {
+                pkg_name: package,
+                channel_name: channel,
+            });
+            let path = "/api.Registry/GetBundleForChannel";
+            let _head: proto::Bundle = client.ask(path, question).await?;
         }
         other => return Err(format!("unknown method {other}").into()),
     }

@@ -12,7 +12,7 @@ use olm_fbc::load::{LoadError, Origin};
 use olm_fbc::property::kinds;
 use olm_fbc::schema::Blob;
 use olm_fbc::validate::{Checker, Model, check_objects};
-use olm_oci::{ImageContent, Reference};
+use olm_oci::Reference;
 
 use crate::nearest;
 use crate::printer;
@@ -288,12 +288,7 @@ async fn load_image(reference: &Reference, settings: &Settings) -> anyhow::Resul
             folder(annotations::MANIFESTS, MANIFESTS),
             folder(annotations::METADATA, METADATA),
         ];
-        let files = image.files(&folders).await?;
-        let content = ImageContent {
-            digest: image.digest().clone(),
-            labels: BTreeMap::new(),
-            files,
-        };
+        let content = image.content(&folders).await?;
         let [manifests, metadata] = &folders;
         let named = [(manifests, MANIFESTS), (metadata, METADATA)];
         let files = named.iter().flat_map(|(folder, name)| {
@@ -334,7 +329,7 @@ fn is_database(path: &Path) -> bool {
 async fn load_database(image: &mut olm_oci::Image, database: &str) -> anyhow::Result<Vec<Blob>> {
     let name = database.trim_matches('/');
     let folder = name.rsplit_once('/').map_or("/", |(folder, _)| folder);
-    let files = image.files(&[folder.to_owned()]).await?;
+    let files = image.content(&[folder.to_owned()]).await?.files;
     let bytes = files
         .get(name)
         .with_context(|| format!("the image has no {database}, which its label names"))?;

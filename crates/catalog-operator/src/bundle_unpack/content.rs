@@ -24,7 +24,7 @@ const ANNOTATIONS: &str = "annotations.yaml";
 
 /// The files of a bundle image that are read: manifests and metadata. An image without labels is read
 /// completely, because only its `annotations.yaml` names the manifests folder.
-pub(crate) const VIEW: View = View::new(|image_labels| match image_labels.get(labels::bundle::MANIFESTS) {
+pub(crate) const VIEW: View = |image_labels| match image_labels.get(labels::bundle::MANIFESTS) {
     Some(manifests) => {
         let metadata = image_labels
             .get(labels::bundle::METADATA)
@@ -32,7 +32,7 @@ pub(crate) const VIEW: View = View::new(|image_labels| match image_labels.get(la
         vec![manifests.clone(), metadata.to_owned()]
     }
     None => vec![String::new()],
-});
+};
 
 /// The objects of a bundle.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -401,8 +401,8 @@ mod tests {
     #[test]
     fn the_view_fetches_what_the_labels_name() {
         let content = image(&[(labels::bundle::MANIFESTS, "m/")], &[]);
-        assert_eq!(VIEW.folders(&content.labels), ["m/", "metadata"]);
-        assert_eq!(VIEW.folders(&BTreeMap::new()), [""]);
+        assert_eq!(VIEW(&content.labels), ["m/", "metadata"]);
+        assert_eq!(VIEW(&BTreeMap::new()), [""]);
     }
 
     #[test]

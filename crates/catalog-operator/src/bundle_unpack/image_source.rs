@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use kube::Client;
 use olm_api::v1alpha1::CatalogSource;
-use olm_oci::{Credentials, ImageContent, Limits, PullError, Puller, Reference, RegistryConfig, Spool};
+use olm_oci::{Credentials, Limits, PullError, Puller, Reference, RegistryConfig, Spool};
 use olm_runtime::NamespacedName;
 use olm_runtime::isolation;
 use olm_runtime::store::Store;
@@ -71,19 +71,12 @@ impl ImageBundleSource {
     ) -> Result<Read, PullError> {
         // Access to the manifest includes access to the layers in it.
         let mut opened = self.puller.open(image, credentials).await?;
-        let digest = opened.digest().clone();
-        let pinned = image.pinned(digest.clone()).to_string();
+        let pinned = image.pinned(opened.digest().clone()).to_string();
         if let Some(bundle) = self.stored(namespace, &pinned).await {
             return Ok(Ok(bundle));
         }
-        let folders = VIEW.folders(opened.labels());
-        let files = opened.files(&folders).await?;
-        let labels = opened.labels().clone();
-        let content = ImageContent {
-            digest,
-            labels,
-            files,
-        };
+        let folders = VIEW(opened.labels());
+        let content = opened.content(&folders).await?;
         // Parsing some megabytes of YAML must not run on the threads of watches.
         let read = isolation::blocking(move || read_image(&pinned, &content)).await;
         Ok(read.unwrap_or_else(|panicked| {

@@ -196,7 +196,7 @@ fn version_release(bundle: &Bundle) -> Result<VersionRelease, String> {
     };
     let mut found = package.version_release()?;
     if found.release.is_empty() && !found.version.build.is_empty() && is_substitute(bundle) {
-        found.release = Release::parse(&found.version.build).map_err(|error| error.to_string())?;
+        found.release = Release::parse(&found.version.build)?;
         found.version.build = Box::default();
     }
     Ok(found)

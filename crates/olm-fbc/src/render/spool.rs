@@ -34,12 +34,10 @@ impl Spool {
     /// # Errors
     /// The file cannot be written.
     pub fn add(&mut self, blob: &Blob) -> io::Result<()> {
-        let mut counted = Counted {
-            out: &mut self.out,
-            bytes: 0,
-        };
-        write_blob(blob, self.format, &mut counted)?;
-        let length = counted.bytes;
+        let mut text = Vec::new();
+        write_blob(blob, self.format, &mut text)?;
+        self.out.write_all(&text)?;
+        let length = text.len() as u64;
         self.blobs.push((SortKey::of(blob), self.position, length));
         self.position += length;
         Ok(())
@@ -53,41 +51,16 @@ impl Spool {
         self.blobs.sort_by(|a, b| a.0.cmp(&b.0));
         let mut file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
         let mut at = None;
-        let mut buffer = vec![0; 1 << 16];
         for (_, offset, length) in self.blobs {
             if at != Some(offset) {
                 file.seek(SeekFrom::Start(offset))?;
             }
-            let mut left = length;
-            while left > 0 {
-                let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
-                let count = file.read(&mut buffer[..wanted])?;
-                if count == 0 {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-                out.write_all(&buffer[..count])?;
-                left -= count as u64;
+            if io::copy(&mut (&mut file).take(length), &mut out)? < length {
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
             at = Some(offset + length);
         }
         Ok(())
-    }
-}
-
-struct Counted<W> {
-    out: W,
-    bytes: u64,
-}
-
-impl<W: Write> Write for Counted<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.out.write(bytes)?;
-        self.bytes += count as u64;
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Resolution of plain YAML 1.1 scalars, as Go's yaml.v2 does it.
 
+use std::fmt::{Display, LowerExp};
+
 use serde_json::{Number, Value};
 
 /// Resolves an untagged plain scalar.
@@ -150,21 +152,24 @@ pub(super) fn key_text(value: Value) -> Option<String> {
     }
 }
 
-/// Formats a float key as Go does: the shortest 32-bit decimal, with an exponent from 1e+06 or below 1e-4.
+/// Formats a float key as Go does: the shortest 32-bit decimal.
 #[allow(clippy::cast_possible_truncation)]
 fn float_key(value: f64) -> String {
-    let narrow = value as f32;
-    let magnitude = narrow.abs();
-    if magnitude != 0.0 && !(1e-4..1e6).contains(&magnitude) {
-        let text = format!("{narrow:e}");
-        if let Some((mantissa, exponent)) = text.split_once('e') {
+    shortest(value as f32)
+}
+
+/// Formats a float as Go's `%g` does: the shortest decimal, with an exponent from 1e+06 or below 1e-4.
+pub(super) fn shortest(value: impl Copy + Display + LowerExp) -> String {
+    let scientific = format!("{value:e}");
+    match scientific.split_once('e') {
+        Some((mantissa, exponent)) if !(-4..6).contains(&exponent.parse::<i32>().unwrap_or_default()) => {
             let (sign, digits) = exponent
                 .strip_prefix('-')
                 .map_or(('+', exponent), |rest| ('-', rest));
-            return format!("{mantissa}e{sign}{digits:0>2}");
+            format!("{mantissa}e{sign}{digits:0>2}")
         }
+        _ => value.to_string(),
     }
-    format!("{narrow}")
 }
 
 /// Returns true if plain `text` would be read back as text.

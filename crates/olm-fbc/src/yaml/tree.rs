@@ -7,7 +7,7 @@ use serde_saphyr::granit_parser::{
     self, ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag,
 };
 
-use super::{Error, Limits, named, scalar};
+use super::{Error, Limits, scalar};
 
 /// Maximum number of times a document is parsed again with the lines of a quoted text indented; see [`indent_quoted_text`].
 const MAX_REPAIRS: usize = 64;
@@ -222,13 +222,10 @@ impl<'a> Builder<'a> {
     fn node(&mut self, event: Event<'a>, span: &Span, size: &mut Size) -> Result<Value, Failure> {
         let before = *size;
         size.nodes += 1;
-        self.nodes_left = self.nodes_left.checked_sub(1).ok_or_else(|| {
-            Failure::Refused(Error::TooManyValues {
-                line: 1,
-                limit: self.limits.nodes,
-                name: named(self.text.as_bytes()),
-            })
-        })?;
+        self.nodes_left = self
+            .nodes_left
+            .checked_sub(1)
+            .ok_or_else(|| Failure::Refused(self.limits.too_many_values(1, self.text.as_bytes())))?;
         let (value, anchor) = match event {
             Event::Scalar(mut text, style, anchor, tag) => {
                 let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);

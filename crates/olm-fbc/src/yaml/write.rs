@@ -123,18 +123,7 @@ fn number(out: &mut String, value: &Number) {
         let _ = write!(out, "{sign}{magnitude:.0}");
         return;
     }
-    let scientific = format!("{float:e}");
-    if magnitude != 0.0
-        && !(1e-4..1e6).contains(&magnitude)
-        && let Some((mantissa, exponent)) = scientific.split_once('e')
-    {
-        let (sign, digits) = exponent
-            .strip_prefix('-')
-            .map_or(('+', exponent), |rest| ('-', rest));
-        let _ = write!(out, "{mantissa}e{sign}{digits:0>2}");
-    } else {
-        let _ = write!(out, "{float}");
-    }
+    out.push_str(&scalar::shortest(float));
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -327,7 +327,7 @@ pub async fn pull(known: &Known, input: &[u8]) -> bool {
         .with_spool(Spool::new(&spool, 4 << 20));
     let reference: Reference = format!("{origin}/a/b:v1").parse().expect("reference");
     let credentials = credentials(input, origin);
-    let view = View::new(|_| vec!["manifests".to_owned()]);
+    let view: View = |_| vec!["manifests".to_owned()];
     let began = tokio::time::Instant::now();
     let content = puller.content(&reference, &credentials, view).await;
     let took = began.elapsed();

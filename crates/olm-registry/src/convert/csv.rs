@@ -12,28 +12,8 @@ use olm_fbc::property::csv_metadata::{
     API_SERVICES, CRDS, Fieldset, INSTALL_MODE, LINK, MAINTAINER, NATIVE_API, Shape,
 };
 use olm_fbc::schema::{Package, RelatedImage};
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
-
-/// Fields of the CSV that come from the package.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PackageFacts<'a> {
-    /// Icon as base64 text and media type.
-    pub icon: Option<(&'a str, &'a str)>,
-    /// Description, used when the bundle has none.
-    pub description: &'a str,
-}
-
-impl<'a> From<&'a Package> for PackageFacts<'a> {
-    fn from(package: &'a Package) -> Self {
-        Self {
-            icon: package
-                .icon
-                .as_ref()
-                .map(|icon| (icon.base64data.as_str(), icon.mediatype.as_str())),
-            description: &package.description,
-        }
-    }
-}
 
 const CSV: Fieldset = &[
     ("kind", Text, Always),
@@ -76,44 +56,36 @@ const ICON: Fieldset = &[("base64data", Text, Always), ("mediatype", Text, Alway
 
 const IMAGE: Fieldset = &[("name", Text, Always), ("image", Text, Always)];
 
-/// Writes `value`. A value of another shape becomes the empty value of this one.
-fn write(shape: Shape, value: &Value, out: &mut String) {
-    match (shape, value) {
-        (Text, Value::String(_)) | (Integer, Value::Number(_)) | (Bool, Value::Bool(_)) | (Any, _) => {
-            out.push_str(&json::to_string(value, Html::Escaped));
-        }
-        (Text, _) => out.push_str("\"\""),
-        (Integer, _) => out.push('0'),
-        (Bool, _) => out.push_str("false"),
-        (Texts, Value::Array(items)) => {
-            write_all(out, ['[', ']'], items.iter(), |item, out| write(Text, item, out));
-        }
-        (List(fields), Value::Array(items)) => {
-            write_all(out, ['[', ']'], items.iter(), |item, out| {
-                write(Object(fields), item, out);
-            });
-        }
-        (Texts | List(_), _) => out.push_str("null"),
-        (TextMap, Value::Object(map)) => {
-            let sorted: std::collections::BTreeMap<_, _> = map.iter().collect();
-            write_all(out, ['{', '}'], sorted.into_iter(), |(key, item), out| {
-                write_key(key, out);
-                write(Text, item, out);
-            });
-        }
-        (TextMap, _) => out.push_str("{}"),
-        (Object(fields), _) => {
-            let found = fields.iter().map(|(name, shape, written)| {
+/// A value as it is written. A value of another shape becomes the empty value of this one.
+struct Shaped<'a>(Shape, &'a Value);
+
+impl Serialize for Shaped<'_> {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        match (self.0, self.1) {
+            (Text, Value::String(_)) | (Integer, Value::Number(_)) | (Bool, Value::Bool(_)) | (Any, _) => {
+                self.1.serialize(out)
+            }
+            (Text, _) => out.serialize_str(""),
+            (Integer, _) => out.serialize_u8(0),
+            (Bool, _) => out.serialize_bool(false),
+            (Texts, Value::Array(items)) => out.collect_seq(items.iter().map(|item| Shaped(Text, item))),
+            (List(fields), Value::Array(items)) => {
+                out.collect_seq(items.iter().map(|item| Shaped(Object(fields), item)))
+            }
+            (Texts | List(_), _) => out.serialize_unit(),
+            (TextMap, Value::Object(map)) => {
+                let sorted: std::collections::BTreeMap<_, _> = map.iter().collect();
+                out.collect_map(sorted.into_iter().map(|(key, item)| (key, Shaped(Text, item))))
+            }
+            (TextMap, _) => out.collect_map(std::iter::empty::<(&str, &str)>()),
+            (Object(fields), value) => {
                 let object = value.as_object();
-                let value = object.and_then(|object| json::field(object, name));
-                (*name, *shape, *written, value)
-            });
-            let kept =
-                found.filter(|(_, shape, written, value)| *written == Always || !is_empty(*shape, *value));
-            write_all(out, ['{', '}'], kept, |(name, shape, _, value), out| {
-                write_key(name, out);
-                write(shape, value.unwrap_or(&Value::Null), out);
-            });
+                out.collect_map(fields.iter().filter_map(|(name, shape, written)| {
+                    let value = object.and_then(|object| json::field(object, name));
+                    let is_written = *written == Always || !is_empty(*shape, value);
+                    is_written.then(|| (name, Shaped(*shape, value.unwrap_or(&Value::Null))))
+                }))
+            }
         }
     }
 }
@@ -132,43 +104,23 @@ fn is_empty(shape: Shape, value: Option<&Value>) -> bool {
     }
 }
 
-fn write_key(key: &str, out: &mut String) {
-    out.push_str(&json::to_string(&Value::from(key), Html::Escaped));
-    out.push(':');
-}
-
-fn write_all<T>(
-    out: &mut String,
-    [open, close]: [char; 2],
-    items: impl Iterator<Item = T>,
-    mut write: impl FnMut(T, &mut String),
-) {
-    out.push(open);
-    for (position, item) in items.enumerate() {
-        if position > 0 {
-            out.push(',');
-        }
-        write(item, out);
-    }
-    out.push(close);
-}
-
-/// Returns the CSV as JSON text. Its install strategy is an empty deployment strategy, as readers expect one.
+/// Returns the CSV as JSON text. Its icon, and its description if the bundle has none, are the package's. Its install strategy is an empty deployment strategy, as readers expect one.
 pub(super) fn synthesise(
     name: &str,
     version: &str,
     metadata: &CsvMetadata,
     related_images: &[RelatedImage],
-    package: &PackageFacts<'_>,
+    package: &Package,
 ) -> String {
     let field = |name: &str| metadata.get(name).cloned().unwrap_or_default();
     let description = match field("description") {
         Value::String(own) if !own.is_empty() => own,
-        _ => package.description.to_owned(),
+        _ => package.description.clone(),
     };
     let icon = package
         .icon
-        .map(|(data, media_type)| json!([{"base64data": data, "mediatype": media_type}]));
+        .as_ref()
+        .map(|icon| json!([{"base64data": icon.base64data, "mediatype": icon.mediatype}]));
     let related_images: Value = related_images
         .iter()
         .map(|related| json!({"name": related.name, "image": related.image}))
@@ -198,7 +150,6 @@ pub(super) fn synthesise(
         },
         "status": {"cleanup": {}},
     });
-    let mut out = String::new();
-    write(Object(CSV), &csv, &mut out);
-    out
+    // A JSON tree always has a JSON form.
+    json::encode(&Shaped(Object(CSV), &csv), Html::Escaped).unwrap_or_default()
 }

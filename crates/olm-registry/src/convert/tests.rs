@@ -74,9 +74,14 @@ fn a_csv_is_made_from_metadata() {
         {"type": "olm.package", "value": {"packageName": "p", "version": "1.0.0"}},
         {"type": "olm.csv.metadata", "value": {"displayName": "P", "annotations": {"a": "b"}, "keywords": ["k"]}},
     ])));
-    let package = PackageFacts {
-        icon: Some(("aWNvbg==", "image/png")),
-        description: "about",
+    let package = schema::Package {
+        icon: Some(schema::Icon {
+            base64data: "aWNvbg==".into(),
+            mediatype: "image/png".into(),
+            ..schema::Icon::default()
+        }),
+        description: "about".into(),
+        ..schema::Package::default()
     };
     let images = [RelatedImage {
         name: "n".into(),
@@ -122,7 +127,7 @@ fn a_csv_made_from_metadata_has_what_the_types_of_a_csv_have() {
         "1.0.0",
         &converted.metadata.expect("metadata"),
         &[],
-        &PackageFacts::default(),
+        &schema::Package::default(),
         converted.content,
     );
     for part in [

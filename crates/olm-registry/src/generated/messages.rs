@@ -28,65 +28,96 @@ pub struct Package {
     pub deprecation: ::core::option::Option<Deprecation>,
 }
 /// An API.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GroupVersionKind {
     #[prost(string, tag = "1")]
+    #[serde(skip_serializing_if = "is_default")]
     pub group: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
+    #[serde(skip_serializing_if = "is_default")]
     pub version: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
+    #[serde(skip_serializing_if = "is_default")]
     pub kind: ::prost::alloc::string::String,
     #[prost(string, tag = "4")]
+    #[serde(skip_serializing_if = "is_default")]
     pub plural: ::prost::alloc::string::String,
 }
 /// What a bundle needs, in the form that came before properties.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Dependency {
     #[prost(string, tag = "1")]
+    #[serde(skip_serializing_if = "is_default")]
     pub r#type: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
+    #[serde(skip_serializing_if = "is_default")]
     pub value: ::prost::alloc::string::String,
 }
 /// A property; the value is JSON.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Property {
     #[prost(string, tag = "1")]
+    #[serde(skip_serializing_if = "is_default")]
     pub r#type: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
+    #[serde(skip_serializing_if = "is_default")]
     pub value: ::prost::alloc::string::String,
 }
 /// A bundle in a channel.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Bundle {
     #[prost(string, tag = "1")]
+    #[serde(skip_serializing_if = "is_default")]
     pub csv_name: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
+    #[serde(skip_serializing_if = "is_default")]
     pub package_name: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
+    #[serde(skip_serializing_if = "is_default")]
     pub channel_name: ::prost::alloc::string::String,
     #[prost(string, tag = "4")]
+    #[serde(skip_serializing_if = "is_default")]
     pub csv_json: ::prost::alloc::string::String,
     #[prost(string, repeated, tag = "5")]
+    #[serde(skip_serializing_if = "is_default")]
     pub object: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(string, tag = "6")]
+    #[serde(skip_serializing_if = "is_default")]
     pub bundle_path: ::prost::alloc::string::String,
     #[prost(message, repeated, tag = "7")]
+    #[serde(skip_serializing_if = "is_default")]
     pub provided_apis: ::prost::alloc::vec::Vec<GroupVersionKind>,
     #[prost(message, repeated, tag = "8")]
+    #[serde(skip_serializing_if = "is_default")]
     pub required_apis: ::prost::alloc::vec::Vec<GroupVersionKind>,
     #[prost(string, tag = "9")]
+    #[serde(skip_serializing_if = "is_default")]
     pub version: ::prost::alloc::string::String,
     #[prost(string, tag = "10")]
+    #[serde(skip_serializing_if = "is_default")]
     pub skip_range: ::prost::alloc::string::String,
     #[prost(message, repeated, tag = "11")]
+    #[serde(skip_serializing_if = "is_default")]
     pub dependencies: ::prost::alloc::vec::Vec<Dependency>,
     #[prost(message, repeated, tag = "12")]
+    #[serde(skip_serializing_if = "is_default")]
     pub properties: ::prost::alloc::vec::Vec<Property>,
     #[prost(string, tag = "13")]
+    #[serde(skip_serializing_if = "is_default")]
     pub replaces: ::prost::alloc::string::String,
     #[prost(string, repeated, tag = "14")]
+    #[serde(skip_serializing_if = "is_default")]
     pub skips: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(message, optional, tag = "15")]
+    #[serde(skip_serializing_if = "is_default")]
     pub deprecation: ::core::option::Option<Deprecation>,
 }
 /// A bundle of a channel and what it replaces.
@@ -102,9 +133,12 @@ pub struct ChannelEntry {
     pub replaces: ::prost::alloc::string::String,
 }
 /// Why something should no longer be used.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Deprecation {
     #[prost(string, tag = "1")]
+    #[serde(skip_serializing_if = "is_default")]
     pub message: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -185,452 +219,4 @@ pub struct ExperimentalListPackageCustomSchemasRequest {
     pub schema: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
     pub package_name: ::prost::alloc::string::String,
-}
-/// Generated client implementations.
-pub mod registry_client {
-    #![allow(
-        unused_variables,
-        dead_code,
-        missing_docs,
-        clippy::wildcard_imports,
-        clippy::let_unit_value,
-    )]
-    use tonic::codegen::*;
-    use tonic::codegen::http::Uri;
-    /// What a catalog offers.
-    #[derive(Debug, Clone)]
-    pub struct RegistryClient<T> {
-        inner: tonic::client::Grpc<T>,
-    }
-    impl RegistryClient<tonic::transport::Channel> {
-        /// Attempt to create a new client by connecting to a given endpoint.
-        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
-        where
-            D: TryInto<tonic::transport::Endpoint>,
-            D::Error: Into<StdError>,
-        {
-            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
-            Ok(Self::new(conn))
-        }
-    }
-    impl<T> RegistryClient<T>
-    where
-        T: tonic::client::GrpcService<tonic::body::Body>,
-        T::Error: Into<StdError>,
-        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
-        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
-    {
-        pub fn new(inner: T) -> Self {
-            let inner = tonic::client::Grpc::new(inner);
-            Self { inner }
-        }
-        pub fn with_origin(inner: T, origin: Uri) -> Self {
-            let inner = tonic::client::Grpc::with_origin(inner, origin);
-            Self { inner }
-        }
-        pub fn with_interceptor<F>(
-            inner: T,
-            interceptor: F,
-        ) -> RegistryClient<InterceptedService<T, F>>
-        where
-            F: tonic::service::Interceptor,
-            T::ResponseBody: Default,
-            T: tonic::codegen::Service<
-                http::Request<tonic::body::Body>,
-                Response = http::Response<
-                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
-                >,
-            >,
-            <T as tonic::codegen::Service<
-                http::Request<tonic::body::Body>,
-            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
-        {
-            RegistryClient::new(InterceptedService::new(inner, interceptor))
-        }
-        /// Compress requests with the given encoding.
-        ///
-        /// This requires the server to support it otherwise it might respond with an
-        /// error.
-        #[must_use]
-        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.inner = self.inner.send_compressed(encoding);
-            self
-        }
-        /// Enable decompressing responses.
-        #[must_use]
-        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.inner = self.inner.accept_compressed(encoding);
-            self
-        }
-        /// Limits the maximum size of a decoded message.
-        ///
-        /// Default: `4MB`
-        #[must_use]
-        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
-            self.inner = self.inner.max_decoding_message_size(limit);
-            self
-        }
-        /// Limits the maximum size of an encoded message.
-        ///
-        /// Default: `usize::MAX`
-        #[must_use]
-        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
-            self.inner = self.inner.max_encoding_message_size(limit);
-            self
-        }
-        /// All packages.
-        pub async fn list_packages(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ListPackageRequest>,
-        ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::PackageName>>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::receive::BoundedCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/api.Registry/ListPackages",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("api.Registry", "ListPackages"));
-            self.inner.server_streaming(req, path, codec).await
-        }
-        /// A package with its channels and their heads.
-        pub async fn get_package(
-            &mut self,
-            request: impl tonic::IntoRequest<super::GetPackageRequest>,
-        ) -> std::result::Result<tonic::Response<super::Package>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::receive::BoundedCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/api.Registry/GetPackage");
-            let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("api.Registry", "GetPackage"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// A bundle with its content, without replaces and skips.
-        pub async fn get_bundle(
-            &mut self,
-            request: impl tonic::IntoRequest<super::GetBundleRequest>,
-        ) -> std::result::Result<tonic::Response<super::Bundle>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::receive::BoundedCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/api.Registry/GetBundle");
-            let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("api.Registry", "GetBundle"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// The head of a channel.
-        #[deprecated]
-        pub async fn get_bundle_for_channel(
-            &mut self,
-            request: impl tonic::IntoRequest<super::GetBundleInChannelRequest>,
-        ) -> std::result::Result<tonic::Response<super::Bundle>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::receive::BoundedCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/api.Registry/GetBundleForChannel",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("api.Registry", "GetBundleForChannel"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Channel entries that replace or skip a bundle, over all packages.
-        pub async fn get_channel_entries_that_replace(
-            &mut self,
-            request: impl tonic::IntoRequest<super::GetAllReplacementsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::ChannelEntry>>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::receive::BoundedCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/api.Registry/GetChannelEntriesThatReplace",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("api.Registry", "GetChannelEntriesThatReplace"));
-            self.inner.server_streaming(req, path, codec).await
-        }
-        /// The bundle of a channel that replaces or skips another.
-        pub async fn get_bundle_that_replaces(
-            &mut self,
-            request: impl tonic::IntoRequest<super::GetReplacementRequest>,
-        ) -> std::result::Result<tonic::Response<super::Bundle>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::receive::BoundedCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/api.Registry/GetBundleThatReplaces",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("api.Registry", "GetBundleThatReplaces"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Channel entries whose bundle provides an API.
-        pub async fn get_channel_entries_that_provide(
-            &mut self,
-            request: impl tonic::IntoRequest<super::GetAllProvidersRequest>,
-        ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::ChannelEntry>>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::receive::BoundedCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/api.Registry/GetChannelEntriesThatProvide",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("api.Registry", "GetChannelEntriesThatProvide"));
-            self.inner.server_streaming(req, path, codec).await
-        }
-        /// Channel heads that provide an API.
-        pub async fn get_latest_channel_entries_that_provide(
-            &mut self,
-            request: impl tonic::IntoRequest<super::GetLatestProvidersRequest>,
-        ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::ChannelEntry>>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::receive::BoundedCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/api.Registry/GetLatestChannelEntriesThatProvide",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("api.Registry", "GetLatestChannelEntriesThatProvide"),
-                );
-            self.inner.server_streaming(req, path, codec).await
-        }
-        /// The head of a default channel that provides an API.
-        pub async fn get_default_bundle_that_provides(
-            &mut self,
-            request: impl tonic::IntoRequest<super::GetDefaultProviderRequest>,
-        ) -> std::result::Result<tonic::Response<super::Bundle>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::receive::BoundedCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/api.Registry/GetDefaultBundleThatProvides",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("api.Registry", "GetDefaultBundleThatProvides"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// Every bundle of every channel, without content where an image has it.
-        pub async fn list_bundles(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ListBundlesRequest>,
-        ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::Bundle>>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::receive::BoundedCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/api.Registry/ListBundles");
-            let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("api.Registry", "ListBundles"));
-            self.inner.server_streaming(req, path, codec).await
-        }
-    }
-}
-/// Generated client implementations.
-pub mod experimental_registry_client {
-    #![allow(
-        unused_variables,
-        dead_code,
-        missing_docs,
-        clippy::wildcard_imports,
-        clippy::let_unit_value,
-    )]
-    use tonic::codegen::*;
-    use tonic::codegen::http::Uri;
-    /// What may change without notice.
-    #[derive(Debug, Clone)]
-    pub struct ExperimentalRegistryClient<T> {
-        inner: tonic::client::Grpc<T>,
-    }
-    impl ExperimentalRegistryClient<tonic::transport::Channel> {
-        /// Attempt to create a new client by connecting to a given endpoint.
-        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
-        where
-            D: TryInto<tonic::transport::Endpoint>,
-            D::Error: Into<StdError>,
-        {
-            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
-            Ok(Self::new(conn))
-        }
-    }
-    impl<T> ExperimentalRegistryClient<T>
-    where
-        T: tonic::client::GrpcService<tonic::body::Body>,
-        T::Error: Into<StdError>,
-        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
-        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
-    {
-        pub fn new(inner: T) -> Self {
-            let inner = tonic::client::Grpc::new(inner);
-            Self { inner }
-        }
-        pub fn with_origin(inner: T, origin: Uri) -> Self {
-            let inner = tonic::client::Grpc::with_origin(inner, origin);
-            Self { inner }
-        }
-        pub fn with_interceptor<F>(
-            inner: T,
-            interceptor: F,
-        ) -> ExperimentalRegistryClient<InterceptedService<T, F>>
-        where
-            F: tonic::service::Interceptor,
-            T::ResponseBody: Default,
-            T: tonic::codegen::Service<
-                http::Request<tonic::body::Body>,
-                Response = http::Response<
-                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
-                >,
-            >,
-            <T as tonic::codegen::Service<
-                http::Request<tonic::body::Body>,
-            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
-        {
-            ExperimentalRegistryClient::new(InterceptedService::new(inner, interceptor))
-        }
-        /// Compress requests with the given encoding.
-        ///
-        /// This requires the server to support it otherwise it might respond with an
-        /// error.
-        #[must_use]
-        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.inner = self.inner.send_compressed(encoding);
-            self
-        }
-        /// Enable decompressing responses.
-        #[must_use]
-        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.inner = self.inner.accept_compressed(encoding);
-            self
-        }
-        /// Limits the maximum size of a decoded message.
-        ///
-        /// Default: `4MB`
-        #[must_use]
-        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
-            self.inner = self.inner.max_decoding_message_size(limit);
-            self
-        }
-        /// Limits the maximum size of an encoded message.
-        ///
-        /// Default: `usize::MAX`
-        #[must_use]
-        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
-            self.inner = self.inner.max_encoding_message_size(limit);
-            self
-        }
-        /// Blobs of one unknown schema and package.
-        pub async fn experimental_list_package_custom_schemas(
-            &mut self,
-            request: impl tonic::IntoRequest<
-                super::ExperimentalListPackageCustomSchemasRequest,
-            >,
-        ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<::prost_types::Struct>>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = crate::receive::BoundedCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/api.ExperimentalRegistry/ExperimentalListPackageCustomSchemas",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new(
-                        "api.ExperimentalRegistry",
-                        "ExperimentalListPackageCustomSchemas",
-                    ),
-                );
-            self.inner.server_streaming(req, path, codec).await
-        }
-    }
 }

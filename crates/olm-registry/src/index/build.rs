@@ -303,7 +303,7 @@ impl<'a> Builder<'a> {
                 &converted.common.version,
                 &metadata,
                 &bundle.related_images,
-                &convert::PackageFacts::from(&package.package),
+                &package.package,
                 converted.content,
             );
             let span = self.write(&content)?;

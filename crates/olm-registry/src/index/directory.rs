@@ -47,12 +47,14 @@ pub(crate) struct PackageFacts {
 }
 
 /// Icon of a package.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub(crate) struct Icon {
     /// Icon data in base64.
     #[prost(string, tag = "1")]
+    #[serde(rename = "base64data")]
     pub(crate) data: String,
     #[prost(string, tag = "2")]
+    #[serde(rename = "mediatype")]
     pub(crate) media_type: String,
 }
 

@@ -6,20 +6,23 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use olm_registry::proto::experimental_registry_client::ExperimentalRegistryClient;
-use olm_registry::proto::{self, registry_client::RegistryClient};
+use olm_registry::client::{Client, Messages};
+use olm_registry::proto;
 use olm_registry::server::ACKNOWLEDGE_EXPERIMENTAL;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
+use tokio_stream::StreamExt as _;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Status, Streaming};
+use tonic::{Request, Response, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
+#[path = "../contract/mod.rs"]
+mod contract;
 mod message;
 
-/// Larger than any message of the corpus.
-const MAX_MESSAGE_BYTES: usize = 64 << 20;
+use contract::Registry;
+
 /// A name that no catalog has.
 const ABSENT: &str = "absent";
 
@@ -106,7 +109,7 @@ pub async fn ask(address: &str, schemas: &[String]) -> Result<Vec<Call>, Box<dyn
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?.http2_adaptive_window(true);
     let channel = endpoint.connect().await?;
     let mut asker = Asker {
-        registry: RegistryClient::new(channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES),
+        registry: Registry(Client::new(channel.clone())),
         channel,
         calls: Vec::new(),
         asked: HashSet::new(),
@@ -125,7 +128,7 @@ pub async fn ask(address: &str, schemas: &[String]) -> Result<Vec<Call>, Box<dyn
 
 struct Asker {
     channel: Channel,
-    registry: RegistryClient<Channel>,
+    registry: Registry,
     calls: Vec<Call>,
     asked: HashSet<(&'static str, String)>,
     /// The answer to `ListBundles`.
@@ -134,13 +137,8 @@ struct Asker {
 }
 
 /// Returns all messages of a stream, or the error that ended it.
-async fn collect<T>(stream: Result<tonic::Response<Streaming<T>>, Status>) -> Result<Vec<T>, Status> {
-    let mut stream = stream?.into_inner();
-    let mut messages = Vec::new();
-    while let Some(message) = stream.message().await? {
-        messages.push(message);
-    }
-    Ok(messages)
+async fn collect<T>(stream: Result<Messages<T>, Status>) -> Result<Vec<T>, Status> {
+    stream?.collect().await
 }
 
 fn error(status: &Status) -> Value {
@@ -163,8 +161,8 @@ fn sorted<T>(result: Result<Vec<T>, Status>, to_json: impl Fn(&T) -> Value) -> V
     answer
 }
 
-fn one<T>(result: Result<tonic::Response<T>, Status>) -> Result<Vec<T>, Status> {
-    Ok(vec![result?.into_inner()])
+fn one<T>(result: Result<T, Status>) -> Result<Vec<T>, Status> {
+    Ok(vec![result?])
 }
 
 /// Returns names on one line. Empty ones are shown, to distinguish them from absent ones.
@@ -201,8 +199,7 @@ impl Asker {
         let names = sorted(names, |package| Value::from(package.name.clone()));
         self.note("ListPackages", question(&[]), names);
         for name in asked {
-            let request = proto::GetPackageRequest { name: name.clone() };
-            let package = one(self.registry.get_package(request).await);
+            let package = one(self.registry.0.get_package(&name).await);
             if let Ok([package]) = package.as_deref() {
                 self.packages.push(package.clone());
             }
@@ -215,7 +212,7 @@ impl Asker {
     }
 
     async fn list_bundles(&mut self) {
-        let bundles = collect(self.registry.list_bundles(proto::ListBundlesRequest {}).await).await;
+        let bundles = collect(self.registry.0.list_bundles().await).await;
         match bundles {
             Ok(bundles) => {
                 let mut order = Vec::new();
@@ -253,7 +250,6 @@ impl Asker {
         places
     }
 
-    #[allow(deprecated, reason = "it is still served")]
     async fn bundles(&mut self) {
         for (package, channel) in self.places() {
             let request = proto::GetBundleInChannelRequest {
@@ -270,12 +266,7 @@ impl Asker {
             let mut names: Vec<String> = names.map(|bundle| bundle.csv_name.clone()).collect();
             names.push(ABSENT.to_owned());
             for name in names {
-                let request = proto::GetBundleRequest {
-                    pkg_name: package.clone(),
-                    channel_name: channel.clone(),
-                    csv_name: name.clone(),
-                };
-                let bundle = one(self.registry.get_bundle(request).await);
+                let bundle = one(self.registry.0.get_bundle(&package, &channel, &name).await);
                 let asked = question(&[&package, &channel, &name]);
                 self.note("GetBundle", asked, answer(bundle, message::bundle));
             }
@@ -445,8 +436,8 @@ impl Asker {
             let value = tonic::metadata::MetadataValue::from_static(value);
             request.metadata_mut().append(ACKNOWLEDGE_EXPERIMENTAL, value);
         }
-        let mut client = ExperimentalRegistryClient::new(self.channel.clone());
-        let structs = collect(client.experimental_list_package_custom_schemas(request).await).await;
+        let called = self.registry.experimental_list_package_custom_schemas(request);
+        let structs = collect(called.await).await;
         let asked = question(&[schema, package]).escape_debug().to_string();
         let asked = format!("{asked} {}", headers.join(","));
         let structs = sorted(structs, message::structure);
@@ -458,7 +449,8 @@ impl Asker {
             let request = HealthCheckRequest {
                 service: service.to_owned(),
             };
-            let state = one(HealthClient::new(self.channel.clone()).check(request).await);
+            let state = HealthClient::new(self.channel.clone()).check(request).await;
+            let state = one(state.map(Response::into_inner));
             let state = answer(state, |state| Value::from(state.status().as_str_name()));
             self.note("Check", question(&[service]), state);
         }

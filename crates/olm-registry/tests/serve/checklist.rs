@@ -104,13 +104,12 @@ async fn arch_014_each_channel_of_a_package_points_to_one_csv() {
             .collect();
         assert_eq!(pointed, heads);
         for (channel, head) in heads {
-            let mut registry = server.registry().await;
-            #[allow(deprecated)]
+            let registry = server.registry();
             let answer = registry.get_bundle_for_channel(proto::GetBundleInChannelRequest {
                 pkg_name: package.into(),
                 channel_name: (*channel).into(),
             });
-            let bundle = answer.await.expect("bundle").into_inner();
+            let bundle = answer.await.expect("bundle");
             assert_eq!(
                 (bundle.csv_name.as_str(), bundle.channel_name.as_str()),
                 (*head, *channel)
@@ -128,12 +127,11 @@ async fn arch_014_each_channel_of_a_package_points_to_one_csv() {
 #[tokio::test]
 async fn arch_015_operators_and_upgrades_are_asked_for_over_grpc() {
     let server = serve_chain().await;
-    let mut registry = server.registry().await;
+    let registry = server.registry();
     let names: Vec<String> = registry
         .list_packages(proto::ListPackageRequest {})
         .await
         .expect("answer")
-        .into_inner()
         .map(|package| package.expect("package").name)
         .collect()
         .await;
@@ -146,7 +144,7 @@ async fn arch_015_operators_and_upgrades_are_asked_for_over_grpc() {
         })
         .await
         .expect("upgrade");
-    assert_eq!(upgrade.into_inner().csv_name, "p.v1.2.0");
+    assert_eq!(upgrade.csv_name, "p.v1.2.0");
 }
 
 #[tokio::test]
@@ -187,7 +185,7 @@ async fn upg_007_one_bundle_replaces_another_unambiguously() {
     for _ in 0..5 {
         let server =
             Server::start(cache::open_temporary(checklist_catalog(entries).path()).expect("index")).await;
-        let mut registry = server.registry().await;
+        let registry = server.registry();
         for _ in 0..5 {
             let request = proto::GetReplacementRequest {
                 csv_name: "p.v1.0.0".into(),
@@ -195,7 +193,7 @@ async fn upg_007_one_bundle_replaces_another_unambiguously() {
                 channel_name: "stable".into(),
             };
             let answer = registry.get_bundle_that_replaces(request).await.expect("bundle");
-            answers.insert(answer.into_inner().csv_name);
+            answers.insert(answer.csv_name);
         }
     }
     assert_eq!(answers.into_iter().collect::<Vec<_>>(), ["p.v1.1.0"]);
@@ -204,7 +202,7 @@ async fn upg_007_one_bundle_replaces_another_unambiguously() {
 #[tokio::test]
 async fn upg_025_releases_without_content_are_nodes_of_the_graph() {
     let server = serve_chain().await;
-    let mut registry = server.registry().await;
+    let registry = server.registry();
     for (absent, next) in [("p.v1.0.0", "p.v1.1.0"), ("p.v1.1.5", "p.v1.2.0")] {
         let all = proto::GetAllReplacementsRequest {
             csv_name: absent.into(),
@@ -218,6 +216,6 @@ async fn upg_025_releases_without_content_are_nodes_of_the_graph() {
             channel_name: "fast".into(),
         };
         let bundle = registry.get_bundle_that_replaces(one).await.expect("bundle");
-        assert_eq!(bundle.into_inner().csv_name, next);
+        assert_eq!(bundle.csv_name, next);
     }
 }

@@ -4,6 +4,8 @@
 
 mod checklist;
 mod content;
+#[path = "../contract/mod.rs"]
+mod contract;
 mod health;
 mod queries;
 mod server;

@@ -1,7 +1,7 @@
 //! Queries, method by method.
 
-use olm_registry::proto::experimental_registry_client::ExperimentalRegistryClient;
 use olm_registry::{proto, server};
+use prost::Message as _;
 use tokio_stream::StreamExt as _;
 use tonic::{Code, Request};
 
@@ -89,10 +89,9 @@ async fn a_csv_is_made_from_metadata_with_the_packages_icon() {
 }
 
 #[tokio::test]
-#[allow(deprecated)]
 async fn head_of_a_channel() {
     let server = Server::small().await;
-    let mut registry = server.registry().await;
+    let registry = server.registry();
     let request = |package: &str, channel: &str| proto::GetBundleInChannelRequest {
         pkg_name: package.into(),
         channel_name: channel.into(),
@@ -101,7 +100,7 @@ async fn head_of_a_channel() {
         .get_bundle_for_channel(request("alpha", "stable"))
         .await
         .expect("head");
-    assert_eq!(head.into_inner().csv_name, "alpha.v3");
+    assert_eq!(head.csv_name, "alpha.v3");
     unknown(
         registry.get_bundle_for_channel(request("alpha", "x")).await,
         "package \"alpha\", channel \"x\" not found",
@@ -111,7 +110,7 @@ async fn head_of_a_channel() {
 #[tokio::test]
 async fn replacements() {
     let server = Server::small().await;
-    let mut registry = server.registry().await;
+    let registry = server.registry();
     let all = |name: &str| proto::GetAllReplacementsRequest {
         csv_name: name.into(),
     };
@@ -137,7 +136,7 @@ async fn replacements() {
         .get_bundle_that_replaces(one("alpha.v1", "stable"))
         .await
         .expect("next");
-    assert_eq!(next.into_inner().csv_name, "alpha.v2");
+    assert_eq!(next.csv_name, "alpha.v2");
     unknown(
         registry.get_bundle_that_replaces(one("alpha.v3", "stable")).await,
         "no entry found for package \"alpha\", channel \"stable\"",
@@ -147,7 +146,7 @@ async fn replacements() {
 #[tokio::test]
 async fn providers() {
     let server = Server::small().await;
-    let mut registry = server.registry().await;
+    let registry = server.registry();
     let (group, version) = ("example.com".to_owned(), "v1".to_owned());
     let provide = |kind: &str| proto::GetAllProvidersRequest {
         group: group.clone(),
@@ -197,7 +196,6 @@ async fn providers() {
         .get_default_bundle_that_provides(default("Alpha"))
         .await
         .expect("provider");
-    let provider = provider.into_inner();
     assert_eq!(
         (provider.csv_name.as_str(), provider.channel_name.as_str()),
         ("alpha.v3", "stable")
@@ -267,9 +265,7 @@ async fn all_bundles() {
 #[tokio::test]
 async fn custom_schemas() {
     let server = Server::small().await;
-    let mut client = ExperimentalRegistryClient::connect(format!("http://{}", server.address))
-        .await
-        .expect("connection");
+    let client = server.registry();
     let request = |schema: &str, package: &str, acknowledged: bool| {
         let mut request = Request::new(proto::ExperimentalListPackageCustomSchemasRequest {
             schema: schema.into(),
@@ -293,11 +289,7 @@ async fn custom_schemas() {
             .experimental_list_package_custom_schemas(request(schema, package, acknowledged))
             .await
             .expect("answer");
-        let structs: Vec<_> = answer
-            .into_inner()
-            .map(|item| item.expect("struct"))
-            .collect()
-            .await;
+        let structs: Vec<_> = answer.map(|item| item.expect("struct")).collect().await;
         assert_eq!(structs.len(), expected, "{schema} {package} {acknowledged}");
         if let Some(first) = structs.first() {
             assert!(first.fields.contains_key("note"));
@@ -306,9 +298,34 @@ async fn custom_schemas() {
     let status = client
         .experimental_list_package_custom_schemas(request("", "alpha", true))
         .await
-        .expect_err("no schema");
+        .err()
+        .expect("no schema");
     assert_eq!(
         (status.code(), status.message()),
         (Code::InvalidArgument, "schema is required")
     );
+}
+
+/// The server's paths are written by hand, so they are compared with the contract's.
+#[tokio::test]
+async fn every_method_of_the_contract_is_served() {
+    let server = Server::small().await;
+    let client = server.client();
+    let served = async |path: String| {
+        let answer = client.ask::<(), ()>(path.leak(), Request::new(())).await;
+        answer.err().map(|status| status.code()) != Some(Code::Unimplemented)
+    };
+    let contract = prost_types::FileDescriptorSet::decode(proto::DESCRIPTORS).expect("descriptors");
+    let mut methods = 0;
+    for file in contract.file.iter().filter(|file| file.package() == "api") {
+        for service in &file.service {
+            for method in &service.method {
+                let path = format!("/api.{}/{}", service.name(), method.name());
+                assert!(served(path.clone()).await, "{path}");
+                methods += 1;
+            }
+        }
+    }
+    assert_eq!(methods, 11);
+    assert!(!served("/api.Registry/Unknown".to_owned()).await);
 }

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use olm_registry::client::Client;
+use olm_registry::client::{Client, Messages};
 use olm_registry::index::Index;
-use olm_registry::proto::registry_client::RegistryClient;
 use olm_registry::{cache, proto, server};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt as _;
-use tonic::transport::Channel;
 use tonic::{Code, Status};
+
+use crate::contract::Registry;
 
 pub(crate) const CATALOG: &str = include_str!("../catalog.yaml");
 
@@ -56,10 +56,8 @@ impl Server {
         Client::connect(&self.address).expect("address")
     }
 
-    pub(crate) async fn registry(&self) -> RegistryClient<Channel> {
-        RegistryClient::connect(format!("http://{}", self.address))
-            .await
-            .expect("connection")
+    pub(crate) fn registry(&self) -> Registry {
+        Registry(self.client())
     }
 
     /// Stops the server as a signal would, and waits for it.
@@ -72,17 +70,14 @@ impl Server {
     }
 }
 
-pub(crate) fn unknown<T: std::fmt::Debug>(result: Result<T, Status>, message: &str) {
-    let status = result.expect_err(message);
+pub(crate) fn unknown<T>(result: Result<T, Status>, message: &str) {
+    let status = result.err().expect(message);
     assert_eq!((status.code(), status.message()), (Code::Unknown, message));
 }
 
-pub(crate) async fn entries(
-    stream: Result<tonic::Response<tonic::Streaming<proto::ChannelEntry>>, Status>,
-) -> Vec<String> {
+pub(crate) async fn entries(stream: Result<Messages<proto::ChannelEntry>, Status>) -> Vec<String> {
     stream
         .expect("entries")
-        .into_inner()
         .map(|entry| entry.expect("entry"))
         .map(|entry| {
             format!(

@@ -151,17 +151,13 @@ async fn pull(image: &str, settings: &Settings) -> anyhow::Result<ImageContent> 
         .open(&reference, &settings.credentials(&reference)?)
         .await
         .with_context(|| format!("failed to pull image {image:?}"))?;
-    let labels = opened.labels().clone();
+    let labels = opened.labels();
     let folders = [
         (annotations::MANIFESTS, MANIFESTS),
         (annotations::METADATA, METADATA),
     ]
     .map(|(label, default)| labels.get(label).map_or(default, String::as_str).to_owned());
-    Ok(ImageContent {
-        digest: opened.digest().clone(),
-        files: opened.files(&folders).await?,
-        labels,
-    })
+    Ok(opened.content(&folders).await?)
 }
 
 /// Returns the directories that the labels name, else those at the default paths.

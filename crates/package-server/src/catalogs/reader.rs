@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::{StreamExt as _, pin_mut};
-use olm_registry::client::{Client, Timeouts};
+use olm_registry::client::Client;
 use olm_registry::limits::{ERROR_CHARACTERS, ReadLimits};
 use olm_registry::proto;
 use olm_runtime::isolation;
@@ -94,8 +94,7 @@ pub(super) async fn read(
     room: usize,
     parsing: &Arc<Semaphore>,
 ) -> Result<Read, ReadError> {
-    let client =
-        Client::new(connection.clone(), Timeouts::default()).with_message_bytes(REGISTRY_MESSAGE_BYTES);
+    let client = Client::new(connection.clone()).with_message_bytes(REGISTRY_MESSAGE_BYTES);
     let registry = Registry { client, parsing };
     let client = &registry.client;
     let limits = ReadLimits::CATALOG;

@@ -27,7 +27,7 @@ pub(super) fn write(index: &Index, folder: &Path) -> Result<(), UpstreamError> {
         let frame = index.whole_frame(entry);
         let bundle = proto::Bundle::decode(frame.to_bytes().map_err(UpstreamError::Index)?.as_slice())
             .map_err(|error| UpstreamError::Index(io::Error::other(error)))?;
-        write_json(&folder.join(name), &BundleFile::from(&bundle))?;
+        write_json(&folder.join(name), &bundle)?;
     }
     write_custom_schemas(index, &folder.join("metas"))?;
     let mut packages = BTreeMap::new();
@@ -107,38 +107,30 @@ fn package<'a>(
     Ok(PackageFile {
         name,
         description: facts.description,
-        icon: facts
-            .icon
-            .map(|Icon { data, media_type }| IconFile { data, media_type }),
+        icon: facts.icon,
         default_channel: &record.default_channel,
         channels: channels.collect(),
         deprecation: record.deprecation.as_deref().map(message),
     })
 }
 
-fn message(text: &str) -> DeprecationFile<'_> {
-    DeprecationFile { message: text }
+fn message(text: &str) -> proto::Deprecation {
+    proto::Deprecation {
+        message: text.to_owned(),
+    }
 }
 
 #[derive(Serialize)]
 struct PackageFile<'a> {
     name: &'a str,
     description: String,
-    icon: Option<IconFile>,
+    icon: Option<Icon>,
     #[serde(rename = "defaultChannel")]
     default_channel: &'a str,
     #[serde(rename = "Channels")]
     channels: BTreeMap<&'a str, ChannelFile<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    deprecation: Option<DeprecationFile<'a>>,
-}
-
-#[derive(Serialize)]
-struct IconFile {
-    #[serde(rename = "base64data")]
-    data: String,
-    #[serde(rename = "mediatype")]
-    media_type: String,
+    deprecation: Option<proto::Deprecation>,
 }
 
 #[derive(Serialize)]
@@ -150,7 +142,7 @@ struct ChannelFile<'a> {
     #[serde(rename = "Bundles")]
     bundles: BTreeMap<&'a str, EntryFile<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    deprecation: Option<DeprecationFile<'a>>,
+    deprecation: Option<proto::Deprecation>,
 }
 
 #[derive(Serialize)]
@@ -160,105 +152,4 @@ struct EntryFile<'a> {
     name: &'a str,
     replaces: &'a str,
     skips: Option<&'a [String]>,
-}
-
-#[derive(Serialize)]
-struct DeprecationFile<'a> {
-    #[serde(skip_serializing_if = "str::is_empty")]
-    message: &'a str,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct BundleFile<'a> {
-    #[serde(skip_serializing_if = "str::is_empty")]
-    csv_name: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    package_name: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    channel_name: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    csv_json: &'a str,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    object: &'a [String],
-    #[serde(skip_serializing_if = "str::is_empty")]
-    bundle_path: &'a str,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    provided_apis: Vec<ApiFile<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    required_apis: Vec<ApiFile<'a>>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    version: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    skip_range: &'a str,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    dependencies: Vec<PairFile<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    properties: Vec<PairFile<'a>>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    replaces: &'a str,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    skips: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    deprecation: Option<DeprecationFile<'a>>,
-}
-
-#[derive(Serialize)]
-struct ApiFile<'a> {
-    #[serde(skip_serializing_if = "str::is_empty")]
-    group: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    version: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    kind: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    plural: &'a str,
-}
-
-/// A property or dependency.
-#[derive(Serialize)]
-struct PairFile<'a> {
-    #[serde(rename = "type", skip_serializing_if = "str::is_empty")]
-    kind: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    value: &'a str,
-}
-
-impl<'a> From<&'a proto::Bundle> for BundleFile<'a> {
-    fn from(bundle: &'a proto::Bundle) -> Self {
-        let api = |api: &'a proto::GroupVersionKind| ApiFile {
-            group: &api.group,
-            version: &api.version,
-            kind: &api.kind,
-            plural: &api.plural,
-        };
-        let dependency = |pair: &'a proto::Dependency| PairFile {
-            kind: &pair.r#type,
-            value: &pair.value,
-        };
-        let property = |pair: &'a proto::Property| PairFile {
-            kind: &pair.r#type,
-            value: &pair.value,
-        };
-        Self {
-            csv_name: &bundle.csv_name,
-            package_name: &bundle.package_name,
-            channel_name: &bundle.channel_name,
-            csv_json: &bundle.csv_json,
-            object: &bundle.object,
-            bundle_path: &bundle.bundle_path,
-            provided_apis: bundle.provided_apis.iter().map(api).collect(),
-            required_apis: bundle.required_apis.iter().map(api).collect(),
-            version: &bundle.version,
-            skip_range: &bundle.skip_range,
-            dependencies: bundle.dependencies.iter().map(dependency).collect(),
-            properties: bundle.properties.iter().map(property).collect(),
-            replaces: &bundle.replaces,
-            skips: &bundle.skips,
-            deprecation: bundle
-                .deprecation
-                .as_ref()
-                .map(|deprecation| message(&deprecation.message)),
-        }
-    }
 }
