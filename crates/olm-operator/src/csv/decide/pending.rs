@@ -40,9 +40,6 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
             message,
         );
     }
-    if let Some(step) = unreadable_strategy(observed) {
-        return step;
-    }
     let Requirements {
         met, lacking, rows, ..
     } = match requirements::evaluate(observed) {
@@ -139,12 +136,6 @@ fn wait_for(previous: &str, phase: &Phase, position: &Position, now: Timestamp) 
         "all requirements found, waiting for csv {previous} to be in phase Replacing (it is in {phase})"
     );
     PhaseStep::to(Phase::Pending, reason::ALL_REQUIREMENTS_MET, message)
-}
-
-/// Returns a step to phase Failed if the install strategy cannot be parsed.
-pub(super) fn unreadable_strategy(observed: &Observed) -> Option<PhaseStep> {
-    let error = observed.strategy.as_ref().err()?;
-    Some(PhaseStep::go(invalid_strategy(error)))
 }
 
 /// Returns a step to phase Failed if the install strategy or a webhook description is invalid. The message is

@@ -133,10 +133,7 @@ fn open_targets(stores: &Stores, own: &str, groups: &[Group]) -> BTreeSet<String
 }
 
 pub(super) fn account_names(strategy: &Strategy) -> BTreeSet<&String> {
-    let permissions = strategy.permissions.iter().chain(&strategy.cluster_permissions);
-    permissions
-        .map(|permission| &permission.service_account)
-        .collect()
+    strategy.roles.iter().map(|role| &role.service_account).collect()
 }
 
 /// Returns the configuration of the Subscription in `all` that names ClusterServiceVersion `csv`; `None`
