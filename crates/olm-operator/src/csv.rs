@@ -20,7 +20,6 @@ pub(crate) mod changeover;
 pub(crate) mod coverage;
 pub(crate) mod decide;
 pub(crate) mod deployment;
-mod failure_cause;
 pub(crate) mod health;
 pub(crate) mod held_up;
 pub(crate) mod install;

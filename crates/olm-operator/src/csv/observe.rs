@@ -36,6 +36,7 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::ApiResource};
 use olm_api::{
+    condition::csv as reason,
     labels,
     v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase, Subscription},
 };
@@ -57,10 +58,9 @@ use crate::{
     csv::{
         changeover,
         decide::installing::POD_PATIENCE,
-        failure_cause::FailureCause,
         health, install,
         observed::{Kind, Leftover, Observed},
-        rbac::{self, Place, counterparts},
+        rbac::{self, counterparts},
         replacement, requirements,
         serving::delegation,
         strategy::Strategy,
@@ -370,7 +370,7 @@ pub(crate) fn needs_subscription(observed: &Observed) -> bool {
 fn needs_pods(observed: &Observed, now: Timestamp) -> bool {
     match observed.csv.phase() {
         Phase::Installing => observed.waited(now) >= POD_PATIENCE,
-        Phase::Failed => FailureCause::parse(observed.csv.reason()) == FailureCause::InstallCheck,
+        Phase::Failed => observed.csv.reason() == reason::INSTALL_CHECK_FAILED,
         _ => false,
     }
 }
@@ -401,12 +401,7 @@ pub(crate) fn grant_namespaces(observed: &Observed, strategy: &Strategy) -> BTre
         .roles
         .iter()
         .flat_map(|role| rbac::uncarried(observed, role));
-    let mut namespaces: BTreeSet<String> = lacking
-        .filter_map(|place| match place {
-            Place::Namespace(name) => Some(name),
-            Place::Everywhere => None,
-        })
-        .collect();
+    let mut namespaces: BTreeSet<String> = lacking.flatten().collect();
     namespaces.insert(observed.namespace().to_owned());
     namespaces
 }

@@ -13,7 +13,7 @@ use olm_api::{
 use super::{Row, missing_rights, row_of};
 use crate::csv::{
     observed::Observed,
-    rbac::{self, Place, counterparts},
+    rbac::{self, counterparts},
     strategy::{Scope, Strategy, WantedRole},
 };
 
@@ -91,7 +91,7 @@ pub(super) fn missing_in_targets(observed: &Observed, strategy: &Strategy) -> Ve
         (!places.is_empty()).then(|| missing_rights(&role.name, &rbac::describe_places(&places), &cause))
     });
     let blocked = counterparts::blocked(observed).into_iter().map(|role| {
-        let place = Place::Namespace(role.namespace.clone());
+        let place = Some(role.namespace.clone());
         let cause = format!(
             "a RoleBinding that does not belong to OLM already refers to Role {}",
             role.name
