@@ -3,7 +3,6 @@
 //! A ClusterServiceVersion that runs as it should needs no live read. The others happen only in the state
 //! that needs them:
 //!
-//! - the successor of a ClusterServiceVersion in phase Replacing, before it counts as deleted
 //! - the Subscription of a ClusterServiceVersion whose first pods are due
 //! - the ReplicaSets of a Deployment that is being replaced
 //! - accounts and RBAC that OLM did not create
@@ -38,7 +37,7 @@ use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::ApiResourc
 use olm_api::{
     condition::csv as reason,
     labels,
-    v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase, Subscription},
+    v1alpha1::{ClusterServiceVersionPhase as Phase, Subscription},
 };
 use olm_runtime::{
     NamespacedName, clock,
@@ -50,10 +49,7 @@ use olm_runtime::{
 use tokio::time::Instant;
 
 pub(crate) use self::stored::{configured, from_stores};
-use self::{
-    accounts::KnownAccounts,
-    stored::{account_names, siblings},
-};
+use self::{accounts::KnownAccounts, stored::account_names};
 use crate::{
     csv::{
         changeover,
@@ -61,7 +57,7 @@ use crate::{
         health, install,
         observed::{Kind, Leftover, Observed},
         rbac::{self, counterparts},
-        replacement, requirements,
+        requirements,
         serving::delegation,
         strategy::Strategy,
     },
@@ -102,9 +98,6 @@ impl Reader {
         if observed.csv.metadata.deletion_timestamp.is_some() {
             observed.leftovers = self.leftovers(observed).await?;
             return Ok(());
-        }
-        if needs_siblings(observed) {
-            self.read_siblings(observed).await?;
         }
         observed.proxy = self.stores.proxy.variables().await;
         serving::avoid_strangers(observed, &self.client).await?;
@@ -246,18 +239,6 @@ impl Reader {
         Ok(())
     }
 
-    /// A stale list would bring a replaced operator back, in conflict with its successor.
-    async fn read_siblings(&self, observed: &mut Observed) -> Result<(), ObserveError> {
-        let namespace = observed.namespace().to_owned();
-        let api: Api<ClusterServiceVersion> = Api::namespaced(self.client.clone(), &namespace);
-        let originals = ListParams::default().labels(&format!("!{}", labels::COPIED_FROM));
-        let what = format!("the ClusterServiceVersions of namespace {namespace}");
-        let list = deadline(&what, api.list(&originals)).await?;
-        let list: Vec<_> = list.items.into_iter().map(Arc::new).collect();
-        observed.siblings = siblings(&list, observed.name());
-        Ok(())
-    }
-
     /// Reads the objects to delete from the API server. Objects missed now would remain forever, and the
     /// stores only have objects with OLM's label.
     async fn leftovers(&self, observed: &Observed) -> Result<Vec<Leftover>, ObserveError> {
@@ -339,12 +320,6 @@ fn kinds_to_ask_for(observed: &Observed) -> BTreeMap<(String, String), BTreeSet<
 
 fn borrowed(texts: &BTreeSet<String>) -> BTreeSet<&str> {
     texts.iter().map(String::as_str).collect()
-}
-
-/// True when a successor must be looked up before it counts as deleted.
-pub(crate) fn needs_siblings(observed: &Observed) -> bool {
-    *observed.csv.phase() == Phase::Replacing
-        && replacement::next(observed.name(), &observed.siblings).is_none()
 }
 
 /// True when Deployments are about to be written and no Subscription is known that configures them. It is

@@ -7,8 +7,6 @@
 
 pub(crate) mod counterparts;
 pub(crate) mod objects;
-#[cfg(test)]
-mod rows;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

@@ -121,33 +121,27 @@ pub(crate) fn status(
     if let Some(cause) = held_up_by {
         new.message = Some(held_up::with(new.message.as_deref().unwrap_or_default(), &cause));
     }
-    match write_time(observed, &old, &new, now) {
-        WriteTime::Never => StatusUpdate {
-            requeue,
-            memory,
-            ..StatusUpdate::default()
-        },
-        WriteTime::In(delay) => StatusUpdate {
-            requeue: requeue.sooner(Requeue::after(delay, "debounce of requirements and messages")),
-            memory,
-            ..StatusUpdate::default()
-        },
-        WriteTime::Now => {
+    let mut update = StatusUpdate {
+        requeue,
+        memory,
+        ..StatusUpdate::default()
+    };
+    match write_delay(observed, &old, &new, now) {
+        None => {}
+        Some(delay) if !delay.is_zero() => {
+            let later = Requeue::after(delay, "debounce of requirements and messages");
+            update.requeue = requeue.sooner(later);
+        }
+        Some(_) => {
             let target = Target::of::<ClusterServiceVersion>(observed.namespace(), observed.name());
-            let patch = status_patch(target, Some(observed.uid()), &old, &new);
-            let events = patch.as_ref().map(|_| {
-                let mut events = events(observed, &transitions);
-                events.extend(missing_rights(observed, &old, &new));
-                events
-            });
-            StatusUpdate {
-                patches: Vec::from_iter(patch),
-                events: events.unwrap_or_default(),
-                requeue,
-                memory,
+            update.patches = Vec::from_iter(status_patch(target, Some(observed.uid()), &old, &new));
+            if !update.patches.is_empty() {
+                update.events = events(observed, &transitions);
+                update.events.extend(missing_rights(observed, &old, &new));
             }
         }
     }
+    update
 }
 
 /// Reports reads that keep failing, in addition to the phase's message; `None` when that is already reported.
@@ -284,35 +278,26 @@ fn set_certificate_times(status: &mut ClusterServiceVersionStatus, observed: &Ob
     }
 }
 
-/// Decides when a status is written.
-#[derive(Debug, PartialEq, Eq)]
-enum WriteTime {
-    /// The status equals the stored one.
-    Never,
-    /// After this delay, unless more changes.
-    In(Duration),
-    Now,
-}
-
-fn write_time(
+/// Returns the time after which the status is written, unless more changes; `None` if it equals the stored one.
+fn write_delay(
     observed: &Observed,
     old: &ClusterServiceVersionStatus,
     new: &ClusterServiceVersionStatus,
     now: Timestamp,
-) -> WriteTime {
+) -> Option<Duration> {
     // A reconcile that returns to its start, such as a refused attempt, would only change the time.
     let timeless = ClusterServiceVersionStatus {
         last_update_time: old.last_update_time.clone(),
         ..new.clone()
     };
     if timeless == *old {
-        return WriteTime::Never;
+        return None;
     }
     let moved = old.phase != new.phase || old.reason != new.reason || old.conditions != new.conditions;
-    match STATUS_DEBOUNCE.checked_sub(since_update(observed, now)) {
-        Some(left) if !moved && !left.is_zero() => WriteTime::In(left),
-        _ => WriteTime::Now,
+    if moved {
+        return Some(Duration::ZERO);
     }
+    Some(STATUS_DEBOUNCE.saturating_sub(since_update(observed, now)))
 }
 
 /// Returns a warning for each new row about rights that are missing beyond the namespace.

@@ -16,7 +16,7 @@ pub(super) fn step(observed: &Observed) -> PhaseStep {
     }
     let Some(next) = replacement::next(name, siblings) else {
         // Upstream stays in this phase forever when the successor is deleted. Here the operator keeps running
-        // and is repaired again. `observe` has read from the API server that no successor exists. The
+        // and is repaired again. One watch brings both, and the successor came first, so it was deleted. The
         // reconcile ends here, because this phase skips the group's preconditions; the next reconcile checks
         // them.
         let pending = Transition::new(

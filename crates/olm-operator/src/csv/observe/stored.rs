@@ -187,7 +187,7 @@ fn cluster(stores: &Stores, csv: &ClusterServiceVersion) -> ClusterApis {
     cluster
 }
 
-pub(super) fn siblings(csvs: &[Arc<ClusterServiceVersion>], own: &str) -> Vec<Sibling> {
+fn siblings(csvs: &[Arc<ClusterServiceVersion>], own: &str) -> Vec<Sibling> {
     csvs.iter()
         .filter(|csv| csv.name_any() != own && !csv.is_copied())
         .map(|csv| Sibling {
