@@ -78,8 +78,8 @@ pub(crate) struct Observed {
     pub(crate) proxy: ProxyVariables,
     /// Served APIs, of those that it owns or needs.
     pub(crate) cluster: ClusterApis,
-    /// The existing ServiceAccounts that it names.
-    pub(crate) accounts: BTreeMap<String, FoundAccount>,
+    /// The existing ServiceAccounts that it names, with the uids of the ClusterServiceVersions that own them.
+    pub(crate) accounts: BTreeMap<String, BTreeSet<String>>,
     /// RBAC objects that are related to it.
     pub(crate) rbac: Rbac,
     /// Objects outside its namespace with its owner labels; only read while it is being deleted.
@@ -154,13 +154,6 @@ pub(crate) struct ApiService {
     pub(crate) available: bool,
     /// Reason of a false condition, in one word, if it has one.
     pub(crate) reason: Option<String>,
-}
-
-/// An existing ServiceAccount.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct FoundAccount {
-    /// Uid and name of the ClusterServiceVersions that own it.
-    pub(crate) csv_owners: BTreeMap<String, String>,
 }
 
 /// Kind, namespace (empty for cluster-scoped kinds) and name of a Role, ClusterRole or binding.

@@ -26,7 +26,7 @@ use olm_runtime::{NamespacedName, store::Store};
 use crate::{
     csv::{
         changeover,
-        observe::{accounts::read_account, serving},
+        observe::{accounts::owners, serving},
         observed::{ApiService, ClusterApis, Crd, ForeignGroup, Observed, Rbac, RbacKey},
         replacement::Sibling,
         serving::{conversion, endpoint},
@@ -77,7 +77,7 @@ pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Obser
             .flat_map(account_names)
             .filter_map(|name| {
                 let found = stores.accounts.get(&key.namespace, name)?;
-                Some((name.clone(), read_account(&found)))
+                Some((name.clone(), owners(&found)))
             })
             .collect(),
         proxy: ProxyVariables::default(),

@@ -49,11 +49,11 @@ pub(super) fn rows(observed: &Observed, strategy: &Strategy) -> Vec<Row> {
 }
 
 fn add_role(observed: &Observed, role: &WantedRole, status: &mut RequirementStatus) {
-    let Some(account) = observed.accounts.get(&role.service_account) else {
+    let Some(owners) = observed.accounts.get(&role.service_account) else {
         set(status, requirement::NOT_PRESENT, "Service account does not exist");
         return;
     };
-    if !account.csv_owners.is_empty() && !account.csv_owners.contains_key(observed.uid()) {
+    if !owners.is_empty() && !owners.contains(observed.uid()) {
         set(
             status,
             requirement::PRESENT_NOT_SATISFIED,
