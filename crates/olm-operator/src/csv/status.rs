@@ -30,11 +30,12 @@ use crate::csv::{
         none,
         transitions::{Position, Stage, Transition, Verdict},
     },
+    deployment::Built,
     health, held_up,
     install::{self, serving},
     missing_rights::is_missing_rights,
     observed::Observed,
-    serving::certificate::Validity,
+    serving::{certificate::Validity, component::Component},
     status::refusal::{MissingRights, Refusal, Telling},
 };
 
@@ -163,24 +164,27 @@ pub(crate) fn unobserved(csv: &ClusterServiceVersion, error: &ObserveError) -> O
 
 /// Finds a component that the API server accepted but stored differently, because an admission plugin or
 /// webhook changes it. Another install would end the same way, and moving on would return here at once.
-fn undone(observed: &Observed, stage: Stage, applied: &[usize], outcomes: &Outcomes) -> Option<Transition> {
+fn undone(
+    observed: &Observed,
+    stage: Stage,
+    applied: &[(usize, Component)],
+    outcomes: &Outcomes,
+) -> Option<Transition> {
     if stage != Stage::Install {
         return None;
     }
     let wanted = install::wanted(observed);
-    let components = serving::components(observed);
-    let stored = applied.iter().filter_map(|index| match outcomes.get(*index) {
-        Outcome::Done(object) if object.pointer("/metadata/deletionTimestamp").is_none() => Some(object),
-        _ => None,
-    });
-    let drift = stored.into_iter().find_map(|object| {
-        if object.get("kind")?.as_str()? != "Deployment" {
-            return serving::undone(&components, object);
+    let drift = applied.iter().find_map(|(index, component)| {
+        let stored = match outcomes.get(*index) {
+            Outcome::Done(object) if object.pointer("/metadata/deletionTimestamp").is_none() => object,
+            _ => return None,
+        };
+        if component.target.api.kind != Deployment::kind(&()) {
+            return component.problem(Some(stored.as_ref()));
         }
-        let live: Deployment = serde_json::from_value(object.as_ref().clone()).ok()?;
-        let name = live.metadata.name.as_deref()?;
-        let built = wanted.iter().find(|built| built.wanted.name == name)?;
-        health::drift(&built.wanted, &live)
+        let live: Deployment = serde_json::from_value(stored.as_ref().clone()).ok()?;
+        let is_this = |built: &&Built| built.wanted.name == component.target.name;
+        health::drift(&wanted.iter().find(is_this)?.wanted, &live)
     })?;
     let message = format!(
         "install strategy failed: {drift} right after it was applied, probably by a policy or a webhook of the cluster"

@@ -13,7 +13,7 @@ use olm_api::v1alpha1::{
 };
 use olm_runtime::plan::{Action, Plan, Requeue};
 
-use crate::csv::{held_up, install::InstallWrites, rbac::Place};
+use crate::csv::{held_up, install::InstallWrites, rbac::Place, serving::component::Component};
 
 /// Limit per reconcile. It is only reached if two phases sent a ClusterServiceVersion back and forth.
 const MAX_TRANSITIONS: usize = 12;
@@ -198,9 +198,9 @@ pub(crate) struct Verdict {
     pub(crate) stage: Stage,
     /// Places of the leading writes that grant rights, one entry per write.
     pub(crate) grants: Vec<Place>,
-    /// Indexes of the writes in the plan that apply a whole object. Their result must equal the wanted
-    /// object; a patch only prepares that.
-    pub(crate) applied: Vec<usize>,
+    /// The objects that writes of the plan apply as a whole, with the indexes of these writes. Their result
+    /// must equal the wanted object; a patch only prepares that.
+    pub(crate) applied: Vec<(usize, Component)>,
     /// The requirements, if they were checked.
     pub(crate) requirements: Option<Vec<RequirementStatus>>,
     /// Time of the first refused write, if writes of the previous reconcile were refused.
@@ -230,8 +230,9 @@ pub(crate) fn walk(
         verdict.then = next.then.filter(|then| !position.is_at(then));
         verdict.stage = next.stage;
         let actions = next.actions.iter().enumerate();
-        let applied = actions.filter(|(_, action)| is_apply(action));
-        verdict.applied = applied.map(|(index, _)| index).collect();
+        verdict.applied = actions
+            .filter_map(|(index, action)| Some((index, applied(action)?)))
+            .collect();
         let plan = Plan {
             actions: next.actions,
             independent: next.grants.len(),
@@ -243,6 +244,15 @@ pub(crate) fn walk(
     }
 }
 
-fn is_apply(action: &Action) -> bool {
-    matches!(action, Action::Apply { .. } | Action::ApplySecret { .. })
+/// Returns the object that a write applies as a whole.
+fn applied(action: &Action) -> Option<Component> {
+    match action {
+        Action::Apply { target, object, .. } | Action::ApplySecret { target, object, .. } => {
+            Some(Component {
+                target: target.clone(),
+                object: object.clone(),
+            })
+        }
+        _ => None,
+    }
 }

@@ -16,10 +16,7 @@ pub(crate) mod availability;
 mod callers;
 mod definitions;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::ObjectMeta};
@@ -267,33 +264,6 @@ pub(crate) fn withdraw(observed: &Observed) -> Vec<Action> {
     let all = observed.serving.labelled.iter();
     all.map(|(target, uid)| Action::delete(target.clone(), uid.clone()))
         .collect()
-}
-
-/// Kind, namespace and name of an object, if present.
-type Place = [Option<String>; 3];
-
-fn place(object: &Value) -> Place {
-    ["/kind", "/metadata/namespace", "/metadata/name"]
-        .map(|pointer| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned))
-}
-
-/// Returns all wanted objects by their place. Definitions are only patched, so their stored form is not
-/// compared.
-pub(crate) fn components(observed: &Observed) -> BTreeMap<Place, Component> {
-    let secrets = observed.serving.endpoints.iter().filter_map(|endpoint| {
-        let issued = observed.serving.issued.get(&endpoint.deployment)?;
-        Some(wanted_secret(observed, endpoint, &issued.ca))
-    });
-    let all = around(observed)
-        .chain(secrets)
-        .chain(callers(observed).into_iter().map(|caller| caller.component));
-    all.map(|component| (place(&component.object), component))
-        .collect()
-}
-
-/// Returns how a stored object differs from the applied one; `None` for objects outside of `components`.
-pub(crate) fn undone(components: &BTreeMap<Place, Component>, stored: &Value) -> Option<String> {
-    components.get(&place(stored))?.problem(Some(stored))
 }
 
 fn around(observed: &Observed) -> impl Iterator<Item = Component> {
