@@ -55,7 +55,7 @@ use crate::{
         changeover,
         decide::installing::POD_PATIENCE,
         health, install,
-        observed::{Kind, Leftover, Observed},
+        observed::{ForeignGrants, Kind, Leftover, Observed},
         rbac::{self, counterparts},
         requirements,
         serving::delegation,
@@ -189,6 +189,10 @@ impl Reader {
     /// missing rights.
     async fn read_grants(&self, observed: &mut Observed, strategy: &Strategy) -> Result<(), ObserveError> {
         let accounts: BTreeSet<String> = observed.accounts.keys().cloned().collect();
+        if accounts.is_empty() {
+            observed.rbac.granted_by_others = Some(ForeignGrants::default());
+            return Ok(());
+        }
         let reading = grants::Reading {
             client: &self.client,
             csv: NamespacedName::from_object(observed.csv.as_ref()),
