@@ -24,7 +24,6 @@ use olm_api::{
     v2::OperatorCondition,
 };
 use olm_runtime::plan::Target;
-use serde_json::Value;
 
 use crate::{
     csv::{
@@ -34,7 +33,7 @@ use crate::{
         strategy::Strategy,
     },
     operator_group::{Group, intersection::NamespaceSet},
-    stores::ProxyVariables,
+    stores::{CustomResourceDefinition, ProxyVariables},
 };
 
 /// Time in which the steps of an InstallPlan should finish.
@@ -104,7 +103,7 @@ pub(crate) struct ClusterApis {
     /// `gitVersion` of the API server, for example `v1.34.4`; empty if it was not requested.
     pub(crate) server_version: String,
     /// The existing CustomResourceDefinitions that the ClusterServiceVersion names.
-    pub(crate) crds: BTreeMap<String, Crd>,
+    pub(crate) crds: BTreeMap<String, Arc<CustomResourceDefinition>>,
     /// Served kinds, of the native and the required aggregated APIs.
     pub(crate) served: BTreeSet<Kind>,
     /// Kinds for which discovery failed, and the error.
@@ -128,22 +127,6 @@ impl Kind {
         let (group, version, kind) = (group.to_owned(), version.to_owned(), kind.to_owned());
         Self { group, version, kind }
     }
-}
-
-/// An existing CustomResourceDefinition.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Crd {
-    pub(crate) uid: String,
-    /// Served versions.
-    pub(crate) served: BTreeSet<String>,
-    /// True when both `Established` and `NamesAccepted` are true.
-    pub(crate) established: bool,
-    /// `namespace/name` of the ClusterServiceVersions it was installed with.
-    pub(crate) alongside: BTreeSet<String>,
-    /// The webhook that converts its objects, if any.
-    pub(crate) conversion: Option<Value>,
-    /// True when fields without a schema are preserved, which webhook conversion does not support.
-    pub(crate) preserves_unknown_fields: bool,
 }
 
 /// An existing APIService.

@@ -5,7 +5,7 @@
 
 mod permissions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use go_compat::semver::Version;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -14,18 +14,22 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::api::rbac::v1::Role;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::Resource;
+use kube::{Resource, ResourceExt};
 use olm_api::{
     condition::requirement,
+    labels,
     v1alpha1::{
         ApiServiceDescription, ClusterServiceVersion, CrdDescription, RequirementStatus, WebhookType,
     },
 };
 
-use crate::csv::{
-    observed::{Kind, Observed},
-    replacement,
-    serving::rules::Refused,
+use crate::{
+    csv::{
+        observed::{Kind, Observed},
+        replacement,
+        serving::rules::Refused,
+    },
+    stores::CustomResourceDefinition as StoredCrd,
 };
 
 /// The requirements, and whether all are met.
@@ -187,7 +191,7 @@ fn crd(observed: &Observed, description: &CrdDescription, owned: bool) -> Row {
         return answered(status, requirement::NOT_PRESENT, "CRD is not present");
     };
     let others = if owned {
-        only_installed_with(observed, &found.alongside)
+        only_installed_with(observed, found)
     } else {
         Vec::new()
     };
@@ -195,17 +199,18 @@ fn crd(observed: &Observed, description: &CrdDescription, owned: bool) -> Row {
         let message = format!("CRD installed alongside other CSV(s): {}", others.join(", "));
         return answered(status, requirement::PRESENT_NOT_SATISFIED, message);
     }
-    if !found.served.contains(&description.version) {
+    let mut versions = found.spec.versions.iter();
+    if !versions.any(|version| version.served && version.name == description.version) {
         return answered(status, requirement::NOT_PRESENT, "CRD version not served");
     }
-    if !found.established {
+    if !(found.is_true("Established") && found.is_true("NamesAccepted")) {
         return answered(
             status,
             requirement::PRESENT_NOT_AVAILABLE,
             "CRD is present but the Established condition is False (not available)",
         );
     }
-    status.uuid = Some(found.uid.clone());
+    status.uuid = Some(found.uid().unwrap_or_default());
     answered(
         status,
         requirement::PRESENT,
@@ -215,7 +220,10 @@ fn crd(observed: &Observed, description: &CrdDescription, owned: bool) -> Row {
 
 /// Returns the predecessors a CustomResourceDefinition came with, until it has also come with this
 /// ClusterServiceVersion: its new form is then still to be applied.
-fn only_installed_with(observed: &Observed, alongside: &std::collections::BTreeSet<String>) -> Vec<String> {
+fn only_installed_with(observed: &Observed, crd: &StoredCrd) -> Vec<String> {
+    let notes = crd.annotations().iter();
+    let notes = notes.filter(|(key, _)| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX));
+    let alongside: BTreeSet<&String> = notes.map(|(_, csv)| csv).collect();
     let key = |name: &str| format!("{}/{name}", observed.namespace());
     if alongside.contains(&key(observed.name())) {
         return Vec::new();

@@ -157,21 +157,10 @@ fn components(observed: &Observed, position: &Position, cause: &str) -> PhaseSte
 /// Retries refused writes in place. The driver's backoff limits the attempts, and an attempt with the same
 /// result writes no status. `None` when no write is left.
 fn retried_in_place(observed: &Observed) -> Option<PhaseStep> {
-    if super::install_ready::changeover(observed).is_some() {
-        return Some(PhaseStep::to(
-            Phase::InstallReady,
-            reason::NEEDS_REINSTALL,
-            "installing: a deployment has to be replaced",
-        ));
+    if let Some(step) = super::install_ready::changeover(observed) {
+        return Some(step);
     }
     let writes = install::writes(observed);
-    if writes.is_empty() {
-        return None;
-    }
-    let then = Transition::new(
-        Phase::Installing,
-        reason::INSTALL_SUCCEEDED,
-        "waiting for install components to report healthy",
-    );
-    Some(PhaseStep::install(Stage::Install, writes, Some(then)))
+    let then = Some(super::install_ready::installed());
+    (!writes.is_empty()).then(|| PhaseStep::install(Stage::Install, writes, then))
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use kube::ResourceExt;
 use olm_runtime::plan::{Action, Guard, Identity};
 use serde_json::{Value, json};
 
@@ -18,7 +19,7 @@ pub(super) fn refused(observed: &Observed) -> Option<String> {
     }
     let preserves = |crd: &str| {
         let found = observed.cluster.crds.get(crd);
-        found.is_some_and(|found| found.preserves_unknown_fields)
+        found.is_some_and(|found| found.spec.preserve_unknown_fields)
     };
     let (_, crd) = conversion::conversions(&observed.csv).find(|(_, crd)| preserves(crd))?;
     Some(format!(
@@ -35,7 +36,8 @@ pub(super) fn stale(observed: &Observed) -> impl Iterator<Item = &str> {
         .collect();
     let is_ours = |crd: &str| {
         let found = observed.cluster.crds.get(crd);
-        let definition = json!({"spec": {"conversion": found.and_then(|found| found.conversion.as_ref())}});
+        let definition =
+            json!({"spec": {"conversion": found.and_then(|found| found.spec.conversion.as_ref())}});
         let Some(bundle) = conversion::bundle_of(&definition) else {
             return false;
         };
@@ -80,13 +82,13 @@ fn calling_us(observed: &Observed) -> impl Iterator<Item = &str> {
             .cluster
             .crds
             .get(*crd)
-            .and_then(|found| found.conversion.as_ref());
+            .and_then(|found| found.spec.conversion.as_ref());
         found.is_some_and(|found| conversion::calls(found, observed.namespace(), names.iter().copied()))
     })
 }
 
 /// Patches a part of a definition; the other fields have other writers.
 pub(super) fn patch(observed: &Observed, crd: &str, patch: Value, identity: Identity) -> Action {
-    let guard = Guard::of_uid(observed.cluster.crds.get(crd).map(|found| found.uid.clone()));
+    let guard = Guard::of_uid(observed.cluster.crds.get(crd).and_then(|found| found.uid()));
     Action::patch(conversion::target(crd), patch, guard).by(identity)
 }
