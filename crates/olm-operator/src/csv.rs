@@ -23,7 +23,6 @@ pub(crate) mod deployment;
 pub(crate) mod health;
 pub(crate) mod held_up;
 pub(crate) mod install;
-pub(crate) mod missing_rights;
 pub(crate) mod observe;
 pub(crate) mod observed;
 mod prepare;

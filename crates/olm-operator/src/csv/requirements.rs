@@ -17,7 +17,7 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{Resource, ResourceExt};
 use olm_api::{
     condition::requirement,
-    labels,
+    labels, permission,
     v1alpha1::{
         ApiServiceDescription, ClusterServiceVersion, CrdDescription, RequirementStatus, WebhookType,
     },
@@ -78,6 +78,17 @@ pub(crate) fn missing_rights(role: &str, places: &str, cause: &str) -> Requireme
         message: format!("{}{places}: {cause}", requirement::MISSING_RIGHTS),
         ..row_of::<Role>(role)
     }
+}
+
+/// True for a row about missing rights.
+pub(crate) fn is_missing_rights(row: &RequirementStatus) -> bool {
+    row.group == permission::API_GROUP && row.message.starts_with(requirement::MISSING_RIGHTS)
+}
+
+/// True when the stored status reports rights missing beyond the namespace.
+pub(crate) fn reports_missing_rights(csv: &ClusterServiceVersion) -> bool {
+    let status = csv.status.as_ref();
+    status.is_some_and(|status| status.requirement_status.iter().any(is_missing_rights))
 }
 
 /// Returns the rows, and one for a webhook with an invalid description; `None` if the message of the phase

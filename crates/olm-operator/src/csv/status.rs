@@ -33,8 +33,8 @@ use crate::csv::{
     deployment::Built,
     health, held_up,
     install::{self, serving},
-    missing_rights::is_missing_rights,
     observed::Observed,
+    requirements::is_missing_rights,
     serving::{certificate::Validity, component::Component},
     status::refusal::{MissingRights, Refusal, Telling},
 };

@@ -20,11 +20,6 @@ use crate::csv::{
     requirements::{self, Requirements},
 };
 
-/// First interval of the checks for kinds that are not served although their APIService is available.
-const MIN_DISCOVERY_INTERVAL: Duration = Duration::from_secs(15);
-/// Interval of the same checks after an hour of waiting.
-const MAX_DISCOVERY_INTERVAL: Duration = Duration::from_secs(5 * 60);
-
 /// Interval of pod checks for a Deployment that exceeded its progress deadline or the install timeout.
 const POD_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -79,9 +74,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     }
     let mut step = components(observed, position, cause).with_requirements(rows);
     if cause == reason::INSTALL_CHECK_FAILED && serving::availability::waits_for_discovery(observed) {
-        let waited = Duration::try_from(now.duration_since(position.since)).unwrap_or_default();
-        let delay = (waited / 12).clamp(MIN_DISCOVERY_INTERVAL, MAX_DISCOVERY_INTERVAL);
-        step = step.again(delay, "served kinds are not watched");
+        step = super::pending::ask_again(step);
     }
     match serving::wait(observed, now) {
         Some(delay) => step.again(delay, "certificates expire without an event"),

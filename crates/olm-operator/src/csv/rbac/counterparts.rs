@@ -25,9 +25,9 @@ use serde_json::{Value, json};
 use crate::{
     csv::{
         coverage::{self, Binding},
-        missing_rights,
         observed::{Observed, RbacKey},
         rbac::{Place, is_held, namespaced, objects::identity, places, same_rules},
+        requirements,
         strategy::{Scope, WantedRole},
     },
     owner,
@@ -326,7 +326,7 @@ pub(crate) fn revocations(observed: &Observed) -> Vec<Action> {
     };
     // A user who makes one target of a narrowed group refuse its counterparts cannot keep the operator's
     // former rights everywhere.
-    let is_refused = !group.targets_all() && missing_rights::reports_missing_rights(&observed.csv);
+    let is_refused = !group.targets_all() && requirements::reports_missing_rights(&observed.csv);
     if !is_refused && !grants(observed).is_empty() {
         return Vec::new();
     }
