@@ -4,13 +4,11 @@
 //! No I/O. The phases are described in `docs/reference/lifecycle.md`, and each has its own file. Each
 //! deliberate difference from upstream is documented in the code that makes it.
 
-mod deleting;
 mod failed;
 mod gates;
 mod install_ready;
 pub(crate) mod installing;
-pub(crate) mod none;
-mod pending;
+pub(crate) mod pending;
 mod replacing;
 mod succeeded;
 pub(crate) mod transitions;
@@ -202,14 +200,14 @@ fn replaced_while_running(observed: &Observed) -> Option<PhaseStep> {
 
 fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
     match position.phase {
-        Phase::None => none::step(),
+        Phase::None => PhaseStep::go(pending::unchecked()),
         Phase::Pending => pending::step(observed, position, now),
         Phase::InstallReady => install_ready::step(observed),
         Phase::Installing => installing::step(observed, position, now),
         Phase::Succeeded => succeeded::step(observed, now),
         Phase::Failed => failed::step(observed, position, now),
         Phase::Replacing => replacing::step(observed),
-        Phase::Deleting => deleting::step(observed),
+        Phase::Deleting => replacing::delete(observed),
         // The API declares this phase, but OLM never sets it. The user who wrote it has to remove it.
         Phase::Unknown | Phase::Other(_) => PhaseStep::stay(),
     }

@@ -15,10 +15,7 @@ use crate::{
         health::{self, DeploymentProblem, Rollout},
         install::serving::ServingWrites,
         observed::Observed,
-        rbac::{
-            self,
-            objects::{apply, identity},
-        },
+        rbac::{self, apply, identity},
         replacement::{self, Sibling},
     },
     owner, stores,

@@ -6,14 +6,16 @@
 //! (decision record 0044).
 
 pub(crate) mod counterparts;
-pub(crate) mod objects;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use kube::ResourceExt;
+use olm_runtime::plan::{Action, Identity, Target, to_value};
+use serde::Serialize;
 
 use crate::csv::{
+    FIELD_MANAGER,
     coverage::{self, Granted},
     observed::{Observed, Rbac},
     strategy::{Scope, WantedRole},
@@ -44,6 +46,27 @@ pub(crate) fn describe_places<'a>(places: impl IntoIterator<Item = &'a Place>) -
         "namespaces"
     };
     format!("in {noun} {}", names.join(", "))
+}
+
+/// Applies `object` with the identity for this ClusterServiceVersion.
+pub(crate) fn apply(observed: &Observed, target: Target, object: &impl Serialize) -> Action {
+    Action::apply(target, to_value(object), FIELD_MANAGER).by(identity(observed))
+}
+
+/// Returns the identity for writes of an operator's objects: the account its OperatorGroup names, else OLM's
+/// own.
+///
+/// The account of the group's spec counts even before its status names it; the preconditions block every
+/// write until then.
+pub(crate) fn identity(observed: &Observed) -> Identity {
+    let account = observed.group().and_then(|group| group.service_account.clone());
+    match account {
+        Some(name) => Identity::ServiceAccount {
+            namespace: observed.namespace().to_owned(),
+            name,
+        },
+        None => Identity::Operator,
+    }
 }
 
 /// Returns the places beyond its namespace where a permission of the strategy must apply.

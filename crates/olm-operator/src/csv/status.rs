@@ -27,7 +27,7 @@ use olm_runtime::{
 
 use crate::csv::{
     decide::{
-        none,
+        pending,
         transitions::{Position, Stage, Transition, Verdict},
     },
     deployment::Built,
@@ -84,7 +84,7 @@ pub(crate) fn status(
             Telling::Transition(transition) => transitions.push(transition),
             Telling::Besides(cause) => {
                 if observed.csv.phase() == &Phase::None && transitions.is_empty() {
-                    transitions.push(none::unchecked());
+                    transitions.push(pending::unchecked());
                 }
                 held_up_by = Some(cause);
             }

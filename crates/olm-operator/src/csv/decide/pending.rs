@@ -27,6 +27,15 @@ const MIN_RIGHTS_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval of the checks for accounts and RBAC that OLM did not create, after minutes of waiting.
 const MAX_RIGHTS_INTERVAL: Duration = Duration::from_secs(60);
 
+/// Returns the first transition of every ClusterServiceVersion.
+pub(crate) fn unchecked() -> Transition {
+    Transition::new(
+        Phase::Pending,
+        reason::REQUIREMENTS_UNKNOWN,
+        "requirements not yet checked",
+    )
+}
+
 pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
     let (name, siblings) = (observed.name(), observed.siblings.as_slice());
     let previous = replacement::previous(name, observed.replaces(), siblings);

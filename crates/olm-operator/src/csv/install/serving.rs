@@ -30,7 +30,7 @@ use crate::{
         FIELD_MANAGER,
         install::serving::callers::{Caller, callers, callers_with, write},
         observed::Observed,
-        rbac::objects::identity,
+        rbac::identity,
         replacement::{self, Sibling},
         serving::{
             api_service,

@@ -26,7 +26,7 @@ use crate::{
     csv::{
         coverage::{self, Binding},
         observed::{Observed, RbacKey},
-        rbac::{Place, is_held, namespaced, objects::identity, places, same_rules},
+        rbac::{Place, identity, is_held, namespaced, places, same_rules},
         requirements,
         strategy::{Scope, WantedRole},
     },

@@ -20,7 +20,7 @@ use olm_runtime::{
 use crate::csv::{
     decide::transitions::{Stage, Transition},
     observed::Observed,
-    rbac::{self, objects::identity},
+    rbac::{self, identity},
     requirements,
 };
 

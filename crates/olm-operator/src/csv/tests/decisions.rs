@@ -21,7 +21,7 @@ use crate::{
         health::{self, DeploymentProblem, Rollout},
         install,
         observed::{ApiService, ForeignGrants, ForeignGroup, Kind, Leftover, Observed},
-        rbac::{self, objects::identity},
+        rbac::{self, identity},
         replacement::Sibling,
         requirements::evaluate,
         strategy::Scope,
