@@ -1,8 +1,8 @@
 //! Decides the writes and the status of a ClusterServiceVersion: checks common to all phases, then one match
 //! on the phase.
 //!
-//! No I/O. The phases are described in `docs/reference/lifecycle.md`, and each has its own file. Each
-//! deliberate difference from upstream is documented in the code that makes it.
+//! No I/O. The phases are described in `docs/reference/lifecycle.md`; all but the shortest have their own
+//! file. Each deliberate difference from upstream is documented in the code that makes it.
 
 mod failed;
 mod gates;

@@ -141,7 +141,7 @@ impl Reader {
         for ((group, version), kinds) in kinds_to_ask_for(observed) {
             let answer = if began.elapsed() < DISCOVERY_BUDGET {
                 self.discovery
-                    .find_served(&group, &version, &borrowed(&kinds))
+                    .find_served(&group, &version, &kinds.iter().map(String::as_str).collect())
                     .await
             } else {
                 Served {
@@ -320,10 +320,6 @@ fn kinds_to_ask_for(observed: &Observed) -> BTreeMap<(String, String), BTreeSet<
         of_version.insert(kind.clone());
     }
     kinds
-}
-
-fn borrowed(texts: &BTreeSet<String>) -> BTreeSet<&str> {
-    texts.iter().map(String::as_str).collect()
 }
 
 /// True when Deployments are about to be written and no Subscription is known that configures them. It is

@@ -162,7 +162,7 @@ pub(super) fn unusable_strategy(observed: &Observed) -> Option<PhaseStep> {
             None => step,
         });
     }
-    let text = serving::refused_conversion(observed)?;
+    let text = serving::definitions::refused(observed)?;
     let message = format!("install strategy failed: {text}");
     let failed = Transition::new(Phase::Failed, reason::INSTALL_COMPONENT_FAILED, message);
     Some(PhaseStep::go(failed))

@@ -14,7 +14,7 @@
 
 pub(crate) mod availability;
 mod callers;
-mod definitions;
+pub(crate) mod definitions;
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -231,16 +231,6 @@ pub(crate) fn problem(observed: &Observed) -> Option<(String, String)> {
         .or_else(|| callers(observed).into_iter().find_map(of_caller))
         .or_else(|| leftovers(observed).next().map(of_leftover))
         .or_else(|| definitions::stale(observed).next().map(of_definition))
-}
-
-/// Returns the reason why the conversion webhooks cannot be installed, for users.
-pub(crate) fn refused_conversion(observed: &Observed) -> Option<String> {
-    definitions::refused(observed)
-}
-
-/// Returns the writes at removal that keep the converted objects readable.
-pub(crate) fn end_conversions(observed: &Observed) -> Vec<Action> {
-    definitions::end(observed)
 }
 
 /// Returns the writes that remove trust in unused CAs, for Deployments that `is_rolled_out`.

@@ -13,7 +13,7 @@ use crate::csv::{
 };
 
 /// Returns the reason why the conversion webhooks cannot be installed, for users.
-pub(super) fn refused(observed: &Observed) -> Option<String> {
+pub(crate) fn refused(observed: &Observed) -> Option<String> {
     if let Err(text) = conversion::check(&observed.csv) {
         return Some(text);
     }
@@ -49,7 +49,7 @@ pub(super) fn stale(observed: &Observed) -> impl Iterator<Item = &str> {
 
 /// Returns the writes that keep the objects of a deleted ClusterServiceVersion readable. Definitions are
 /// skipped if another ClusterServiceVersion of the namespace converts them and is not being deleted.
-pub(super) fn end(observed: &Observed) -> Vec<Action> {
+pub(crate) fn end(observed: &Observed) -> Vec<Action> {
     let is_taken_over = |crd: &str| {
         observed
             .siblings
