@@ -264,10 +264,8 @@ fn around(observed: &Observed) -> impl Iterator<Item = Component> {
 fn around_of(observed: &Observed, endpoint: &Endpoint) -> Vec<Component> {
     let components = objects::around(&observed.csv, endpoint).into_iter();
     let own = |component: Component| {
-        let live = observed.serving.live(&component.target);
         let is_service = component.target.api.kind == Service::kind(&());
-        let owned = live.map(is_owned_by_any);
-        if !is_service && belongs_to_others(observed, &component.target, owned) {
+        if !is_service && belongs_to_others(observed, &component.target) {
             component.without_owner()
         } else {
             component
@@ -286,25 +284,17 @@ fn problem_of(observed: &Observed, component: &Component) -> Option<String> {
 
 /// True for an object that existed before any ClusterServiceVersion used it: no ClusterServiceVersion owns
 /// it, which is upstream's criterion. It is used, and not deleted with them.
-///
-/// `owned` is true when a ClusterServiceVersion owns the object in the stores; `None` if they do not have it.
-fn belongs_to_others(observed: &Observed, target: &Target, owned: Option<bool>) -> bool {
-    match owned {
-        Some(owned) => !owned,
-        None => observed.serving.strangers.contains(&target.to_string()),
-    }
-}
-
-fn is_owned_by_any(live: &Value) -> bool {
+fn belongs_to_others(observed: &Observed, target: &Target) -> bool {
+    let Some(live) = observed.serving.live(target) else {
+        return observed.serving.strangers.contains(&target.to_string());
+    };
     let metadata = serde_json::from_value::<ObjectMeta>(live["metadata"].clone()).unwrap_or_default();
-    owner::references(&metadata).next().is_some()
+    owner::references(&metadata).next().is_none()
 }
 
 fn is_others_secret(observed: &Observed, endpoint: &Endpoint) -> bool {
     let target = Target::of::<ServingSecret>(observed.namespace(), &endpoint.secret());
-    let found = observed.serving.secrets.get(&endpoint.deployment);
-    let owned = found.map(|found| owner::references(&found.metadata).next().is_some());
-    belongs_to_others(observed, &target, owned)
+    belongs_to_others(observed, &target)
 }
 
 /// The Secret for a certificate of `ca`, without its data.

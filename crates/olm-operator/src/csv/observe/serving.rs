@@ -83,6 +83,8 @@ fn add_endpoints(serving: &mut Serving, stores: &Stores, namespace: &str) {
         keep(live, &stores.roles, &secret);
         keep(live, &stores.role_bindings, &secret);
         if let Some(found) = stores.secrets.get_key(&secret) {
+            let target = Target::of::<ServingSecret>(namespace, &secret.name);
+            live.insert(target.to_string(), json!({"metadata": found.metadata}));
             serving.secrets.insert(endpoint.deployment.clone(), found);
         }
     }
