@@ -35,6 +35,7 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::ApiResource};
 use olm_api::{
+    api_key::ApiKey,
     condition::csv as reason,
     labels,
     v1alpha1::{ClusterServiceVersionPhase as Phase, Subscription},
@@ -55,7 +56,7 @@ use crate::{
         changeover,
         decide::installing::POD_PATIENCE,
         health, install,
-        observed::{ForeignGrants, Kind, Leftover, Observed},
+        observed::{ForeignGrants, Leftover, Observed},
         rbac::{self, counterparts},
         requirements,
         serving::delegation,
@@ -151,7 +152,7 @@ impl Reader {
             };
             for kind in kinds {
                 let is_served = answer.kinds.contains(&kind);
-                let kind = Kind::new(&group, &version, &kind);
+                let kind = ApiKey::new(&group, &version, &kind);
                 match &answer.trouble {
                     _ if is_served => drop(observed.cluster.served.insert(kind)),
                     Some(trouble) => drop(observed.cluster.unknown.insert(kind, trouble.clone())),

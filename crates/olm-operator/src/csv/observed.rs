@@ -105,28 +105,11 @@ pub(crate) struct ClusterApis {
     /// The existing CustomResourceDefinitions that the ClusterServiceVersion names.
     pub(crate) crds: BTreeMap<String, Arc<CustomResourceDefinition>>,
     /// Served kinds, of the native and the required aggregated APIs.
-    pub(crate) served: BTreeSet<Kind>,
+    pub(crate) served: BTreeSet<ApiKey>,
     /// Kinds for which discovery failed, and the error.
-    pub(crate) unknown: BTreeMap<Kind, String>,
+    pub(crate) unknown: BTreeMap<ApiKey, String>,
     /// The existing required and owned APIServices, by name.
     pub(crate) api_services: BTreeMap<String, ApiService>,
-}
-
-/// A kind of an API.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Kind {
-    /// Group, empty for the core.
-    pub(crate) group: String,
-    pub(crate) version: String,
-    pub(crate) kind: String,
-}
-
-impl Kind {
-    /// The kind with these names.
-    pub(crate) fn new(group: &str, version: &str, kind: &str) -> Self {
-        let (group, version, kind) = (group.to_owned(), version.to_owned(), kind.to_owned());
-        Self { group, version, kind }
-    }
 }
 
 /// An existing APIService.

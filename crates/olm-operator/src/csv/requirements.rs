@@ -16,6 +16,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{Resource, ResourceExt};
 use olm_api::{
+    api_key::ApiKey,
     condition::requirement,
     labels, permission,
     v1alpha1::{
@@ -24,11 +25,7 @@ use olm_api::{
 };
 
 use crate::{
-    csv::{
-        observed::{Kind, Observed},
-        replacement,
-        serving::rules::Refused,
-    },
+    csv::{observed::Observed, replacement, serving::rules::Refused},
     stores::CustomResourceDefinition as StoredCrd,
 };
 
@@ -269,7 +266,7 @@ fn by_name(descriptions: &[ApiServiceDescription]) -> BTreeMap<String, &ApiServi
 
 fn required_api_service(observed: &Observed, name: &str, description: &ApiServiceDescription) -> Row {
     let mut status = row_of::<APIService>(name);
-    let kind = Kind::new(&description.group, &description.version, &description.kind);
+    let kind = ApiKey::from(description);
     // Upstream sets no message here.
     match observed.cluster.api_services.get(name) {
         None => answered(status, requirement::NOT_PRESENT, ""),
@@ -287,7 +284,7 @@ fn required_api_service(observed: &Observed, name: &str, description: &ApiServic
 }
 
 /// Returns the row of a kind that is not served, or whose discovery failed.
-fn not_served(observed: &Observed, status: RequirementStatus, kind: &Kind, message: &str) -> Row {
+fn not_served(observed: &Observed, status: RequirementStatus, kind: &ApiKey, message: &str) -> Row {
     let Some(trouble) = observed.cluster.unknown.get(kind) else {
         return answered(status, requirement::NOT_PRESENT, message);
     };
@@ -314,7 +311,7 @@ fn owned_api_service(observed: &Observed, name: &str, description: &ApiServiceDe
 
 fn native_apis(observed: &Observed) -> impl Iterator<Item = Row> {
     observed.csv.spec.native_apis.iter().map(|api| {
-        let kind = Kind::new(&api.group, &api.version, &api.kind);
+        let kind = ApiKey::new(&api.group, &api.version, &api.kind);
         let status = row(
             &api.group,
             &api.version,
