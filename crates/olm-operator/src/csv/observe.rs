@@ -56,7 +56,7 @@ use crate::{
         changeover,
         decide::installing::POD_PATIENCE,
         health, install,
-        observed::{ForeignGrants, Leftover, Observed},
+        observed::{ForeignGrants, Leftover, Observed, is_available},
         rbac::{self, counterparts},
         requirements,
         serving::delegation,
@@ -307,7 +307,7 @@ fn kinds_to_ask_for(observed: &Observed) -> BTreeMap<(String, String), BTreeSet<
             .cluster
             .api_services
             .get(name)
-            .is_some_and(|found| found.available)
+            .is_some_and(|found| is_available(found))
     };
     let aggregated = spec
         .required_api_services()

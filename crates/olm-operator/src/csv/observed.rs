@@ -16,6 +16,7 @@ use k8s_openapi::{
         rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceCondition},
 };
 use olm_api::{
     api_key::ApiKey,
@@ -109,17 +110,18 @@ pub(crate) struct ClusterApis {
     /// Kinds for which discovery failed, and the error.
     pub(crate) unknown: BTreeMap<ApiKey, String>,
     /// The existing required and owned APIServices, by name.
-    pub(crate) api_services: BTreeMap<String, ApiService>,
+    pub(crate) api_services: BTreeMap<String, Arc<APIService>>,
 }
 
-/// An existing APIService.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct ApiService {
-    pub(crate) uid: String,
-    /// True when its condition `Available` is true.
-    pub(crate) available: bool,
-    /// Reason of a false condition, in one word, if it has one.
-    pub(crate) reason: Option<String>,
+/// Returns the condition `Available` of an APIService.
+pub(crate) fn availability(api: &APIService) -> Option<&APIServiceCondition> {
+    let mut conditions = api.status.as_ref()?.conditions.iter().flatten();
+    conditions.find(|condition| condition.type_ == "Available")
+}
+
+/// True when the condition `Available` of an APIService is true.
+pub(crate) fn is_available(api: &APIService) -> bool {
+    availability(api).is_some_and(|condition| condition.status == "True")
 }
 
 /// Kind, namespace (empty for cluster-scoped kinds) and name of a Role, ClusterRole or binding.

@@ -25,7 +25,11 @@ use olm_api::{
 };
 
 use crate::{
-    csv::{observed::Observed, replacement, serving::rules::Refused},
+    csv::{
+        observed::{Observed, availability, is_available},
+        replacement,
+        serving::rules::Refused,
+    },
     stores::CustomResourceDefinition as StoredCrd,
 };
 
@@ -270,13 +274,14 @@ fn required_api_service(observed: &Observed, name: &str, description: &ApiServic
     // Upstream sets no message here.
     match observed.cluster.api_services.get(name) {
         None => answered(status, requirement::NOT_PRESENT, ""),
-        Some(found) if !found.available => {
-            let reason = found.reason.iter().map(|reason| format!(": {reason}"));
-            let message = format!("APIService is not available{}", reason.collect::<String>());
+        Some(found) if !is_available(found) => {
+            let reason = availability(found).and_then(|condition| condition.reason.as_ref());
+            let reason = reason.map(|reason| format!(": {reason}"));
+            let message = format!("APIService is not available{}", reason.unwrap_or_default());
             answered(status, requirement::NOT_PRESENT, message)
         }
         Some(found) if observed.cluster.served.contains(&kind) => {
-            status.uuid = Some(found.uid.clone());
+            status.uuid = Some(found.uid().unwrap_or_default());
             answered(status, requirement::PRESENT, "")
         }
         Some(_) => not_served(observed, status, &kind, ""),

@@ -27,7 +27,7 @@ use crate::{
     csv::{
         changeover,
         observe::{accounts::owners, serving},
-        observed::{ApiService, ClusterApis, ForeignGroup, Observed, Rbac, RbacKey},
+        observed::{ClusterApis, ForeignGroup, Observed, Rbac, RbacKey},
         replacement::Sibling,
         serving::{conversion, endpoint},
         strategy::{self, Strategy},
@@ -168,21 +168,7 @@ fn cluster(stores: &Stores, csv: &ClusterServiceVersion) -> ClusterApis {
     {
         let name = description.api_service_name();
         let found = stores.api_services.get_key(&NamespacedName::cluster(&name));
-        if let Some(found) = found {
-            let conditions = found
-                .status
-                .iter()
-                .flat_map(|status| status.conditions.iter().flatten());
-            let available = conditions
-                .into_iter()
-                .find(|condition| condition.type_ == "Available");
-            let service = ApiService {
-                uid: found.uid().unwrap_or_default(),
-                available: available.is_some_and(|condition| condition.status == "True"),
-                reason: available.and_then(|condition| condition.reason.clone()),
-            };
-            cluster.api_services.insert(name, service);
-        }
+        cluster.api_services.extend(found.map(|found| (name, found)));
     }
     cluster
 }

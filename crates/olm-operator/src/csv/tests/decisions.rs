@@ -20,7 +20,7 @@ use crate::{
         },
         health::{self, DeploymentProblem, Rollout},
         install,
-        observed::{ApiService, ForeignGrants, ForeignGroup, Leftover, Observed},
+        observed::{ForeignGrants, ForeignGroup, Leftover, Observed},
         rbac::{self, identity},
         replacement::Sibling,
         requirements::evaluate,
@@ -321,10 +321,8 @@ fn an_aggregated_api_has_to_be_served_by_who_is_available() {
         csv["spec"]["apiservicedefinitions"] =
             json!({"required": [{"name": "things", "group": "g", "version": "v1", "kind": "Thing"}]});
     });
-    let service = ApiService {
-        available: true,
-        ..ApiService::default()
-    };
+    let available = json!({"conditions": [{"type": "Available", "status": "True"}]});
+    let service = Arc::new(decode(json!({"metadata": {"name": "v1.g"}, "status": available})));
     observed.cluster.api_services.insert("v1.g".into(), service);
     assert!(!evaluate(&observed).unwrap().met);
     observed.cluster.served.insert(ApiKey {

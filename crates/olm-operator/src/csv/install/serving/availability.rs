@@ -2,7 +2,7 @@
 
 use olm_api::api_key::ApiKey;
 
-use crate::csv::observed::Observed;
+use crate::csv::observed::{Observed, availability, is_available};
 
 /// Returns the first API that is not available yet: its Deployment, and the missing part, for users. An
 /// unknown state counts as unavailable only if `unknown_counts`.
@@ -16,8 +16,8 @@ pub(crate) fn unavailable(observed: &Observed, unknown_counts: bool) -> Option<(
         }
         let found = cluster.api_services.get(&name);
         let kind = ApiKey::from(api);
-        let lacking = if !found.is_some_and(|found| found.available) {
-            let reason = found.and_then(|found| found.reason.as_deref());
+        let lacking = if !found.is_some_and(|found| is_available(found)) {
+            let reason = found.and_then(|found| availability(found)?.reason.as_deref());
             format!(
                 "{name} is not available ({})",
                 reason.unwrap_or("it has no status yet")
@@ -42,7 +42,7 @@ pub(crate) fn waits_for_discovery(observed: &Observed) -> bool {
     observed.csv.spec.owned_api_services().iter().any(|api| {
         let kind = ApiKey::from(api);
         let found = cluster.api_services.get(&api.api_service_name());
-        found.is_some_and(|found| found.available) && !cluster.served.contains(&kind)
+        found.is_some_and(|found| is_available(found)) && !cluster.served.contains(&kind)
     })
 }
 
