@@ -16,6 +16,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use olm_api::api_key::ApiKey;
 use olm_runtime::{NamespacedName, metrics::Metrics, outcome::FailureClass, process, sync::Mutex};
 use olm_testing::{
     cluster::{self, FakeCluster, Fault, Refusal, Seen, Verb},
@@ -29,7 +30,7 @@ use tokio::task::JoinSet;
 
 pub(crate) use objects::*;
 
-use crate::{cluster_operator::settings::ReportSettings, csv::observed::Kind, run};
+use crate::{cluster_operator::settings::ReportSettings, run};
 
 /// The namespace that keeps copies although copying is disabled.
 pub(crate) const PROTECTED: &str = "protected";
@@ -50,7 +51,7 @@ pub(crate) struct TestEnv {
     pub(crate) objects: BTreeMap<Key, Value>,
     pub(crate) now: Timestamp,
     pub(crate) server_version: String,
-    pub(crate) served: BTreeSet<Kind>,
+    pub(crate) served: BTreeSet<ApiKey>,
     /// Deployments that never become available, with their status.
     pub(crate) sick: BTreeMap<String, Value>,
     /// Kinds whose writes are refused, except for statuses: `Role` in all namespaces, `Role one` in namespace

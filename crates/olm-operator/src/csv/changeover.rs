@@ -27,7 +27,7 @@ use olm_runtime::plan::{Action, Guard, Identity, Propagation, Target};
 use serde_json::json;
 
 use crate::{
-    csv::{deployment::Built, install, observed::Observed, rbac::objects, replacement},
+    csv::{deployment::Built, install, observed::Observed, rbac, replacement},
     owner,
 };
 
@@ -114,7 +114,7 @@ impl Changeover<'_> {
             guard: Guard::of_uid(self.old.uid()),
             grace_seconds: None,
             propagation,
-            identity: objects::identity(observed),
+            identity: rbac::identity(observed),
         });
         actions
     }

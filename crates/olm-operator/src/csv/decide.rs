@@ -1,16 +1,14 @@
 //! Decides the writes and the status of a ClusterServiceVersion: checks common to all phases, then one match
 //! on the phase.
 //!
-//! No I/O. The phases are described in `docs/reference/lifecycle.md`, and each has its own file. Each
-//! deliberate difference from upstream is documented in the code that makes it.
+//! No I/O. The phases are described in `docs/reference/lifecycle.md`; all but the shortest have their own
+//! file. Each deliberate difference from upstream is documented in the code that makes it.
 
-mod deleting;
 mod failed;
 mod gates;
 mod install_ready;
 pub(crate) mod installing;
-pub(crate) mod none;
-mod pending;
+pub(crate) mod pending;
 mod replacing;
 mod succeeded;
 pub(crate) mod transitions;
@@ -26,9 +24,8 @@ use crate::csv::{
     changeover,
     decide::{
         gates::Gate,
-        transitions::{PhaseStep, Position, Stage, Transition, Verdict, single_step, walk},
+        transitions::{PhaseStep, Position, Stage, Transition, Verdict, walk},
     },
-    failure_cause::FailureCause,
     health::Rollout,
     install::{self, serving},
     observed::Observed,
@@ -75,21 +72,18 @@ pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
             },
         ),
         Gate::Fail { transition, actions } => {
-            let lost = withdrawal(observed, &position, &transition, now);
-            let closed = PhaseStep {
+            let left = match withdrawal(observed, &position, &transition, now) {
+                Some((left, actions)) if left.is_zero() => return withdraw(observed, actions),
+                later => later.map(|(left, _)| left),
+            };
+            let mut closed = Some(PhaseStep {
                 actions,
                 ..PhaseStep::go(transition)
-            };
-            let (mut plan, verdict) = single_step(position, now, closed);
-            match lost {
-                Withdrawal::None => {}
-                Withdrawal::In(delay) => {
-                    plan.requeue = plan.requeue.sooner(Requeue::after(
-                        delay,
-                        "withdrawal of rights outside the namespace is due",
-                    ));
-                }
-                Withdrawal::Now(actions) => return withdraw(observed, actions),
+            });
+            let (mut plan, verdict) = walk(position, now, |_| closed.take().unwrap_or_default());
+            if let Some(left) = left {
+                let due = Requeue::after(left, "withdrawal of rights outside the namespace is due");
+                plan.requeue = plan.requeue.sooner(due);
             }
             (plan, verdict)
         }
@@ -106,17 +100,9 @@ pub(crate) fn installs(observed: &Observed, now: Timestamp) -> bool {
     gets_there && changeover::pending(observed).is_empty()
 }
 
-/// Treatment of rights beyond the namespace, webhooks and APIs while a precondition fails.
-enum Withdrawal {
-    /// There is nothing to withdraw, or the failed precondition is not about the group.
-    None,
-    /// They are withdrawn after this time.
-    In(Duration),
-    /// They are withdrawn now, by these writes.
-    Now(Vec<Action>),
-}
-
-/// Decides whether rights beyond the own namespace are withdrawn, because they depend on the OperatorGroup.
+/// Returns the writes that withdraw rights beyond the own namespace, webhooks and APIs, and the time until
+/// they are due. `None` when there is nothing to withdraw, or the failed precondition is not about the group.
+///
 /// Without a group that grants them they are withdrawn after a delay. So a user who recreates the group, or
 /// deletes a second one, finds nothing changed.
 fn withdrawal(
@@ -124,22 +110,31 @@ fn withdrawal(
     position: &Position,
     transition: &Transition,
     now: Timestamp,
-) -> Withdrawal {
-    if FailureCause::parse(transition.reason) != FailureCause::OperatorGroup {
-        return Withdrawal::None;
+) -> Option<(Duration, Vec<Action>)> {
+    if !is_of_group(transition.reason) {
+        return None;
     }
     let mut actions = rbac::withdrawals(observed);
     actions.extend(serving::withdraw(observed));
     if actions.is_empty() {
-        return Withdrawal::None;
+        return None;
     }
     let is_told = position.phase == transition.phase && position.reason == transition.reason;
     let since = if is_told { position.updated } else { now };
     let closed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-    match rbac::REVOCATION_GRACE.checked_sub(closed) {
-        Some(left) if !left.is_zero() => Withdrawal::In(left),
-        _ => Withdrawal::Now(actions),
-    }
+    Some((rbac::REVOCATION_GRACE.saturating_sub(closed), actions))
+}
+
+/// True for a reason of phase Failed that is about the OperatorGroup: the namespace has none or several, or
+/// the group selects nothing, or namespaces that the ClusterServiceVersion does not support.
+fn is_of_group(cause: &str) -> bool {
+    [
+        reason::NO_OPERATOR_GROUP,
+        reason::TOO_MANY_OPERATOR_GROUPS,
+        reason::NO_TARGET_NAMESPACES,
+        reason::UNSUPPORTED_OPERATOR_GROUP,
+    ]
+    .contains(&cause)
 }
 
 /// Plans the withdrawal. The phase already contains the reason and does not change.
@@ -205,14 +200,14 @@ fn replaced_while_running(observed: &Observed) -> Option<PhaseStep> {
 
 fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
     match position.phase {
-        Phase::None => none::step(),
+        Phase::None => PhaseStep::go(pending::unchecked()),
         Phase::Pending => pending::step(observed, position, now),
         Phase::InstallReady => install_ready::step(observed),
         Phase::Installing => installing::step(observed, position, now),
         Phase::Succeeded => succeeded::step(observed, now),
         Phase::Failed => failed::step(observed, position, now),
         Phase::Replacing => replacing::step(observed),
-        Phase::Deleting => deleting::step(observed),
+        Phase::Deleting => replacing::delete(observed),
         // The API declares this phase, but OLM never sets it. The user who wrote it has to remove it.
         Phase::Unknown | Phase::Other(_) => PhaseStep::stay(),
     }

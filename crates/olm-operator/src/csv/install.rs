@@ -15,10 +15,7 @@ use crate::{
         health::{self, DeploymentProblem, Rollout},
         install::serving::ServingWrites,
         observed::Observed,
-        rbac::{
-            self, Grant,
-            objects::{apply, identity},
-        },
+        rbac::{self, apply, identity},
         replacement::{self, Sibling},
     },
     owner, stores,
@@ -178,8 +175,8 @@ pub(crate) fn is_just_changed(observed: &Observed, deployment: &str) -> bool {
 /// Writes of an install.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct InstallWrites {
-    /// Writes of rights in the target namespaces, each independent of the others.
-    pub(crate) grants: Vec<Grant>,
+    /// Writes of rights in the target namespaces; a refusal of one stops no other.
+    pub(crate) grants: Vec<Action>,
     /// Writes of changed Deployments, deletions of Deployments that the strategy no longer contains, and
     /// revocations, in this order.
     pub(crate) rest: Vec<Action>,

@@ -3,7 +3,6 @@
 //! A ClusterServiceVersion that runs as it should needs no live read. The others happen only in the state
 //! that needs them:
 //!
-//! - the successor of a ClusterServiceVersion in phase Replacing, before it counts as deleted
 //! - the Subscription of a ClusterServiceVersion whose first pods are due
 //! - the ReplicaSets of a Deployment that is being replaced
 //! - accounts and RBAC that OLM did not create
@@ -36,8 +35,10 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::ApiResource};
 use olm_api::{
+    api_key::ApiKey,
+    condition::csv as reason,
     labels,
-    v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase, Subscription},
+    v1alpha1::{ClusterServiceVersionPhase as Phase, Subscription},
 };
 use olm_runtime::{
     NamespacedName, clock,
@@ -49,19 +50,15 @@ use olm_runtime::{
 use tokio::time::Instant;
 
 pub(crate) use self::stored::{configured, from_stores};
-use self::{
-    accounts::KnownAccounts,
-    stored::{account_names, siblings},
-};
+use self::{accounts::KnownAccounts, stored::account_names};
 use crate::{
     csv::{
         changeover,
         decide::installing::POD_PATIENCE,
-        failure_cause::FailureCause,
         health, install,
-        observed::{Kind, Leftover, Observed},
-        rbac::{self, Place, counterparts},
-        replacement, requirements,
+        observed::{ForeignGrants, Leftover, Observed, is_available},
+        rbac::{self, counterparts},
+        requirements,
         serving::delegation,
         strategy::Strategy,
     },
@@ -102,9 +99,6 @@ impl Reader {
         if observed.csv.metadata.deletion_timestamp.is_some() {
             observed.leftovers = self.leftovers(observed).await?;
             return Ok(());
-        }
-        if needs_siblings(observed) {
-            self.read_siblings(observed).await?;
         }
         observed.proxy = self.stores.proxy.variables().await;
         serving::avoid_strangers(observed, &self.client).await?;
@@ -148,7 +142,7 @@ impl Reader {
         for ((group, version), kinds) in kinds_to_ask_for(observed) {
             let answer = if began.elapsed() < DISCOVERY_BUDGET {
                 self.discovery
-                    .find_served(&group, &version, &borrowed(&kinds))
+                    .find_served(&group, &version, &kinds.iter().map(String::as_str).collect())
                     .await
             } else {
                 Served {
@@ -158,7 +152,7 @@ impl Reader {
             };
             for kind in kinds {
                 let is_served = answer.kinds.contains(&kind);
-                let kind = Kind::new(&group, &version, &kind);
+                let kind = ApiKey::new(&group, &version, &kind);
                 match &answer.trouble {
                     _ if is_served => drop(observed.cluster.served.insert(kind)),
                     Some(trouble) => drop(observed.cluster.unknown.insert(kind, trouble.clone())),
@@ -196,6 +190,10 @@ impl Reader {
     /// missing rights.
     async fn read_grants(&self, observed: &mut Observed, strategy: &Strategy) -> Result<(), ObserveError> {
         let accounts: BTreeSet<String> = observed.accounts.keys().cloned().collect();
+        if accounts.is_empty() {
+            observed.rbac.granted_by_others = Some(ForeignGrants::default());
+            return Ok(());
+        }
         let reading = grants::Reading {
             client: &self.client,
             csv: NamespacedName::from_object(observed.csv.as_ref()),
@@ -243,18 +241,6 @@ impl Reader {
         let what = format!("the ReplicaSets of namespace {namespace}");
         let list = deadline(&what, api.list_metadata(&ListParams::default())).await?;
         observed.replica_sets = Some(list.items.into_iter().map(|found| found.metadata).collect());
-        Ok(())
-    }
-
-    /// A stale list would bring a replaced operator back, in conflict with its successor.
-    async fn read_siblings(&self, observed: &mut Observed) -> Result<(), ObserveError> {
-        let namespace = observed.namespace().to_owned();
-        let api: Api<ClusterServiceVersion> = Api::namespaced(self.client.clone(), &namespace);
-        let originals = ListParams::default().labels(&format!("!{}", labels::COPIED_FROM));
-        let what = format!("the ClusterServiceVersions of namespace {namespace}");
-        let list = deadline(&what, api.list(&originals)).await?;
-        let list: Vec<_> = list.items.into_iter().map(Arc::new).collect();
-        observed.siblings = siblings(&list, observed.name());
         Ok(())
     }
 
@@ -321,7 +307,7 @@ fn kinds_to_ask_for(observed: &Observed) -> BTreeMap<(String, String), BTreeSet<
             .cluster
             .api_services
             .get(name)
-            .is_some_and(|found| found.available)
+            .is_some_and(|found| is_available(found))
     };
     let aggregated = spec
         .required_api_services()
@@ -335,16 +321,6 @@ fn kinds_to_ask_for(observed: &Observed) -> BTreeMap<(String, String), BTreeSet<
         of_version.insert(kind.clone());
     }
     kinds
-}
-
-fn borrowed(texts: &BTreeSet<String>) -> BTreeSet<&str> {
-    texts.iter().map(String::as_str).collect()
-}
-
-/// True when a successor must be looked up before it counts as deleted.
-pub(crate) fn needs_siblings(observed: &Observed) -> bool {
-    *observed.csv.phase() == Phase::Replacing
-        && replacement::next(observed.name(), &observed.siblings).is_none()
 }
 
 /// True when Deployments are about to be written and no Subscription is known that configures them. It is
@@ -370,7 +346,7 @@ pub(crate) fn needs_subscription(observed: &Observed) -> bool {
 fn needs_pods(observed: &Observed, now: Timestamp) -> bool {
     match observed.csv.phase() {
         Phase::Installing => observed.waited(now) >= POD_PATIENCE,
-        Phase::Failed => FailureCause::parse(observed.csv.reason()) == FailureCause::InstallCheck,
+        Phase::Failed => observed.csv.reason() == reason::INSTALL_CHECK_FAILED,
         _ => false,
     }
 }
@@ -401,12 +377,7 @@ pub(crate) fn grant_namespaces(observed: &Observed, strategy: &Strategy) -> BTre
         .roles
         .iter()
         .flat_map(|role| rbac::uncarried(observed, role));
-    let mut namespaces: BTreeSet<String> = lacking
-        .filter_map(|place| match place {
-            Place::Namespace(name) => Some(name),
-            Place::Everywhere => None,
-        })
-        .collect();
+    let mut namespaces: BTreeSet<String> = lacking.flatten().collect();
     namespaces.insert(observed.namespace().to_owned());
     namespaces
 }

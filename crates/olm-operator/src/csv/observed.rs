@@ -16,6 +16,7 @@ use k8s_openapi::{
         rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceCondition},
 };
 use olm_api::{
     api_key::ApiKey,
@@ -24,7 +25,6 @@ use olm_api::{
     v2::OperatorCondition,
 };
 use olm_runtime::plan::Target;
-use serde_json::Value;
 
 use crate::{
     csv::{
@@ -34,7 +34,7 @@ use crate::{
         strategy::Strategy,
     },
     operator_group::{Group, intersection::NamespaceSet},
-    stores::ProxyVariables,
+    stores::{CustomResourceDefinition, ProxyVariables},
 };
 
 /// Time in which the steps of an InstallPlan should finish.
@@ -78,8 +78,8 @@ pub(crate) struct Observed {
     pub(crate) proxy: ProxyVariables,
     /// Served APIs, of those that it owns or needs.
     pub(crate) cluster: ClusterApis,
-    /// The existing ServiceAccounts that it names.
-    pub(crate) accounts: BTreeMap<String, FoundAccount>,
+    /// The existing ServiceAccounts that it names, with the uids of the ClusterServiceVersions that own them.
+    pub(crate) accounts: BTreeMap<String, BTreeSet<String>>,
     /// RBAC objects that are related to it.
     pub(crate) rbac: Rbac,
     /// Objects outside its namespace with its owner labels; only read while it is being deleted.
@@ -104,63 +104,24 @@ pub(crate) struct ClusterApis {
     /// `gitVersion` of the API server, for example `v1.34.4`; empty if it was not requested.
     pub(crate) server_version: String,
     /// The existing CustomResourceDefinitions that the ClusterServiceVersion names.
-    pub(crate) crds: BTreeMap<String, Crd>,
+    pub(crate) crds: BTreeMap<String, Arc<CustomResourceDefinition>>,
     /// Served kinds, of the native and the required aggregated APIs.
-    pub(crate) served: BTreeSet<Kind>,
+    pub(crate) served: BTreeSet<ApiKey>,
     /// Kinds for which discovery failed, and the error.
-    pub(crate) unknown: BTreeMap<Kind, String>,
+    pub(crate) unknown: BTreeMap<ApiKey, String>,
     /// The existing required and owned APIServices, by name.
-    pub(crate) api_services: BTreeMap<String, ApiService>,
+    pub(crate) api_services: BTreeMap<String, Arc<APIService>>,
 }
 
-/// A kind of an API.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Kind {
-    /// Group, empty for the core.
-    pub(crate) group: String,
-    pub(crate) version: String,
-    pub(crate) kind: String,
+/// Returns the condition `Available` of an APIService.
+pub(crate) fn availability(api: &APIService) -> Option<&APIServiceCondition> {
+    let mut conditions = api.status.as_ref()?.conditions.iter().flatten();
+    conditions.find(|condition| condition.type_ == "Available")
 }
 
-impl Kind {
-    /// The kind with these names.
-    pub(crate) fn new(group: &str, version: &str, kind: &str) -> Self {
-        let (group, version, kind) = (group.to_owned(), version.to_owned(), kind.to_owned());
-        Self { group, version, kind }
-    }
-}
-
-/// An existing CustomResourceDefinition.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Crd {
-    pub(crate) uid: String,
-    /// Served versions.
-    pub(crate) served: BTreeSet<String>,
-    /// True when both `Established` and `NamesAccepted` are true.
-    pub(crate) established: bool,
-    /// `namespace/name` of the ClusterServiceVersions it was installed with.
-    pub(crate) alongside: BTreeSet<String>,
-    /// The webhook that converts its objects, if any.
-    pub(crate) conversion: Option<Value>,
-    /// True when fields without a schema are preserved, which webhook conversion does not support.
-    pub(crate) preserves_unknown_fields: bool,
-}
-
-/// An existing APIService.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct ApiService {
-    pub(crate) uid: String,
-    /// True when its condition `Available` is true.
-    pub(crate) available: bool,
-    /// Reason of a false condition, in one word, if it has one.
-    pub(crate) reason: Option<String>,
-}
-
-/// An existing ServiceAccount.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct FoundAccount {
-    /// Uid and name of the ClusterServiceVersions that own it.
-    pub(crate) csv_owners: BTreeMap<String, String>,
+/// True when the condition `Available` of an APIService is true.
+pub(crate) fn is_available(api: &APIService) -> bool {
+    availability(api).is_some_and(|condition| condition.status == "True")
 }
 
 /// Kind, namespace (empty for cluster-scoped kinds) and name of a Role, ClusterRole or binding.

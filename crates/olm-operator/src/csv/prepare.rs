@@ -15,7 +15,7 @@ use crate::{
     csv::{
         decide,
         observed::Observed,
-        serving::{certificate::CertificateMaker, endpoint::Endpoint, found::Serving},
+        serving::{certificate::CertificateMaker, found::Serving},
     },
     owner,
     stores::ServingSecret,
@@ -46,10 +46,6 @@ fn unknown(observed: &Observed) -> Vec<Target> {
         return Vec::new();
     }
     let (namespace, serving) = (observed.namespace(), &observed.serving);
-    let is_known = |endpoint: &Endpoint, target: &Target| match target.api.kind.as_str() {
-        "Secret" => serving.secrets.contains_key(&endpoint.deployment),
-        _ => serving.live.contains_key(&target.to_string()),
-    };
     let mut unknown = Vec::new();
     for endpoint in &serving.endpoints {
         let name = endpoint.secret();
@@ -58,7 +54,7 @@ fn unknown(observed: &Observed) -> Vec<Target> {
             Target::of::<Role>(namespace, &name),
             Target::of::<RoleBinding>(namespace, &name),
         ];
-        unknown.extend(wanted.into_iter().filter(|target| !is_known(endpoint, target)));
+        unknown.extend(wanted.into_iter().filter(|target| serving.live(target).is_none()));
     }
     unknown
 }

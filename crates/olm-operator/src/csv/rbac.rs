@@ -6,17 +6,16 @@
 //! (decision record 0044).
 
 pub(crate) mod counterparts;
-pub(crate) mod objects;
-#[cfg(test)]
-mod rows;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use kube::ResourceExt;
-use olm_runtime::plan::Action;
+use olm_runtime::plan::{Action, Identity, Target, to_value};
+use serde::Serialize;
 
 use crate::csv::{
+    FIELD_MANAGER,
     coverage::{self, Granted},
     observed::{Observed, Rbac},
     strategy::{Scope, WantedRole},
@@ -30,35 +29,17 @@ pub(crate) const DEFAULT_ACCOUNT: &str = "default";
 /// Time for which rights beyond the own namespace remain while no group targets other namespaces.
 pub(crate) const REVOCATION_GRACE: Duration = Duration::from_secs(10 * 60);
 
-/// Place beyond the own namespace in which the rights of a namespaced permission must apply.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
-    /// All namespaces.
-    Everywhere,
-    /// This namespace.
-    Namespace(String),
-}
-
-/// A write that grants rights at a place. A refusal at one place stops no other.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Grant {
-    pub(crate) place: Place,
-    pub(crate) action: Action,
-}
+/// Place beyond the own namespace in which the rights of a namespaced permission must apply: a namespace, or
+/// `None` for all of them.
+pub(crate) type Place = Option<String>;
 
 /// Describes the places for users: `in all namespaces`, or `in namespaces a, b`.
 pub(crate) fn describe_places<'a>(places: impl IntoIterator<Item = &'a Place>) -> String {
     let places: BTreeSet<&Place> = places.into_iter().collect();
-    if places.contains(&Place::Everywhere) {
+    if places.iter().any(|place| place.is_none()) {
         return "in all namespaces".to_owned();
     }
-    let names: Vec<&str> = places
-        .iter()
-        .filter_map(|place| match place {
-            Place::Namespace(name) => Some(name.as_str()),
-            Place::Everywhere => None,
-        })
-        .collect();
+    let names: Vec<&str> = places.iter().filter_map(|place| place.as_deref()).collect();
     let noun = if names.len() == 1 {
         "namespace"
     } else {
@@ -67,15 +48,33 @@ pub(crate) fn describe_places<'a>(places: impl IntoIterator<Item = &'a Place>) -
     format!("in {noun} {}", names.join(", "))
 }
 
+/// Applies `object` with the identity for this ClusterServiceVersion.
+pub(crate) fn apply(observed: &Observed, target: Target, object: &impl Serialize) -> Action {
+    Action::apply(target, to_value(object), FIELD_MANAGER).by(identity(observed))
+}
+
+/// Returns the identity for writes of an operator's objects: the account its OperatorGroup names, else OLM's
+/// own.
+///
+/// The account of the group's spec counts even before its status names it; the preconditions block every
+/// write until then.
+pub(crate) fn identity(observed: &Observed) -> Identity {
+    let account = observed.group().and_then(|group| group.service_account.clone());
+    match account {
+        Some(name) => Identity::ServiceAccount {
+            namespace: observed.namespace().to_owned(),
+            name,
+        },
+        None => Identity::Operator,
+    }
+}
+
 /// Returns the places beyond its namespace where a permission of the strategy must apply.
 pub(crate) fn places(observed: &Observed) -> Vec<Place> {
     match observed.group() {
         None => Vec::new(),
-        Some(group) if group.targets_all() => vec![Place::Everywhere],
-        Some(_) => {
-            let targets = observed.open_targets.iter().cloned();
-            targets.map(Place::Namespace).collect()
-        }
+        Some(group) if group.targets_all() => vec![None],
+        Some(_) => observed.open_targets.iter().cloned().map(Some).collect(),
     }
 }
 
@@ -86,11 +85,7 @@ pub(crate) fn uncarried(observed: &Observed, role: &WantedRole) -> Vec<Place> {
         return Vec::new();
     }
     let lacks = |place: &Place| {
-        let namespace = match place {
-            Place::Everywhere => None,
-            Place::Namespace(name) => Some(name.as_str()),
-        };
-        let granted = granted(observed, namespace, &role.service_account);
+        let granted = granted(observed, place.as_deref(), &role.service_account);
         !granted.is_some_and(|granted| role.rules.iter().all(|rule| granted.covers(rule)))
     };
     places(observed).into_iter().filter(lacks).collect()

@@ -63,6 +63,6 @@ fn actions(observed: &Observed) -> Vec<Action> {
     let release = (!waits).then_some(release);
     let staying = observed.leftovers.iter().filter(|leftover| !leftover.is_deleting);
     let deletions = staying.map(|leftover| Action::delete(leftover.target.clone(), leftover.uid.clone()));
-    let conversions = serving::end_conversions(observed).into_iter();
+    let conversions = serving::definitions::end(observed).into_iter();
     conversions.chain(deletions).chain(release).collect()
 }

@@ -112,6 +112,26 @@ impl<'a> Index<'a> {
     }
 }
 
+/// Returns the chain of those that replace `name`, directly or indirectly, in their order; and the first one
+/// that would be visited twice if it is a cycle.
+fn followers<'a>(
+    name: &str,
+    siblings: impl IntoIterator<Item = &'a Sibling>,
+) -> (Vec<&'a Sibling>, Option<Cycle>) {
+    let index = Index::of(siblings);
+    let mut seen = BTreeSet::from([name]);
+    let mut found = Vec::new();
+    let mut at = name;
+    while let Some(following) = index.next(at) {
+        if !seen.insert(&following.name) {
+            return (found, Some(Cycle(following.name.clone())));
+        }
+        found.push(following);
+        at = &following.name;
+    }
+    (found, None)
+}
+
 /// Returns the last one of the chain that starts with the replacement of `name`.
 ///
 /// # Errors
@@ -120,18 +140,8 @@ pub(crate) fn last<'a>(
     name: &str,
     siblings: impl IntoIterator<Item = &'a Sibling>,
 ) -> Result<Option<&'a Sibling>, Cycle> {
-    let index = Index::of(siblings);
-    let mut seen = BTreeSet::from([name]);
-    let mut found = None;
-    let mut at = name;
-    while let Some(following) = index.next(at) {
-        if !seen.insert(&following.name) {
-            return Err(Cycle(following.name.clone()));
-        }
-        found = Some(following);
-        at = &following.name;
-    }
-    Ok(found)
+    let (mut found, cycle) = followers(name, siblings);
+    cycle.map_or(Ok(found.pop()), Err)
 }
 
 /// Returns the first one after `name` in the chain that has succeeded.
@@ -139,16 +149,8 @@ pub(crate) fn succeeded<'a>(
     name: &str,
     siblings: impl IntoIterator<Item = &'a Sibling>,
 ) -> Option<&'a Sibling> {
-    let index = Index::of(siblings);
-    let mut seen = BTreeSet::from([name]);
-    let mut at = name;
-    while let Some(following) = index.next(at).filter(|following| seen.insert(&following.name)) {
-        if following.is_succeeded() {
-            return Some(following);
-        }
-        at = &following.name;
-    }
-    None
+    let (found, _) = followers(name, siblings);
+    found.into_iter().find(|one| one.is_succeeded())
 }
 
 /// Returns the names of all ClusterServiceVersions this one replaces, directly or indirectly, without its

@@ -5,7 +5,7 @@
 
 mod permissions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use go_compat::semver::Version;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -14,18 +14,23 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::api::rbac::v1::Role;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::Resource;
+use kube::{Resource, ResourceExt};
 use olm_api::{
+    api_key::ApiKey,
     condition::requirement,
+    labels, permission,
     v1alpha1::{
         ApiServiceDescription, ClusterServiceVersion, CrdDescription, RequirementStatus, WebhookType,
     },
 };
 
-use crate::csv::{
-    observed::{Kind, Observed},
-    replacement,
-    serving::rules::Refused,
+use crate::{
+    csv::{
+        observed::{Observed, availability, is_available},
+        replacement,
+        serving::rules::Refused,
+    },
+    stores::CustomResourceDefinition as StoredCrd,
 };
 
 /// The requirements, and whether all are met.
@@ -46,14 +51,14 @@ pub(crate) struct Requirements {
 /// Checks all requirements.
 ///
 /// # Errors
-/// A message for users about an invalid field of the ClusterServiceVersion.
+/// The error in the install strategy, for users.
 pub(crate) fn evaluate(observed: &Observed) -> Result<Requirements, String> {
     let strategy = observed.strategy.as_ref().map_err(Clone::clone)?;
     let mut rows: Vec<Row> = min_kube_version(observed).into_iter().collect();
     rows.extend(crds(observed));
     rows.extend(api_services(observed));
     rows.extend(native_apis(observed));
-    rows.extend(permissions::rows(observed, strategy)?);
+    rows.extend(permissions::rows(observed, strategy));
     let met = rows.iter().all(|row| row.met);
     // Counterparts in other namespaces are made from the operator's rights in its own.
     if met {
@@ -74,6 +79,17 @@ pub(crate) fn missing_rights(role: &str, places: &str, cause: &str) -> Requireme
         message: format!("{}{places}: {cause}", requirement::MISSING_RIGHTS),
         ..row_of::<Role>(role)
     }
+}
+
+/// True for a row about missing rights.
+pub(crate) fn is_missing_rights(row: &RequirementStatus) -> bool {
+    row.group == permission::API_GROUP && row.message.starts_with(requirement::MISSING_RIGHTS)
+}
+
+/// True when the stored status reports rights missing beyond the namespace.
+pub(crate) fn reports_missing_rights(csv: &ClusterServiceVersion) -> bool {
+    let status = csv.status.as_ref();
+    status.is_some_and(|status| status.requirement_status.iter().any(is_missing_rights))
 }
 
 /// Returns the rows, and one for a webhook with an invalid description; `None` if the message of the phase
@@ -187,7 +203,7 @@ fn crd(observed: &Observed, description: &CrdDescription, owned: bool) -> Row {
         return answered(status, requirement::NOT_PRESENT, "CRD is not present");
     };
     let others = if owned {
-        only_installed_with(observed, &found.alongside)
+        only_installed_with(observed, found)
     } else {
         Vec::new()
     };
@@ -195,17 +211,18 @@ fn crd(observed: &Observed, description: &CrdDescription, owned: bool) -> Row {
         let message = format!("CRD installed alongside other CSV(s): {}", others.join(", "));
         return answered(status, requirement::PRESENT_NOT_SATISFIED, message);
     }
-    if !found.served.contains(&description.version) {
+    let mut versions = found.spec.versions.iter();
+    if !versions.any(|version| version.served && version.name == description.version) {
         return answered(status, requirement::NOT_PRESENT, "CRD version not served");
     }
-    if !found.established {
+    if !(found.is_true("Established") && found.is_true("NamesAccepted")) {
         return answered(
             status,
             requirement::PRESENT_NOT_AVAILABLE,
             "CRD is present but the Established condition is False (not available)",
         );
     }
-    status.uuid = Some(found.uid.clone());
+    status.uuid = Some(found.uid().unwrap_or_default());
     answered(
         status,
         requirement::PRESENT,
@@ -215,7 +232,10 @@ fn crd(observed: &Observed, description: &CrdDescription, owned: bool) -> Row {
 
 /// Returns the predecessors a CustomResourceDefinition came with, until it has also come with this
 /// ClusterServiceVersion: its new form is then still to be applied.
-fn only_installed_with(observed: &Observed, alongside: &std::collections::BTreeSet<String>) -> Vec<String> {
+fn only_installed_with(observed: &Observed, crd: &StoredCrd) -> Vec<String> {
+    let notes = crd.annotations().iter();
+    let notes = notes.filter(|(key, _)| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX));
+    let alongside: BTreeSet<&String> = notes.map(|(_, csv)| csv).collect();
     let key = |name: &str| format!("{}/{name}", observed.namespace());
     if alongside.contains(&key(observed.name())) {
         return Vec::new();
@@ -250,17 +270,18 @@ fn by_name(descriptions: &[ApiServiceDescription]) -> BTreeMap<String, &ApiServi
 
 fn required_api_service(observed: &Observed, name: &str, description: &ApiServiceDescription) -> Row {
     let mut status = row_of::<APIService>(name);
-    let kind = Kind::new(&description.group, &description.version, &description.kind);
+    let kind = ApiKey::from(description);
     // Upstream sets no message here.
     match observed.cluster.api_services.get(name) {
         None => answered(status, requirement::NOT_PRESENT, ""),
-        Some(found) if !found.available => {
-            let reason = found.reason.iter().map(|reason| format!(": {reason}"));
-            let message = format!("APIService is not available{}", reason.collect::<String>());
+        Some(found) if !is_available(found) => {
+            let reason = availability(found).and_then(|condition| condition.reason.as_ref());
+            let reason = reason.map(|reason| format!(": {reason}"));
+            let message = format!("APIService is not available{}", reason.unwrap_or_default());
             answered(status, requirement::NOT_PRESENT, message)
         }
         Some(found) if observed.cluster.served.contains(&kind) => {
-            status.uuid = Some(found.uid.clone());
+            status.uuid = Some(found.uid().unwrap_or_default());
             answered(status, requirement::PRESENT, "")
         }
         Some(_) => not_served(observed, status, &kind, ""),
@@ -268,7 +289,7 @@ fn required_api_service(observed: &Observed, name: &str, description: &ApiServic
 }
 
 /// Returns the row of a kind that is not served, or whose discovery failed.
-fn not_served(observed: &Observed, status: RequirementStatus, kind: &Kind, message: &str) -> Row {
+fn not_served(observed: &Observed, status: RequirementStatus, kind: &ApiKey, message: &str) -> Row {
     let Some(trouble) = observed.cluster.unknown.get(kind) else {
         return answered(status, requirement::NOT_PRESENT, message);
     };
@@ -295,7 +316,7 @@ fn owned_api_service(observed: &Observed, name: &str, description: &ApiServiceDe
 
 fn native_apis(observed: &Observed) -> impl Iterator<Item = Row> {
     observed.csv.spec.native_apis.iter().map(|api| {
-        let kind = Kind::new(&api.group, &api.version, &api.kind);
+        let kind = ApiKey::new(&api.group, &api.version, &api.kind);
         let status = row(
             &api.group,
             &api.version,

@@ -27,14 +27,15 @@ use olm_runtime::{
 
 use crate::csv::{
     decide::{
-        none,
+        pending,
         transitions::{Position, Stage, Transition, Verdict},
     },
+    deployment::Built,
     health, held_up,
     install::{self, serving},
-    missing_rights::is_missing_rights,
     observed::Observed,
-    serving::certificate::Validity,
+    requirements::is_missing_rights,
+    serving::{certificate::Validity, component::Component},
     status::refusal::{MissingRights, Refusal, Telling},
 };
 
@@ -83,7 +84,7 @@ pub(crate) fn status(
             Telling::Transition(transition) => transitions.push(transition),
             Telling::Besides(cause) => {
                 if observed.csv.phase() == &Phase::None && transitions.is_empty() {
-                    transitions.push(none::unchecked());
+                    transitions.push(pending::unchecked());
                 }
                 held_up_by = Some(cause);
             }
@@ -121,33 +122,27 @@ pub(crate) fn status(
     if let Some(cause) = held_up_by {
         new.message = Some(held_up::with(new.message.as_deref().unwrap_or_default(), &cause));
     }
-    match write_time(observed, &old, &new, now) {
-        WriteTime::Never => StatusUpdate {
-            requeue,
-            memory,
-            ..StatusUpdate::default()
-        },
-        WriteTime::In(delay) => StatusUpdate {
-            requeue: requeue.sooner(Requeue::after(delay, "debounce of requirements and messages")),
-            memory,
-            ..StatusUpdate::default()
-        },
-        WriteTime::Now => {
+    let mut update = StatusUpdate {
+        requeue,
+        memory,
+        ..StatusUpdate::default()
+    };
+    match write_delay(observed, &old, &new, now) {
+        None => {}
+        Some(delay) if !delay.is_zero() => {
+            let later = Requeue::after(delay, "debounce of requirements and messages");
+            update.requeue = requeue.sooner(later);
+        }
+        Some(_) => {
             let target = Target::of::<ClusterServiceVersion>(observed.namespace(), observed.name());
-            let patch = status_patch(target, Some(observed.uid()), &old, &new);
-            let events = patch.as_ref().map(|_| {
-                let mut events = events(observed, &transitions);
-                events.extend(missing_rights(observed, &old, &new));
-                events
-            });
-            StatusUpdate {
-                patches: Vec::from_iter(patch),
-                events: events.unwrap_or_default(),
-                requeue,
-                memory,
+            update.patches = Vec::from_iter(status_patch(target, Some(observed.uid()), &old, &new));
+            if !update.patches.is_empty() {
+                update.events = events(observed, &transitions);
+                update.events.extend(missing_rights(observed, &old, &new));
             }
         }
     }
+    update
 }
 
 /// Reports reads that keep failing, in addition to the phase's message; `None` when that is already reported.
@@ -169,24 +164,27 @@ pub(crate) fn unobserved(csv: &ClusterServiceVersion, error: &ObserveError) -> O
 
 /// Finds a component that the API server accepted but stored differently, because an admission plugin or
 /// webhook changes it. Another install would end the same way, and moving on would return here at once.
-fn undone(observed: &Observed, stage: Stage, applied: &[usize], outcomes: &Outcomes) -> Option<Transition> {
+fn undone(
+    observed: &Observed,
+    stage: Stage,
+    applied: &[(usize, Component)],
+    outcomes: &Outcomes,
+) -> Option<Transition> {
     if stage != Stage::Install {
         return None;
     }
     let wanted = install::wanted(observed);
-    let components = serving::components(observed);
-    let stored = applied.iter().filter_map(|index| match outcomes.get(*index) {
-        Outcome::Done(object) if object.pointer("/metadata/deletionTimestamp").is_none() => Some(object),
-        _ => None,
-    });
-    let drift = stored.into_iter().find_map(|object| {
-        if object.get("kind")?.as_str()? != "Deployment" {
-            return serving::undone(&components, object);
+    let drift = applied.iter().find_map(|(index, component)| {
+        let stored = match outcomes.get(*index) {
+            Outcome::Done(object) if object.pointer("/metadata/deletionTimestamp").is_none() => object,
+            _ => return None,
+        };
+        if component.target.api.kind != Deployment::kind(&()) {
+            return component.problem(Some(stored.as_ref()));
         }
-        let live: Deployment = serde_json::from_value(object.as_ref().clone()).ok()?;
-        let name = live.metadata.name.as_deref()?;
-        let built = wanted.iter().find(|built| built.wanted.name == name)?;
-        health::drift(&built.wanted, &live)
+        let live: Deployment = serde_json::from_value(stored.as_ref().clone()).ok()?;
+        let is_this = |built: &&Built| built.wanted.name == component.target.name;
+        health::drift(&wanted.iter().find(is_this)?.wanted, &live)
     })?;
     let message = format!(
         "install strategy failed: {drift} right after it was applied, probably by a policy or a webhook of the cluster"
@@ -284,35 +282,26 @@ fn set_certificate_times(status: &mut ClusterServiceVersionStatus, observed: &Ob
     }
 }
 
-/// Decides when a status is written.
-#[derive(Debug, PartialEq, Eq)]
-enum WriteTime {
-    /// The status equals the stored one.
-    Never,
-    /// After this delay, unless more changes.
-    In(Duration),
-    Now,
-}
-
-fn write_time(
+/// Returns the time after which the status is written, unless more changes; `None` if it equals the stored one.
+fn write_delay(
     observed: &Observed,
     old: &ClusterServiceVersionStatus,
     new: &ClusterServiceVersionStatus,
     now: Timestamp,
-) -> WriteTime {
+) -> Option<Duration> {
     // A reconcile that returns to its start, such as a refused attempt, would only change the time.
     let timeless = ClusterServiceVersionStatus {
         last_update_time: old.last_update_time.clone(),
         ..new.clone()
     };
     if timeless == *old {
-        return WriteTime::Never;
+        return None;
     }
     let moved = old.phase != new.phase || old.reason != new.reason || old.conditions != new.conditions;
-    match STATUS_DEBOUNCE.checked_sub(since_update(observed, now)) {
-        Some(left) if !moved && !left.is_zero() => WriteTime::In(left),
-        _ => WriteTime::Now,
+    if moved {
+        return Some(Duration::ZERO);
     }
+    Some(STATUS_DEBOUNCE.saturating_sub(since_update(observed, now)))
 }
 
 /// Returns a warning for each new row about rights that are missing beyond the namespace.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::{apps::v1::DeploymentSpec, rbac::v1::PolicyRule};
 use olm_api::{
     permission as recipe,
-    v1alpha1::{ClusterServiceVersion, STRATEGY_DEPLOYMENT, StrategyDeploymentPermissions},
+    v1alpha1::{ClusterServiceVersion, STRATEGY_DEPLOYMENT},
 };
 
 use crate::csv::coverage;
@@ -19,11 +19,7 @@ const MAX_COMBINATIONS: usize = 200_000;
 pub(crate) struct Strategy {
     /// Deployments, in the author's order.
     pub(crate) deployments: Vec<StrategyDeployment>,
-    /// Rights in the target namespaces.
-    pub(crate) permissions: Vec<Permission>,
-    /// Rights in the whole cluster.
-    pub(crate) cluster_permissions: Vec<Permission>,
-    /// The roles for these rights, without duplicates.
+    /// The roles for all requested rights, without duplicates: those in the target namespaces first.
     pub(crate) roles: Vec<WantedRole>,
 }
 
@@ -34,13 +30,6 @@ pub(crate) struct StrategyDeployment {
     /// Its spec as the author wrote it.
     pub(crate) spec: DeploymentSpec,
     pub(crate) label: BTreeMap<String, String>,
-}
-
-/// The rights of one ServiceAccount.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Permission {
-    pub(crate) service_account: String,
-    pub(crate) rules: Vec<PolicyRule>,
 }
 
 /// Scope of rights.
@@ -79,80 +68,55 @@ pub(crate) fn read(csv: &ClusterServiceVersion) -> Result<Strategy, String> {
             label: deployment.label.clone().into_inner(),
         })
     });
-    let permissions = read_permissions(install.permissions())?;
-    let cluster_permissions = read_permissions(install.cluster_permissions())?;
-    check_size(permissions.iter().chain(&cluster_permissions))?;
-    let roles = wanted_roles(csv, &permissions, &cluster_permissions).map_err(|error| error.to_string())?;
     Ok(Strategy {
+        roles: wanted_roles(csv)?,
         deployments: deployments.collect::<Result<_, String>>()?,
-        permissions,
-        cluster_permissions,
-        roles,
     })
 }
 
-fn read_permissions(permissions: &[StrategyDeploymentPermissions]) -> Result<Vec<Permission>, String> {
-    permissions
-        .iter()
-        .map(|permission| {
-            Ok(Permission {
-                service_account: permission.service_account_name.clone(),
-                rules: permission.decode_rules().map_err(|error| error.to_string())?,
-            })
-        })
-        .collect()
-}
-
-fn check_size<'a>(permissions: impl Iterator<Item = &'a Permission>) -> Result<(), String> {
-    let rules = permissions.flat_map(|permission| &permission.rules);
-    let combinations = rules.map(coverage::combinations).fold(0, usize::saturating_add);
-    if combinations > MAX_COMBINATIONS {
-        return Err(format!(
-            "permissions have {combinations} combinations of verbs, groups, resources and names; the limit is {MAX_COMBINATIONS}"
-        ));
-    }
-    Ok(())
-}
-
-/// Returns the roles for these permissions, without duplicates.
+/// Returns the roles for the permissions, without duplicates.
 ///
 /// # Errors
-/// None in practice: names and hashes are computed from plain values.
-fn wanted_roles(
-    csv: &ClusterServiceVersion,
-    permissions: &[Permission],
-    cluster_permissions: &[Permission],
-) -> Result<Vec<WantedRole>, serde_json::Error> {
+/// The first invalid permission, or the size of all of them, for users.
+fn wanted_roles(csv: &ClusterServiceVersion) -> Result<Vec<WantedRole>, String> {
     let name = csv.metadata.name.as_deref().unwrap_or_default();
     let namespace = csv.metadata.namespace.as_deref().unwrap_or_default();
+    let install = &csv.spec.install;
     let scoped = |scope| move |permission| (scope, permission);
-    let all = permissions
-        .iter()
-        .map(scoped(Scope::Namespace))
-        .chain(cluster_permissions.iter().map(scoped(Scope::Cluster)));
+    let all = install.permissions().iter().map(scoped(Scope::Namespace));
+    let all = all.chain(install.cluster_permissions().iter().map(scoped(Scope::Cluster)));
+    let mut combinations = 0_usize;
     let mut seen = BTreeSet::new();
     let mut roles = Vec::new();
-    for (
-        scope,
-        Permission {
-            service_account,
-            rules,
-        },
-    ) in all
-    {
-        let recipe = recipe::Permission::new(service_account, rules);
+    for (scope, permission) in all {
+        let rules = permission.decode_rules().map_err(|error| error.to_string())?;
+        let service_account = permission.service_account_name.clone();
+        if let Some(why) = rules.iter().find_map(coverage::invalid_rule) {
+            return Err(format!(
+                "rule invalid: {why} (permissions of service account {service_account})"
+            ));
+        }
+        let of_rules = rules.iter().map(coverage::combinations);
+        combinations = of_rules.fold(combinations, usize::saturating_add);
+        let recipe = recipe::Permission::new(&service_account, &rules);
         let role = match scope {
-            Scope::Namespace => recipe.role_name(name)?,
-            Scope::Cluster => recipe.cluster_role_name(name, namespace)?,
+            Scope::Namespace => recipe.role_name(name),
+            Scope::Cluster => recipe.cluster_role_name(name, namespace),
         };
+        let role = role.map_err(|error| error.to_string())?;
         if seen.insert((scope, role.clone())) {
             roles.push(WantedRole {
                 name: role,
                 scope,
-                service_account: service_account.clone(),
-                rules: rules.clone(),
+                service_account,
+                rules,
             });
         }
+    }
+    if combinations > MAX_COMBINATIONS {
+        return Err(format!(
+            "permissions have {combinations} combinations of verbs, groups, resources and names; the limit is {MAX_COMBINATIONS}"
+        ));
     }
     Ok(roles)
 }

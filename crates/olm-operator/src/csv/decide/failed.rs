@@ -13,18 +13,12 @@ use crate::csv::{
         installing,
         transitions::{PhaseStep, Position, Stage, Transition},
     },
-    failure_cause::FailureCause,
     health::{DeploymentProblem, Rollout},
     install::{self, serving},
     observed::Observed,
     replacement,
     requirements::{self, Requirements},
 };
-
-/// First interval of the checks for kinds that are not served although their APIService is available.
-const MIN_DISCOVERY_INTERVAL: Duration = Duration::from_secs(15);
-/// Interval of the same checks after an hour of waiting.
-const MAX_DISCOVERY_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
 /// Interval of pod checks for a Deployment that exceeded its progress deadline or the install timeout.
 const POD_INTERVAL: Duration = Duration::from_secs(60);
@@ -39,7 +33,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
         );
         return PhaseStep::to(Phase::Replacing, reason::BEING_REPLACED, message);
     }
-    let cause = FailureCause::parse(&position.reason);
+    let cause = position.reason.as_str();
     if let Some(message) = opened_gate(cause) {
         return PhaseStep::to(Phase::Pending, reason::REQUIREMENTS_UNKNOWN, message);
     }
@@ -70,7 +64,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
         );
         return PhaseStep::go(pending).with_requirements(rows);
     }
-    if cause == FailureCause::OwnerConflict
+    if cause == reason::OWNER_CONFLICT
         && let Some(conflict) = super::pending::owner_conflict(observed)
     {
         return PhaseStep::go(conflict).with_requirements(rows);
@@ -79,10 +73,8 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
         return PhaseStep::go(conflict).with_requirements(rows);
     }
     let mut step = components(observed, position, cause).with_requirements(rows);
-    if cause == FailureCause::InstallCheck && serving::availability::waits_for_discovery(observed) {
-        let waited = Duration::try_from(now.duration_since(position.since)).unwrap_or_default();
-        let delay = (waited / 12).clamp(MIN_DISCOVERY_INTERVAL, MAX_DISCOVERY_INTERVAL);
-        step = step.again(delay, "served kinds are not watched");
+    if cause == reason::INSTALL_CHECK_FAILED && serving::availability::waits_for_discovery(observed) {
+        step = super::pending::ask_again(step);
     }
     match serving::wait(observed, now) {
         Some(delay) => step.again(delay, "certificates expire without an event"),
@@ -91,26 +83,24 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
 }
 
 /// Returns the message for a failed precondition that now holds; in this state it always does.
-fn opened_gate(cause: FailureCause) -> Option<&'static str> {
+fn opened_gate(cause: &str) -> Option<&'static str> {
     match cause {
-        FailureCause::OperatorGroup => Some("InstallModes now support target namespaces"),
-        FailureCause::ApiConflict => Some("OperatorGroup no longer intersecting with conflicting owner"),
-        FailureCause::StaticApis => {
+        _ if super::is_of_group(cause) => Some("InstallModes now support target namespaces"),
+        reason::INTER_OPERATOR_GROUP_OWNER_CONFLICT => {
+            Some("OperatorGroup no longer intersecting with conflicting owner")
+        }
+        reason::CANNOT_MODIFY_STATIC_OPERATOR_GROUP_PROVIDED_APIS => {
             Some("static OperatorGroup and intersecting groups now support providedAPIs")
         }
-        FailureCause::OwnerConflict
-        | FailureCause::Refused
-        | FailureCause::RefusedToAccount
-        | FailureCause::InstallCheck
-        | FailureCause::Other => None,
+        _ => None,
     }
 }
 
-fn components(observed: &Observed, position: &Position, cause: FailureCause) -> PhaseStep {
+fn components(observed: &Observed, position: &Position, cause: &str) -> PhaseStep {
     if let Some(error) = super::unusable_config(observed) {
         return PhaseStep::go(match cause {
             // A step through Pending would end here again.
-            FailureCause::Refused => Transition::new(
+            reason::INSTALL_COMPONENT_FAILED => Transition::new(
                 Phase::Failed,
                 reason::INSTALL_COMPONENT_FAILED,
                 format!("install strategy failed: {error}"),
@@ -118,7 +108,11 @@ fn components(observed: &Observed, position: &Position, cause: FailureCause) -> 
             _ => super::bad_calculation(),
         });
     }
-    if cause.is_refusal()
+    let refusals = [
+        reason::INSTALL_COMPONENT_FAILED,
+        reason::INSTALL_COMPONENT_FAILED_NO_RETRY,
+    ];
+    if refusals.contains(&cause)
         && let Some(step) = retried_in_place(observed)
     {
         return step;
@@ -142,7 +136,7 @@ fn components(observed: &Observed, position: &Position, cause: FailureCause) -> 
     match &found.problem {
         DeploymentProblem::Stuck(text) => failed(format!("install failed: {text}")),
         // The same Deployment would wait again after another apply.
-        DeploymentProblem::Waiting(text) if cause == FailureCause::InstallCheck => {
+        DeploymentProblem::Waiting(text) if cause == reason::INSTALL_CHECK_FAILED => {
             failed(format!("install timeout: {text}"))
         }
         DeploymentProblem::Waiting(text) | DeploymentProblem::Missing(text) => pending(text),
@@ -156,21 +150,10 @@ fn components(observed: &Observed, position: &Position, cause: FailureCause) -> 
 /// Retries refused writes in place. The driver's backoff limits the attempts, and an attempt with the same
 /// result writes no status. `None` when no write is left.
 fn retried_in_place(observed: &Observed) -> Option<PhaseStep> {
-    if super::install_ready::changeover(observed).is_some() {
-        return Some(PhaseStep::to(
-            Phase::InstallReady,
-            reason::NEEDS_REINSTALL,
-            "installing: a deployment has to be replaced",
-        ));
+    if let Some(step) = super::install_ready::changeover(observed) {
+        return Some(step);
     }
     let writes = install::writes(observed);
-    if writes.is_empty() {
-        return None;
-    }
-    let then = Transition::new(
-        Phase::Installing,
-        reason::INSTALL_SUCCEEDED,
-        "waiting for install components to report healthy",
-    );
-    Some(PhaseStep::install(Stage::Install, writes, Some(then)))
+    let then = Some(super::install_ready::installed());
+    (!writes.is_empty()).then(|| PhaseStep::install(Stage::Install, writes, then))
 }

@@ -249,10 +249,6 @@ fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Gate {
         )
     };
     let answer = reconcile_apis(&own, &group.provided, &others);
-    let with = |mut actions: Vec<Action>, more: Vec<Action>| {
-        actions.extend(more);
-        actions
-    };
     match answer {
         ApiIntersection::NoConflict if membership.is_empty() => Gate::Open,
         ApiIntersection::NoConflict => Gate::Write(membership),
@@ -265,7 +261,7 @@ fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Gate {
             fail(
                 reason::CANNOT_MODIFY_STATIC_OPERATOR_GROUP_PROVIDED_APIS,
                 format!("static provided api operatorgroup cannot be modified by these apis: {why}"),
-                with(membership, install::withdraw(observed)),
+                [membership, install::withdraw(observed)].concat(),
             )
         }
         ApiIntersection::Conflict => fail(
@@ -274,15 +270,15 @@ fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Gate {
                 "intersecting operatorgroups provide the same apis: {}",
                 provided_elsewhere()
             ),
-            with(membership, install::withdraw(observed)),
+            [membership, install::withdraw(observed)].concat(),
         ),
         ApiIntersection::Add => {
             let union = group.provided.union(&own).cloned().collect();
-            Gate::Write(with(membership, vec![write_provided(group, &union)]))
+            Gate::Write([membership, vec![write_provided(group, &union)]].concat())
         }
         ApiIntersection::Remove => {
             let rest = group.provided.difference(&own).cloned().collect();
-            Gate::Write(with(membership, vec![write_provided(group, &rest)]))
+            Gate::Write([membership, vec![write_provided(group, &rest)]].concat())
         }
     }
 }

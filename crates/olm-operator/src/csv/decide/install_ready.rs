@@ -26,16 +26,20 @@ pub(super) fn step(observed: &Observed) -> PhaseStep {
     if let Some(step) = changeover(observed) {
         return step;
     }
-    let then = Transition::new(
+    let writes = install::writes(observed);
+    if writes.is_empty() {
+        return PhaseStep::go(installed());
+    }
+    PhaseStep::install(Stage::Install, writes, Some(installed()))
+}
+
+/// Returns the transition after all writes of an install.
+pub(super) fn installed() -> Transition {
+    Transition::new(
         Phase::Installing,
         reason::INSTALL_SUCCEEDED,
         "waiting for install components to report healthy",
-    );
-    let writes = install::writes(observed);
-    if writes.is_empty() {
-        return PhaseStep::go(then);
-    }
-    PhaseStep::install(Stage::Install, writes, Some(then))
+    )
 }
 
 /// Returns the writes for Deployments that must be replaced first.

@@ -24,8 +24,8 @@ const BETWEEN: &str = "; ";
 const DEPLOYMENT_DEBOUNCE: Duration = Duration::from_secs(2);
 
 pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
-    if let Some(step) = super::pending::unreadable_strategy(observed) {
-        return step;
+    if let Err(error) = &observed.strategy {
+        return PhaseStep::go(super::pending::invalid_strategy(error));
     }
     if let Some(conflict) = super::pending::taken(observed) {
         return PhaseStep::go(conflict);

@@ -27,6 +27,15 @@ const MIN_RIGHTS_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval of the checks for accounts and RBAC that OLM did not create, after minutes of waiting.
 const MAX_RIGHTS_INTERVAL: Duration = Duration::from_secs(60);
 
+/// Returns the first transition of every ClusterServiceVersion.
+pub(crate) fn unchecked() -> Transition {
+    Transition::new(
+        Phase::Pending,
+        reason::REQUIREMENTS_UNKNOWN,
+        "requirements not yet checked",
+    )
+}
+
 pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {
     let (name, siblings) = (observed.name(), observed.siblings.as_slice());
     let previous = replacement::previous(name, observed.replaces(), siblings);
@@ -39,9 +48,6 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
             reason::OPERATOR_CONDITION_NOT_UPGRADEABLE,
             message,
         );
-    }
-    if let Some(step) = unreadable_strategy(observed) {
-        return step;
     }
     let Requirements {
         met, lacking, rows, ..
@@ -141,12 +147,6 @@ fn wait_for(previous: &str, phase: &Phase, position: &Position, now: Timestamp) 
     PhaseStep::to(Phase::Pending, reason::ALL_REQUIREMENTS_MET, message)
 }
 
-/// Returns a step to phase Failed if the install strategy cannot be parsed.
-pub(super) fn unreadable_strategy(observed: &Observed) -> Option<PhaseStep> {
-    let error = observed.strategy.as_ref().err()?;
-    Some(PhaseStep::go(invalid_strategy(error)))
-}
-
 /// Returns a step to phase Failed if the install strategy or a webhook description is invalid. The message is
 /// upstream's; a row of the requirements names the webhook.
 pub(super) fn unusable_strategy(observed: &Observed) -> Option<PhaseStep> {
@@ -162,7 +162,7 @@ pub(super) fn unusable_strategy(observed: &Observed) -> Option<PhaseStep> {
             None => step,
         });
     }
-    let text = serving::refused_conversion(observed)?;
+    let text = serving::definitions::refused(observed)?;
     let message = format!("install strategy failed: {text}");
     let failed = Transition::new(Phase::Failed, reason::INSTALL_COMPONENT_FAILED, message);
     Some(PhaseStep::go(failed))

@@ -1,10 +1,14 @@
-//! Phase Replacing: a successor exists, and this one is deleted once it has succeeded. Chains are collected
-//! oldest first.
+//! Phases Replacing and Deleting: a successor exists, and this one is deleted once it has succeeded. Chains
+//! are collected oldest first.
 
-use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
+use olm_api::{
+    condition::csv as reason,
+    v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase},
+};
+use olm_runtime::plan::{Action, Target};
 
 use crate::csv::{
-    decide::transitions::{PhaseStep, Transition},
+    decide::transitions::{PhaseStep, Stage, Transition},
     observed::Observed,
     replacement::{self, Cycle},
 };
@@ -16,7 +20,7 @@ pub(super) fn step(observed: &Observed) -> PhaseStep {
     }
     let Some(next) = replacement::next(name, siblings) else {
         // Upstream stays in this phase forever when the successor is deleted. Here the operator keeps running
-        // and is repaired again. `observe` has read from the API server that no successor exists. The
+        // and is repaired again. One watch brings both, and the successor came first, so it was deleted. The
         // reconcile ends here, because this phase skips the group's preconditions; the next reconcile checks
         // them.
         let pending = Transition::new(
@@ -48,4 +52,15 @@ pub(super) fn step(observed: &Observed) -> PhaseStep {
         reason::REPLACED,
         "has been replaced by a newer ClusterServiceVersion that has successfully installed.",
     )
+}
+
+/// Deletes the object, whose successor has succeeded. The finalizer cleans up what it leaves behind.
+pub(super) fn delete(observed: &Observed) -> PhaseStep {
+    // The phase is written before the object is deleted, so that users who watch it see the reason.
+    if *observed.csv.phase() != Phase::Deleting {
+        return PhaseStep::stay();
+    }
+    let target = Target::of::<ClusterServiceVersion>(observed.namespace(), observed.name());
+    let delete = Action::delete(target, Some(observed.uid().to_owned()));
+    PhaseStep::act(Stage::Removal, vec![delete], None)
 }

@@ -22,11 +22,6 @@ pub(super) fn step(observed: &Observed, now: Timestamp) -> PhaseStep {
     if let Some(next) = replacement::next(observed.name(), &observed.siblings) {
         return super::being_replaced(&next.name);
     }
-    // Webhook descriptions were checked at install. Newer rules may be stricter, and a running operator does
-    // not fail for them.
-    if let Some(step) = super::pending::unreadable_strategy(observed) {
-        return step;
-    }
     if let Some(conflict) = super::pending::taken(observed) {
         return PhaseStep::go(conflict);
     }
@@ -36,6 +31,8 @@ pub(super) fn step(observed: &Observed, now: Timestamp) -> PhaseStep {
         let message = format!("CSV owns resources that require a cert refresh: {text}");
         return PhaseStep::to(Phase::Pending, reason::NEEDS_CERT_ROTATION, message);
     }
+    // Webhook descriptions were checked at install. Newer rules may be stricter, and a running operator does
+    // not fail for them.
     let Requirements {
         met,
         undetermined,

@@ -13,7 +13,7 @@ use olm_api::v1alpha1::{
 };
 use olm_runtime::plan::{Action, Plan, Requeue};
 
-use crate::csv::{held_up, install::InstallWrites, rbac::Place};
+use crate::csv::{held_up, install::InstallWrites, rbac::Place, serving::component::Component};
 
 /// Limit per reconcile. It is only reached if two phases sent a ClusterServiceVersion back and forth.
 const MAX_TRANSITIONS: usize = 12;
@@ -161,14 +161,15 @@ impl PhaseStep {
 
     /// A step with the writes of an install, and a transition after their success.
     pub(crate) fn install(stage: Stage, writes: InstallWrites, then: Option<Transition>) -> Self {
-        let InstallWrites { grants, rest } = writes;
-        let (places, mut actions): (Vec<Place>, Vec<Action>) = grants
-            .into_iter()
-            .map(|grant| (grant.place, grant.action))
-            .unzip();
+        let InstallWrites {
+            grants: mut actions,
+            rest,
+        } = writes;
+        let places = actions.iter().map(|action| action.target().namespace.clone());
+        let grants = places.collect();
         actions.extend(rest);
         Self {
-            grants: places,
+            grants,
             ..Self::act(stage, actions, then)
         }
     }
@@ -197,95 +198,61 @@ pub(crate) struct Verdict {
     pub(crate) stage: Stage,
     /// Places of the leading writes that grant rights, one entry per write.
     pub(crate) grants: Vec<Place>,
-    /// Indexes of the writes in the plan that apply a whole object. Their result must equal the wanted
-    /// object; a patch only prepares that.
-    pub(crate) applied: Vec<usize>,
+    /// The objects that writes of the plan apply as a whole, with the indexes of these writes. Their result
+    /// must equal the wanted object; a patch only prepares that.
+    pub(crate) applied: Vec<(usize, Component)>,
     /// The requirements, if they were checked.
     pub(crate) requirements: Option<Vec<RequirementStatus>>,
     /// Time of the first refused write, if writes of the previous reconcile were refused.
     pub(crate) refused_since: Option<Timestamp>,
 }
 
-/// Calls `step` at `position` and at each following position, until a step has writes.
+/// Calls `step` at `position` and at each following position, until a step has writes. Returns the writes of
+/// the last step, and the result of all steps.
 pub(crate) fn walk(
-    position: Position,
+    mut position: Position,
     now: Timestamp,
-    step: impl Fn(&Position) -> PhaseStep,
+    mut step: impl FnMut(&Position) -> PhaseStep,
 ) -> (Plan, Verdict) {
-    let mut walk = Walk::from(position, now);
+    let mut verdict = Verdict::default();
     loop {
-        let mut next = step(&walk.position);
-        let moved = walk.follow(&mut next);
-        if !moved || !next.actions.is_empty() || walk.transitions.len() >= MAX_TRANSITIONS {
-            return walk.end(next);
+        let next = step(&position);
+        verdict.requirements = next.requirements.or(verdict.requirements.take());
+        let go = next.go.filter(|go| !position.is_at(go));
+        let moved = go.is_some();
+        if let Some(go) = go {
+            position.follow(&go, now);
+            verdict.transitions.push(go);
         }
-    }
-}
-
-/// Makes one step from `position`; the next position is handled in another reconcile.
-pub(crate) fn single_step(position: Position, now: Timestamp, mut step: PhaseStep) -> (Plan, Verdict) {
-    let mut walk = Walk::from(position, now);
-    walk.follow(&mut step);
-    walk.end(step)
-}
-
-/// State of a walk.
-struct Walk {
-    position: Position,
-    now: Timestamp,
-    /// Each differs from its predecessor.
-    transitions: Vec<Transition>,
-    /// The requirements as found by the last step that checked them.
-    requirements: Option<Vec<RequirementStatus>>,
-}
-
-impl Walk {
-    fn from(position: Position, now: Timestamp) -> Self {
-        Self {
-            position,
-            now,
-            transitions: Vec::new(),
-            requirements: None,
+        if moved && next.actions.is_empty() && verdict.transitions.len() < MAX_TRANSITIONS {
+            continue;
         }
-    }
-
-    /// Makes the transition of the step; false when there is none.
-    fn follow(&mut self, step: &mut PhaseStep) -> bool {
-        self.requirements = step.requirements.take().or(self.requirements.take());
-        let Some(transition) = step.go.take().filter(|go| !self.position.is_at(go)) else {
-            return false;
-        };
-        self.position.follow(&transition, self.now);
-        self.transitions.push(transition);
-        true
-    }
-
-    /// Returns the writes of the last step, and the result of all steps.
-    fn end(self, last: PhaseStep) -> (Plan, Verdict) {
-        let applied = last.actions.iter().enumerate();
-        let applied = applied
-            .filter(|(_, action)| is_apply(action))
-            .map(|(index, _)| index);
-        let applied = applied.collect();
+        verdict.then = next.then.filter(|then| !position.is_at(then));
+        verdict.stage = next.stage;
+        let actions = next.actions.iter().enumerate();
+        verdict.applied = actions
+            .filter_map(|(index, action)| Some((index, applied(action)?)))
+            .collect();
         let plan = Plan {
-            actions: last.actions,
-            independent: last.grants.len(),
-            requeue: last.requeue,
+            actions: next.actions,
+            independent: next.grants.len(),
+            requeue: next.requeue,
             ..Plan::default()
         };
-        let verdict = Verdict {
-            then: last.then.filter(|transition| !self.position.is_at(transition)),
-            transitions: self.transitions,
-            stage: last.stage,
-            grants: last.grants,
-            applied,
-            requirements: self.requirements,
-            refused_since: None,
-        };
-        (plan, verdict)
+        verdict.grants = next.grants;
+        return (plan, verdict);
     }
 }
 
-fn is_apply(action: &Action) -> bool {
-    matches!(action, Action::Apply { .. } | Action::ApplySecret { .. })
+/// Returns the object that a write applies as a whole.
+fn applied(action: &Action) -> Option<Component> {
+    match action {
+        Action::Apply { target, object, .. } | Action::ApplySecret { target, object, .. } => {
+            Some(Component {
+                target: target.clone(),
+                object: object.clone(),
+            })
+        }
+        _ => None,
+    }
 }

@@ -14,12 +14,9 @@
 
 pub(crate) mod availability;
 mod callers;
-mod definitions;
+pub(crate) mod definitions;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::ObjectMeta};
@@ -33,7 +30,7 @@ use crate::{
         FIELD_MANAGER,
         install::serving::callers::{Caller, callers, callers_with, write},
         observed::Observed,
-        rbac::objects::identity,
+        rbac::identity,
         replacement::{self, Sibling},
         serving::{
             api_service,
@@ -236,16 +233,6 @@ pub(crate) fn problem(observed: &Observed) -> Option<(String, String)> {
         .or_else(|| definitions::stale(observed).next().map(of_definition))
 }
 
-/// Returns the reason why the conversion webhooks cannot be installed, for users.
-pub(crate) fn refused_conversion(observed: &Observed) -> Option<String> {
-    definitions::refused(observed)
-}
-
-/// Returns the writes at removal that keep the converted objects readable.
-pub(crate) fn end_conversions(observed: &Observed) -> Vec<Action> {
-    definitions::end(observed)
-}
-
 /// Returns the writes that remove trust in unused CAs, for Deployments that `is_rolled_out`.
 pub(crate) fn tidy(observed: &Observed, is_rolled_out: impl Fn(&str) -> bool) -> Vec<Action> {
     let exact = |deployment: &str, _: Option<&str>| {
@@ -269,33 +256,6 @@ pub(crate) fn withdraw(observed: &Observed) -> Vec<Action> {
         .collect()
 }
 
-/// Kind, namespace and name of an object, if present.
-type Place = [Option<String>; 3];
-
-fn place(object: &Value) -> Place {
-    ["/kind", "/metadata/namespace", "/metadata/name"]
-        .map(|pointer| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned))
-}
-
-/// Returns all wanted objects by their place. Definitions are only patched, so their stored form is not
-/// compared.
-pub(crate) fn components(observed: &Observed) -> BTreeMap<Place, Component> {
-    let secrets = observed.serving.endpoints.iter().filter_map(|endpoint| {
-        let issued = observed.serving.issued.get(&endpoint.deployment)?;
-        Some(wanted_secret(observed, endpoint, &issued.ca))
-    });
-    let all = around(observed)
-        .chain(secrets)
-        .chain(callers(observed).into_iter().map(|caller| caller.component));
-    all.map(|component| (place(&component.object), component))
-        .collect()
-}
-
-/// Returns how a stored object differs from the applied one; `None` for objects outside of `components`.
-pub(crate) fn undone(components: &BTreeMap<Place, Component>, stored: &Value) -> Option<String> {
-    components.get(&place(stored))?.problem(Some(stored))
-}
-
 fn around(observed: &Observed) -> impl Iterator<Item = Component> {
     let endpoints = observed.serving.endpoints.iter();
     endpoints.flat_map(|endpoint| around_of(observed, endpoint))
@@ -304,10 +264,8 @@ fn around(observed: &Observed) -> impl Iterator<Item = Component> {
 fn around_of(observed: &Observed, endpoint: &Endpoint) -> Vec<Component> {
     let components = objects::around(&observed.csv, endpoint).into_iter();
     let own = |component: Component| {
-        let live = observed.serving.live(&component.target);
         let is_service = component.target.api.kind == Service::kind(&());
-        let owned = live.map(is_owned_by_any);
-        if !is_service && belongs_to_others(observed, &component.target, owned) {
+        if !is_service && belongs_to_others(observed, &component.target) {
             component.without_owner()
         } else {
             component
@@ -326,25 +284,17 @@ fn problem_of(observed: &Observed, component: &Component) -> Option<String> {
 
 /// True for an object that existed before any ClusterServiceVersion used it: no ClusterServiceVersion owns
 /// it, which is upstream's criterion. It is used, and not deleted with them.
-///
-/// `owned` is true when a ClusterServiceVersion owns the object in the stores; `None` if they do not have it.
-fn belongs_to_others(observed: &Observed, target: &Target, owned: Option<bool>) -> bool {
-    match owned {
-        Some(owned) => !owned,
-        None => observed.serving.strangers.contains(&target.to_string()),
-    }
-}
-
-fn is_owned_by_any(live: &Value) -> bool {
+fn belongs_to_others(observed: &Observed, target: &Target) -> bool {
+    let Some(live) = observed.serving.live(target) else {
+        return observed.serving.strangers.contains(&target.to_string());
+    };
     let metadata = serde_json::from_value::<ObjectMeta>(live["metadata"].clone()).unwrap_or_default();
-    owner::references(&metadata).next().is_some()
+    owner::references(&metadata).next().is_none()
 }
 
 fn is_others_secret(observed: &Observed, endpoint: &Endpoint) -> bool {
     let target = Target::of::<ServingSecret>(observed.namespace(), &endpoint.secret());
-    let found = observed.serving.secrets.get(&endpoint.deployment);
-    let owned = found.map(|found| owner::references(&found.metadata).next().is_some());
-    belongs_to_others(observed, &target, owned)
+    belongs_to_others(observed, &target)
 }
 
 /// The Secret for a certificate of `ca`, without its data.

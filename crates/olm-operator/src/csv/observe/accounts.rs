@@ -3,7 +3,10 @@
 //! No store has them. Each is read once and cached until the watch of all accounts reports a change, so a
 //! running ClusterServiceVersion costs no read.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, Client, core::PartialObjectMeta};
@@ -15,7 +18,7 @@ use olm_runtime::{
     sync::Mutex,
 };
 
-use crate::{csv::observed::FoundAccount, owner};
+use crate::owner;
 
 /// Cache of accounts; clones share it.
 #[derive(Clone, Default)]
@@ -25,7 +28,8 @@ pub(crate) struct KnownAccounts {
 
 #[derive(Default)]
 struct State {
-    known: BTreeMap<NamespacedName, FoundAccount>,
+    /// Owners of the accounts ([`owners`]).
+    known: BTreeMap<NamespacedName, BTreeSet<String>>,
     /// Number of reported changes; a response to a request sent before the last one may be outdated.
     heard: u64,
 }
@@ -53,8 +57,8 @@ impl KnownAccounts {
         }
     }
 
-    /// Returns the account, from the API server unless it is cached; `None` when it does not exist, which is
-    /// not cached.
+    /// Returns the [`owners`] of the account, from the API server unless cached; `None` when the account does
+    /// not exist, which is not cached.
     ///
     /// # Errors
     /// When the read fails.
@@ -62,7 +66,7 @@ impl KnownAccounts {
         &self,
         client: &Client,
         key: &NamespacedName,
-    ) -> Result<Option<FoundAccount>, ObserveError> {
+    ) -> Result<Option<BTreeSet<String>>, ObserveError> {
         let asked_at = {
             let state = self.state.lock();
             if let Some(known) = state.known.get(key) {
@@ -73,7 +77,7 @@ impl KnownAccounts {
         let api: Api<ServiceAccount> = Api::namespaced(client.clone(), &key.namespace);
         let what = format!("ServiceAccount {key}");
         let found = deadline(&what, api.get_metadata_opt(&key.name)).await?;
-        let found = found.as_ref().map(read_account);
+        let found = found.as_ref().map(owners);
         let mut state = self.state.lock();
         if let Some(account) = &found
             && state.heard == asked_at
@@ -84,11 +88,8 @@ impl KnownAccounts {
     }
 }
 
-/// Reads the owners from the metadata of a ServiceAccount.
-pub(super) fn read_account(found: &PartialObjectMeta<ServiceAccount>) -> FoundAccount {
-    FoundAccount {
-        csv_owners: owner::references(&found.metadata)
-            .map(|owner| (owner.uid.clone(), owner.name.clone()))
-            .collect(),
-    }
+/// Returns the uids of the ClusterServiceVersions that own a ServiceAccount.
+pub(super) fn owners(account: &PartialObjectMeta<ServiceAccount>) -> BTreeSet<String> {
+    let owners = owner::references(&account.metadata);
+    owners.map(|owner| owner.uid.clone()).collect()
 }

@@ -43,24 +43,11 @@ impl Reading<'_> {
     /// When a read fails.
     pub(super) async fn in_namespaces(&self) -> Result<ForeignGrants, ObserveError> {
         let mut grants = ForeignGrants::default();
-        if self.accounts.is_empty() {
-            return Ok(grants);
-        }
         let mut found = Vec::new();
-        if self.namespaces.len() <= ASKED_ONE_BY_ONE {
-            for namespace in &self.namespaces {
-                let api: Api<RoleBinding> = Api::namespaced(self.client.clone(), namespace);
-                let what = format!("the RoleBindings of namespace {namespace}");
-                found.extend(self.relevant(api, &what).await?);
-            }
-        } else {
-            let all: Api<RoleBinding> = Api::all(self.client.clone());
-            found = self.relevant(all, "the RoleBindings").await?;
-            found.retain(|binding| {
-                let namespace = binding.namespace.as_ref();
-                namespace.is_some_and(|namespace| self.namespaces.contains(namespace))
-            });
-        }
+        each_role_binding(self.client, &self.namespaces, |binding| {
+            found.extend(self.relevant(binding));
+        })
+        .await?;
         self.add(&mut grants, found).await?;
         Ok(grants)
     }
@@ -70,29 +57,22 @@ impl Reading<'_> {
     /// # Errors
     /// When a read fails.
     pub(super) async fn add_cluster_wide(&self, grants: &mut ForeignGrants) -> Result<(), ObserveError> {
-        if self.accounts.is_empty() {
-            return Ok(());
-        }
         let all: Api<ClusterRoleBinding> = Api::all(self.client.clone());
-        let found = self.relevant(all, "the ClusterRoleBindings").await?;
+        let mut found = Vec::new();
+        each_page(&all, "the ClusterRoleBindings", |binding| {
+            found.extend(self.relevant(binding));
+        })
+        .await?;
         self.add(grants, found).await
     }
 
-    /// Returns the bindings of a list that grant one of the accounts a role permanently. Bindings created for
-    /// another ClusterServiceVersion are excluded. They are deleted with it, and counting them would make
-    /// this one lose its rights in the middle of an upgrade.
-    async fn relevant<K>(&self, api: Api<K>, what: &str) -> Result<Vec<Binding>, ObserveError>
-    where
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Into<Binding>,
-    {
-        let mut found = Vec::new();
-        each_page(&api, what, |object: K| {
-            let stays = !owner::is_of_another(object.meta(), &self.csv);
-            let binding: Binding = object.into();
-            found.extend((stays && self.concerns(&binding)).then_some(binding));
-        })
-        .await?;
-        Ok(found)
+    /// Returns the binding if it grants one of the accounts a role permanently. Bindings created for another
+    /// ClusterServiceVersion are excluded. They are deleted with it, and counting them would make this one
+    /// lose its rights in the middle of an upgrade.
+    fn relevant<K: Resource + Into<Binding>>(&self, object: K) -> Option<Binding> {
+        let stays = !owner::is_of_another(object.meta(), &self.csv);
+        let binding: Binding = object.into();
+        (stays && self.concerns(&binding)).then_some(binding)
     }
 
     fn concerns(&self, binding: &Binding) -> bool {
@@ -148,29 +128,44 @@ pub(super) async fn bound_by_others(
     csv: &NamespacedName,
     roles: &BTreeSet<RbacKey>,
 ) -> Result<BTreeSet<RbacKey>, ObserveError> {
-    let namespaces: BTreeSet<&str> = roles.iter().map(|role| role.namespace.as_str()).collect();
-    let apis: Vec<(String, Api<RoleBinding>)> = if namespaces.len() <= ASKED_ONE_BY_ONE {
-        let named = namespaces.iter().map(|namespace| {
-            let api = Api::namespaced(client.clone(), namespace);
-            (format!("the RoleBindings of namespace {namespace}"), api)
-        });
-        named.collect()
-    } else {
-        vec![("the RoleBindings".to_owned(), Api::all(client.clone()))]
-    };
+    let namespaces = roles.iter().map(|role| role.namespace.clone()).collect();
     let mut bound = BTreeSet::new();
-    for (what, api) in apis {
-        each_page(&api, &what, |binding: RoleBinding| {
-            let namespace = binding.metadata.namespace.as_deref().unwrap_or_default();
-            let key = RbacKey::new("Role", namespace, &binding.role_ref.name);
-            if binding.role_ref.kind == "Role" && roles.contains(&key) && !is_replica(&binding.metadata, csv)
-            {
-                bound.insert(key);
-            }
-        })
-        .await?;
-    }
+    each_role_binding(client, &namespaces, |binding| {
+        let namespace = binding.metadata.namespace.as_deref().unwrap_or_default();
+        let key = RbacKey::new("Role", namespace, &binding.role_ref.name);
+        if binding.role_ref.kind == "Role" && roles.contains(&key) && !is_replica(&binding.metadata, csv) {
+            bound.insert(key);
+        }
+    })
+    .await?;
     Ok(bound)
+}
+
+/// Calls `take` for every RoleBinding of these namespaces.
+async fn each_role_binding(
+    client: &Client,
+    namespaces: &BTreeSet<String>,
+    mut take: impl FnMut(RoleBinding),
+) -> Result<(), ObserveError> {
+    if namespaces.len() > ASKED_ONE_BY_ONE {
+        let is_of_these = |binding: &RoleBinding| {
+            let namespace = binding.metadata.namespace.as_ref();
+            namespace.is_some_and(|namespace| namespaces.contains(namespace))
+        };
+        let all: Api<RoleBinding> = Api::all(client.clone());
+        let take = |binding| {
+            if is_of_these(&binding) {
+                take(binding);
+            }
+        };
+        return each_page(&all, "the RoleBindings", take).await;
+    }
+    for namespace in namespaces {
+        let api: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
+        let what = format!("the RoleBindings of namespace {namespace}");
+        each_page(&api, &what, &mut take).await?;
+    }
+    Ok(())
 }
 
 /// Calls `take` for every object of a list, with one page in memory at a time.

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use k8s_openapi::{
     api::{
         core::v1::Service,
-        rbac::v1::{ClusterRoleBinding, Role, RoleBinding},
+        rbac::v1::{ClusterRoleBinding, Role, RoleBinding, Subject},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -83,6 +83,8 @@ fn add_endpoints(serving: &mut Serving, stores: &Stores, namespace: &str) {
         keep(live, &stores.roles, &secret);
         keep(live, &stores.role_bindings, &secret);
         if let Some(found) = stores.secrets.get_key(&secret) {
+            let target = Target::of::<ServingSecret>(namespace, &secret.name);
+            live.insert(target.to_string(), json!({"metadata": found.metadata}));
             serving.secrets.insert(endpoint.deployment.clone(), found);
         }
     }
@@ -116,11 +118,21 @@ fn add_callers(serving: &mut Serving, stores: &Stores, csv: &ClusterServiceVersi
 /// Adds the names of the bindings that servers of APIs need, and those bindings.
 fn add_delegations(serving: &mut Serving, stores: &Stores, namespace: &str) {
     for endpoint in serving.endpoints.iter().filter(|endpoint| endpoint.serves_apis) {
-        let names = delegation_names(stores, namespace, endpoint);
-        let delegator = NamespacedName::cluster(&names.delegator);
-        let reader = NamespacedName::new(delegation::READER_NAMESPACE, &names.reader);
-        keep(&mut serving.live, &stores.cluster_role_bindings, &delegator);
-        keep(&mut serving.live, &stores.role_bindings, &reader);
+        let first = delegation::Names::of(endpoint);
+        let delegators = &stores.cluster_role_bindings;
+        let delegator = NamespacedName::cluster(first.delegator);
+        let delegator = free(delegators, delegator, namespace, |found| {
+            found.subjects.as_deref()
+        });
+        let reader = NamespacedName::new(delegation::READER_NAMESPACE, first.reader);
+        let readers = &stores.role_bindings;
+        let reader = free(readers, reader, namespace, |found| found.subjects.as_deref());
+        keep(&mut serving.live, delegators, &delegator);
+        keep(&mut serving.live, readers, &reader);
+        let names = delegation::Names {
+            delegator: delegator.name,
+            reader: reader.name,
+        };
         serving.delegations.insert(endpoint.deployment.clone(), names);
     }
 }
@@ -160,25 +172,26 @@ fn why_foreign(stores: &Stores, csv: &ClusterServiceVersion, api_service: &Objec
     }
 }
 
-fn delegation_names(stores: &Stores, namespace: &str, endpoint: &Endpoint) -> delegation::Names {
-    let is_delegator_taken = |name: &str| {
-        let found = stores
-            .cluster_role_bindings
-            .get_key(&NamespacedName::cluster(name));
-        let ours = NamespacedName::cluster(delegation::within(namespace, name));
-        // The fallback name is in use already, so the first name was taken, perhaps by an object that the
-        // stores do not have.
-        stores.cluster_role_bindings.get_key(&ours).is_some()
-            || found.is_some_and(|found| delegation::is_of_another(found.subjects.as_deref(), namespace))
+/// Returns the key of a binding for accounts of `namespace`: another name if the first one serves another
+/// namespace, or if the other name is in use already, because the first one may belong to an object that the
+/// stores do not have.
+fn free<K: Stored>(
+    store: &Store<K>,
+    first: NamespacedName,
+    namespace: &str,
+    subjects: fn(&K) -> Option<&[Subject]>,
+) -> NamespacedName {
+    let other = NamespacedName::new(&first.namespace, delegation::within(namespace, &first.name));
+    let is_of_another = |found: &K| {
+        let mut subjects = subjects(found).into_iter().flatten();
+        subjects.any(|subject| subject.namespace.as_deref() != Some(namespace))
     };
-    let is_reader_taken = |name: &str| {
-        let found = stores.role_bindings.get(delegation::READER_NAMESPACE, name);
-        let ours = delegation::within(namespace, name);
-        let used = stores.role_bindings.get(delegation::READER_NAMESPACE, &ours);
-        used.is_some()
-            || found.is_some_and(|found| delegation::is_of_another(found.subjects.as_deref(), namespace))
-    };
-    delegation::Names::choose(endpoint, namespace, is_delegator_taken, is_reader_taken)
+    let is_taken = store.get_key(&first).is_some_and(|found| is_of_another(&found));
+    if is_taken || store.get_key(&other).is_some() {
+        other
+    } else {
+        first
+    }
 }
 
 /// Avoids bindings that are not OLM's. The stores do not have them, so bindings about to be created are

@@ -26,15 +26,15 @@ use olm_runtime::{NamespacedName, store::Store};
 use crate::{
     csv::{
         changeover,
-        observe::{accounts::read_account, serving},
-        observed::{ApiService, ClusterApis, Crd, ForeignGroup, Observed, Rbac, RbacKey},
+        observe::{accounts::owners, serving},
+        observed::{ClusterApis, ForeignGroup, Observed, Rbac, RbacKey},
         replacement::Sibling,
         serving::{conversion, endpoint},
         strategy::{self, Strategy},
     },
     operator_group::{self, Group, Targets, intersection::NamespaceSet},
     owner,
-    stores::{CustomResourceDefinition, ProxyVariables, Stores},
+    stores::{ProxyVariables, Stores},
 };
 
 /// Fills the fields that the stores provide; the rest is empty.
@@ -77,7 +77,7 @@ pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Obser
             .flat_map(account_names)
             .filter_map(|name| {
                 let found = stores.accounts.get(&key.namespace, name)?;
-                Some((name.clone(), read_account(&found)))
+                Some((name.clone(), owners(&found)))
             })
             .collect(),
         proxy: ProxyVariables::default(),
@@ -133,10 +133,7 @@ fn open_targets(stores: &Stores, own: &str, groups: &[Group]) -> BTreeSet<String
 }
 
 pub(super) fn account_names(strategy: &Strategy) -> BTreeSet<&String> {
-    let permissions = strategy.permissions.iter().chain(&strategy.cluster_permissions);
-    permissions
-        .map(|permission| &permission.service_account)
-        .collect()
+    strategy.roles.iter().map(|role| &role.service_account).collect()
 }
 
 /// Returns the configuration of the Subscription in `all` that names ClusterServiceVersion `csv`; `None`
@@ -161,7 +158,7 @@ fn cluster(stores: &Stores, csv: &ClusterServiceVersion) -> ClusterApis {
     for description in spec.owned_crds().iter().chain(spec.required_crds()) {
         let found = stores.crds.get_key(&NamespacedName::cluster(&description.name));
         if let Some(found) = found {
-            cluster.crds.insert(description.name.clone(), read_crd(&found));
+            cluster.crds.insert(description.name.clone(), found);
         }
     }
     for description in spec
@@ -171,26 +168,12 @@ fn cluster(stores: &Stores, csv: &ClusterServiceVersion) -> ClusterApis {
     {
         let name = description.api_service_name();
         let found = stores.api_services.get_key(&NamespacedName::cluster(&name));
-        if let Some(found) = found {
-            let conditions = found
-                .status
-                .iter()
-                .flat_map(|status| status.conditions.iter().flatten());
-            let available = conditions
-                .into_iter()
-                .find(|condition| condition.type_ == "Available");
-            let service = ApiService {
-                uid: found.uid().unwrap_or_default(),
-                available: available.is_some_and(|condition| condition.status == "True"),
-                reason: available.and_then(|condition| condition.reason.clone()),
-            };
-            cluster.api_services.insert(name, service);
-        }
+        cluster.api_services.extend(found.map(|found| (name, found)));
     }
     cluster
 }
 
-pub(super) fn siblings(csvs: &[Arc<ClusterServiceVersion>], own: &str) -> Vec<Sibling> {
+fn siblings(csvs: &[Arc<ClusterServiceVersion>], own: &str) -> Vec<Sibling> {
     csvs.iter()
         .filter(|csv| csv.name_any() != own && !csv.is_copied())
         .map(|csv| Sibling {
@@ -252,53 +235,46 @@ fn taken(
     targets: &BTreeSet<String>,
     (roles, bindings): (&[Arc<Role>], &[Arc<RoleBinding>]),
 ) -> BTreeSet<RbacKey> {
-    fn add<K: Resource>(
-        taken: &mut BTreeSet<RbacKey>,
-        store: &Store<K>,
-        key: RbacKey,
-        is_own: impl Fn(&ObjectMeta) -> bool,
-    ) {
-        let found = store.get_key(&NamespacedName::new(&key.namespace, &key.name));
-        if found.is_some_and(|found| !is_own(found.meta())) {
-            taken.insert(key);
-        }
-    }
-    let mut taken = BTreeSet::new();
-    // One that came with the operator, or that its administrator made for it by hand, has owner labels, too, and other rules.
-    let is_own = |found: &ObjectMeta| {
-        let is_promoted = found
-            .labels
-            .iter()
-            .flatten()
-            .any(|(key, _)| key == labels::PERMISSIONS_HASH);
-        is_promoted && owner::is_labelled(found, &csv.namespace, &csv.name)
-    };
-    let is_counterpart = |found: &ObjectMeta| is_replica(found, csv);
-    for name in roles.iter().map(|role| role.name_any()) {
-        let key = |kind, namespace: &str| RbacKey::new(kind, namespace, &name);
-        add(&mut taken, &stores.cluster_roles, key("ClusterRole", ""), is_own);
-        for target in targets {
-            add(&mut taken, &stores.roles, key("Role", target), is_counterpart);
-        }
-    }
-    for name in bindings.iter().map(|binding| binding.name_any()) {
-        let key = |kind, namespace: &str| RbacKey::new(kind, namespace, &name);
-        add(
-            &mut taken,
-            &stores.cluster_role_bindings,
-            key("ClusterRoleBinding", ""),
-            is_own,
+    let mut keys = BTreeSet::new();
+    for namespace in targets.iter().map(String::as_str).chain([""]) {
+        let (role, binding) = match namespace {
+            "" => ("ClusterRole", "ClusterRoleBinding"),
+            _ => ("Role", "RoleBinding"),
+        };
+        keys.extend(
+            roles
+                .iter()
+                .map(|it| RbacKey::new(role, namespace, it.name_any())),
         );
-        for target in targets {
-            add(
-                &mut taken,
-                &stores.role_bindings,
-                key("RoleBinding", target),
-                is_counterpart,
-            );
-        }
+        keys.extend(
+            bindings
+                .iter()
+                .map(|it| RbacKey::new(binding, namespace, it.name_any())),
+        );
     }
-    taken
+    keys.retain(|key| match key.kind {
+        "Role" => is_of_another(&stores.roles, key, csv),
+        "RoleBinding" => is_of_another(&stores.role_bindings, key, csv),
+        "ClusterRole" => is_of_another(&stores.cluster_roles, key, csv),
+        _ => is_of_another(&stores.cluster_role_bindings, key, csv),
+    });
+    keys
+}
+
+/// True when an object of this name exists that is no counterpart of the ClusterServiceVersion's. One that came
+/// with the operator, or that its administrator made for it by hand, has owner labels, too, and other rules.
+fn is_of_another<K: Resource>(store: &Store<K>, key: &RbacKey, csv: &NamespacedName) -> bool {
+    let found = store.get_key(&NamespacedName::new(&key.namespace, &key.name));
+    found.is_some_and(|found| {
+        let metadata = found.meta();
+        let is_counterpart = if key.namespace.is_empty() {
+            found.labels().contains_key(labels::PERMISSIONS_HASH)
+                && owner::is_labelled(metadata, &csv.namespace, &csv.name)
+        } else {
+            is_replica(metadata, csv)
+        };
+        !is_counterpart
+    })
 }
 
 /// Returns only objects that are labelled as made for their own namespace. Objects of others with these
@@ -331,27 +307,6 @@ fn is_of_copy(metadata: &ObjectMeta, name: &str) -> bool {
 fn owned<K: Resource>(mut objects: Vec<Arc<K>>, key: &NamespacedName) -> Vec<Arc<K>> {
     objects.retain(|object| owner::is_labelled(object.meta(), &key.namespace, &key.name));
     objects
-}
-
-fn read_crd(found: &CustomResourceDefinition) -> Crd {
-    let annotations = found.metadata.annotations.iter().flatten();
-    Crd {
-        uid: found.uid().unwrap_or_default(),
-        served: found
-            .spec
-            .versions
-            .iter()
-            .filter(|version| version.served)
-            .map(|version| version.name.clone())
-            .collect(),
-        established: found.is_true("Established") && found.is_true("NamesAccepted"),
-        alongside: annotations
-            .filter(|(key, _)| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX))
-            .map(|(_, value)| value.clone())
-            .collect(),
-        conversion: found.spec.conversion.clone(),
-        preserves_unknown_fields: found.spec.preserve_unknown_fields,
-    }
 }
 
 /// Returns the pod overrides of a Subscription's configuration.

@@ -25,9 +25,9 @@ use serde_json::{Value, json};
 use crate::{
     csv::{
         coverage::{self, Binding},
-        missing_rights,
         observed::{Observed, RbacKey},
-        rbac::{Grant, Place, is_held, namespaced, objects::identity, places, same_rules},
+        rbac::{Place, identity, is_held, namespaced, places, same_rules},
+        requirements,
         strategy::{Scope, WantedRole},
     },
     owner,
@@ -49,8 +49,8 @@ enum Content {
 }
 
 /// Returns the writes that grant an operator its rights beyond its own namespace, wherever its group targets.
-pub(crate) fn grants(observed: &Observed) -> Vec<Grant> {
-    let granted = |(place, wanted): (Place, Vec<Counterpart>)| {
+pub(crate) fn grants(observed: &Observed) -> Vec<Action> {
+    let granted = |wanted: Vec<Counterpart>| {
         let blocked: BTreeSet<&str> = wanted
             .iter()
             .filter(|one| is_bound_by_others(observed, one))
@@ -61,12 +61,8 @@ pub(crate) fn grants(observed: &Observed) -> Vec<Grant> {
             Content::Binding { role_ref, .. } => !blocked.contains(role_ref.name.as_str()),
         };
         let actions = wanted.iter().filter(is_open);
-        let actions: Vec<Action> = actions.flat_map(|one| writes(observed, one)).collect();
-        let grant = move |action| Grant {
-            place: place.clone(),
-            action,
-        };
-        actions.into_iter().map(grant).collect::<Vec<_>>()
+        let actions = actions.flat_map(|one| writes(observed, one));
+        actions.collect::<Vec<Action>>()
     };
     wanted(observed).into_iter().flat_map(granted).collect()
 }
@@ -74,7 +70,7 @@ pub(crate) fn grants(observed: &Observed) -> Vec<Grant> {
 /// Returns Roles that would be created in target namespaces. Existing bindings to such a name are looked up
 /// first.
 pub(crate) fn new_roles(observed: &Observed) -> BTreeSet<RbacKey> {
-    let wanted = wanted(observed).into_iter().flat_map(|(_, wanted)| wanted);
+    let wanted = wanted(observed).into_iter().flatten();
     let new = wanted.filter(|one| one.key.kind == "Role" && find(observed, &one.key).is_none());
     new.map(|one| one.key).collect()
 }
@@ -91,24 +87,20 @@ fn is_bound_by_others(observed: &Observed, one: &Counterpart) -> bool {
     observed.rbac.bound_by_others.contains(&one.key) && find(observed, &one.key).is_none()
 }
 
-/// Returns all counterparts by place; none if requested ClusterRoles of the ClusterServiceVersion already
+/// Returns the counterparts of each place; none if requested ClusterRoles of the ClusterServiceVersion already
 /// grant the rights.
-fn wanted(observed: &Observed) -> Vec<(Place, Vec<Counterpart>)> {
+fn wanted(observed: &Observed) -> Vec<Vec<Counterpart>> {
     let places = places(observed);
     if places.is_empty() || observed.strategy.is_err() || is_covered(observed) {
         return Vec::new();
     }
-    let at = |place: Place| {
-        let wanted = wanted_at(observed, &place);
-        (place, wanted)
-    };
-    places.into_iter().map(at).collect()
+    places.iter().map(|place| wanted_at(observed, place)).collect()
 }
 
 fn wanted_at(observed: &Observed, place: &Place) -> Vec<Counterpart> {
     let (role_kind, binding_kind) = match place {
-        Place::Everywhere => ("ClusterRole", "ClusterRoleBinding"),
-        Place::Namespace(_) => ("Role", "RoleBinding"),
+        None => ("ClusterRole", "ClusterRoleBinding"),
+        Some(_) => ("Role", "RoleBinding"),
     };
     let mut roles: Vec<&Role> = observed.rbac.roles.iter().map(AsRef::as_ref).collect();
     roles.retain(|role| role.metadata.deletion_timestamp.is_none());
@@ -126,7 +118,7 @@ fn wanted_at(observed: &Observed, place: &Place) -> Vec<Counterpart> {
     bindings.sort_by_key(|binding| binding.name_any());
     let of_role = |role: &&Role| {
         let mut rules = role.rules.clone().unwrap_or_default();
-        if *place == Place::Everywhere {
+        if place.is_none() {
             rules.push(see_namespaces());
         }
         Counterpart {
@@ -149,11 +141,7 @@ fn wanted_at(observed: &Observed, place: &Place) -> Vec<Counterpart> {
 }
 
 fn key(observed: &Observed, place: &Place, kind: &'static str, name: &str) -> RbacKey {
-    let namespace = match place {
-        Place::Everywhere => "",
-        Place::Namespace(name) => name.as_str(),
-    };
-    let own = RbacKey::new(kind, namespace, name);
+    let own = RbacKey::new(kind, place.as_deref().unwrap_or_default(), name);
     if !observed.rbac.taken.contains(&own) {
         return own;
     }
@@ -338,22 +326,18 @@ pub(crate) fn revocations(observed: &Observed) -> Vec<Action> {
     };
     // A user who makes one target of a narrowed group refuse its counterparts cannot keep the operator's
     // former rights everywhere.
-    let is_refused = !group.targets_all() && missing_rights::reports_missing_rights(&observed.csv);
+    let is_refused = !group.targets_all() && requirements::reports_missing_rights(&observed.csv);
     if !is_refused && !grants(observed).is_empty() {
         return Vec::new();
     }
     let places: BTreeSet<Place> = places(observed).into_iter().collect();
-    let wanted = wanted(observed).into_iter().flat_map(|(_, wanted)| wanted);
+    let wanted = wanted(observed).into_iter().flatten();
     let wanted: BTreeSet<RbacKey> = wanted.map(|one| one.key).collect();
     // Without their sources, counterparts are the only grant of the rights there.
     let is_held = |role: &WantedRole| is_held(role, observed.namespace(), &observed.rbac);
     let is_complete = namespaced(observed).all(is_held);
     let goes = |key: &RbacKey| {
-        let place = if key.namespace.is_empty() {
-            Place::Everywhere
-        } else {
-            Place::Namespace(key.namespace.clone())
-        };
+        let place = Some(key.namespace.clone()).filter(|namespace| !namespace.is_empty());
         let is_outside = !places.contains(&place);
         is_outside || is_complete && !wanted.contains(key)
     };

@@ -12,10 +12,9 @@ use olm_api::{
 
 use super::{Row, missing_rights, row_of};
 use crate::csv::{
-    coverage,
     observed::Observed,
-    rbac::{self, Place, counterparts},
-    strategy::{Permission, Scope, Strategy},
+    rbac::{self, counterparts},
+    strategy::{Scope, Strategy, WantedRole},
 };
 
 const POLICY_RULE: &str = "PolicyRule";
@@ -25,67 +24,36 @@ const RULE_NOT_SATISFIED: &str = "Policy rule not satisfied for service account"
 const SHOWN_RULE: usize = 300;
 
 /// Returns one row per account, sorted by name; the rules of all its permissions are its dependents.
-///
-/// # Errors
-/// When a rule is invalid.
-pub(super) fn rows(observed: &Observed, strategy: &Strategy) -> Result<Vec<Row>, String> {
+pub(super) fn rows(observed: &Observed, strategy: &Strategy) -> Vec<Row> {
     let mut rows: BTreeMap<&str, RequirementStatus> = BTreeMap::new();
-    let namespaced = strategy
-        .permissions
-        .iter()
-        .map(|permission| (Scope::Namespace, permission));
-    let cluster = strategy
-        .cluster_permissions
-        .iter()
-        .map(|permission| (Scope::Cluster, permission));
-    for (scope, permission) in namespaced.chain(cluster) {
-        if let Some(why) = permission.rules.iter().find_map(coverage::invalid_rule) {
-            return Err(format!(
-                "rule invalid: {why} (permissions of service account {})",
-                permission.service_account
-            ));
-        }
+    for role in &strategy.roles {
         let account = rows
-            .entry(&permission.service_account)
+            .entry(&role.service_account)
             .or_insert_with(|| RequirementStatus {
                 status: requirement::PRESENT.to_owned(),
-                ..row_of::<ServiceAccount>(&permission.service_account)
+                ..row_of::<ServiceAccount>(&role.service_account)
             });
-        add_permission(observed, strategy, scope, permission, account);
+        add_role(observed, role, account);
     }
-    let rows = rows.into_values();
-    Ok(rows
-        .map(|mut status| {
-            if status.message == RULE_NOT_SATISFIED {
-                status.message.push_str(&lacking_rules(&status.dependents));
-            }
-            status
-        })
-        .map(|status| Row {
+    let row = |mut status: RequirementStatus| {
+        if status.message == RULE_NOT_SATISFIED {
+            status.message.push_str(&lacking_rules(&status.dependents));
+        }
+        Row {
             met: status.status == requirement::PRESENT,
             unknown: false,
             status,
-        })
-        .collect())
+        }
+    };
+    rows.into_values().map(row).collect()
 }
 
-fn add_permission(
-    observed: &Observed,
-    strategy: &Strategy,
-    scope: Scope,
-    permission: &Permission,
-    status: &mut RequirementStatus,
-) {
-    let role = strategy.roles.iter().find(|role| {
-        role.scope == scope
-            && role.service_account == permission.service_account
-            && role.rules == permission.rules
-    });
-    let Some(account) = observed.accounts.get(&permission.service_account) else {
+fn add_role(observed: &Observed, role: &WantedRole, status: &mut RequirementStatus) {
+    let Some(owners) = observed.accounts.get(&role.service_account) else {
         set(status, requirement::NOT_PRESENT, "Service account does not exist");
         return;
     };
-    if !account.csv_owners.is_empty() && !account.csv_owners.contains_key(observed.uid()) {
+    if !owners.is_empty() && !owners.contains(observed.uid()) {
         set(
             status,
             requirement::PRESENT_NOT_SATISFIED,
@@ -93,14 +61,14 @@ fn add_permission(
         );
         return;
     }
-    let held = role.is_some_and(|role| rbac::is_held(role, observed.namespace(), &observed.rbac));
-    let by_others = rbac::granted_by_others(observed, scope, &permission.service_account);
-    for rule in &permission.rules {
+    let held = rbac::is_held(role, observed.namespace(), &observed.rbac);
+    let by_others = rbac::granted_by_others(observed, role.scope, &role.service_account);
+    for rule in &role.rules {
         let satisfied = held || by_others.as_ref().is_some_and(|granted| granted.covers(rule));
         if !satisfied {
             set(status, requirement::PRESENT_NOT_SATISFIED, RULE_NOT_SATISFIED);
         }
-        status.dependents.push(dependent(scope, rule, satisfied));
+        status.dependents.push(dependent(role.scope, rule, satisfied));
     }
 }
 
@@ -123,7 +91,7 @@ pub(super) fn missing_in_targets(observed: &Observed, strategy: &Strategy) -> Ve
         (!places.is_empty()).then(|| missing_rights(&role.name, &rbac::describe_places(&places), &cause))
     });
     let blocked = counterparts::blocked(observed).into_iter().map(|role| {
-        let place = Place::Namespace(role.namespace.clone());
+        let place = Some(role.namespace.clone());
         let cause = format!(
             "a RoleBinding that does not belong to OLM already refers to Role {}",
             role.name

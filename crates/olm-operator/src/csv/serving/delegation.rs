@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding, Subject};
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding};
 use kube::Resource;
 use olm_api::{permission, v1alpha1::ClusterServiceVersion};
 use olm_runtime::plan::Target;
@@ -33,25 +33,12 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Chooses the names for an endpoint of `namespace`. The functions return true for names that serve
-    /// another namespace.
-    pub(crate) fn choose(
-        endpoint: &Endpoint,
-        namespace: &str,
-        is_delegator_taken: impl Fn(&str) -> bool,
-        is_reader_taken: impl Fn(&str) -> bool,
-    ) -> Self {
+    /// Returns the names that upstream uses for an endpoint.
+    pub(crate) fn of(endpoint: &Endpoint) -> Self {
         let service = endpoint.service();
-        let choose = |name: String, is_taken: &dyn Fn(&str) -> bool| {
-            if is_taken(&name) {
-                within(namespace, &name)
-            } else {
-                name
-            }
-        };
         Self {
-            delegator: choose(format!("{service}-{DELEGATOR_ROLE}"), &is_delegator_taken),
-            reader: choose(format!("{service}-auth-reader"), &is_reader_taken),
+            delegator: format!("{service}-{DELEGATOR_ROLE}"),
+            reader: format!("{service}-auth-reader"),
         }
     }
 }
@@ -60,12 +47,6 @@ impl Names {
 /// namespaces never collide.
 pub(crate) fn within(namespace: &str, name: &str) -> String {
     format!("{namespace}:{name}")
-}
-
-/// True when a binding is for accounts of other namespaces.
-pub(crate) fn is_of_another(subjects: Option<&[Subject]>, namespace: &str) -> bool {
-    let mut subjects = subjects.into_iter().flatten();
-    subjects.any(|subject| subject.namespace.as_deref() != Some(namespace))
 }
 
 /// Returns both bindings. The one in `kube-system` is no component of the Operator, as in upstream.

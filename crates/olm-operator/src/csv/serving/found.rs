@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct Serving {
     /// Its Deployments that serve, in the order of the strategy.
     pub(crate) endpoints: Vec<Endpoint>,
-    /// The wanted objects that exist, by the text of their [`Target`].
+    /// The wanted objects that exist, by the text of their [`Target`]; of Secrets, only the metadata.
     pub(crate) live: BTreeMap<String, Value>,
     /// Secrets with certificates, by Deployment.
     pub(crate) secrets: BTreeMap<String, Arc<ServingSecret>>,

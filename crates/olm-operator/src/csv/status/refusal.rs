@@ -20,7 +20,7 @@ use olm_runtime::{
 use crate::csv::{
     decide::transitions::{Stage, Transition},
     observed::Observed,
-    rbac::{self, objects::identity},
+    rbac::{self, identity},
     requirements,
 };
 
@@ -100,74 +100,46 @@ impl Refusal {
 
     /// Returns how it is reported, after writes have been refused for `lasted`. A refusal that another
     /// attempt may overcome never leads to phase Failed.
-    pub(super) fn telling(&self, observed: &Observed, stage: Stage, lasted: Duration) -> Telling {
+    pub(super) fn telling(self, observed: &Observed, stage: Stage, lasted: Duration) -> Telling {
         let left = TELL_AFTER.checked_sub(lasted).filter(|left| !left.is_zero());
-        match stage {
-            Stage::Removal => self.besides(left, String::new()),
-            Stage::Membership => self.besides(
-                left,
-                "cannot write the membership in the OperatorGroup: ".to_owned(),
-            ),
-            Stage::Adoption => self.besides(
-                left,
-                "cannot adopt objects that another OLM has created, leaving them unchanged: ".to_owned(),
-            ),
-            Stage::Install => self.of_install(observed, left),
-            // The operator runs: revocations and cleanup are retried.
-            Stage::Grants => self.besides(left, String::new()),
-        }
-    }
-
-    /// Reports the refusal beside the phase, because it does not concern the phase.
-    fn besides(&self, left: Option<Duration>, what: String) -> Telling {
-        let lasts = matches!(self.class, FailureClass::Forbidden | FailureClass::Invalid);
+        let Self { class, message } = self;
+        let besides = match stage {
+            Stage::Install => return of_install(observed, class, &message, left),
+            // The operator runs, or is removed: the writes are retried.
+            Stage::Grants | Stage::Removal => "",
+            Stage::Membership => "cannot write the membership in the OperatorGroup: ",
+            Stage::Adoption => "cannot adopt objects that another OLM has created, leaving them unchanged: ",
+        };
+        let lasts = matches!(class, FailureClass::Forbidden | FailureClass::Invalid);
         match left.filter(|_| !lasts) {
             Some(left) => Telling::Later(left),
-            None => Telling::Besides(what + &self.message),
+            None => Telling::Besides(format!("{besides}{message}")),
         }
     }
+}
 
-    fn of_install(&self, observed: &Observed, left: Option<Duration>) -> Telling {
-        match self.class {
-            FailureClass::Invalid => self.failed(reason::INSTALL_COMPONENT_FAILED),
-            FailureClass::Forbidden if is_to_account(observed) => self.refused_to_account(observed),
-            FailureClass::Forbidden
-            | FailureClass::Retry
-            | FailureClass::Conflict
-            | FailureClass::NotFound
-            | FailureClass::AlreadyExists
-            | FailureClass::Terminating => left.map_or_else(|| self.waiting(), Telling::Later),
+fn of_install(observed: &Observed, class: FailureClass, message: &str, left: Option<Duration>) -> Telling {
+    Telling::Transition(match (class, left) {
+        (FailureClass::Invalid, _) => {
+            let message = format!("install strategy failed: {message}");
+            Transition::new(Phase::Failed, reason::INSTALL_COMPONENT_FAILED, message)
         }
-    }
-
-    /// Adds the OperatorGroup of the account, because readers of the API server's message may not know the
-    /// account.
-    fn refused_to_account(&self, observed: &Observed) -> Telling {
-        let group = observed
-            .group()
-            .map(|group| format!("{}/{}", group.namespace, group.name));
-        let message = format!(
-            "install strategy failed: {} (account of OperatorGroup {})",
-            self.message,
-            group.unwrap_or_default()
-        );
-        let reason = reason::INSTALL_COMPONENT_FAILED_NO_RETRY;
-        Telling::Transition(Transition::new(Phase::Failed, reason, message))
-    }
-
-    fn failed(&self, reason: &'static str) -> Telling {
-        let message = format!("install strategy failed: {}", self.message);
-        Telling::Transition(Transition::new(Phase::Failed, reason, message))
-    }
-
-    fn waiting(&self) -> Telling {
-        let message = format!("installing: {}", self.message);
-        Telling::Transition(Transition::new(
-            Phase::InstallReady,
-            reason::INSTALL_WAITING,
-            message,
-        ))
-    }
+        (FailureClass::Forbidden, _) if is_to_account(observed) => {
+            // Readers of the API server's message may not know the account.
+            let group = observed.group();
+            let group = group.map(|group| format!("{}/{}", group.namespace, group.name));
+            let message = format!(
+                "install strategy failed: {message} (account of OperatorGroup {})",
+                group.unwrap_or_default()
+            );
+            Transition::new(Phase::Failed, reason::INSTALL_COMPONENT_FAILED_NO_RETRY, message)
+        }
+        (_, Some(left)) => return Telling::Later(left),
+        (_, None) => {
+            let message = format!("installing: {message}");
+            Transition::new(Phase::InstallReady, reason::INSTALL_WAITING, message)
+        }
+    })
 }
 
 /// True when the write was refused to the account of the OperatorGroup, which is intended. OLM's own account

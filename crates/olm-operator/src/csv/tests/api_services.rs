@@ -1,13 +1,11 @@
 //! APIs that operators serve themselves.
 
 use k8s_openapi::ByteString;
+use olm_api::api_key::ApiKey;
 use serde_json::{Value, json};
 
 use super::{prepared_for, succeeded};
-use crate::{
-    csv::observed::Kind,
-    test_env::{TestEnv, csv, group, namespace_object},
-};
+use crate::test_env::{TestEnv, csv, group, namespace_object};
 
 const NAME: &str = "v1.things.example.com";
 const DELEGATOR: &str = "demo-service-system:auth-delegator";
@@ -23,7 +21,7 @@ fn with_api(name: &str, replaces: &str) -> Value {
 
 fn prepared() -> TestEnv {
     let mut env = prepared_for(&["ns"]).with(namespace_object("kube-system"));
-    env.served.insert(Kind {
+    env.served.insert(ApiKey {
         group: "things.example.com".into(),
         version: "v1".into(),
         kind: "Thing".into(),

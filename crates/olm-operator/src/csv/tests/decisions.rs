@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::{apps::v1::Deployment, rbac::v1::PolicyRule};
-use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
+use olm_api::{api_key::ApiKey, condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as Phase};
 use olm_runtime::{
     Timestamp,
     plan::{Action, Identity, Plan, Requeue},
@@ -20,8 +20,8 @@ use crate::{
         },
         health::{self, DeploymentProblem, Rollout},
         install,
-        observed::{ApiService, ForeignGrants, ForeignGroup, Kind, Leftover, Observed},
-        rbac::{self, objects::identity},
+        observed::{ForeignGrants, ForeignGroup, Leftover, Observed},
+        rbac::{self, identity},
         replacement::Sibling,
         requirements::evaluate,
         strategy::Scope,
@@ -152,7 +152,7 @@ fn who_failed_waits_for_an_answer_that_did_not_come() {
     edit(&mut observed, |csv| {
         csv["spec"]["nativeAPIs"] = json!([{"group": "g", "version": "v1", "kind": "K"}]);
     });
-    let kind = Kind {
+    let kind = ApiKey {
         group: "g".into(),
         version: "v1".into(),
         kind: "K".into(),
@@ -321,13 +321,11 @@ fn an_aggregated_api_has_to_be_served_by_who_is_available() {
         csv["spec"]["apiservicedefinitions"] =
             json!({"required": [{"name": "things", "group": "g", "version": "v1", "kind": "Thing"}]});
     });
-    let service = ApiService {
-        available: true,
-        ..ApiService::default()
-    };
+    let available = json!({"conditions": [{"type": "Available", "status": "True"}]});
+    let service = Arc::new(decode(json!({"metadata": {"name": "v1.g"}, "status": available})));
     observed.cluster.api_services.insert("v1.g".into(), service);
     assert!(!evaluate(&observed).unwrap().met);
-    observed.cluster.served.insert(Kind {
+    observed.cluster.served.insert(ApiKey {
         group: "g".into(),
         version: "v1".into(),
         kind: "Thing".into(),

@@ -1,10 +1,11 @@
 //! Requirement rows: existing and missing objects, and the messages.
 
+use olm_api::api_key::ApiKey;
 use serde_json::{Value, json};
 
 use super::{changed, installed, prepared, rests, succeeded};
 use crate::{
-    csv::{observed::Kind, requirements::evaluate},
+    csv::requirements::evaluate,
     test_env::{TestEnv, api_service, crd, csv, csv_key, group, is_for_users, permission},
 };
 
@@ -113,8 +114,8 @@ fn needs_native_api(spec: &mut Value) {
 }
 
 /// The API it needs.
-fn native_kind() -> Kind {
-    Kind {
+fn native_kind() -> ApiKey {
+    ApiKey {
         group: "g.example.com".into(),
         version: "v1".into(),
         kind: "G".into(),
@@ -225,7 +226,7 @@ fn csv_003_kubernetes_versions_are_compared_strictly() {
 }
 
 fn served(env: &mut TestEnv, group: &str, version: &str, kind: &str) {
-    env.served.insert(Kind {
+    env.served.insert(ApiKey {
         group: group.into(),
         version: version.into(),
         kind: kind.into(),

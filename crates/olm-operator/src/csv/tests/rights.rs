@@ -2,6 +2,7 @@
 
 mod grants;
 mod reads;
+mod rows;
 mod taking_back;
 mod upstream;
 

@@ -3,13 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
 use olm_api::{
     condition::csv as reason,
     v1alpha1::{ClusterServiceVersionCondition, ClusterServiceVersionPhase as Phase},
 };
 use olm_runtime::{
     outcome::{Failure, FailureClass, Outcome, Outcomes, outcomes_for_tests},
-    plan::{Action, Requeue},
+    plan::{Action, Requeue, Target},
 };
 use serde_json::Value;
 
@@ -18,6 +19,7 @@ use crate::{
     csv::{
         decide::transitions::{Stage, Transition, Verdict},
         observed::Observed,
+        serving::component::Component,
         status::status,
     },
     test_env::{TestEnv, crd, csv, csv_key, group},
@@ -226,9 +228,13 @@ fn a_deployment_that_a_policy_changes_is_applied_again_after_a_minute() {
     let mut stored = serde_json::to_value(&*observed.deployments["demo"]).unwrap();
     stored["kind"] = "Deployment".into();
     stored["metadata"]["labels"]["olm.deployment-spec-hash"] = "another".into();
+    let component = Component {
+        target: Target::of::<Deployment>("ns", "demo"),
+        object: Value::Null,
+    };
     let verdict = Verdict {
         stage: Stage::Install,
-        applied: vec![0],
+        applied: vec![(0, component)],
         ..Verdict::default()
     };
     let outcomes = outcomes_for_tests(vec![Outcome::Done(Arc::new(stored))]);

@@ -1,6 +1,8 @@
 //! Availability of APIs for their users, and ownership of their APIServices.
 
-use crate::csv::observed::{Kind, Observed};
+use olm_api::api_key::ApiKey;
+
+use crate::csv::observed::{Observed, availability, is_available};
 
 /// Returns the first API that is not available yet: its Deployment, and the missing part, for users. An
 /// unknown state counts as unavailable only if `unknown_counts`.
@@ -13,9 +15,9 @@ pub(crate) fn unavailable(observed: &Observed, unknown_counts: bool) -> Option<(
             return Some((deployment, format!("{name} is unadoptable: {why}")));
         }
         let found = cluster.api_services.get(&name);
-        let kind = Kind::new(&api.group, &api.version, &api.kind);
-        let lacking = if !found.is_some_and(|found| found.available) {
-            let reason = found.and_then(|found| found.reason.as_deref());
+        let kind = ApiKey::from(api);
+        let lacking = if !found.is_some_and(|found| is_available(found)) {
+            let reason = found.and_then(|found| availability(found)?.reason.as_deref());
             format!(
                 "{name} is not available ({})",
                 reason.unwrap_or("it has no status yet")
@@ -38,9 +40,9 @@ pub(crate) fn unavailable(observed: &Observed, unknown_counts: bool) -> Option<(
 pub(crate) fn waits_for_discovery(observed: &Observed) -> bool {
     let cluster = &observed.cluster;
     observed.csv.spec.owned_api_services().iter().any(|api| {
-        let kind = Kind::new(&api.group, &api.version, &api.kind);
+        let kind = ApiKey::from(api);
         let found = cluster.api_services.get(&api.api_service_name());
-        found.is_some_and(|found| found.available) && !cluster.served.contains(&kind)
+        found.is_some_and(|found| is_available(found)) && !cluster.served.contains(&kind)
     })
 }
 

@@ -8,7 +8,7 @@ use crate::{
     csv::{
         install::serving::definitions,
         observed::Observed,
-        rbac::objects::{apply, identity},
+        rbac::{apply, identity},
         serving::{api_service, bundle, certificate, component::Component, conversion, webhook},
     },
     stores::CustomResourceDefinition,

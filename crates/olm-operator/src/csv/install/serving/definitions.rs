@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use kube::ResourceExt;
 use olm_runtime::plan::{Action, Guard, Identity};
 use serde_json::{Value, json};
 
@@ -12,13 +13,13 @@ use crate::csv::{
 };
 
 /// Returns the reason why the conversion webhooks cannot be installed, for users.
-pub(super) fn refused(observed: &Observed) -> Option<String> {
+pub(crate) fn refused(observed: &Observed) -> Option<String> {
     if let Err(text) = conversion::check(&observed.csv) {
         return Some(text);
     }
     let preserves = |crd: &str| {
         let found = observed.cluster.crds.get(crd);
-        found.is_some_and(|found| found.preserves_unknown_fields)
+        found.is_some_and(|found| found.spec.preserve_unknown_fields)
     };
     let (_, crd) = conversion::conversions(&observed.csv).find(|(_, crd)| preserves(crd))?;
     Some(format!(
@@ -35,7 +36,8 @@ pub(super) fn stale(observed: &Observed) -> impl Iterator<Item = &str> {
         .collect();
     let is_ours = |crd: &str| {
         let found = observed.cluster.crds.get(crd);
-        let definition = json!({"spec": {"conversion": found.and_then(|found| found.conversion.as_ref())}});
+        let definition =
+            json!({"spec": {"conversion": found.and_then(|found| found.spec.conversion.as_ref())}});
         let Some(bundle) = conversion::bundle_of(&definition) else {
             return false;
         };
@@ -47,7 +49,7 @@ pub(super) fn stale(observed: &Observed) -> impl Iterator<Item = &str> {
 
 /// Returns the writes that keep the objects of a deleted ClusterServiceVersion readable. Definitions are
 /// skipped if another ClusterServiceVersion of the namespace converts them and is not being deleted.
-pub(super) fn end(observed: &Observed) -> Vec<Action> {
+pub(crate) fn end(observed: &Observed) -> Vec<Action> {
     let is_taken_over = |crd: &str| {
         observed
             .siblings
@@ -80,13 +82,13 @@ fn calling_us(observed: &Observed) -> impl Iterator<Item = &str> {
             .cluster
             .crds
             .get(*crd)
-            .and_then(|found| found.conversion.as_ref());
+            .and_then(|found| found.spec.conversion.as_ref());
         found.is_some_and(|found| conversion::calls(found, observed.namespace(), names.iter().copied()))
     })
 }
 
 /// Patches a part of a definition; the other fields have other writers.
 pub(super) fn patch(observed: &Observed, crd: &str, patch: Value, identity: Identity) -> Action {
-    let guard = Guard::of_uid(observed.cluster.crds.get(crd).map(|found| found.uid.clone()));
+    let guard = Guard::of_uid(observed.cluster.crds.get(crd).and_then(|found| found.uid()));
     Action::patch(conversion::target(crd), patch, guard).by(identity)
 }

@@ -1,11 +1,20 @@
 //! Criteria for an existing right and for a counterpart, field by field.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use olm_runtime::NamespacedName;
 use serde_json::{Value, json};
 
-use super::*;
-use crate::{csv::observe::stored::is_replica, test_env::decode};
+use crate::{
+    csv::{
+        observe::stored::is_replica,
+        observed::Rbac,
+        rbac::is_held,
+        strategy::{Scope, WantedRole},
+    },
+    test_env::decode,
+};
 
 fn wanted(scope: Scope) -> WantedRole {
     WantedRole {
