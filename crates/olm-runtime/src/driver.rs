@@ -19,7 +19,7 @@ use tracing::{Instrument, field};
 
 use crate::{
     apply::Executor,
-    brake::{CEILING, Extent, Pause, Written},
+    brake::{PAUSE, Pause},
     clock,
     condition::whole_seconds,
     error::ObserveError,
@@ -31,13 +31,12 @@ use crate::{
     queue::Queue,
     reason,
     sync::Mutex,
-    wake::ObjectId,
 };
 
 /// First delay after a failed reconcile; it doubles up to [`LONGEST_BACKOFF`].
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 /// Longest delay between two failing reconciles of one key.
-const LONGEST_BACKOFF: Duration = CEILING;
+const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 /// Minimum interval, in the long run, of a failing reconcile that asks for an earlier retry because of a deadline.
 const SOONEST_ASKED: Duration = Duration::from_secs(5);
 
@@ -79,7 +78,7 @@ impl<M> Default for StatusUpdate<M> {
 /// # Guarantees
 /// A key is never in two reconciles at once. A reconcile that could not observe, whose write failed, or that panicked is retried with
 /// exponential backoff. It grows from 100 ms to 60 s, and success resets it. Statuses are written last, each once, even if an action
-/// failed, so that they can report the failure. A key that keeps writing without any request is slowed down, see [`crate::brake`]. Reads
+/// failed, so that they can report the failure. A key that keeps writing is slowed down, see [`crate::brake`]. Reads
 /// that have failed for [`TELL_AFTER`] are reported by [`Reconciler::unobserved`].
 ///
 /// # Memory
@@ -275,20 +274,18 @@ impl<R: Reconciler> Worker<R> {
                 _ = self.runner.shutdown.wait_for(|stop| *stop) => return,
                 key = self.queue.next() => key,
             };
-            let trigger = self.queue.trigger(&key);
-            let trigger = trigger.as_deref().map(field::display);
             let span = tracing::info_span!(
                 "round",
                 controller = R::NAME,
                 %key,
-                trigger,
                 result = field::Empty,
                 otel.status_code = field::Empty,
             );
-            let mut written = Written::default();
+            let mut has_written = false;
             let started = Instant::now();
             // The future is boxed inside and isolated, so a panic does not affect other keys.
-            let round = isolation::isolated(self.round(&key, &mut written).instrument(span.clone())).await;
+            let round =
+                isolation::isolated(self.round(&key, &mut has_written).instrument(span.clone())).await;
             let next = round.unwrap_or_else(|panicked| {
                 self.panicked(&key, &panicked.message);
                 Next::Failed(Requeue::AwaitChange, Why::word("panic"))
@@ -302,7 +299,9 @@ impl<R: Reconciler> Worker<R> {
                 span.record("otel.status_code", "ERROR");
             }
             drop(span);
-            if let Some(pause) = self.queue.done_writing(&key, &written) {
+            if !has_written {
+                self.queue.done(&key);
+            } else if let Some(pause) = self.queue.done_writing(&key) {
                 self.slowed_down(&key, pause);
             }
             self.schedule(key, &next);
@@ -335,7 +334,7 @@ impl<R: Reconciler> Worker<R> {
         }
     }
 
-    async fn round(&self, key: &R::Key, written: &mut Written) -> Next {
+    async fn round(&self, key: &R::Key, has_written: &mut bool) -> Next {
         let started = Instant::now();
         let observed = match self.reconciler.observe(key).await {
             Ok(Some(observed)) => observed,
@@ -345,7 +344,7 @@ impl<R: Reconciler> Worker<R> {
             }
             Err(error) => {
                 tracing::warn!(controller = R::NAME, %key, %error, "cannot read the state of the object, retrying");
-                let requeue = self.tell_unobserved(key, &error, started, written).await;
+                let requeue = self.tell_unobserved(key, &error, started, has_written).await;
                 return Next::Failed(requeue, Why::word("observe"));
             }
         };
@@ -353,9 +352,7 @@ impl<R: Reconciler> Worker<R> {
         let memory = self.memory(key);
         let (plan, verdict) = R::decide(&observed, memory.as_deref(), now);
         let outcomes = self.runner.executor.act(&plan).await;
-        for (action, outcome) in plan.actions.iter().zip(outcomes.iter()) {
-            note_write(written, Extent::More, action, outcome);
-        }
+        *has_written = outcomes.iter().any(is_written);
         let update = R::status(&observed, verdict, &outcomes, now);
         self.remember(key, update.memory);
         let mut failed = outcomes.failure().map(|(_, failure)| Why::of(failure));
@@ -372,7 +369,7 @@ impl<R: Reconciler> Worker<R> {
             } else {
                 Outcome::NotAttempted
             };
-            note_write(written, Extent::Status, patch, &outcome);
+            *has_written |= is_written(&outcome);
             match outcome {
                 Outcome::Failed(failure) => {
                     answers = !failure.is_unanswered();
@@ -415,7 +412,7 @@ impl<R: Reconciler> Worker<R> {
         key: &R::Key,
         error: &ObserveError,
         started: Instant,
-        written: &mut Written,
+        has_written: &mut bool,
     ) -> Requeue {
         let since = self.change_state(key, |state| *state.unobserved_since.get_or_insert(started));
         let left = TELL_AFTER.saturating_sub(since.elapsed());
@@ -426,8 +423,7 @@ impl<R: Reconciler> Worker<R> {
             };
         }
         if let Some(patch) = self.reconciler.unobserved(key, error) {
-            let outcome = self.runner.executor.perform(&patch).await;
-            note_write(written, Extent::Status, &patch, &outcome);
+            *has_written = is_written(&self.runner.executor.perform(&patch).await);
         }
         Requeue::AwaitChange
     }
@@ -443,13 +439,13 @@ impl<R: Reconciler> Worker<R> {
 
     fn slowed_down(&self, key: &R::Key, pause: Pause) {
         self.runner.metrics.key_paused(R::NAME);
-        tracing::debug!(controller = R::NAME, %key, pause = ?pause.length, "reconcile delayed after repeated writes");
+        tracing::debug!(controller = R::NAME, %key, pause = ?PAUSE, "reconcile delayed after repeated writes");
         if pause.is_to_be_told {
-            tracing::warn!(controller = R::NAME, %key, "repeated writes without a change to react to, rate limited");
+            tracing::warn!(controller = R::NAME, %key, "repeated writes, rate limited");
             let message = format!(
-                "The controller {} keeps writing this object's state although nothing it reacts to has changed. It continues, with pauses of up to {} s.",
+                "The controller {} keeps writing this object's state. Probably something else keeps changing it back. It continues, with pauses of {} s.",
                 R::NAME,
-                CEILING.as_secs()
+                PAUSE.as_secs()
             );
             self.tell(key, reason::SLOWED_DOWN, message);
         }
@@ -509,29 +505,9 @@ fn is_about(event: &EventDraft, target: &Target) -> bool {
             == target.namespace.as_deref().unwrap_or_default()
 }
 
-/// Records what `action` changed.
-fn note_write(written: &mut Written, extent: Extent, action: &Action, outcome: &Outcome) {
-    let Outcome::Done(object) = outcome else {
-        return;
-    };
-    written.extent = written.extent.max(extent);
-    if action.subresource() == Some("status") {
-        return;
-    }
-    let target = action.target();
-    let generated = object
-        .pointer("/metadata/name")
-        .and_then(serde_json::Value::as_str);
-    let name = if target.name.is_empty() {
-        generated.unwrap_or_default()
-    } else {
-        &target.name
-    };
-    written.objects.push(ObjectId {
-        group: target.api.group.clone(),
-        kind: target.api.kind.clone(),
-        key: crate::NamespacedName::new(target.namespace.clone().unwrap_or_default(), name),
-    });
+/// True if the server changed something.
+fn is_written(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Done(_))
 }
 
 enum Next {

@@ -42,7 +42,6 @@ pub mod sync;
 pub mod telemetry;
 pub mod tls;
 pub mod uid;
-pub mod wake;
 #[cfg(test)]
 mod written;
 

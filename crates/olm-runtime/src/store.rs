@@ -47,7 +47,6 @@ use crate::{
     reason,
     sync::{Mutex, RwLock},
     uid::Uid,
-    wake,
 };
 
 /// Types that can be kept in a store.
@@ -337,7 +336,6 @@ impl<K: Object> Store<K> {
 
     fn tell(&self, change: &Change<K>) {
         let listeners = self.shared.listeners.read();
-        let _cause = wake::because_of(&self.shared.kind, change);
         for listener in listeners.iter() {
             if let Err(panicked) = isolation::catch(|| listener(change)) {
                 let kind = &self.shared.kind;

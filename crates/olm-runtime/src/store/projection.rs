@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::marker::PhantomData;
-use std::num::{NonZeroI64, NonZeroU64};
+use std::num::NonZeroU64;
 use std::ops::Deref;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -54,9 +54,8 @@ pub struct Projected<P> {
     namespace: u32,
     is_deleting: bool,
     uid: Option<Uid>,
-    /// Versions and generations start at one.
+    /// Versions start at one.
     version: Option<NonZeroU64>,
-    generation: Option<NonZeroI64>,
     value: P,
 }
 
@@ -76,7 +75,6 @@ impl<P> Projected<P> {
             namespace: u32::try_from(state.namespace.len()).unwrap_or(u32::MAX),
             is_deleting: state.is_deleting,
             version: state.version.and_then(NonZeroU64::new),
-            generation: state.generation.and_then(NonZeroI64::new),
             uid: state.uid,
             value,
         }
@@ -138,7 +136,6 @@ impl<P> Object for Projected<P> {
             name,
             uid: self.uid.clone(),
             version: self.version.map(NonZeroU64::get),
-            generation: self.generation.map(NonZeroI64::get),
             is_deleting: self.is_deleting,
         }
     }
@@ -195,7 +192,6 @@ fn needed(metadata: &ObjectMeta) -> ObjectMeta {
         name: metadata.name.clone(),
         uid: metadata.uid.clone(),
         resource_version: metadata.resource_version.clone(),
-        generation: metadata.generation,
         deletion_timestamp: metadata.deletion_timestamp.clone(),
         labels: metadata.labels.clone(),
         finalizers: metadata.finalizers.clone(),
