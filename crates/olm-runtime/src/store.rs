@@ -10,7 +10,6 @@ mod feed;
 mod guarded;
 mod held;
 mod index;
-mod news;
 mod on_demand;
 mod projection;
 #[cfg(test)]
@@ -33,7 +32,6 @@ use tokio::sync::{Notify, mpsc, watch as channel};
 
 use self::contents::{Contents, Revision, WatchStart};
 pub use self::index::Index;
-pub use self::news::{News, NewsItem};
 pub use self::on_demand::{OnDemand, Scope, WatchUser};
 pub use self::projection::{Presence, Projected, Projection};
 pub use self::set::{StoreSet, StoreSetHandle};
@@ -41,7 +39,7 @@ pub use self::watch::Watch;
 pub use crate::change::Change;
 use crate::{
     change::Object,
-    isolation::{self, Panicked},
+    isolation,
     key::{NamespacedName, kind_of, reference_of_kind},
     plan::EventDraft,
     reason,
@@ -338,38 +336,24 @@ impl<K: Object> Store<K> {
         let listeners = self.shared.listeners.read();
         for listener in listeners.iter() {
             if let Err(panicked) = isolation::catch(|| listener(change)) {
-                let kind = &self.shared.kind;
-                let object = Some(stamp_of(change.object().as_ref()));
-                listener_failed(self.shared.events.get(), kind, object, &panicked);
+                let object = stamp_of(change.object().as_ref());
+                tracing::error!(kind = self.shared.kind.kind, object = %object.key, %panicked, "store subscriber panicked");
+                let message = format!(
+                    "A change of this object did not reach all controllers. This is a bug: {}",
+                    panicked.message
+                );
+                self.warn_about(&object, reason::PANICKED, message);
             }
         }
     }
 
-    fn event(&self, event: EventDraft) {
+    /// Sends a warning about an object.
+    fn warn_about(&self, object: &Revision, reason: &str, message: String) {
+        let uid = object.uid.as_ref().map(Uid::to_string);
+        let regarding = reference_of_kind(&self.shared.kind, &object.key, uid);
         if let Some(events) = self.shared.events.get() {
             // Events beyond the queue limit are dropped; the log has them.
-            let _ = events.try_send(event);
+            let _ = events.try_send(EventDraft::warning(regarding, reason, message));
         }
     }
-}
-
-/// Reports the panic of a listener in the log and by an Event on the changed object.
-fn listener_failed(
-    events: Option<&mpsc::Sender<EventDraft>>,
-    kind: &GroupVersionKind,
-    object: Option<Revision>,
-    panicked: &Panicked,
-) {
-    let key = object.as_ref().map(|object| tracing::field::display(&object.key));
-    tracing::error!(kind = kind.kind, object = key, %panicked, "store subscriber panicked");
-    let (Some(events), Some(object)) = (events, object) else {
-        return;
-    };
-    // Events beyond the queue limit are dropped; the log has them.
-    let message = format!(
-        "A change of this object did not reach all controllers. This is a bug: {}",
-        panicked.message
-    );
-    let regarding = reference_of_kind(kind, &object.key, object.uid.map(|uid| uid.to_string()));
-    let _ = events.try_send(EventDraft::warning(regarding, reason::PANICKED, message));
 }

@@ -14,7 +14,6 @@ use tokio::task::JoinSet;
 use super::absorb::{Absorbers, OwnWrite};
 use super::feed::{Feed, noting_versions};
 use super::guarded::Guarded;
-use super::news::News;
 use super::on_demand::OnDemand;
 use super::projection::{Item, Projected, Projection};
 use super::watch::{Requirement, Watch, resource_name};
@@ -144,21 +143,6 @@ impl StoreSet {
             tasks.spawn(feed.run(move || watcher(api.clone(), config.clone()), decode));
         }));
         store
-    }
-
-    /// Adds change notifications of a kind that is not stored.
-    pub fn add_news<K: Stored>(&mut self, watch: Watch<K>) -> News<K> {
-        let news = News::default();
-        news.sends_events_to(self.events.0.clone());
-        self.ready
-            .push((format!("{} (news)", resource_name::<K>()), news.readiness()));
-        let config = watch.config();
-        let running = news.clone();
-        self.starters.push(Box::new(move |tasks, metrics| {
-            let api: Api<PartialObjectMeta<K>> = Api::all(watch.client);
-            tasks.spawn(running.run(metrics.clone(), move || watcher(api.clone(), config.clone())));
-        }));
-        news
     }
 
     /// Creates watches that exist only while they have users, for projections `P`. Metrics count them from [`StoreSet::start`] on.
