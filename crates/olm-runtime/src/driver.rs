@@ -25,7 +25,7 @@ use crate::{
     error::ObserveError,
     event::Recorder,
     isolation,
-    metrics::{Metrics, RoundResult},
+    metrics::Metrics,
     outcome::{Failure, FailureClass, Outcome, Outcomes},
     plan::{Action, EventDraft, Plan, Requeue, Target},
     queue::Queue,
@@ -293,7 +293,7 @@ impl<R: Reconciler> Worker<R> {
             self.runner
                 .metrics
                 .round_ended(R::NAME, next.result(), started.elapsed());
-            span.record("result", next.result().label());
+            span.record("result", next.result());
             if let Next::Failed(_, why) = next {
                 self.runner.metrics.round_failed(R::NAME, why.word);
                 span.record("otel.status_code", "ERROR");
@@ -540,11 +540,12 @@ impl Why {
 }
 
 impl Next {
-    fn result(&self) -> RoundResult {
+    /// Returns the result as in metrics and spans.
+    fn result(&self) -> &'static str {
         match self {
-            Self::Settled(Requeue::AwaitChange) => RoundResult::Success,
-            Self::Settled(Requeue::After { .. }) => RoundResult::RequeueAfter,
-            Self::Failed(..) => RoundResult::Error,
+            Self::Settled(Requeue::AwaitChange) => "success",
+            Self::Settled(Requeue::After { .. }) => "requeue_after",
+            Self::Failed(..) => "error",
         }
     }
 }

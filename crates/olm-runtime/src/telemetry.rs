@@ -50,17 +50,9 @@ pub fn start(debug: bool, program: &'static str, runtime: &Handle) -> (Telemetry
         Err(error) => (None, Some(format!("{error}; spans are not exported"))),
     };
     // A second start, as in tests, keeps the first subscriber.
-    let _ = match &export {
-        None => {
-            let lines = lines(format, std::io::stderr, is_terminal);
-            tracing_subscriber::registry().with(filter).with(lines).try_init()
-        }
-        Some(export) => {
-            let lines = lines(format, std::io::stderr, is_terminal);
-            let lines = tracing_subscriber::registry().with(lines.with_filter(filter));
-            lines.with(export.layer()).try_init()
-        }
-    };
+    let lines = lines(format, std::io::stderr, is_terminal).with_filter(filter);
+    let lines = tracing_subscriber::registry().with(lines);
+    let _ = lines.with(export.as_ref().map(Export::layer)).try_init();
     let errors = [unusable, unknown, refused].into_iter().flatten().collect();
     (Telemetry { export }, errors)
 }
