@@ -5,7 +5,7 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::{self, Display},
+    fmt::Display,
     hash::Hash,
     sync::Arc,
     time::Duration,
@@ -149,54 +149,27 @@ pub struct Runner {
 
 /// Controllers of this process with at least one successful reconcile. Clones share the same state. A reconcile whose object does not
 /// exist does not count.
-#[derive(Clone, Default)]
-pub struct FirstRounds(Arc<Mutex<Firsts>>);
-
-type Listener = Box<dyn FnOnce() + Send>;
-
-#[derive(Default)]
-struct Firsts {
-    seen: BTreeSet<&'static str>,
-    /// Listeners, each with the controller it waits for.
-    listeners: Vec<(&'static str, Listener)>,
-}
-
-impl fmt::Debug for FirstRounds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("FirstRounds").field(&self.0.lock().seen).finish()
-    }
-}
+#[derive(Debug, Clone, Default)]
+pub struct FirstRounds(Arc<watch::Sender<BTreeSet<&'static str>>>);
 
 impl FirstRounds {
     /// True if a reconcile of `R` succeeded in this process.
     pub fn has_one_of<R: Reconciler>(&self) -> bool {
-        self.0.lock().seen.contains(R::NAME)
+        self.0.borrow().contains(R::NAME)
     }
 
-    /// Calls `listener` at the first successful reconcile of `R`; at once if there was one.
+    /// Calls `listener` after the first successful reconcile of `R`. Must be called inside the runtime.
     pub fn on_first_of<R: Reconciler>(&self, listener: impl FnOnce() + Send + 'static) {
-        let mut firsts = self.0.lock();
-        if firsts.seen.contains(R::NAME) {
-            drop(firsts);
-            listener();
-        } else {
-            firsts.listeners.push((R::NAME, Box::new(listener)));
-        }
+        let mut seen = self.0.subscribe();
+        tokio::spawn(async move {
+            if seen.wait_for(|seen| seen.contains(R::NAME)).await.is_ok() {
+                listener();
+            }
+        });
     }
 
     fn note(&self, controller: &'static str) {
-        let mut firsts = self.0.lock();
-        if !firsts.seen.insert(controller) {
-            return;
-        }
-        let told: Vec<_> = firsts
-            .listeners
-            .extract_if(.., |(awaited, _)| *awaited == controller)
-            .collect();
-        drop(firsts);
-        for (_, listener) in told {
-            listener();
-        }
+        self.0.send_if_modified(|seen| seen.insert(controller));
     }
 }
 

@@ -7,7 +7,6 @@
 mod absorb;
 mod contents;
 mod feed;
-mod guarded;
 mod held;
 mod index;
 mod on_demand;

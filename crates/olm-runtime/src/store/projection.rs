@@ -17,7 +17,6 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde_json::{Value, json};
 
 use super::Stored;
-use super::guarded::Guarded;
 use crate::NamespacedName;
 use crate::change::{Object, ObjectState};
 use crate::isolation;
@@ -141,11 +140,27 @@ impl<P> Object for Projected<P> {
     }
 }
 
-/// Decoded object of a watch: the metadata for selection and versions, and the projection or its error.
+/// Keeps the whole object.
+#[derive(Debug, Clone)]
+pub(super) struct Whole<K>(pub(super) K);
+
+impl<K: Stored> Projection for Whole<K> {
+    type Object = K;
+
+    fn of(object: K) -> Self {
+        Self(object)
+    }
+}
+
+/// Decoded object of a watch: the metadata for selection and versions, and the projection or its error. One that cannot be decoded is
+/// reported and skipped; it never stops the watch.
+///
+/// It is read through [`Value`], by which objects are decoded elsewhere, too. So the code that decodes a kind exists once in the program,
+/// which makes 2 MB of it, and an object is not copied in order to be decoded.
 #[derive(Debug, Clone)]
 pub(super) struct Item<P> {
     metadata: ObjectMeta,
-    value: Result<P, String>,
+    pub(super) value: Result<P, String>,
 }
 
 impl<P: Projection> Item<P> {
@@ -169,19 +184,27 @@ impl<P: Projection> Item<P> {
     }
 }
 
-impl<'de, P: Projection> Deserialize<'de> for Item<P>
-where
-    P::Object: Deserialize<'de>,
-{
+impl<'de, P: Projection> Deserialize<'de> for Item<P> {
+    /// # Errors
+    /// If it is no JSON object with readable metadata.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let guarded = Guarded::<P::Object>::deserialize(deserializer)?;
-        let metadata = needed(guarded.meta());
-        let value = guarded.0.map_err(|invalid| invalid.error);
-        let project = |object| isolation::catch(|| P::of(object)).map_err(|panicked| panicked.to_string());
-        Ok(Self {
-            metadata,
-            value: value.and_then(project),
-        })
+        let json = Value::deserialize(deserializer)?;
+        match P::Object::deserialize(&json) {
+            Ok(object) => {
+                let metadata = needed(object.meta());
+                let value = isolation::catch(|| P::of(object));
+                let value = value.map_err(|panicked| panicked.to_string());
+                Ok(Self { metadata, value })
+            }
+            Err(error) => {
+                let metadata = json.get("metadata").map(ObjectMeta::deserialize);
+                let metadata = metadata.transpose().map_err(serde::de::Error::custom)?;
+                Ok(Self {
+                    metadata: metadata.unwrap_or_default(),
+                    value: Err(error.to_string()),
+                })
+            }
+        }
     }
 }
 
@@ -223,5 +246,24 @@ impl<P: Projection> Resource for Item<P> {
     }
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+
+    use super::*;
+
+    #[test]
+    fn an_object_that_cannot_be_decoded_keeps_its_metadata() {
+        let item = |pod: Value| serde_json::from_value::<Item<Whole<Pod>>>(pod).unwrap();
+        let pod = item(json!({"metadata": {"name": "a", "namespace": "b"}, "spec": {"containers": "none"}}));
+        assert_eq!(pod.meta().name.as_deref(), Some("a"));
+        assert!(pod.value.unwrap_err().contains("invalid type: string"));
+        let without = item(json!({"spec": {"containers": 1}}));
+        assert_eq!(without.meta(), &ObjectMeta::default());
+        let pod = item(json!({"metadata": {"name": "a"}}));
+        assert_eq!(pod.value.unwrap().0.metadata.name.as_deref(), Some("a"));
     }
 }

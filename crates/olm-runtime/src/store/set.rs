@@ -13,9 +13,8 @@ use tokio::task::JoinSet;
 
 use super::absorb::{Absorbers, OwnWrite};
 use super::feed::{Feed, noting_versions};
-use super::guarded::Guarded;
 use super::on_demand::OnDemand;
-use super::projection::{Item, Projected, Projection};
+use super::projection::{Item, Projected, Projection, Whole};
 use super::watch::{Requirement, Watch, resource_name};
 use super::{Store, Stored};
 use crate::change::Object;
@@ -89,8 +88,8 @@ impl StoreSet {
                 None
             }
         };
-        let decode = move |guarded: Guarded<K>| {
-            let mut object = guarded.0.map_err(|invalid| invalid.error)?;
+        let decode = move |item: Item<Whole<K>>| {
+            let Whole(mut object) = item.value?;
             // An object that triggers a panic there counts as unreadable and does not end the process.
             let prepared = isolation::catch(|| prepare(&mut object, prune));
             prepared.map(|()| object).map_err(|panicked| panicked.to_string())
