@@ -107,7 +107,7 @@ impl Executor {
                     Ok(Ok(object)) => {
                         tracing::debug!(action = %action.brief(), "done");
                         self.absorb(action, &object);
-                        Outcome::Done(Arc::new(kept(action, object)))
+                        Outcome::Done(Arc::new(without_bulk(object)))
                     }
                     Ok(Err(error)) => outcome_of_error(action, &error),
                     Err(_) => failed(
@@ -164,30 +164,6 @@ impl Executor {
             Err(_) => false,
         }
     }
-}
-
-/// Returns the part of a written object that is kept. After a patch of labels only the metadata is needed, and a reconcile may label many
-/// objects of any size.
-fn kept(action: &Action, object: Value) -> Value {
-    let mut object = without_bulk(object);
-    if is_about_labels(action)
-        && let Some(map) = object.as_object_mut()
-    {
-        map.retain(|field, _| matches!(field.as_str(), "apiVersion" | "kind" | "metadata"));
-    }
-    object
-}
-
-/// True for a patch of labels only.
-fn is_about_labels(action: &Action) -> bool {
-    let Action::Patch { patch, .. } = action else {
-        return false;
-    };
-    let is_all = |value: &Value, field: &str| {
-        let map = value.as_object();
-        map.is_some_and(|map| map.len() == 1 && map.contains_key(field))
-    };
-    is_all(patch, "metadata") && is_all(&patch["metadata"], "labels")
 }
 
 /// Removes the parts that no status needs and that may be a MiB, since outcomes are kept until the end of a reconcile. The data of

@@ -182,7 +182,7 @@ async fn serve_secured(endpoint: Option<SecureEndpoint>, admin: Admin, guard: Gu
     let listener = secure::listen(address).await;
     let listener = listener.map_err(|source| RunError::Metrics { address, source })?;
     tokio::select! {
-        never = secure::serve(listener, config, admin, guard) => match never {},
+        () = secure::serve(listener, config, admin, guard) => Ok(()),
         () = keeping => Ok(()),
     }
 }
