@@ -15,6 +15,7 @@ use std::time::Duration;
 use kube::core::{ApiResource, DynamicResourceScope, GroupVersionKind};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -231,7 +232,8 @@ where
         // This is set once, because the store is new.
         let _ = store.shared.events.set(self.events.clone());
         let requirements: Arc<[Requirement]> = scope.requirements().into();
-        self.absorbers.add(api, &store, &requirements, Item::<P>::read);
+        let read = |value: &Value| Item::<P>::of_written(value)?.projected().ok();
+        self.absorbers.add(api, &store, &requirements, read);
         let mut feed = Feed::new(&store, format!("{}.{}", api.plural, api.group), requirements);
         if let Some(metrics) = self.metrics.get() {
             feed.count_in(metrics);

@@ -164,14 +164,34 @@ pub(super) struct Item<P> {
 }
 
 impl<P: Projection> Item<P> {
-    /// Projects an object that a write returned; `None` if it cannot be read.
-    pub(super) fn read(value: &Value) -> Option<Projected<P>> {
+    /// Decodes an object that a write returned; `None` if it is no object.
+    pub(super) fn of_written(value: &Value) -> Option<Self> {
         if P::Object::metadata_api() {
             // Only the metadata is copied, because a definition may be a MiB.
             let metadata = json!({ "metadata": value.get("metadata")? });
-            return Self::deserialize(metadata).ok()?.projected().ok();
+            return Self::of_json(&metadata).ok();
         }
-        Self::deserialize(value).ok()?.projected().ok()
+        Self::of_json(value).ok()
+    }
+
+    /// # Errors
+    /// If it is no JSON object with readable metadata.
+    fn of_json(json: &Value) -> Result<Self, serde_json::Error> {
+        match P::Object::deserialize(json) {
+            Ok(object) => {
+                let metadata = needed(object.meta());
+                let value = isolation::catch(|| P::of(object));
+                let value = value.map_err(|panicked| panicked.to_string());
+                Ok(Self { metadata, value })
+            }
+            Err(error) => {
+                let metadata = json.get("metadata").map(ObjectMeta::deserialize);
+                Ok(Self {
+                    metadata: metadata.transpose()?.unwrap_or_default(),
+                    value: Err(error.to_string()),
+                })
+            }
+        }
     }
 
     /// Returns the projection with its identity.
@@ -185,26 +205,8 @@ impl<P: Projection> Item<P> {
 }
 
 impl<'de, P: Projection> Deserialize<'de> for Item<P> {
-    /// # Errors
-    /// If it is no JSON object with readable metadata.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let json = Value::deserialize(deserializer)?;
-        match P::Object::deserialize(&json) {
-            Ok(object) => {
-                let metadata = needed(object.meta());
-                let value = isolation::catch(|| P::of(object));
-                let value = value.map_err(|panicked| panicked.to_string());
-                Ok(Self { metadata, value })
-            }
-            Err(error) => {
-                let metadata = json.get("metadata").map(ObjectMeta::deserialize);
-                let metadata = metadata.transpose().map_err(serde::de::Error::custom)?;
-                Ok(Self {
-                    metadata: metadata.unwrap_or_default(),
-                    value: Err(error.to_string()),
-                })
-            }
-        }
+        Self::of_json(&Value::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
 }
 
