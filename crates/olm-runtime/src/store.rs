@@ -76,7 +76,9 @@ struct Shared<K> {
     contents: RwLock<Contents<K>>,
     /// Held from a change until its listeners have run, so that they get changes in order.
     telling: Mutex<()>,
-    unreadable: RwLock<BTreeMap<NamespacedName, Unreadable>>,
+    /// Errors of the objects whose newest JSON cannot be decoded, so that each is reported once. The last readable form stays in the store,
+    /// because treating it as deleted would delete its dependents.
+    unreadable: Mutex<BTreeMap<NamespacedName, String>>,
     /// Sends Events about objects whose listener or parser failed; set by a [`StoreSet`].
     events: OnceLock<mpsc::Sender<EventDraft>>,
     listeners: RwLock<Vec<Listener<K>>>,
@@ -85,12 +87,6 @@ struct Shared<K> {
     history_restarted: Notify,
     /// Reason of the last interruption of the watch; `None` while it works.
     interruption: Mutex<Option<String>>,
-}
-
-/// Reason why the newest JSON of an object cannot be parsed.
-struct Unreadable {
-    version: Option<u64>,
-    error: String,
 }
 
 impl<K> Shared<K> {
@@ -193,7 +189,7 @@ impl<K: Object> Store<K> {
                 kind,
                 contents: RwLock::new(contents),
                 telling: Mutex::default(),
-                unreadable: RwLock::default(),
+                unreadable: Mutex::default(),
                 events: OnceLock::new(),
                 listeners: RwLock::default(),
                 ready: channel::Sender::new(false),
@@ -201,16 +197,6 @@ impl<K: Object> Store<K> {
                 interruption: Mutex::default(),
             }),
         }
-    }
-
-    /// Returns the objects whose newest JSON cannot be parsed, with the decoder's message. The last readable form stays in the store,
-    /// because treating it as deleted would delete its dependents.
-    pub fn unreadable(&self) -> BTreeMap<NamespacedName, String> {
-        let unreadable = self.shared.unreadable.read();
-        unreadable
-            .iter()
-            .map(|(key, unreadable)| (key.clone(), unreadable.error.clone()))
-            .collect()
     }
 
     /// Calls `listener` on every later change, in order. It must be fast, since it runs on the watch's task. It may read stores but must
@@ -228,7 +214,6 @@ impl<K: Object> Store<K> {
     /// Stores an object, unless it is older than the known state. Also used for the answers to writes.
     pub fn put(&self, object: K) {
         let revision = stamp_of(&object);
-        self.forget_unreadable(&revision);
         self.change(|contents| contents.put(&revision, object));
     }
 
@@ -245,12 +230,13 @@ impl<K: Object> Store<K> {
 
     /// Records a creation or an update from the watch.
     fn told_applied(&self, object: K) {
+        self.shared.unreadable.lock().remove(&object.state().key());
         self.put(object);
     }
 
     /// Records a deletion from the watch.
     fn told_deleted(&self, revision: &Revision) {
-        self.forget_unreadable(revision);
+        self.shared.unreadable.lock().remove(&revision.key);
         self.change(|contents| contents.delete_told(revision));
     }
 
@@ -265,14 +251,14 @@ impl<K: Object> Store<K> {
     /// Records an object of the list.
     fn listed(&self, object: K) {
         let revision = stamp_of(&object);
-        self.forget_unreadable(&revision);
+        self.shared.unreadable.lock().remove(&revision.key);
         self.change(|contents| contents.listed(&revision, object));
     }
 
     /// Records the end of the list.
     fn relist_ends(&self) {
         self.change(Contents::relist_ends);
-        let mut unreadable = self.shared.unreadable.write();
+        let mut unreadable = self.shared.unreadable.lock();
         unreadable.retain(|key, _| self.read(|contents| contents.is_listed(key)));
         drop(unreadable);
         self.shared.ready.send_replace(true);
@@ -301,26 +287,9 @@ impl<K: Object> Store<K> {
                 None
             });
         }
-        let mut unreadable = self.shared.unreadable.write();
-        let new = Unreadable {
-            version: revision.version,
-            error: error.to_owned(),
-        };
-        let old = unreadable.insert(revision.key.clone(), new);
-        old.is_none_or(|old| old.error != error)
-    }
-
-    /// Clears the decode error. A state older than the unreadable JSON, such as a late answer to one of our writes, does not clear it.
-    fn forget_unreadable(&self, revision: &Revision) {
-        let is_over = |unreadable: &Unreadable| {
-            let known = unreadable.version.zip(revision.version);
-            known.is_none_or(|(version, news)| news >= version)
-        };
-        let unreadable = self.shared.unreadable.read();
-        if unreadable.get(&revision.key).is_some_and(is_over) {
-            drop(unreadable);
-            self.shared.unreadable.write().remove(&revision.key);
-        }
+        let mut unreadable = self.shared.unreadable.lock();
+        let old = unreadable.insert(revision.key.clone(), error.to_owned());
+        old.is_none_or(|old| old != error)
     }
 
     fn change<C: IntoIterator<Item = Change<K>>>(&self, change: impl FnOnce(&mut Contents<K>) -> C) {
