@@ -29,7 +29,7 @@ use kube::core::GroupVersionKind;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, mpsc, watch as channel};
 
-use self::contents::{Contents, Revision, WatchStart};
+use self::contents::{Contents, Revision};
 pub use self::index::Index;
 pub use self::on_demand::{OnDemand, Scope, WatchUser};
 pub use self::projection::{Presence, Projected, Projection};
@@ -220,7 +220,7 @@ impl<K: Object> Store<K> {
     /// Records that one of our writes deleted the object, or removed it from this store's selection. `object` is the returned state.
     fn put_deleted(&self, object: &K) {
         let revision = stamp_of(object);
-        self.change(|contents| contents.delete_own(&revision));
+        self.change(|contents| contents.delete(&revision, false));
     }
 
     /// Records that one of our writes deleted the object with this uid.
@@ -237,7 +237,7 @@ impl<K: Object> Store<K> {
     /// Records a deletion from the watch.
     fn told_deleted(&self, revision: &Revision) {
         self.shared.unreadable.lock().remove(&revision.key);
-        self.change(|contents| contents.delete_told(revision));
+        self.change(|contents| contents.delete(revision, true));
     }
 
     /// Records the start of a relist; call it before the request is sent.
@@ -267,12 +267,10 @@ impl<K: Object> Store<K> {
     /// Records that a watch was requested that starts after this version.
     fn watching_from(&self, version: u64) {
         let mut restarted = false;
-        self.change(|contents| match contents.watching_from(version) {
-            WatchStart::Settled(changes) => changes,
-            WatchStart::HistoryRestarted => {
-                restarted = true;
-                Vec::new()
-            }
+        self.change(|contents| {
+            let deleted = contents.watching_from(version);
+            restarted = deleted.is_none();
+            deleted.unwrap_or_default()
         });
         if restarted {
             self.shared.history_restarted.notify_one();
