@@ -20,8 +20,9 @@ pub const LAST_REQUESTS: Duration = Duration::from_secs(10);
 /// Time without progress of a write after which a connection is closed. Reads may take any time: connections may be idle.
 pub const STALL_TIME: Duration = Duration::from_secs(30);
 
-/// Accepts connections until `stop`, then waits up to [`LAST_REQUESTS`] for the open ones. Those that stall are closed ([`STALL_TIME`]). `answer` spawns the task of a connection from an
-/// address. The receiver that it gets becomes true when the server stops; the task then finishes its requests.
+/// Accepts connections until `stop`, then waits up to [`LAST_REQUESTS`] for the open ones. Those that stall are closed ([`STALL_TIME`]).
+/// `answer` spawns the task of a connection from an address. The receiver that it gets becomes true when the server stops; the task then
+/// finishes its requests.
 pub async fn accept_until(
     listener: TcpListener,
     stop: impl Future<Output = ()>,

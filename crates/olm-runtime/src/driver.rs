@@ -78,8 +78,8 @@ impl<M> Default for StatusUpdate<M> {
 /// # Guarantees
 /// A key is never in two reconciles at once. A reconcile that could not observe, whose write failed, or that panicked is retried with
 /// exponential backoff. It grows from 100 ms to 60 s, and success resets it. Statuses are written last, each once, even if an action
-/// failed, so that they can report the failure. A key that keeps writing is slowed down, see [`crate::brake`]. Reads
-/// that have failed for [`TELL_AFTER`] are reported by [`Reconciler::unobserved`].
+/// failed, so that they can report the failure. A key that keeps writing is slowed down, see [`crate::brake`]. Reads that have failed for
+/// [`TELL_AFTER`] are reported by [`Reconciler::unobserved`].
 ///
 /// # Memory
 /// A reconciler has no state of its own that reconciles change. Results that no object holds go through the driver. Examples are the text
