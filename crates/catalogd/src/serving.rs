@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //! - A client that opens many connections closes its own.
-//! - Handshakes and heads of requests have deadlines, and a socket that takes nothing for [`STALL_TIME`] is closed. A connection without
+//! - Handshakes and heads of requests have deadlines, and a socket that takes nothing for thirty seconds is closed. A connection without
 //!   requests is closed after [`HEAD_TIME`], so a new certificate is soon used by all.
 //! - On shutdown, open requests have ten seconds to finish.
 
@@ -20,7 +20,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use olm_runtime::connections::{OpenConnections, accept_until};
-use olm_runtime::patient_io::PatientIo;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -40,8 +39,6 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// Bytes of the head of a request.
 const HEAD_BYTES: usize = 16 << 10;
-/// Time without progress after which a socket is closed.
-const STALL_TIME: Duration = Duration::from_secs(30);
 
 /// Serves `api` on `listener` until `stop`, then finishes the open requests. `tls` is the newest configuration; `None` for plain HTTP.
 pub(crate) async fn serve(
@@ -65,9 +62,6 @@ async fn accepted_one(
     api: Api,
     stopped: watch::Receiver<bool>,
 ) {
-    // Small responses would wait for the other side's delayed acknowledgement otherwise. A failure is harmless.
-    let _ = stream.set_nodelay(true);
-    let stream = PatientIo::new(stream, STALL_TIME);
     let ended = match config {
         None => answer(stream, api, stopped).await,
         Some(config) => {

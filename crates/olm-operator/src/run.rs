@@ -27,10 +27,7 @@ use crate::{
     cluster_operator::{Reports, settings::ReportSettings},
     component,
     copied_csv::{CopiedCsvs, CopyKey, content::Contents},
-    csv::{
-        Csv,
-        observe::{Reader, accounts::KnownAccounts},
-    },
+    csv::{Csv, observe::Reader},
     group_role::GroupRoles,
     guarded_labels, metrics,
     namespace::Namespaces,
@@ -154,8 +151,7 @@ pub fn controllers(
     let stores = Stores::register(&mut set, client);
     metrics::register(metrics, &stores.csvs);
     let queues = Queues::default();
-    // Caches and indexes are updated before the controllers that use them are triggered.
-    let accounts = KnownAccounts::follow(&stores.account_news);
+    // Indexes are updated before the controllers that use them are triggered.
     let indexes = (ComponentIndex::follow(&stores), OwnedIndex::follow(&stores));
     let api_roles = api_role::observe::by_owner(&stores);
     wiring::connect(&stores, &queues);
@@ -174,7 +170,7 @@ pub fn controllers(
             stores: stores.clone(),
             protected,
         };
-        let mut workers = start(runner, &stores, &queues, client.clone(), accounts);
+        let mut workers = start(runner, &stores, &queues, client.clone());
         start_operators(runner, &mut workers, &stores, &queues, indexes);
         runner.spawn(&mut workers, &Arc::new(copies), &queues.copies, WORKERS_OF_COPIES);
         runner.spawn(&mut workers, &Arc::new(configs), &queues.olm_configs, 1);
@@ -231,18 +227,11 @@ fn start_user_roles(
     runner.spawn(workers, &Arc::new(apis), &queues.api_roles, WORKERS);
 }
 
-fn start(
-    runner: &Runner,
-    stores: &Stores,
-    queues: &Queues,
-    client: kube::Client,
-    accounts: KnownAccounts,
-) -> JoinSet<()> {
+fn start(runner: &Runner, stores: &Stores, queues: &Queues, client: kube::Client) -> JoinSet<()> {
     let mut workers = JoinSet::new();
     let reader = Reader {
         stores: stores.clone(),
         discovery: Discovery::new(client.clone()),
-        accounts,
         client: client.clone(),
     };
     runner.spawn(&mut workers, &Arc::new(Csv { reader }), &queues.csvs, WORKERS);

@@ -25,11 +25,12 @@ use olm_api::{
 };
 use olm_runtime::{
     NamespacedName,
-    store::{News, Store, StoreSet, Watch},
+    store::{Store, StoreSet, Watch},
 };
 
 use crate::{
     component,
+    csv::observe::accounts::{AccountSketch, KeptAccount},
     csv_sketch::{CsvSketch, Sketch},
     operator_sketch::{KeptOperator, OperatorSketch},
 };
@@ -59,8 +60,8 @@ pub struct Stores {
     pub(crate) replica_sets: Store<PartialObjectMeta<ReplicaSet>>,
     /// ServiceAccounts that OLM created.
     pub(crate) accounts: Store<PartialObjectMeta<ServiceAccount>>,
-    /// Changes of all ServiceAccounts, because those that OperatorGroups name have no label of OLM's.
-    pub(crate) account_news: News<ServiceAccount>,
+    /// Summaries of all ServiceAccounts, because those that OperatorGroups name have no label of OLM's.
+    pub(crate) account_sketches: Store<AccountSketch>,
     pub(crate) roles: Store<Role>,
     /// RoleBindings that OLM created.
     pub(crate) role_bindings: Store<RoleBinding>,
@@ -107,7 +108,7 @@ impl Stores {
             deployments: set.add(managed(client).prune(deployment::prune)),
             replica_sets: set.add_metadata(managed(client)),
             accounts: set.add_metadata(managed(client)),
-            account_news: set.add_news(Watch::new(client)),
+            account_sketches: set.add_projected::<KeptAccount>(Watch::new(client)),
             roles: set.add(managed(client)),
             role_bindings: set.add(managed(client)),
             cluster_roles: set.add(managed(client)),
@@ -155,7 +156,7 @@ impl Stores {
             deployments: Store::new(),
             replica_sets: Store::new(),
             accounts: Store::new(),
-            account_news: News::default(),
+            account_sketches: Store::projected(),
             roles: Store::new(),
             role_bindings: Store::new(),
             cluster_roles: Store::new(),

@@ -23,8 +23,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
 use tower::BoxError;
 
+use crate::connections::accept_until;
 use crate::leader::Leadership;
 use crate::listener;
 use crate::metrics::Metrics;
@@ -35,8 +37,6 @@ use crate::tls::TlsFiles;
 const HEAD_BYTES: usize = 24 << 10;
 /// Deadline of a connection over plain HTTP: its request and the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Pause after `accept` failed, for example because no file descriptor is free.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Media type of all answers except metrics.
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -83,21 +83,13 @@ impl Admin {
     /// If the address cannot be bound.
     pub async fn serve(self, address: SocketAddr) -> io::Result<()> {
         let listener = listener::bind(address).await?;
-        self.answer_all(|| async { listener.accept().await }).await;
+        answer_each(listener, PATIENCE, |stream| self.clone().answer(stream)).await;
         Ok(())
     }
 
-    /// Answers every connection that `accept` returns, forever.
-    async fn answer_all<S, F>(&self, accept: impl Fn() -> F)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        F: Future<Output = io::Result<(S, SocketAddr)>>,
-    {
-        let answer = |stream| {
-            let admin = self.clone();
-            answer_one(stream, move |head| std::future::ready(admin.plain(&head)))
-        };
-        take_all(accept, PATIENCE, answer).await;
+    /// Answers a request over plain HTTP on `stream`.
+    async fn answer(self, stream: impl AsyncRead + AsyncWrite + Unpin) -> Result<(), BoxError> {
+        answer_one(stream, |head| std::future::ready(self.plain(&head))).await
     }
 
     /// Returns the answer to a request over plain HTTP.
@@ -117,28 +109,19 @@ impl Admin {
     }
 }
 
-/// Answers every connection that `accept` returns, each for at most `patience`, forever. A failed `accept` does not end the loop: either
-/// the client lost its connection, or the cause passes with the load.
-async fn take_all<S, F, A>(accept: impl Fn() -> F, patience: Duration, answer: impl Fn(S) -> A) -> Infallible
+/// Answers every connection to `listener`, each for at most `patience`, forever.
+async fn answer_each<A>(listener: TcpListener, patience: Duration, answer: impl Fn(TcpStream) -> A)
 where
-    F: Future<Output = io::Result<(S, SocketAddr)>>,
     A: Future<Output = Result<(), BoxError>> + Send + 'static,
 {
-    loop {
-        let stream = match accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection for health or metrics");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
+    accept_until(listener, std::future::pending(), |connections, stream, _, _| {
         let answered = tokio::time::timeout(patience, answer(stream));
-        tokio::spawn(async move {
+        connections.spawn(async move {
             let answered = answered.await;
             tracing::trace!(?answered, "request for health or metrics");
         });
-    }
+    })
+    .await;
 }
 
 /// Answers one request on `stream` and closes it. The body of the request is not read.

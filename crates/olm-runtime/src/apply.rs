@@ -30,15 +30,6 @@ const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user")
 /// it.
 const IMPERSONATE_MARKS: HeaderName = HeaderName::from_static(labels::IMPERSONATE_EXTRA);
 
-/// State of the API server as the last request saw it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Server {
-    /// It answers, or nothing is known.
-    Answers,
-    /// Neither a write nor the read after it was answered.
-    Silent,
-}
-
 /// Executes plans against the API server.
 ///
 /// # Guarantees
@@ -77,11 +68,11 @@ impl Executor {
     pub async fn act(&self, plan: &Plan) -> Outcomes {
         let mut results = Vec::with_capacity(plan.actions.len());
         let mut warnings = BTreeMap::new();
-        let mut server = Server::Answers;
+        let mut is_silent = false;
         for (index, action) in plan.actions.iter().enumerate() {
-            let outcome = if server == Server::Answers && plan.goes_on_after(&results) {
-                let ((outcome, seen), warned) = with_warnings(self.attempt(action)).await;
-                server = seen;
+            let outcome = if !is_silent && plan.goes_on_after(&results) {
+                let ((outcome, silent), warned) = with_warnings(self.attempt(action)).await;
+                is_silent = silent;
                 if !warned.is_empty() {
                     warnings.insert(index, warned);
                 }
@@ -93,7 +84,7 @@ impl Executor {
         }
         Outcomes::new(results)
             .with_warnings(warnings)
-            .of_silent_server(server == Server::Silent)
+            .of_silent_server(is_silent)
     }
 
     /// Executes one action.
@@ -101,13 +92,13 @@ impl Executor {
         self.attempt(action).await.0
     }
 
-    /// Executes one action and reports whether the API server answered.
-    async fn attempt(&self, action: &Action) -> (Outcome, Server) {
+    /// Executes one action. Also returns true if neither the write nor the read after it was answered.
+    async fn attempt(&self, action: &Action) -> (Outcome, bool) {
         if !self.gate.is_open() {
             self.metrics().held_back(action.verb());
             // Nothing was sent, so there is nothing to read back.
             let message = "writes are suspended".to_owned();
-            return (failed(action, FailureClass::Retry, 0, message), Server::Answers);
+            return (failed(action, FailureClass::Retry, 0, message), false);
         }
         let outcome = match request_of(action) {
             Ok(request) => {
@@ -116,7 +107,7 @@ impl Executor {
                     Ok(Ok(object)) => {
                         tracing::debug!(action = %action.brief(), "done");
                         self.absorb(action, &object);
-                        Outcome::Done(Arc::new(kept(action, object)))
+                        Outcome::Done(Arc::new(without_bulk(object)))
                     }
                     Ok(Err(error)) => outcome_of_error(action, &error),
                     Err(_) => failed(
@@ -130,18 +121,16 @@ impl Executor {
             Err(message) => failed(action, FailureClass::Invalid, 0, message),
         };
         self.metrics().wrote(action, &outcome);
-        let mut server = Server::Answers;
+        let mut is_silent = false;
         if let Outcome::Failed(failure) = &outcome {
             tracing::info!(action = %failure.action, class = ?failure.class, message = %failure.message, "refused");
             if may_be_carried_out(failure) {
-                let seen = self.look_again(action).await;
+                let has_answer = self.look_again(action).await;
                 // An answered write, even a failed one, may have a cause of its own: a webhook, a slow store.
-                if failure.is_unanswered() {
-                    server = seen;
-                }
+                is_silent = !has_answer && failure.is_unanswered();
             }
         }
-        (outcome, server)
+        (outcome, is_silent)
     }
 
     /// Passes the result of a write to the stores.
@@ -155,50 +144,26 @@ impl Executor {
     }
 
     /// Reads the object back after a write that may have been executed although its answer does not say so. Without that, the next
-    /// reconcile would decide on a state older than its own last write and compute its patch against it. Any answer, also "not found",
-    /// counts as [`Server::Answers`], and so does a target that cannot be read.
-    async fn look_again(&self, action: &Action) -> Server {
+    /// reconcile would decide on a state older than its own last write and compute its patch against it. False if there is no answer. Any
+    /// answer counts, also "not found", and so does a target that cannot be read.
+    async fn look_again(&self, action: &Action) -> bool {
         let target = action.target();
         if target.name.is_empty() {
-            return Server::Answers;
+            return true;
         }
         let Ok(request) = collection(target).get(&target.name, &GetParams::default()) else {
-            return Server::Answers;
+            return true;
         };
         let answer = Box::pin(self.client.request::<Value>(request));
         match tokio::time::timeout(SECOND_LOOK, answer).await {
             Ok(Ok(object)) => {
                 self.stores.absorb(&object);
-                Server::Answers
+                true
             }
-            Ok(Err(kube::Error::Api(_))) => Server::Answers,
-            Ok(Err(_)) | Err(_) => Server::Silent,
+            Ok(Err(error)) => matches!(error, kube::Error::Api(_)),
+            Err(_) => false,
         }
     }
-}
-
-/// Returns the part of a written object that is kept. After a patch of labels only the metadata is needed, and a reconcile may label many
-/// objects of any size.
-fn kept(action: &Action, object: Value) -> Value {
-    let mut object = without_bulk(object);
-    if is_about_labels(action)
-        && let Some(map) = object.as_object_mut()
-    {
-        map.retain(|field, _| matches!(field.as_str(), "apiVersion" | "kind" | "metadata"));
-    }
-    object
-}
-
-/// True for a patch of labels only.
-fn is_about_labels(action: &Action) -> bool {
-    let Action::Patch { patch, .. } = action else {
-        return false;
-    };
-    let is_all = |value: &Value, field: &str| {
-        let map = value.as_object();
-        map.is_some_and(|map| map.len() == 1 && map.contains_key(field))
-    };
-    is_all(patch, "metadata") && is_all(&patch["metadata"], "labels")
 }
 
 /// Removes the parts that no status needs and that may be a MiB, since outcomes are kept until the end of a reconcile. The data of

@@ -19,8 +19,6 @@ pub struct ObjectState<'a> {
     /// `resourceVersion` as a number. The API calls it opaque, but it has always been etcd's increasing revision. `None` if it is missing
     /// or not a number; such a state always counts as the newest.
     pub version: Option<u64>,
-    /// Increases with each change of the spec; `None` for kinds without it.
-    pub generation: Option<i64>,
     /// True if the object is being deleted.
     pub is_deleting: bool,
 }
@@ -35,7 +33,6 @@ impl<'a> ObjectState<'a> {
             name,
             uid: metadata.uid.as_deref().map(Uid::of),
             version: version.and_then(|text| text.parse().ok()),
-            generation: metadata.generation,
             is_deleting: metadata.deletion_timestamp.is_some(),
         }
     }

@@ -13,6 +13,7 @@ use thiserror::Error;
 pub(crate) use self::answers::limit_answers;
 pub use self::warnings::collect_warnings;
 pub(crate) use self::warnings::with_warnings;
+use crate::error::with_causes;
 use crate::metrics::Metrics;
 
 /// Target of request spans, which tells them apart from other spans.
@@ -24,22 +25,13 @@ pub const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Reason why no connection could be configured.
 #[derive(Debug, Error)]
-pub enum ClientError {
-    /// Neither a kubeconfig nor the in-cluster environment is usable.
-    #[error("found neither a usable kubeconfig nor a ServiceAccount of a pod: {0}")]
-    Config(#[source] kube::config::InferConfigError),
-    /// The configured kubeconfig cannot be used.
-    #[error("cannot use the kubeconfig `{path}`: {source}")]
-    Kubeconfig {
-        /// Path of the kubeconfig.
-        path: String,
-        /// Cause of the failure.
-        #[source]
-        source: kube::config::KubeconfigError,
-    },
-    /// TLS or authentication settings are unusable.
-    #[error("cannot set up the connection to the API server: {0}")]
-    Client(#[source] kube::Error),
+#[error("{0}")]
+pub struct ClientError(String);
+
+impl ClientError {
+    fn new(what: &str, source: &(dyn std::error::Error + 'static)) -> Self {
+        Self(format!("{what}: {}", with_causes(source)))
+    }
 }
 
 /// Connects with the kubeconfig at `path`. Without one it uses `KUBECONFIG` or the in-cluster environment. An empty path counts as none,
@@ -55,19 +47,21 @@ pub enum ClientError {
 pub async fn connect(path: Option<&str>, metrics: &Metrics) -> Result<Client, ClientError> {
     let mut config = match path.filter(|path| !path.is_empty()) {
         Some(path) => {
-            let wrap = |source| ClientError::Kubeconfig {
-                path: path.to_owned(),
-                source,
-            };
+            let what = format!("cannot use the kubeconfig `{path}`");
+            let wrap = |error: kube::config::KubeconfigError| ClientError::new(&what, &error);
             let kubeconfig = kube::config::Kubeconfig::read_from(path).map_err(wrap)?;
             Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default())
                 .await
                 .map_err(wrap)?
         }
-        None => Config::infer().await.map_err(ClientError::Config)?,
+        None => Config::infer().await.map_err(|error| {
+            let what = "found neither a usable kubeconfig nor a ServiceAccount of a pod";
+            ClientError::new(what, &error)
+        })?,
     };
     config.default_retry = false;
-    let builder = transport::build(config).map_err(ClientError::Client)?;
+    let builder = transport::build(config)
+        .map_err(|error| ClientError::new("cannot set up the connection to the API server", &error))?;
     Ok(builder
         .with_layer(&limit_answers(metrics))
         .with_layer(&collect_warnings())

@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use std::pin::pin;
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
@@ -15,9 +17,12 @@ use tokio::time::{sleep, timeout};
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time for open requests on shutdown.
 pub const LAST_REQUESTS: Duration = Duration::from_secs(10);
+/// Time without progress of a write after which a connection is closed. Reads may take any time: connections may be idle.
+pub const STALL_TIME: Duration = Duration::from_secs(30);
 
-/// Accepts connections until `stop`, then waits up to [`LAST_REQUESTS`] for the open ones. `answer` spawns the task of a connection from an
-/// address. The receiver that it gets becomes true when the server stops; the task then finishes its requests.
+/// Accepts connections until `stop`, then waits up to [`LAST_REQUESTS`] for the open ones. Those that stall are closed ([`STALL_TIME`]).
+/// `answer` spawns the task of a connection from an address. The receiver that it gets becomes true when the server stops; the task then
+/// finishes its requests.
 pub async fn accept_until(
     listener: TcpListener,
     stop: impl Future<Output = ()>,
@@ -34,7 +39,10 @@ pub async fn accept_until(
             () = &mut stop => break,
         };
         match accepted {
-            Ok((stream, peer)) => answer(&mut connections, stream, peer.ip(), stopped.clone()),
+            Ok((stream, peer)) => {
+                set_up(&stream);
+                answer(&mut connections, stream, peer.ip(), stopped.clone());
+            }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 sleep(ACCEPT_PAUSE).await;
@@ -47,6 +55,14 @@ pub async fn accept_until(
     if timeout(LAST_REQUESTS, finished).await.is_err() {
         tracing::warn!("shutdown grace period exceeded; stopping with requests in progress");
     }
+}
+
+/// Sets the options of a connection. A failure is harmless.
+fn set_up(stream: &TcpStream) {
+    // Small responses would wait for the other side's delayed acknowledgement otherwise.
+    let _ = stream.set_nodelay(true);
+    #[cfg(target_os = "linux")]
+    let _ = SockRef::from(stream).set_tcp_user_timeout(Some(STALL_TIME));
 }
 
 /// Open connections, oldest first. Beyond the limit, the oldest connection of the address with the most is closed, so a flood closes its
@@ -102,6 +118,28 @@ impl OpenConnections {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_connection_may_not_stall() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (asked, seen) = tokio::sync::oneshot::channel();
+        let mut asked = Some(asked);
+        let stop = std::future::pending();
+        let serving = accept_until(listener, stop, move |_, stream, _, _| {
+            let limit = SockRef::from(&stream).tcp_user_timeout().unwrap();
+            let _ = asked.take().unwrap().send((limit, stream.nodelay().unwrap()));
+        });
+        let client = async {
+            let _stream = TcpStream::connect(address).await.unwrap();
+            seen.await.unwrap()
+        };
+        tokio::select! {
+            () = serving => panic!("it serves on"),
+            seen = client => assert_eq!(seen, (Some(STALL_TIME), true)),
+        }
+    }
 
     fn peer(last: u8) -> IpAddr {
         [10, 0, 0, last].into()

@@ -40,16 +40,13 @@ pub struct Served {
     pub trouble: Option<String>,
 }
 
-/// Maximum bytes of a plural name; a CustomResourceDefinition has it in its own name.
-const MAX_PLURAL_BYTES: usize = 253;
-
-/// Kinds by name. Only requested kinds are kept, since the server of a group chooses how many it has.
+/// Kinds of a group and version by name.
 type Kinds = Arc<BTreeMap<String, ServedKind>>;
 
 /// Cache entry of a group and version.
 #[derive(Debug, Clone, Default)]
 struct Known {
-    /// Requested kinds, and when they were last read.
+    /// Its kinds, and when they were last read.
     kinds: Option<(Instant, Kinds)>,
     /// Time and reason of the failure, if the last attempt failed.
     trouble: Option<(Instant, String)>,
@@ -129,17 +126,10 @@ impl Discovery {
         {
             return Ok(Some(found));
         }
-        let wanted = self.wanted(&api_version, &BTreeSet::from([kind])).await;
-        let kinds = match self
-            .read_kinds(group, version, &api_version, &wanted, REQUEST_DEADLINE)
-            .await
-        {
-            Ok(kinds) => Arc::new(kinds),
-            Err(Trouble { error, .. }) => return Err(error),
-        };
-        let found = kinds.get(kind).cloned();
-        self.remember(api_version, kinds).await;
-        Ok(found)
+        let kinds = self
+            .read_kinds(group, version, api_version, REQUEST_DEADLINE)
+            .await?;
+        Ok(kinds.get(kind).cloned())
     }
 
     /// Returns which of `kinds` of a group and version the cluster serves. It never fails, because one unavailable aggregated API server
@@ -167,29 +157,16 @@ impl Discovery {
         {
             return answer(&last, kinds, Some(text));
         }
-        let wanted = self.wanted(&api_version, kinds).await;
-        let read = self.read_kinds(group, version, &api_version, &wanted, LOOK_DEADLINE);
+        let read = self.read_kinds(group, version, api_version.clone(), LOOK_DEADLINE);
         match read.await {
-            Ok(found) => {
-                let found = Arc::new(found);
-                self.remember(api_version, Arc::clone(&found)).await;
-                answer(&found, kinds, None)
-            }
-            Err(Trouble { error, text }) => {
+            Ok(found) => answer(&found, kinds, None),
+            Err(error) => {
                 tracing::debug!(%error, "discovery");
+                let text = lasting_words(&error);
                 self.remember_trouble(api_version, text.clone()).await;
                 answer(&last, kinds, Some(text))
             }
         }
-    }
-
-    /// Returns the kinds to keep of an answer: those requested now and those already cached.
-    async fn wanted(&self, api_version: &str, kinds: &BTreeSet<&str>) -> BTreeSet<String> {
-        let mut wanted: BTreeSet<String> = kinds.iter().map(|kind| (*kind).to_owned()).collect();
-        let known = self.known.lock().await;
-        let before = known.get(api_version).and_then(|known| known.kinds.as_ref());
-        wanted.extend(before.iter().flat_map(|(_, kinds)| kinds.keys().cloned()));
-        wanted
     }
 
     async fn fresh(&self, api_version: &str) -> Option<Kinds> {
@@ -222,76 +199,55 @@ impl Discovery {
         known.entry(api_version).or_default().trouble = Some((now, text));
     }
 
+    /// Reads the kinds of a group and version, and caches them.
     async fn read_kinds(
         &self,
         group: &str,
         version: &str,
-        api_version: &str,
-        wanted: &BTreeSet<String>,
-        deadline: Duration,
-    ) -> Result<BTreeMap<String, ServedKind>, Trouble> {
-        let what = format!("the kinds of {api_version}");
-        let answer = if group.is_empty() {
-            tokio::time::timeout(deadline, self.client.list_core_api_resources(version)).await
-        } else {
-            tokio::time::timeout(deadline, self.client.list_api_group_resources(api_version)).await
-        };
-        let list = match answer {
-            Err(_) => {
-                let seconds = deadline.as_secs();
-                return Err(Trouble {
-                    text: format!("no answer within {seconds} s"),
-                    error: ObserveError::Deadline { what, seconds },
-                });
+        api_version: String,
+        limit: Duration,
+    ) -> Result<Kinds, ObserveError> {
+        let read = async {
+            let answer = if group.is_empty() {
+                self.client.list_core_api_resources(version).await
+            } else {
+                self.client.list_api_group_resources(&api_version).await
+            };
+            match answer {
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+                answer => answer.map(|list| list.resources),
             }
-            Ok(Err(kube::Error::Api(status))) if status.code == 404 => return Ok(BTreeMap::new()),
-            Ok(Err(error)) => {
-                return Err(Trouble {
-                    text: lasting_words(&error),
-                    error: ObserveError::read(what, error),
-                });
-            }
-            Ok(Ok(list)) => list,
         };
-        let served = list
-            .resources
+        let resources = within(limit, &format!("the kinds of {api_version}"), read).await?;
+        let served = resources
             .into_iter()
-            .filter(|resource| !resource.name.contains('/') && resource.name.len() <= MAX_PLURAL_BYTES)
-            .filter(|resource| wanted.contains(&resource.kind));
-        Ok(served
-            .map(|resource| {
-                let api = ApiResource {
-                    group: group.to_owned(),
-                    version: version.to_owned(),
-                    api_version: api_version.to_owned(),
-                    kind: resource.kind.clone(),
-                    plural: resource.name,
-                };
-                (
-                    resource.kind,
-                    ServedKind {
-                        api,
-                        namespaced: resource.namespaced,
-                    },
-                )
-            })
-            .collect())
+            .filter(|resource| !resource.name.contains('/'));
+        let kinds = served.map(|resource| {
+            let api = ApiResource {
+                group: group.to_owned(),
+                version: version.to_owned(),
+                api_version: api_version.clone(),
+                kind: resource.kind.clone(),
+                plural: resource.name,
+            };
+            let namespaced = resource.namespaced;
+            (resource.kind, ServedKind { api, namespaced })
+        });
+        let kinds = Kinds::new(kinds.collect());
+        self.remember(api_version, Arc::clone(&kinds)).await;
+        Ok(kinds)
     }
 }
 
-/// Failure to read kinds.
-struct Trouble {
-    /// Text that is the same for each attempt.
-    text: String,
-    /// Full error.
-    error: ObserveError,
-}
-
 /// Returns a stable text for the error. Transport errors contain addresses, ports and times, which differ between attempts.
-fn lasting_words(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => format!("the API server answers {}", status.code),
-        kube::Error::SerdeError(_) => "the answer is not a list of kinds".to_owned(),
+fn lasting_words(error: &ObserveError) -> String {
+    let source = match error {
+        ObserveError::Deadline { seconds, .. } => return format!("no answer within {seconds} s"),
+        ObserveError::Read { source, .. } => source.downcast_ref::<kube::Error>(),
+    };
+    match source {
+        Some(kube::Error::Api(status)) => format!("the API server answers {}", status.code),
+        Some(kube::Error::SerdeError(_)) => "the answer is not a list of kinds".to_owned(),
         _ => "the API server cannot be reached".to_owned(),
     }
 }
@@ -320,12 +276,20 @@ fn api_version(group: &str, version: &str) -> Option<String> {
 /// # Errors
 /// If the read fails or takes too long; the text names `what`.
 pub async fn deadline<T>(what: &str, read: impl Future<Output = kube::Result<T>>) -> Result<T, ObserveError> {
-    match tokio::time::timeout(REQUEST_DEADLINE, read).await {
+    within(REQUEST_DEADLINE, what, read).await
+}
+
+async fn within<T>(
+    limit: Duration,
+    what: &str,
+    read: impl Future<Output = kube::Result<T>>,
+) -> Result<T, ObserveError> {
+    match tokio::time::timeout(limit, read).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(ObserveError::read(what, error)),
         Err(_) => Err(ObserveError::Deadline {
             what: what.to_owned(),
-            seconds: REQUEST_DEADLINE.as_secs(),
+            seconds: limit.as_secs(),
         }),
     }
 }
@@ -372,34 +336,6 @@ mod tests {
         becomes(Some("v1.3.0"));
         tokio::time::advance(FRESH).await;
         assert_eq!(discovery.server_version().await.unwrap(), "v1.3.0");
-    }
-
-    /// A user who may create a ClusterServiceVersion chooses the groups, and the server of a group chooses how many kinds it has.
-    #[tokio::test]
-    async fn only_kinds_that_are_asked_for_are_kept() {
-        let resource = |name: &str, kind: &str| {
-            format!(
-                r#"{{"name": "{name}", "singularName": "", "namespaced": true, "kind": "{kind}", "verbs": []}}"#
-            )
-        };
-        let mut resources: Vec<String> = (0..1000)
-            .map(|index| resource(&format!("k{index}s"), &format!("K{index}")))
-            .collect();
-        resources.push(resource(&"l".repeat(300), "Long"));
-        let list = resources.join(", ");
-        let answer =
-            format!(r#"{{"kind": "APIResourceList", "groupVersion": "g/v1", "resources": [{list}]}}"#);
-        let server = tower::service_fn(move |_: http::Request<kube::client::Body>| {
-            let response = http::Response::new(kube::client::Body::from(answer.clone().into_bytes()));
-            async move { Ok::<_, std::io::Error>(response) }
-        });
-        let discovery = Discovery::new(Client::new(server, "default"));
-        let asked = BTreeSet::from(["K1", "K2", "Other", "Long"]);
-        let found = discovery.find_served("g", "v1", &asked).await;
-        assert_eq!(found.kinds, BTreeSet::from(["K1".to_owned(), "K2".to_owned()]));
-        assert!(discovery.find_kind("g", "v1", "K3").await.unwrap().is_some());
-        let kept = discovery.fresh("g/v1").await.unwrap();
-        assert_eq!(kept.keys().collect::<Vec<_>>(), ["K1", "K2", "K3"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::{self, Display},
+    fmt::Display,
     hash::Hash,
     sync::Arc,
     time::Duration,
@@ -19,25 +19,24 @@ use tracing::{Instrument, field};
 
 use crate::{
     apply::Executor,
-    brake::{CEILING, Extent, Pause, Written},
+    brake::{PAUSE, Pause},
     clock,
     condition::whole_seconds,
     error::ObserveError,
     event::Recorder,
     isolation,
-    metrics::{Metrics, RoundResult},
+    metrics::Metrics,
     outcome::{Failure, FailureClass, Outcome, Outcomes},
     plan::{Action, EventDraft, Plan, Requeue, Target},
     queue::Queue,
     reason,
     sync::Mutex,
-    wake::ObjectId,
 };
 
 /// First delay after a failed reconcile; it doubles up to [`LONGEST_BACKOFF`].
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 /// Longest delay between two failing reconciles of one key.
-const LONGEST_BACKOFF: Duration = CEILING;
+const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 /// Minimum interval, in the long run, of a failing reconcile that asks for an earlier retry because of a deadline.
 const SOONEST_ASKED: Duration = Duration::from_secs(5);
 
@@ -79,8 +78,8 @@ impl<M> Default for StatusUpdate<M> {
 /// # Guarantees
 /// A key is never in two reconciles at once. A reconcile that could not observe, whose write failed, or that panicked is retried with
 /// exponential backoff. It grows from 100 ms to 60 s, and success resets it. Statuses are written last, each once, even if an action
-/// failed, so that they can report the failure. A key that keeps writing without any request is slowed down, see [`crate::brake`]. Reads
-/// that have failed for [`TELL_AFTER`] are reported by [`Reconciler::unobserved`].
+/// failed, so that they can report the failure. A key that keeps writing is slowed down, see [`crate::brake`]. Reads that have failed for
+/// [`TELL_AFTER`] are reported by [`Reconciler::unobserved`].
 ///
 /// # Memory
 /// A reconciler has no state of its own that reconciles change. Results that no object holds go through the driver. Examples are the text
@@ -159,54 +158,27 @@ pub struct Runner {
 
 /// Controllers of this process with at least one successful reconcile. Clones share the same state. A reconcile whose object does not
 /// exist does not count.
-#[derive(Clone, Default)]
-pub struct FirstRounds(Arc<Mutex<Firsts>>);
-
-type Listener = Box<dyn FnOnce() + Send>;
-
-#[derive(Default)]
-struct Firsts {
-    seen: BTreeSet<&'static str>,
-    /// Listeners, each with the controller it waits for.
-    listeners: Vec<(&'static str, Listener)>,
-}
-
-impl fmt::Debug for FirstRounds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("FirstRounds").field(&self.0.lock().seen).finish()
-    }
-}
+#[derive(Debug, Clone, Default)]
+pub struct FirstRounds(Arc<watch::Sender<BTreeSet<&'static str>>>);
 
 impl FirstRounds {
     /// True if a reconcile of `R` succeeded in this process.
     pub fn has_one_of<R: Reconciler>(&self) -> bool {
-        self.0.lock().seen.contains(R::NAME)
+        self.0.borrow().contains(R::NAME)
     }
 
-    /// Calls `listener` at the first successful reconcile of `R`; at once if there was one.
+    /// Calls `listener` after the first successful reconcile of `R`. Must be called inside the runtime.
     pub fn on_first_of<R: Reconciler>(&self, listener: impl FnOnce() + Send + 'static) {
-        let mut firsts = self.0.lock();
-        if firsts.seen.contains(R::NAME) {
-            drop(firsts);
-            listener();
-        } else {
-            firsts.listeners.push((R::NAME, Box::new(listener)));
-        }
+        let mut seen = self.0.subscribe();
+        tokio::spawn(async move {
+            if seen.wait_for(|seen| seen.contains(R::NAME)).await.is_ok() {
+                listener();
+            }
+        });
     }
 
     fn note(&self, controller: &'static str) {
-        let mut firsts = self.0.lock();
-        if !firsts.seen.insert(controller) {
-            return;
-        }
-        let told: Vec<_> = firsts
-            .listeners
-            .extract_if(.., |(awaited, _)| *awaited == controller)
-            .collect();
-        drop(firsts);
-        for (_, listener) in told {
-            listener();
-        }
+        self.0.send_if_modified(|seen| seen.insert(controller));
     }
 }
 
@@ -284,20 +256,18 @@ impl<R: Reconciler> Worker<R> {
                 _ = self.runner.shutdown.wait_for(|stop| *stop) => return,
                 key = self.queue.next() => key,
             };
-            let trigger = self.queue.trigger(&key);
-            let trigger = trigger.as_deref().map(field::display);
             let span = tracing::info_span!(
                 "round",
                 controller = R::NAME,
                 %key,
-                trigger,
                 result = field::Empty,
                 otel.status_code = field::Empty,
             );
-            let mut written = Written::default();
+            let mut has_written = false;
             let started = Instant::now();
             // The future is boxed inside and isolated, so a panic does not affect other keys.
-            let round = isolation::isolated(self.round(&key, &mut written).instrument(span.clone())).await;
+            let round =
+                isolation::isolated(self.round(&key, &mut has_written).instrument(span.clone())).await;
             let next = round.unwrap_or_else(|panicked| {
                 self.panicked(&key, &panicked.message);
                 Next::Failed(Requeue::AwaitChange, Why::word("panic"))
@@ -305,13 +275,15 @@ impl<R: Reconciler> Worker<R> {
             self.runner
                 .metrics
                 .round_ended(R::NAME, next.result(), started.elapsed());
-            span.record("result", next.result().label());
+            span.record("result", next.result());
             if let Next::Failed(_, why) = next {
                 self.runner.metrics.round_failed(R::NAME, why.word);
                 span.record("otel.status_code", "ERROR");
             }
             drop(span);
-            if let Some(pause) = self.queue.done_writing(&key, &written) {
+            if !has_written {
+                self.queue.done(&key);
+            } else if let Some(pause) = self.queue.done_writing(&key) {
                 self.slowed_down(&key, pause);
             }
             self.schedule(key, &next);
@@ -344,7 +316,7 @@ impl<R: Reconciler> Worker<R> {
         }
     }
 
-    async fn round(&self, key: &R::Key, written: &mut Written) -> Next {
+    async fn round(&self, key: &R::Key, has_written: &mut bool) -> Next {
         let started = Instant::now();
         let memory = self.memory(key);
         let observed = match self.reconciler.observe_after(key, memory.as_deref()).await {
@@ -355,16 +327,14 @@ impl<R: Reconciler> Worker<R> {
             }
             Err(error) => {
                 tracing::warn!(controller = R::NAME, %key, %error, "cannot read the state of the object, retrying");
-                let requeue = self.tell_unobserved(key, &error, started, written).await;
+                let requeue = self.tell_unobserved(key, &error, started, has_written).await;
                 return Next::Failed(requeue, Why::word("observe"));
             }
         };
         let now = whole_seconds(clock::now());
         let (plan, verdict) = R::decide(&observed, memory.as_deref(), now);
         let outcomes = self.runner.executor.act(&plan).await;
-        for (action, outcome) in plan.actions.iter().zip(outcomes.iter()) {
-            note_write(written, Extent::More, action, outcome);
-        }
+        *has_written = outcomes.iter().any(is_written);
         let update = R::status(&observed, verdict, &outcomes, now);
         self.remember(key, update.memory);
         let mut failed = outcomes.failure().map(|(_, failure)| Why::of(failure));
@@ -381,7 +351,7 @@ impl<R: Reconciler> Worker<R> {
             } else {
                 Outcome::NotAttempted
             };
-            note_write(written, Extent::Status, patch, &outcome);
+            *has_written |= is_written(&outcome);
             match outcome {
                 Outcome::Failed(failure) => {
                     answers = !failure.is_unanswered();
@@ -424,7 +394,7 @@ impl<R: Reconciler> Worker<R> {
         key: &R::Key,
         error: &ObserveError,
         started: Instant,
-        written: &mut Written,
+        has_written: &mut bool,
     ) -> Requeue {
         let since = self.change_state(key, |state| *state.unobserved_since.get_or_insert(started));
         let left = TELL_AFTER.saturating_sub(since.elapsed());
@@ -435,8 +405,7 @@ impl<R: Reconciler> Worker<R> {
             };
         }
         if let Some(patch) = self.reconciler.unobserved(key, error) {
-            let outcome = self.runner.executor.perform(&patch).await;
-            note_write(written, Extent::Status, &patch, &outcome);
+            *has_written = is_written(&self.runner.executor.perform(&patch).await);
         }
         Requeue::AwaitChange
     }
@@ -452,13 +421,13 @@ impl<R: Reconciler> Worker<R> {
 
     fn slowed_down(&self, key: &R::Key, pause: Pause) {
         self.runner.metrics.key_paused(R::NAME);
-        tracing::debug!(controller = R::NAME, %key, pause = ?pause.length, "reconcile delayed after repeated writes");
+        tracing::debug!(controller = R::NAME, %key, pause = ?PAUSE, "reconcile delayed after repeated writes");
         if pause.is_to_be_told {
-            tracing::warn!(controller = R::NAME, %key, "repeated writes without a change to react to, rate limited");
+            tracing::warn!(controller = R::NAME, %key, "repeated writes, rate limited");
             let message = format!(
-                "The controller {} keeps writing this object's state although nothing it reacts to has changed. It continues, with pauses of up to {} s.",
+                "The controller {} keeps writing this object's state. Probably something else keeps changing it back. It continues, with pauses of {} s.",
                 R::NAME,
-                CEILING.as_secs()
+                PAUSE.as_secs()
             );
             self.tell(key, reason::SLOWED_DOWN, message);
         }
@@ -518,29 +487,9 @@ fn is_about(event: &EventDraft, target: &Target) -> bool {
             == target.namespace.as_deref().unwrap_or_default()
 }
 
-/// Records what `action` changed.
-fn note_write(written: &mut Written, extent: Extent, action: &Action, outcome: &Outcome) {
-    let Outcome::Done(object) = outcome else {
-        return;
-    };
-    written.extent = written.extent.max(extent);
-    if action.subresource() == Some("status") {
-        return;
-    }
-    let target = action.target();
-    let generated = object
-        .pointer("/metadata/name")
-        .and_then(serde_json::Value::as_str);
-    let name = if target.name.is_empty() {
-        generated.unwrap_or_default()
-    } else {
-        &target.name
-    };
-    written.objects.push(ObjectId {
-        group: target.api.group.clone(),
-        kind: target.api.kind.clone(),
-        key: crate::NamespacedName::new(target.namespace.clone().unwrap_or_default(), name),
-    });
+/// True if the server changed something.
+fn is_written(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Done(_))
 }
 
 enum Next {
@@ -573,11 +522,12 @@ impl Why {
 }
 
 impl Next {
-    fn result(&self) -> RoundResult {
+    /// Returns the result as in metrics and spans.
+    fn result(&self) -> &'static str {
         match self {
-            Self::Settled(Requeue::AwaitChange) => RoundResult::Success,
-            Self::Settled(Requeue::After { .. }) => RoundResult::RequeueAfter,
-            Self::Failed(..) => RoundResult::Error,
+            Self::Settled(Requeue::AwaitChange) => "success",
+            Self::Settled(Requeue::After { .. }) => "requeue_after",
+            Self::Failed(..) => "error",
         }
     }
 }

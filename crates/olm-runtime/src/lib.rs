@@ -30,7 +30,6 @@ pub mod leader;
 pub mod listener;
 pub mod metrics;
 pub mod outcome;
-pub mod patient_io;
 pub mod plan;
 pub mod process;
 pub mod pull_secrets;
@@ -42,7 +41,6 @@ pub mod sync;
 pub mod telemetry;
 pub mod tls;
 pub mod uid;
-pub mod wake;
 #[cfg(test)]
 mod written;
 

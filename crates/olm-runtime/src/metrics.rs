@@ -65,27 +65,6 @@ struct Registered {
     page: Mutex<Option<(Instant, Bytes)>>,
 }
 
-/// Result of a reconcile; the values of controller-runtime's label `result`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RoundResult {
-    Success,
-    /// It requested a requeue after a delay.
-    RequeueAfter,
-    /// It could not observe, a write failed, or it panicked.
-    Error,
-}
-
-impl RoundResult {
-    /// Returns the name used in metrics and spans.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::RequeueAfter => "requeue_after",
-            Self::Error => "error",
-        }
-    }
-}
-
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Metrics")
@@ -319,21 +298,19 @@ impl Metrics {
             .sum()
     }
 
-    pub(crate) fn round_ended(&self, controller: &str, result: RoundResult, duration: Duration) {
+    /// Counts a reconcile. `result` is controller-runtime's label: `success`, `requeue_after` or `error`.
+    pub(crate) fn round_ended(&self, controller: &str, result: &str, duration: Duration) {
         let Some(registered) = &self.registered else {
             return;
         };
         let seconds = registered.round_seconds.with_label_values(&[controller]);
         seconds.observe(duration.as_secs_f64());
-        let rounds = &registered.rounds;
-        rounds.with_label_values(&[controller, result.label()]).inc();
-        if result == RoundResult::Error {
-            registered.errors.with_label_values(&[controller]).inc();
-        }
+        registered.rounds.with_label_values(&[controller, result]).inc();
     }
 
     /// Counts a failed reconcile. `reason` is `observe`, `panic` or the class of the first refusal.
     pub(crate) fn round_failed(&self, controller: &str, reason: &str) {
+        self.count(|registered| &registered.errors, &[controller]);
         self.count(|registered| &registered.failures, &[controller, reason]);
     }
 

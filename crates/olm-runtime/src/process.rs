@@ -95,18 +95,11 @@ where
 /// Errors that end the process without a stop signal.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Health cannot be served.
-    #[error("cannot serve health on {address}")]
-    Health {
-        /// Address to serve on.
-        address: SocketAddr,
-        /// Cause of the failure.
-        #[source]
-        source: std::io::Error,
-    },
-    /// Metrics cannot be served.
-    #[error("cannot serve metrics on {address}")]
-    Metrics {
+    /// Health or metrics cannot be served.
+    #[error("cannot serve {what} on {address}")]
+    Serve {
+        /// What is to be served.
+        what: &'static str,
         /// Address to serve on.
         address: SocketAddr,
         /// Cause of the failure.
@@ -162,7 +155,7 @@ pub async fn run(
     let secured = Box::pin(serve_secured(secure, admin.clone(), guard));
     tokio::select! {
         ended = controllers(client, watches, stores, elector, start, stop_signal()) => ended,
-        ended = admin.serve(health) => ended.map_err(|source| RunError::Health { address: health, source }),
+        ended = admin.serve(health) => ended.map_err(|source| RunError::Serve { what: "health", address: health, source }),
         Err(error) = secured => Err(error),
     }
 }
@@ -177,9 +170,13 @@ async fn serve_secured(endpoint: Option<SecureEndpoint>, admin: Admin, guard: Gu
     };
     let (config, keeping) = usable(files).await;
     let listener = secure::listen(address).await;
-    let listener = listener.map_err(|source| RunError::Metrics { address, source })?;
+    let listener = listener.map_err(|source| RunError::Serve {
+        what: "metrics",
+        address,
+        source,
+    })?;
     tokio::select! {
-        never = secure::serve(listener, config, admin, guard) => match never {},
+        () = secure::serve(listener, config, admin, guard) => Ok(()),
         () = keeping => Ok(()),
     }
 }

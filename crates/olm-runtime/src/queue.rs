@@ -10,13 +10,9 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
-    brake::{Brake, Pause, Written},
+    brake::{Brake, Pause},
     sync::Mutex,
-    wake::{self, ObjectId},
 };
-
-/// Maximum number of requests remembered while a key is being reconciled; more add no information.
-const REMEMBERED_REQUESTS: usize = 256;
 
 /// A queue of keys. Clones share the same queue.
 ///
@@ -26,7 +22,7 @@ const REMEMBERED_REQUESTS: usize = 256;
 /// - `add_after` keeps the earlier of two delays; `add` overrides any delay.
 /// - In a [fair](Queue::fair) queue the classes take turns. A key waits for at most one key of each other class, and for the keys of its
 ///   own class that were added before.
-/// - A key that keeps writing without a request is delayed however it is added, see [`crate::brake`].
+/// - A key that keeps writing is delayed however it is added, see [`crate::brake`].
 #[derive(Debug)]
 pub struct Queue<T> {
     shared: Arc<Shared<T>>,
@@ -42,21 +38,12 @@ struct Shared<T> {
 struct State<T> {
     ready: Lines<T>,
     queued: BTreeSet<T>,
-    running: BTreeMap<T, Running>,
+    /// Keys in progress, and whether each was added meanwhile.
+    running: BTreeMap<T, bool>,
     delayed: BTreeMap<T, Instant>,
     /// Same content as `delayed`, ordered by due time.
     due: BTreeSet<(Instant, T)>,
-    /// First request of each waiting key.
-    triggers: BTreeMap<T, Arc<ObjectId>>,
     brake: Brake,
-}
-
-/// Requests that arrived for a key while it was in progress.
-#[derive(Debug, Default)]
-struct Running {
-    again: bool,
-    trigger: Option<Arc<ObjectId>>,
-    requests: Vec<Arc<ObjectId>>,
 }
 
 /// Waiting keys: one line per class, and the order of the classes.
@@ -109,7 +96,6 @@ impl<T: Clone + Ord + Hash> Queue<T> {
             running: BTreeMap::new(),
             delayed: BTreeMap::new(),
             due: BTreeSet::new(),
-            triggers: BTreeMap::new(),
             brake: Brake::default(),
         };
         Self {
@@ -122,10 +108,7 @@ impl<T: Clone + Ord + Hash> Queue<T> {
 
     /// Adds a key to be processed as soon as a worker is free.
     pub fn add(&self, key: T) {
-        self.shared
-            .state
-            .lock()
-            .add(key, wake::requested_by(), Instant::now());
+        self.shared.state.lock().add(key, Instant::now());
         self.shared.wake.notify_waiters();
     }
 
@@ -134,10 +117,7 @@ impl<T: Clone + Ord + Hash> Queue<T> {
         let now = Instant::now();
         // A delay that the clock cannot represent never ends.
         if let Some(due) = now.checked_add(delay) {
-            self.shared
-                .state
-                .lock()
-                .add_later(key, wake::requested_by(), due, now);
+            self.shared.state.lock().add_at(key, due, now);
             self.shared.wake.notify_waiters();
         }
     }
@@ -167,26 +147,25 @@ impl<T: Clone + Ord + Hash> Queue<T> {
 
     /// Ends the work on a key; if it was added meanwhile it is returned again.
     pub fn done(&self, key: &T) {
-        self.done_writing(key, &Written::default());
+        self.shared.state.lock().done(key, Instant::now());
+        self.shared.wake.notify_waiters();
     }
 
-    /// Like [`Queue::done`], and records what was written. Returns the pause that the key has to make.
-    pub fn done_writing(&self, key: &T, written: &Written) -> Option<Pause> {
-        let pause = self.shared.state.lock().done(key, written, Instant::now());
+    /// Like [`Queue::done`], for work that wrote. Returns the pause that the key has to make.
+    pub fn done_writing(&self, key: &T) -> Option<Pause> {
+        let now = Instant::now();
+        let mut state = self.shared.state.lock();
+        let pause = state.brake.wrote(key, now);
+        state.done(key, now);
+        drop(state);
         self.shared.wake.notify_waiters();
         pause
-    }
-
-    /// Returns the object whose change first requested the current reconcile of `key`: it was created, deleted or got another spec.
-    /// `None` for other changes, such as a status, and for timers.
-    pub(crate) fn trigger(&self, key: &T) -> Option<Arc<ObjectId>> {
-        self.shared.state.lock().running.get(key)?.trigger.clone()
     }
 
     /// Number of keys waiting now, without delayed ones.
     pub fn len(&self) -> usize {
         let state = self.shared.state.lock();
-        let again = state.running.values().filter(|running| running.again);
+        let again = state.running.values().filter(|again| **again);
         state.queued.len() + again.count()
     }
 
@@ -197,31 +176,10 @@ impl<T: Clone + Ord + Hash> Queue<T> {
 }
 
 impl<T: Clone + Ord + Hash> State<T> {
-    fn add(&mut self, key: T, request: Option<Arc<ObjectId>>, now: Instant) {
-        self.note(&key, request);
+    fn add(&mut self, key: T, now: Instant) {
         match self.running.get_mut(&key) {
-            Some(running) => running.again = true,
+            Some(again) => *again = true,
             None => self.add_now(key, now),
-        }
-    }
-
-    fn add_later(&mut self, key: T, request: Option<Arc<ObjectId>>, due: Instant, now: Instant) {
-        self.note(&key, request);
-        self.add_at(key, due, now);
-    }
-
-    /// Records a request for `key`: for the reconcile in progress, or at once.
-    fn note(&mut self, key: &T, request: Option<Arc<ObjectId>>) {
-        let Some(request) = request else {
-            return;
-        };
-        match self.running.get_mut(key) {
-            Some(running) if running.requests.len() < REMEMBERED_REQUESTS => running.requests.push(request),
-            Some(_) => {}
-            None => {
-                self.brake.requested(key, &request);
-                self.triggers.entry(key.clone()).or_insert(request);
-            }
         }
     }
 
@@ -246,7 +204,7 @@ impl<T: Clone + Ord + Hash> State<T> {
         }
     }
 
-    /// Returns a key for a worker. Without one, returns the time to try again: the end of the first delay, or the next cleanup.
+    /// Returns a key for a worker. Without one, returns the end of the first delay.
     fn take(&mut self, now: Instant) -> Result<T, Option<Instant>> {
         self.brake.tidy(now);
         while let Some((due, _)) = self.due.first()
@@ -255,43 +213,28 @@ impl<T: Clone + Ord + Hash> State<T> {
         {
             self.delayed.remove(&key);
             match self.running.get_mut(&key) {
-                Some(running) => running.again = true,
+                Some(again) => *again = true,
                 None => self.push(key),
             }
         }
         match self.ready.pop(&self.running) {
             Some(key) => {
                 self.queued.remove(&key);
-                let running = Running {
-                    trigger: self.triggers.remove(&key),
-                    ..Running::default()
-                };
-                self.running.insert(key.clone(), running);
+                self.running.insert(key.clone(), false);
                 Ok(key)
             }
-            None => {
-                let due = self.due.first().map(|(due, _)| *due);
-                Err(due.into_iter().chain(self.brake.tidy_at()).min())
-            }
+            None => Err(self.due.first().map(|(due, _)| *due)),
         }
     }
 
-    fn done(&mut self, key: &T, written: &Written, now: Instant) -> Option<Pause> {
-        let running = self.running.remove(key).unwrap_or_default();
-        let pause = self.brake.round_ended(key, written, &running.requests, now);
-        if (running.again || self.delayed.contains_key(key))
-            && let Some(request) = running.requests.into_iter().next()
-        {
-            self.triggers.insert(key.clone(), request);
-        }
-        if running.again {
+    fn done(&mut self, key: &T, now: Instant) {
+        if self.running.remove(key) == Some(true) {
             self.add_now(key.clone(), now);
         } else if let Some(due) = self.delayed.get(key).copied() {
             // The delay was set before the pause.
             self.remove_delay(key);
             self.add_at(key.clone(), due, now);
         }
-        pause
     }
 
     fn push(&mut self, key: T) {
@@ -325,7 +268,7 @@ impl<T: Ord> Lines<T> {
     }
 
     /// Returns the first key of the first class in turn that has less than its share in `running`. That class moves to the end.
-    fn pop(&mut self, running: &BTreeMap<T, Running>) -> Option<T> {
+    fn pop(&mut self, running: &BTreeMap<T, bool>) -> Option<T> {
         let is_free = |class: &String| {
             let in_work = running.keys().filter(|key| (self.class)(key) == class);
             in_work.count() < self.share

@@ -7,10 +7,8 @@
 mod absorb;
 mod contents;
 mod feed;
-mod guarded;
 mod held;
 mod index;
-mod news;
 mod on_demand;
 mod projection;
 #[cfg(test)]
@@ -31,9 +29,8 @@ use kube::core::GroupVersionKind;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, mpsc, watch as channel};
 
-use self::contents::{Contents, Revision, WatchStart};
+use self::contents::{Contents, Revision};
 pub use self::index::Index;
-pub use self::news::{News, NewsItem};
 pub use self::on_demand::{OnDemand, Scope, WatchUser};
 pub use self::projection::{Presence, Projected, Projection};
 pub use self::set::{StoreSet, StoreSetHandle};
@@ -41,13 +38,12 @@ pub use self::watch::Watch;
 pub use crate::change::Change;
 use crate::{
     change::Object,
-    isolation::{self, Panicked},
+    isolation,
     key::{NamespacedName, kind_of, reference_of_kind},
     plan::EventDraft,
     reason,
     sync::{Mutex, RwLock},
     uid::Uid,
-    wake,
 };
 
 /// Types that can be kept in a store.
@@ -80,7 +76,9 @@ struct Shared<K> {
     contents: RwLock<Contents<K>>,
     /// Held from a change until its listeners have run, so that they get changes in order.
     telling: Mutex<()>,
-    unreadable: RwLock<BTreeMap<NamespacedName, Unreadable>>,
+    /// Errors of the objects whose newest JSON cannot be decoded, so that each is reported once. The last readable form stays in the store,
+    /// because treating it as deleted would delete its dependents.
+    unreadable: Mutex<BTreeMap<NamespacedName, String>>,
     /// Sends Events about objects whose listener or parser failed; set by a [`StoreSet`].
     events: OnceLock<mpsc::Sender<EventDraft>>,
     listeners: RwLock<Vec<Listener<K>>>,
@@ -89,12 +87,6 @@ struct Shared<K> {
     history_restarted: Notify,
     /// Reason of the last interruption of the watch; `None` while it works.
     interruption: Mutex<Option<String>>,
-}
-
-/// Reason why the newest JSON of an object cannot be parsed.
-struct Unreadable {
-    version: Option<u64>,
-    error: String,
 }
 
 impl<K> Shared<K> {
@@ -197,7 +189,7 @@ impl<K: Object> Store<K> {
                 kind,
                 contents: RwLock::new(contents),
                 telling: Mutex::default(),
-                unreadable: RwLock::default(),
+                unreadable: Mutex::default(),
                 events: OnceLock::new(),
                 listeners: RwLock::default(),
                 ready: channel::Sender::new(false),
@@ -205,16 +197,6 @@ impl<K: Object> Store<K> {
                 interruption: Mutex::default(),
             }),
         }
-    }
-
-    /// Returns the objects whose newest JSON cannot be parsed, with the decoder's message. The last readable form stays in the store,
-    /// because treating it as deleted would delete its dependents.
-    pub fn unreadable(&self) -> BTreeMap<NamespacedName, String> {
-        let unreadable = self.shared.unreadable.read();
-        unreadable
-            .iter()
-            .map(|(key, unreadable)| (key.clone(), unreadable.error.clone()))
-            .collect()
     }
 
     /// Calls `listener` on every later change, in order. It must be fast, since it runs on the watch's task. It may read stores but must
@@ -232,14 +214,13 @@ impl<K: Object> Store<K> {
     /// Stores an object, unless it is older than the known state. Also used for the answers to writes.
     pub fn put(&self, object: K) {
         let revision = stamp_of(&object);
-        self.forget_unreadable(&revision);
         self.change(|contents| contents.put(&revision, object));
     }
 
     /// Records that one of our writes deleted the object, or removed it from this store's selection. `object` is the returned state.
     fn put_deleted(&self, object: &K) {
         let revision = stamp_of(object);
-        self.change(|contents| contents.delete_own(&revision));
+        self.change(|contents| contents.delete(&revision, false));
     }
 
     /// Records that one of our writes deleted the object with this uid.
@@ -249,13 +230,14 @@ impl<K: Object> Store<K> {
 
     /// Records a creation or an update from the watch.
     fn told_applied(&self, object: K) {
+        self.shared.unreadable.lock().remove(&object.state().key());
         self.put(object);
     }
 
     /// Records a deletion from the watch.
     fn told_deleted(&self, revision: &Revision) {
-        self.forget_unreadable(revision);
-        self.change(|contents| contents.delete_told(revision));
+        self.shared.unreadable.lock().remove(&revision.key);
+        self.change(|contents| contents.delete(revision, true));
     }
 
     /// Records the start of a relist; call it before the request is sent.
@@ -269,14 +251,14 @@ impl<K: Object> Store<K> {
     /// Records an object of the list.
     fn listed(&self, object: K) {
         let revision = stamp_of(&object);
-        self.forget_unreadable(&revision);
+        self.shared.unreadable.lock().remove(&revision.key);
         self.change(|contents| contents.listed(&revision, object));
     }
 
     /// Records the end of the list.
     fn relist_ends(&self) {
         self.change(Contents::relist_ends);
-        let mut unreadable = self.shared.unreadable.write();
+        let mut unreadable = self.shared.unreadable.lock();
         unreadable.retain(|key, _| self.read(|contents| contents.is_listed(key)));
         drop(unreadable);
         self.shared.ready.send_replace(true);
@@ -285,12 +267,10 @@ impl<K: Object> Store<K> {
     /// Records that a watch was requested that starts after this version.
     fn watching_from(&self, version: u64) {
         let mut restarted = false;
-        self.change(|contents| match contents.watching_from(version) {
-            WatchStart::Settled(changes) => changes,
-            WatchStart::HistoryRestarted => {
-                restarted = true;
-                Vec::new()
-            }
+        self.change(|contents| {
+            let deleted = contents.watching_from(version);
+            restarted = deleted.is_none();
+            deleted.unwrap_or_default()
         });
         if restarted {
             self.shared.history_restarted.notify_one();
@@ -305,26 +285,9 @@ impl<K: Object> Store<K> {
                 None
             });
         }
-        let mut unreadable = self.shared.unreadable.write();
-        let new = Unreadable {
-            version: revision.version,
-            error: error.to_owned(),
-        };
-        let old = unreadable.insert(revision.key.clone(), new);
-        old.is_none_or(|old| old.error != error)
-    }
-
-    /// Clears the decode error. A state older than the unreadable JSON, such as a late answer to one of our writes, does not clear it.
-    fn forget_unreadable(&self, revision: &Revision) {
-        let is_over = |unreadable: &Unreadable| {
-            let known = unreadable.version.zip(revision.version);
-            known.is_none_or(|(version, news)| news >= version)
-        };
-        let unreadable = self.shared.unreadable.read();
-        if unreadable.get(&revision.key).is_some_and(is_over) {
-            drop(unreadable);
-            self.shared.unreadable.write().remove(&revision.key);
-        }
+        let mut unreadable = self.shared.unreadable.lock();
+        let old = unreadable.insert(revision.key.clone(), error.to_owned());
+        old.is_none_or(|old| old != error)
     }
 
     fn change<C: IntoIterator<Item = Change<K>>>(&self, change: impl FnOnce(&mut Contents<K>) -> C) {
@@ -337,41 +300,26 @@ impl<K: Object> Store<K> {
 
     fn tell(&self, change: &Change<K>) {
         let listeners = self.shared.listeners.read();
-        let _cause = wake::because_of(&self.shared.kind, change);
         for listener in listeners.iter() {
             if let Err(panicked) = isolation::catch(|| listener(change)) {
-                let kind = &self.shared.kind;
-                let object = Some(stamp_of(change.object().as_ref()));
-                listener_failed(self.shared.events.get(), kind, object, &panicked);
+                let object = stamp_of(change.object().as_ref());
+                tracing::error!(kind = self.shared.kind.kind, object = %object.key, %panicked, "store subscriber panicked");
+                let message = format!(
+                    "A change of this object did not reach all controllers. This is a bug: {}",
+                    panicked.message
+                );
+                self.warn_about(&object, reason::PANICKED, message);
             }
         }
     }
 
-    fn event(&self, event: EventDraft) {
+    /// Sends a warning about an object.
+    fn warn_about(&self, object: &Revision, reason: &str, message: String) {
+        let uid = object.uid.as_ref().map(Uid::to_string);
+        let regarding = reference_of_kind(&self.shared.kind, &object.key, uid);
         if let Some(events) = self.shared.events.get() {
             // Events beyond the queue limit are dropped; the log has them.
-            let _ = events.try_send(event);
+            let _ = events.try_send(EventDraft::warning(regarding, reason, message));
         }
     }
-}
-
-/// Reports the panic of a listener in the log and by an Event on the changed object.
-fn listener_failed(
-    events: Option<&mpsc::Sender<EventDraft>>,
-    kind: &GroupVersionKind,
-    object: Option<Revision>,
-    panicked: &Panicked,
-) {
-    let key = object.as_ref().map(|object| tracing::field::display(&object.key));
-    tracing::error!(kind = kind.kind, object = key, %panicked, "store subscriber panicked");
-    let (Some(events), Some(object)) = (events, object) else {
-        return;
-    };
-    // Events beyond the queue limit are dropped; the log has them.
-    let message = format!(
-        "A change of this object did not reach all controllers. This is a bug: {}",
-        panicked.message
-    );
-    let regarding = reference_of_kind(kind, &object.key, object.uid.map(|uid| uid.to_string()));
-    let _ = events.try_send(EventDraft::warning(regarding, reason::PANICKED, message));
 }

@@ -1,5 +1,4 @@
-//! Logs on stderr, one line per event, as text or as JSON. Each line of a reconcile names its controller, its object, and the object that
-//! requested it. If the environment names a collector, spans of reconciles and of their requests are exported to it.
+//! Logs on stderr, one line per event, as text or as JSON. Each line of a reconcile names its controller and its object. If the environment names a collector, spans of reconciles and of their requests are exported to it.
 
 mod export;
 
@@ -51,17 +50,9 @@ pub fn start(debug: bool, program: &'static str, runtime: &Handle) -> (Telemetry
         Err(error) => (None, Some(format!("{error}; spans are not exported"))),
     };
     // A second start, as in tests, keeps the first subscriber.
-    let _ = match &export {
-        None => {
-            let lines = lines(format, std::io::stderr, is_terminal);
-            tracing_subscriber::registry().with(filter).with(lines).try_init()
-        }
-        Some(export) => {
-            let lines = lines(format, std::io::stderr, is_terminal);
-            let lines = tracing_subscriber::registry().with(lines.with_filter(filter));
-            lines.with(export.layer()).try_init()
-        }
-    };
+    let lines = lines(format, std::io::stderr, is_terminal).with_filter(filter);
+    let lines = tracing_subscriber::registry().with(lines);
+    let _ = lines.with(export.as_ref().map(Export::layer)).try_init();
     let errors = [unusable, unknown, refused].into_iter().flatten().collect();
     (Telemetry { export }, errors)
 }
@@ -244,8 +235,7 @@ mod tests {
             let written = Written::default();
             let lines = lines(format, written.clone(), false);
             tracing::subscriber::with_default(Registry::default().with(lines), || {
-                let trigger = Some(tracing::field::display("Subscription ns/a"));
-                let span = tracing::info_span!("round", controller = "csv", key = "ns/a.v1", trigger);
+                let span = tracing::info_span!("round", controller = "csv", key = %"ns/a.v1");
                 let _entered = span.enter();
                 tracing::info!(count = 2, "done");
             });
@@ -254,13 +244,10 @@ mod tests {
         let line: serde_json::Value = serde_json::from_str(&of(Format::Json)).unwrap();
         assert_eq!(line["level"], "INFO");
         assert_eq!(line["fields"], serde_json::json!({"message": "done", "count": 2}));
-        let round = serde_json::json!({"name": "round", "controller": "csv", "key": "ns/a.v1", "trigger": "Subscription ns/a"});
+        let round = serde_json::json!({"name": "round", "controller": "csv", "key": "ns/a.v1"});
         assert_eq!(line["span"], round);
         let text = of(Format::Text);
-        assert!(
-            text.contains("round{controller=\"csv\" key=\"ns/a.v1\" trigger=Subscription ns/a}"),
-            "{text}"
-        );
+        assert!(text.contains("round{controller=\"csv\" key=ns/a.v1}"), "{text}");
     }
 
     /// External text may come from a registry, for example.
@@ -270,8 +257,7 @@ mod tests {
         let lines = lines(Format::Text, written.clone(), false);
         tracing::subscriber::with_default(Registry::default().with(lines), || {
             let said = "x\n2026-01-01T00:00:00Z ERROR forged\u{1b}[2J\u{202e}\u{7}";
-            let trigger = Some(tracing::field::display(said));
-            let span = tracing::info_span!("round", trigger);
+            let span = tracing::info_span!("round", key = %said);
             let _entered = span.enter();
             tracing::warn!(error = %said, text = said, "left out: {said}");
         });
@@ -288,7 +274,7 @@ mod tests {
             log.contains(&format!("left out: {shown} error={shown} text=\"x\\n2026")),
             "{log}"
         );
-        assert!(log.contains(&format!("round{{trigger={shown}}}")), "{log}");
+        assert!(log.contains(&format!("round{{key={shown}}}")), "{log}");
     }
 
     #[test]

@@ -33,30 +33,19 @@ pub static VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
 
 /// Reason why there is no usable TLS configuration.
 #[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// A file cannot be read.
-    #[error("cannot read {path}: {source}")]
-    File {
-        /// Path of the file.
-        path: PathBuf,
-        /// Cause of the failure.
-        #[source]
-        source: io::Error,
-    },
+#[error("{0}")]
+pub struct TlsError(String);
+
+impl TlsError {
     /// A file does not contain the expected PEM content.
-    #[error("{path} has no {what} in PEM form")]
-    Pem {
-        /// Path of the file.
-        path: PathBuf,
-        /// Expected content.
-        what: &'static str,
-    },
+    fn no_pem(path: &Path, what: &str) -> Self {
+        Self(format!("{} has no {what} in PEM form", path.display()))
+    }
+
     /// Certificate and key do not match, or cannot be used.
-    #[error("unusable certificate: {0}")]
-    Unusable(#[from] rustls::Error),
-    /// The client authorities cannot be used.
-    #[error("cannot verify client certificates: {0}")]
-    Authorities(#[from] rustls::server::VerifierBuilderError),
+    fn unusable(error: &rustls::Error) -> Self {
+        Self(format!("unusable certificate: {error}"))
+    }
 }
 
 /// Certificate chain and key as PEM, with their paths.
@@ -119,13 +108,12 @@ impl KeyPair {
         protocols: &[&[u8]],
     ) -> Result<ServerConfig, TlsError> {
         let chain = certificates(&self.certificate, &self.certificate_path)?;
-        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|_| TlsError::Pem {
-            path: self.key_path.clone(),
-            what: "key",
-        })?;
+        let key = PrivateKeyDer::from_pem_slice(&self.key);
+        let key = key.map_err(|_| TlsError::no_pem(&self.key_path, "key"))?;
         let provider = Arc::new(provider);
         let builder =
-            ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
+            ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions);
+        let builder = builder.map_err(|error| TlsError::unusable(&error))?;
         let builder = if authorities.is_empty() {
             builder.with_no_client_auth()
         } else {
@@ -134,10 +122,12 @@ impl KeyPair {
             let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
                 // Probes have no certificate.
                 .allow_unauthenticated()
-                .build()?;
+                .build()
+                .map_err(|error| TlsError(format!("cannot verify client certificates: {error}")))?;
             builder.with_client_cert_verifier(verifier)
         };
-        let mut config = builder.with_single_cert(chain, key)?;
+        let config = builder.with_single_cert(chain, key);
+        let mut config = config.map_err(|error| TlsError::unusable(&error))?;
         if !authorities.is_empty() {
             // A resumed session would not verify the client certificate again.
             config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -267,10 +257,7 @@ impl Subject {
 fn certificates(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let all = all.ok().filter(|all| !all.is_empty());
-    all.ok_or_else(|| TlsError::Pem {
-        path: path.to_owned(),
-        what: "certificate",
-    })
+    all.ok_or_else(|| TlsError::no_pem(path, "certificate"))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
@@ -282,8 +269,5 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
         }
         Ok(content)
     };
-    read().map_err(|source| TlsError::File {
-        path: path.to_owned(),
-        source,
-    })
+    read().map_err(|error: io::Error| TlsError(format!("cannot read {}: {error}", path.display())))
 }

@@ -77,7 +77,7 @@ impl CatalogContents for ServedContents {
         };
         let package = package.to_owned();
         let read = isolation::blocking(move || {
-            let content = PackageContent::read(&bytes, &package).map_err(|error| error.to_string())?;
+            let content = PackageContent::read(&bytes, &package)?;
             Ok(content.map(PackageContent::without_unused_properties))
         });
         read.await.map_err(|panicked| panicked.to_string())?

@@ -27,7 +27,7 @@ mod selector;
 
 pub use deprecation::deprecation_conditions;
 pub use error::ResolveError;
-pub use package::{CatalogBundle, PackageContent, ReadError, parse_version, version_text};
+pub use package::{CatalogBundle, PackageContent, parse_version, version_text};
 
 use requirements::Requirements;
 

@@ -51,8 +51,6 @@ pub const ANSWER_TIME: Duration = Duration::from_secs(15);
 /// Time from the head of an HTTP/2 request to the last byte of its response. The API server waits as long for
 /// one.
 pub const REQUEST_TIME: Duration = Duration::from_secs(60);
-/// Time without progress after which a socket is closed.
-pub const STALL_TIME: Duration = Duration::from_secs(30);
 /// Requests at once on one connection.
 pub const STREAMS: u32 = 4;
 /// Requests at once on one connection of the API server's.

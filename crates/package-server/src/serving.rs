@@ -3,7 +3,7 @@
 //! # Guarantees
 //! - Of too many connections, the oldest of the address with the most is closed: a client that opens many
 //!   closes its own.
-//! - Handshakes, heads of requests and responses have deadlines. A socket without progress for [`STALL_TIME`]
+//! - Handshakes, heads of requests and responses have deadlines. A socket without progress for thirty seconds
 //!   is closed, and a request of HTTP/2 ends after [`REQUEST_TIME`], however much of its response was read.
 //!   The deadline is needed because a stream without a window writes nothing, so its socket does not stall.
 //! - When the certificate or the API server's authorities change, older connections finish their requests and
@@ -23,7 +23,6 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use olm_runtime::connections::{LAST_REQUESTS, OpenConnections, accept_until};
-use olm_runtime::patient_io::PatientIo;
 use olm_runtime::tls::Subject;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
@@ -35,7 +34,7 @@ use tokio_rustls::server::TlsStream;
 use crate::api::{Api, Peer};
 use crate::limits::{
     CONNECTIONS, HANDSHAKE_TIME, HEAD_BYTES, HEAD_TIME, PROXY_HEAD_BYTES, PROXY_STREAMS, REQUEST_TIME,
-    SEND_BYTES, STALL_TIME, STREAMS,
+    SEND_BYTES, STREAMS,
 };
 
 /// Interval of liveness checks on HTTP/2 connections.
@@ -85,10 +84,7 @@ struct Connection {
 impl Connection {
     async fn run(mut self, stream: TcpStream) {
         let config = Arc::clone(&self.config.borrow_and_update());
-        // Small responses would wait for the other side's delayed acknowledgement otherwise. A failure is
-        // harmless.
-        let _ = stream.set_nodelay(true);
-        let handshake = TlsAcceptor::from(config).accept(PatientIo::new(stream, STALL_TIME));
+        let handshake = TlsAcceptor::from(config).accept(stream);
         let tls = match timeout(HANDSHAKE_TIME, handshake).await {
             Ok(Ok(tls)) => tls,
             Ok(Err(error)) => {
@@ -103,7 +99,7 @@ impl Connection {
         }
     }
 
-    async fn answer(self, tls: TlsStream<PatientIo<TcpStream>>, peer: Peer) -> hyper::Result<()> {
+    async fn answer(self, tls: TlsStream<TcpStream>, peer: Peer) -> hyper::Result<()> {
         let is_http2 = tls.get_ref().1.alpn_protocol() == Some(b"h2".as_slice());
         // Heads are in memory before their sender is known, except for the API server.
         let (head_bytes, streams) = if self.api.is_front_proxy(&peer) {
@@ -161,7 +157,7 @@ async fn ends(mut config: watch::Receiver<Arc<ServerConfig>>, mut stopped: watch
     }
 }
 
-fn peer(tls: &TlsStream<PatientIo<TcpStream>>) -> Peer {
+fn peer(tls: &TlsStream<TcpStream>) -> Peer {
     let certificates = tls.get_ref().1.peer_certificates().unwrap_or_default();
     Peer {
         common_name: certificates

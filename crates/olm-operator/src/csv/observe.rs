@@ -5,7 +5,7 @@
 //!
 //! - the Subscription of a ClusterServiceVersion whose first pods are due
 //! - the ReplicaSets of a Deployment that is being replaced
-//! - accounts and RBAC that OLM did not create
+//! - RBAC that OLM did not create
 //! - the names of bindings for servers of APIs that are about to be created (`serving::avoid_strangers`)
 //! - pods and their events, for an install that waits for them or failed because of them
 //! - objects that remain to be deleted
@@ -44,13 +44,12 @@ use olm_runtime::{
     NamespacedName, clock,
     discovery::{Discovery, Served, deadline},
     error::ObserveError,
-    key::is_path_segment,
     plan::Target,
 };
 use tokio::time::Instant;
 
+use self::stored::account_names;
 pub(crate) use self::stored::{configured, from_stores};
-use self::{accounts::KnownAccounts, stored::account_names};
 use crate::{
     csv::{
         changeover,
@@ -75,8 +74,6 @@ pub(crate) struct Reader {
     pub(crate) stores: Stores,
     /// APIs that the cluster serves.
     pub(crate) discovery: Discovery,
-    /// Accounts that OLM did not create.
-    pub(crate) accounts: KnownAccounts,
     /// For live reads.
     pub(crate) client: Client,
 }
@@ -105,8 +102,8 @@ impl Reader {
         serving::inspect(observed, now);
         self.read_served(observed).await?;
         if let Ok(strategy) = observed.strategy.clone() {
-            self.read_accounts(observed, &strategy, observed.plan_grace(now).is_some())
-                .await?;
+            let young = observed.plan_grace(now).is_some();
+            self.add_accounts_of_others(observed, &strategy, young);
             if needs_grants(observed, &strategy, now) {
                 self.read_grants(observed, &strategy).await?;
             }
@@ -163,27 +160,18 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads service accounts. The store has the accounts that OLM created; users' own accounts and `default`
-    /// are read live. While the steps of an InstallPlan may still be running, an account that is not in the
-    /// store is assumed to come from them.
-    async fn read_accounts(
-        &self,
-        observed: &mut Observed,
-        strategy: &Strategy,
-        young: bool,
-    ) -> Result<(), ObserveError> {
-        let namespace = observed.namespace().to_owned();
+    /// Adds service accounts that OLM did not create: users' own ones and `default`. While the steps of an
+    /// InstallPlan may still be running, another account that is not there yet is assumed to come from them.
+    fn add_accounts_of_others(&self, observed: &mut Observed, strategy: &Strategy, young: bool) {
         for name in account_names(strategy) {
             let expected = young && name != rbac::DEFAULT_ACCOUNT;
-            if expected || observed.accounts.contains_key(name) || !is_path_segment(name) {
+            if expected || observed.accounts.contains_key(name) {
                 continue;
             }
-            let key = NamespacedName::new(&namespace, name);
-            if let Some(found) = self.accounts.read(&self.client, &key).await? {
-                observed.accounts.insert(name.clone(), found);
+            if let Some(account) = self.stores.account_sketches.get(observed.namespace(), name) {
+                observed.accounts.insert(name.clone(), account.owners.clone());
             }
         }
-        Ok(())
     }
 
     /// Reads bindings of namespaces first. Cluster-wide ones are only read when these do not grant all

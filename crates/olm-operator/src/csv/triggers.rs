@@ -20,12 +20,9 @@ use olm_api::{
     v1alpha1::{ClusterServiceVersion, Subscription},
     v2::OperatorCondition,
 };
-use olm_runtime::{
-    NamespacedName,
-    store::{Change, NewsItem},
-};
+use olm_runtime::{NamespacedName, store::Change};
 
-use crate::{operator_group, owner, stores::CustomResourceDefinition};
+use crate::{csv::observe::accounts::AccountSketch, operator_group, owner, stores::CustomResourceDefinition};
 
 pub(crate) type Keys = BTreeSet<NamespacedName>;
 
@@ -134,20 +131,12 @@ pub(crate) fn by_account(change: &Change<PartialObjectMeta<ServiceAccount>>, in_
     keys
 }
 
-/// Returns those of `csvs` that grant rights to a changed ServiceAccount. After a relist these are all that
-/// grant rights to any, because the list does not show deleted accounts. Accounts with OLM's label are
-/// handled as objects, see [`by_account`].
-pub(crate) fn by_account_news(heard: &NewsItem<ServiceAccount>, csvs: &Csvs) -> Keys {
-    let NewsItem::Changed(change) = heard else {
-        return select(csvs, |csv| accounts(csv).next().is_some());
-    };
+/// Returns those that grant rights to a ServiceAccount without OLM's label. Accounts with it are handled as
+/// objects, see [`by_account`].
+pub(crate) fn by_account_of_others(change: &Change<AccountSketch>, in_namespace: &Csvs) -> Keys {
     let account = change.object();
-    if account.labels().contains_key(labels::MANAGED) {
-        return Keys::new();
-    }
-    let (namespace, name) = (account.namespace(), account.name_any());
-    select(csvs, |csv| {
-        csv.namespace() == namespace && accounts(csv).any(|named| named == name)
+    select(in_namespace, |csv| {
+        !account.is_managed && accounts(csv).any(|named| named == account.name())
     })
 }
 

@@ -2,15 +2,12 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{ResourceExt, core::PartialObjectMeta};
 use olm_api::{v1::OperatorGroup, v1alpha1::ClusterServiceVersion};
-use olm_runtime::{
-    NamespacedName,
-    store::{Change, NewsItem},
-};
+use olm_runtime::{NamespacedName, store::Change};
 
-use crate::operator_group::observe::Member;
+use crate::{csv::observe::accounts::AccountSketch, operator_group::observe::Member};
 
 /// Returns the group itself and the others of its namespace, because their number affects a condition.
 pub(crate) fn by_group(
@@ -58,21 +55,15 @@ pub(crate) fn by_csv(
         .collect()
 }
 
-/// Returns the groups in `naming`, which all name an account, that name this ServiceAccount. After a relist
-/// these are all, because the list does not show deleted accounts.
+/// Returns the groups that name this ServiceAccount.
 pub(crate) fn by_account(
-    heard: &NewsItem<ServiceAccount>,
-    naming: &[Arc<OperatorGroup>],
+    change: &Change<AccountSketch>,
+    in_namespace: &[Arc<OperatorGroup>],
 ) -> BTreeSet<NamespacedName> {
-    let is_concerned = |group: &OperatorGroup| match heard {
-        NewsItem::Listed => true,
-        NewsItem::Changed(change) => {
-            let account = &change.object().metadata;
-            group.metadata.namespace == account.namespace
-                && group.spec.service_account() == account.name.as_deref()
-        }
-    };
-    let concerned = naming.iter().filter(|group| is_concerned(group));
+    let name = Some(change.object().name());
+    let concerned = in_namespace
+        .iter()
+        .filter(|group| group.spec.service_account() == name);
     concerned
         .map(|group| NamespacedName::from_object(group.as_ref()))
         .collect()

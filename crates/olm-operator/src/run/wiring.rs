@@ -12,7 +12,7 @@ use olm_runtime::{
     cluster_operator::ClusterOperators,
     driver::FirstRounds,
     queue::Queue,
-    store::{Change, NewsItem, Store},
+    store::{Change, Store},
 };
 
 use crate::{
@@ -149,13 +149,9 @@ fn connect_csvs(stores: &Stores, queues: &Queues) {
         &queues.csvs,
         csv::triggers::by_subscription,
     );
-    let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
-    stores.account_news.on_news(move |heard| {
-        let concerned = match heard {
-            NewsItem::Changed(change) => beside(&csvs, change),
-            NewsItem::Listed => csvs.list(),
-        };
-        add_all(&queue, csv::triggers::by_account_news(heard, &concerned));
+    let csvs = stores.csvs.clone();
+    wake(&stores.account_sketches, &queues.csvs, move |change| {
+        csv::triggers::by_account_of_others(change, &csvs.list_in(change.object().namespace()))
     });
 }
 
@@ -266,10 +262,9 @@ fn connect_groups(stores: &Stores, queues: &Queues) {
     wake(&stores.namespaces, &queues.groups, move |change| {
         operator_group::triggers::by_namespace(change, &groups.list())
     });
-    let (groups, queue) = (stores.groups.clone(), queues.groups.clone());
-    stores.account_news.on_news(move |heard| {
-        let naming = groups.list_where(|group| group.spec.service_account().is_some());
-        add_all(&queue, operator_group::triggers::by_account(heard, &naming));
+    let groups = stores.groups.clone();
+    wake(&stores.account_sketches, &queues.groups, move |change| {
+        operator_group::triggers::by_account(change, &groups.list_in(change.object().namespace()))
     });
 }
 

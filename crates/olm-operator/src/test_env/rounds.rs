@@ -11,11 +11,7 @@ use tokio::task::JoinSet;
 use super::TestEnv;
 use crate::{
     copied_csv::{self, CopiedCsvs, CopyKey, content::Contents},
-    csv::{
-        Csv,
-        observe::{Reader, accounts::KnownAccounts},
-        observed::Observed,
-    },
+    csv::{Csv, observe::Reader, observed::Observed},
     namespace::Namespaces,
     operator_group::OperatorGroups,
     stores::Stores,
@@ -115,7 +111,6 @@ fn reader(stores: Stores, client: kube::Client) -> Reader {
     Reader {
         stores,
         discovery,
-        accounts: KnownAccounts::default(),
         client,
     }
 }

@@ -5,7 +5,6 @@
 //! is logged once until the next client is admitted. Each connection has one request; handshake, request and answer share one deadline,
 //! [`PATIENCE`].
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +13,11 @@ use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use rustls::ServerConfig;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-use super::{Admin, Answer, METRICS, answer_one, take_all, text};
+use super::{Admin, Answer, METRICS, answer_each, answer_one, text};
 use crate::metrics::{Counters, Metrics};
 use crate::review::{Attributes, Caller, Refusal, Reviews, User, bearer_token};
 use crate::tls::Subject;
@@ -98,8 +97,8 @@ pub async fn serve(
     config: watch::Receiver<Arc<ServerConfig>>,
     admin: Admin,
     guard: Guard,
-) -> Infallible {
-    let answer = |stream| {
+) {
+    let answer = |stream: TcpStream| {
         let config = Arc::clone(&config.borrow());
         let (admin, guard) = (admin.clone(), guard.clone());
         async move {
@@ -112,7 +111,7 @@ pub async fn serve(
             answer_one(tls, respond).await
         }
     };
-    take_all(|| listener.accept(), PATIENCE, answer).await
+    answer_each(listener, PATIENCE, answer).await;
 }
 
 async fn respond(admin: &Admin, guard: &Guard, head: Parts, peer: Option<User>) -> Answer {

@@ -1,5 +1,5 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use http_body_util::BodyExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
@@ -102,12 +102,7 @@ async fn met_001_the_metrics_are_made_once_a_second_however_many_ask() {
 async fn who_asks_for_the_head_gets_no_body() {
     for path in ["/healthz", "/readyz?verbose", "/debug/pprof", "/nowhere"] {
         let of = async |method: &str| {
-            let (accept, clients) = listener(&[], 1);
-            let serving = tokio::spawn(async move { plain().answer_all(accept).await });
-            tokio::task::yield_now().await;
-            let mut client = clients.lock().unwrap().pop().unwrap();
-            let answer = send(method, path, &mut client).await;
-            serving.abort();
+            let answer = send(method, path, &mut client(plain())).await;
             let (head, body) = answer.split_once("\r\n\r\n").unwrap();
             (head.to_owned(), body.len())
         };
@@ -121,33 +116,11 @@ async fn who_asks_for_the_head_gets_no_body() {
     }
 }
 
-type Accepted = futures::future::BoxFuture<'static, io::Result<(DuplexStream, SocketAddr)>>;
-
-/// Listener that first fails with `failures`, as under load, then returns `count` connections, and then blocks.
-fn listener(
-    failures: &[io::ErrorKind],
-    count: usize,
-) -> (impl Fn() -> Accepted, Arc<Mutex<Vec<DuplexStream>>>) {
-    let failures: Vec<io::ErrorKind> = failures.to_vec();
-    let clients = Arc::new(Mutex::new(Vec::new()));
-    let (ends, calls) = (Arc::clone(&clients), AtomicUsize::new(0));
-    let accept = move || -> Accepted {
-        let call = calls.fetch_add(1, Ordering::SeqCst);
-        if let Some(kind) = failures.get(call) {
-            return Box::pin(std::future::ready(Err(io::Error::from(*kind))));
-        }
-        if call - failures.len() >= count {
-            return Box::pin(std::future::pending());
-        }
-        let (client, server) = tokio::io::duplex(1024);
-        ends.lock().unwrap().push(client);
-        Box::pin(std::future::ready(Ok((server, ([10, 0, 0, 1], 1).into()))))
-    };
-    (accept, clients)
-}
-
-async fn ask(client: &mut DuplexStream) -> String {
-    ask_for("/healthz", client).await
+/// Returns a connection that `admin` answers.
+fn client(admin: Admin) -> DuplexStream {
+    let (client, server) = tokio::io::duplex(1024);
+    tokio::spawn(admin.answer(server));
+    client
 }
 
 async fn ask_for(path: &str, client: &mut DuplexStream) -> String {
@@ -163,23 +136,8 @@ async fn send(method: &str, path: &str, client: &mut DuplexStream) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_cannot_be_taken_does_not_end_the_process() {
-    let (accept, clients) = listener(&[io::ErrorKind::ConnectionAborted, io::ErrorKind::Other], 1);
-    let serving = tokio::spawn(async move {
-        plain().answer_all(accept).await;
-    });
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let mut client = clients.lock().unwrap().pop().unwrap();
-    assert!(ask(&mut client).await.starts_with("HTTP/1.1 200 OK"));
-    assert!(!serving.is_finished());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_request_without_end_is_cut_off() {
-    let (accept, clients) = listener(&[], 1);
-    tokio::spawn(async move { plain().answer_all(accept).await });
-    tokio::task::yield_now().await;
-    let mut client = clients.lock().unwrap().pop().unwrap();
+    let mut client = client(plain());
     let mut sent = 0;
     while client.write_all(&[b'a'; 512]).await.is_ok() {
         sent += 512;
@@ -190,13 +148,9 @@ async fn a_request_without_end_is_cut_off() {
 /// With a TLS endpoint, only that one serves metrics.
 #[tokio::test(start_paused = true)]
 async fn metrics_are_served_over_tls_alone_where_there_is_that() {
-    let (accept, clients) = listener(&[], 3);
     let secured = Admin::new(StoreSetHandle::empty(), Leadership::default(), true);
-    tokio::spawn(async move { secured.answer_all(accept).await });
-    tokio::task::yield_now().await;
-    let mut all = std::mem::take(&mut *clients.lock().unwrap());
     for (path, code) in [("/metrics", "404"), ("/metrics?x", "404"), ("/healthz", "200")] {
-        let answer = ask_for(path, &mut all.pop().unwrap()).await;
+        let answer = ask_for(path, &mut client(secured.clone())).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {code} ")), "{answer}");
     }
 }

@@ -420,21 +420,3 @@ fn of_what_a_write_returned_the_bulk_is_dropped() {
     );
     assert_eq!(without_bulk(Value::Null), Value::Null);
 }
-
-/// Labelling a tenant's object must not keep its content, while any other patch keeps what the comparison with the written object needs.
-#[test]
-fn of_what_was_only_labelled_the_metadata_is_kept() {
-    let object = json!({"apiVersion": "v1", "kind": "Role", "metadata": {"name": "a", "managedFields": [{}]}, "rules": ["r"], "status": {}});
-    let patched = |patch: Value| kept(&Action::patch(target(), patch, Guard::default()), object.clone());
-    assert_eq!(
-        patched(json!({"metadata": {"labels": {"a": "b"}}})),
-        json!({"apiVersion": "v1", "kind": "Role", "metadata": {"name": "a"}})
-    );
-    for more in [
-        json!({"metadata": {"labels": {}, "annotations": {}}}),
-        json!({"metadata": {"ownerReferences": []}}),
-        json!({"metadata": {"labels": {}}, "spec": {}}),
-    ] {
-        assert_eq!(patched(more)["rules"], json!(["r"]));
-    }
-}

@@ -214,8 +214,6 @@ impl Reconciler for Writer {
 
 struct TestEnv {
     server: Shared,
-    deployments: Store<Deployment>,
-    config_maps: Store<ConfigMap>,
     queue: Queue<NamespacedName>,
     writer: Arc<Writer>,
     metrics: Metrics,
@@ -286,7 +284,7 @@ impl TestEnv {
             }
         });
         let writer = Arc::new(Writer {
-            deployments: deployments.clone(),
+            deployments,
             script: Arc::new(Script {
                 decide,
                 status,
@@ -309,8 +307,6 @@ impl TestEnv {
         }
         Self {
             server,
-            deployments,
-            config_maps,
             queue,
             writer,
             metrics: runner.metrics.clone(),

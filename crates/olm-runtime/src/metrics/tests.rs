@@ -22,9 +22,10 @@ fn refused(class: FailureClass) -> Outcome {
 #[test]
 fn what_was_counted_is_told_under_the_names_of_the_field() {
     let metrics = Metrics::registered().unwrap();
-    metrics.round_ended("csv", RoundResult::Success, Duration::from_millis(3));
-    metrics.round_ended("csv", RoundResult::Error, Duration::from_secs(2));
-    metrics.round_ended("csv", RoundResult::RequeueAfter, Duration::ZERO);
+    metrics.round_ended("csv", "success", Duration::from_millis(3));
+    metrics.round_ended("csv", "error", Duration::from_secs(2));
+    metrics.round_failed("csv", "observe");
+    metrics.round_ended("csv", "requeue_after", Duration::ZERO);
     metrics.round_panicked("csv");
     metrics.key_paused("csv");
     metrics.requested("200", "GET");
@@ -94,7 +95,8 @@ fn by_default_nothing_is_counted() {
 fn the_page_lists_every_metric() {
     let page = include_str!("../../../../docs/reference/metrics.md");
     let metrics = Metrics::registered().unwrap();
-    metrics.round_ended("csv", RoundResult::Error, Duration::ZERO);
+    metrics.round_ended("csv", "error", Duration::ZERO);
+    metrics.round_failed("csv", "observe");
     metrics.round_panicked("csv");
     metrics.key_paused("csv");
     metrics.requested("200", "GET");
@@ -108,7 +110,7 @@ fn the_page_lists_every_metric() {
         .filter_map(|line| line.strip_prefix("# TYPE "))
         .filter_map(|line| line.split(' ').next())
         .collect();
-    assert_eq!(names.len(), 10, "{names:?}");
+    assert_eq!(names.len(), 11, "{names:?}");
     for name in names {
         assert!(page.contains(&format!("| `{name}` |")), "{name}");
     }

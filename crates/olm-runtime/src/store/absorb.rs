@@ -1,7 +1,8 @@
 //! Absorbs the answers to our own writes into the stores.
 
+use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::ApiResource;
@@ -26,22 +27,14 @@ pub(super) enum OwnWrite<'a> {
 
 type Absorber = Arc<dyn Fn(&OwnWrite<'_>) + Send + Sync>;
 
-/// Identifies a registered absorber.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct AbsorberId(u64);
-
 /// Access to all stores of a process. Clones share the same absorbers.
 #[derive(Clone, Default)]
 pub(super) struct Absorbers {
-    shared: Arc<RwLock<ByKind>>,
+    by_kind: Arc<RwLock<ByKind>>,
 }
 
-/// Absorbers by group and kind, since a write may use another API version than the watch.
-#[derive(Default)]
-struct ByKind {
-    absorbers: BTreeMap<(String, String), Vec<(AbsorberId, Absorber)>>,
-    made: u64,
-}
+/// Absorbers by group and kind, since a write may use another API version than the watch. Each is there as long as its store.
+type ByKind = BTreeMap<(String, String), Vec<(Weak<dyn Any + Send + Sync>, Absorber)>>;
 
 impl Absorbers {
     /// Registers `store` for writes of `api` that match `requirements`; `read` converts the objects.
@@ -51,35 +44,27 @@ impl Absorbers {
         store: &Store<S>,
         requirements: &Arc<[Requirement]>,
         read: impl Fn(&Value) -> Option<S> + Send + Sync + 'static,
-    ) -> AbsorberId {
-        let (store, requirements) = (store.clone(), Arc::clone(requirements));
-        let absorb = move |news: &OwnWrite<'_>| take_in(&store, news, &requirements, &read);
-        let mut shared = self.shared.write();
-        shared.made += 1;
-        let id = AbsorberId(shared.made);
-        let of_kind = shared.absorbers.entry(key_of(&api.group, &api.kind));
-        of_kind.or_default().push((id, Arc::new(absorb)));
-        id
-    }
-
-    pub(super) fn remove(&self, api: &ApiResource, id: AbsorberId) {
-        let key = key_of(&api.group, &api.kind);
-        let mut shared = self.shared.write();
-        if let Some(of_kind) = shared.absorbers.get_mut(&key) {
-            of_kind.retain(|(known, _)| *known != id);
-            if of_kind.is_empty() {
-                shared.absorbers.remove(&key);
+    ) {
+        let (store, requirements) = (Arc::downgrade(&store.shared), Arc::clone(requirements));
+        let there: Weak<dyn Any + Send + Sync> = store.clone();
+        let absorb = move |news: &OwnWrite<'_>| {
+            if let Some(shared) = store.upgrade() {
+                take_in(&Store { shared }, news, &requirements, &read);
             }
-        }
+        };
+        let mut by_kind = self.by_kind.write();
+        let of_kind = by_kind.entry(key_of(&api.group, &api.kind)).or_default();
+        of_kind.retain(|(store, _)| store.strong_count() > 0);
+        of_kind.push((there, Arc::new(absorb)));
     }
 
     /// Passes the write to every store of the kind.
     pub(super) fn announce(&self, group: &str, kind: &str, news: &OwnWrite<'_>) {
-        let shared = self.shared.read();
-        let of_kind = shared.absorbers.get(&key_of(group, kind)).into_iter().flatten();
+        let by_kind = self.by_kind.read();
+        let of_kind = by_kind.get(&key_of(group, kind)).into_iter().flatten();
         let of_kind: Vec<Absorber> = of_kind.map(|(_, absorb)| Arc::clone(absorb)).collect();
         // Listeners of a store may start a watch, which adds an absorber.
-        drop(shared);
+        drop(by_kind);
         for absorb in of_kind {
             absorb(news);
         }

@@ -64,16 +64,6 @@ struct Relist {
     is_over: bool,
 }
 
-/// Result of [`Contents::watching_from`].
-#[derive(Debug)]
-pub(super) enum WatchStart<T> {
-    /// Normal start; these objects turned out to be deleted.
-    Settled(Vec<Change<T>>),
-    /// The server's history is older than what we have seen, as after a restored backup. Known versions are invalid, and everything has
-    /// to be listed again.
-    HistoryRestarted,
-}
-
 /// Objects by namespace and name. No I/O and no locks.
 #[derive(Debug)]
 pub(super) struct Contents<T> {
@@ -176,17 +166,9 @@ impl<T: Object> Contents<T> {
         Some(Change::Applied { old, new })
     }
 
-    /// Applies a deletion, or a removal from the selection, that the watch reported at the revision's version.
-    pub(super) fn delete_told(&mut self, revision: &Revision) -> Option<Change<T>> {
-        self.delete(revision, true)
-    }
-
-    /// Applies a deletion, or a removal from the selection, by one of our writes at the revision's version.
-    pub(super) fn delete_own(&mut self, revision: &Revision) -> Option<Change<T>> {
-        self.delete(revision, false)
-    }
-
-    fn delete(&mut self, revision: &Revision, is_told: bool) -> Option<Change<T>> {
+    /// Applies a deletion, or a removal from the selection, at the revision's version. `is_told` is true if the watch reported it, and false
+    /// if one of our writes did it.
+    pub(super) fn delete(&mut self, revision: &Revision, is_told: bool) -> Option<Change<T>> {
         self.see(revision.version);
         let is_older = |held: &Held<T>| match (held.version(), revision.version) {
             (Some(known), Some(version)) => known <= version,
@@ -281,22 +263,24 @@ impl<T: Object> Contents<T> {
         self.settle(at_least, false)
     }
 
-    /// Records that a watch starts after this version, which is the list's version if there was one.
-    pub(super) fn watching_from(&mut self, version: u64) -> WatchStart<T> {
+    /// Records that a watch starts after this version, which is the list's version if there was one. Returns the objects that turned out to
+    /// be deleted. `None` if the server's history is older than what we have seen, as after a restored backup. Known versions are invalid
+    /// then, and everything has to be listed again.
+    pub(super) fn watching_from(&mut self, version: u64) -> Option<Vec<Change<T>>> {
         self.see(Some(version));
         match &self.relist {
             Some(relist) if relist.is_over && version < relist.at_least => {
                 self.forget_versions();
-                WatchStart::HistoryRestarted
+                None
             }
             Some(relist) if relist.is_over => {
                 let deleted = self.settle(version, true);
                 self.relist = None;
-                WatchStart::Settled(deleted)
+                Some(deleted)
             }
             _ => {
                 self.complete_to = self.complete_to.max(Some(version));
-                WatchStart::Settled(Vec::new())
+                Some(Vec::new())
             }
         }
     }

@@ -14,11 +14,8 @@ use super::{Store, stamp_of};
 use crate::change::Object;
 use crate::client::is_watch;
 use crate::error::with_causes;
-use crate::key::reference_of_kind;
 use crate::metrics::Metrics;
-use crate::plan::EventDraft;
 use crate::reason;
-use crate::uid::Uid;
 
 /// Maximum bytes kept of a decoder's message, which quotes its input.
 const ERROR_LIMIT: usize = 500;
@@ -133,13 +130,7 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
         tracing::warn!(kind = %self.name, object = %revision.key, %error, "cannot decode object");
         let message =
             format!("This object cannot be decoded; its last valid version, if any, stays in use: {error}");
-        let regarding = reference_of_kind(
-            &self.store.shared.kind,
-            &revision.key,
-            revision.uid.as_ref().map(Uid::to_string),
-        );
-        self.store
-            .event(EventDraft::warning(regarding, reason::UNREADABLE, message));
+        self.store.warn_about(revision, reason::UNREADABLE, message);
     }
 }
 

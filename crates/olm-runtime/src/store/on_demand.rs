@@ -15,10 +15,11 @@ use std::time::Duration;
 use kube::core::{ApiResource, DynamicResourceScope, GroupVersionKind};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::absorb::{AbsorberId, Absorbers};
+use super::absorb::Absorbers;
 use super::feed::{Feed, noting_versions};
 use super::projection::{Item, Projected, Projection};
 use super::watch::{PAGE_SIZE, Requirement};
@@ -82,7 +83,6 @@ struct Running<P: Projection> {
     users: usize,
     /// Number of times its last user was dropped. The task that ends it after the linger time compares this.
     departures: u64,
-    absorber: AbsorberId,
     task: AbortHandle,
 }
 
@@ -210,10 +210,8 @@ impl<P: Projection> Shared<P> {
     fn end(&self, scope: &Scope, departures: u64) {
         let mut running = self.running.lock();
         let is_over = |watch: &Running<P>| watch.users == 0 && watch.departures == departures;
-        if running.get(scope).is_some_and(is_over)
-            && let Some(watch) = running.remove(scope)
-        {
-            self.absorbers.remove(&scope.api, watch.absorber);
+        if running.get(scope).is_some_and(is_over) {
+            running.remove(scope);
             tracing::debug!(
                 kind = scope.api.kind,
                 namespace = scope.namespace,
@@ -234,7 +232,8 @@ where
         // This is set once, because the store is new.
         let _ = store.shared.events.set(self.events.clone());
         let requirements: Arc<[Requirement]> = scope.requirements().into();
-        let absorber = self.absorbers.add(api, &store, &requirements, Item::<P>::read);
+        let read = |value: &Value| Item::<P>::of_written(value)?.projected().ok();
+        self.absorbers.add(api, &store, &requirements, read);
         let mut feed = Feed::new(&store, format!("{}.{}", api.plural, api.group), requirements);
         if let Some(metrics) = self.metrics.get() {
             feed.count_in(metrics);
@@ -262,7 +261,6 @@ where
             store,
             users: 0,
             departures: 0,
-            absorber,
             task: task.abort_handle(),
         }
     }

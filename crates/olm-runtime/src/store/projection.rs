@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::marker::PhantomData;
-use std::num::{NonZeroI64, NonZeroU64};
+use std::num::NonZeroU64;
 use std::ops::Deref;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -17,7 +17,6 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde_json::{Value, json};
 
 use super::Stored;
-use super::guarded::Guarded;
 use crate::NamespacedName;
 use crate::change::{Object, ObjectState};
 use crate::isolation;
@@ -54,9 +53,8 @@ pub struct Projected<P> {
     namespace: u32,
     is_deleting: bool,
     uid: Option<Uid>,
-    /// Versions and generations start at one.
+    /// Versions start at one.
     version: Option<NonZeroU64>,
-    generation: Option<NonZeroI64>,
     value: P,
 }
 
@@ -76,7 +74,6 @@ impl<P> Projected<P> {
             namespace: u32::try_from(state.namespace.len()).unwrap_or(u32::MAX),
             is_deleting: state.is_deleting,
             version: state.version.and_then(NonZeroU64::new),
-            generation: state.generation.and_then(NonZeroI64::new),
             uid: state.uid,
             value,
         }
@@ -138,28 +135,63 @@ impl<P> Object for Projected<P> {
             name,
             uid: self.uid.clone(),
             version: self.version.map(NonZeroU64::get),
-            generation: self.generation.map(NonZeroI64::get),
             is_deleting: self.is_deleting,
         }
     }
 }
 
-/// Decoded object of a watch: the metadata for selection and versions, and the projection or its error.
+/// Keeps the whole object.
+#[derive(Debug, Clone)]
+pub(super) struct Whole<K>(pub(super) K);
+
+impl<K: Stored> Projection for Whole<K> {
+    type Object = K;
+
+    fn of(object: K) -> Self {
+        Self(object)
+    }
+}
+
+/// Decoded object of a watch: the metadata for selection and versions, and the projection or its error. One that cannot be decoded is
+/// reported and skipped; it never stops the watch.
+///
+/// It is read through [`Value`], by which objects are decoded elsewhere, too. So the code that decodes a kind exists once in the program,
+/// which makes 2 MB of it, and an object is not copied in order to be decoded.
 #[derive(Debug, Clone)]
 pub(super) struct Item<P> {
     metadata: ObjectMeta,
-    value: Result<P, String>,
+    pub(super) value: Result<P, String>,
 }
 
 impl<P: Projection> Item<P> {
-    /// Projects an object that a write returned; `None` if it cannot be read.
-    pub(super) fn read(value: &Value) -> Option<Projected<P>> {
+    /// Decodes an object that a write returned; `None` if it is no object.
+    pub(super) fn of_written(value: &Value) -> Option<Self> {
         if P::Object::metadata_api() {
             // Only the metadata is copied, because a definition may be a MiB.
             let metadata = json!({ "metadata": value.get("metadata")? });
-            return Self::deserialize(metadata).ok()?.projected().ok();
+            return Self::of_json(&metadata).ok();
         }
-        Self::deserialize(value).ok()?.projected().ok()
+        Self::of_json(value).ok()
+    }
+
+    /// # Errors
+    /// If it is no JSON object with readable metadata.
+    fn of_json(json: &Value) -> Result<Self, serde_json::Error> {
+        match P::Object::deserialize(json) {
+            Ok(object) => {
+                let metadata = needed(object.meta());
+                let value = isolation::catch(|| P::of(object));
+                let value = value.map_err(|panicked| panicked.to_string());
+                Ok(Self { metadata, value })
+            }
+            Err(error) => {
+                let metadata = json.get("metadata").map(ObjectMeta::deserialize);
+                Ok(Self {
+                    metadata: metadata.transpose()?.unwrap_or_default(),
+                    value: Err(error.to_string()),
+                })
+            }
+        }
     }
 
     /// Returns the projection with its identity.
@@ -172,19 +204,9 @@ impl<P: Projection> Item<P> {
     }
 }
 
-impl<'de, P: Projection> Deserialize<'de> for Item<P>
-where
-    P::Object: Deserialize<'de>,
-{
+impl<'de, P: Projection> Deserialize<'de> for Item<P> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let guarded = Guarded::<P::Object>::deserialize(deserializer)?;
-        let metadata = needed(guarded.meta());
-        let value = guarded.0.map_err(|invalid| invalid.error);
-        let project = |object| isolation::catch(|| P::of(object)).map_err(|panicked| panicked.to_string());
-        Ok(Self {
-            metadata,
-            value: value.and_then(project),
-        })
+        Self::of_json(&Value::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
 }
 
@@ -195,7 +217,6 @@ fn needed(metadata: &ObjectMeta) -> ObjectMeta {
         name: metadata.name.clone(),
         uid: metadata.uid.clone(),
         resource_version: metadata.resource_version.clone(),
-        generation: metadata.generation,
         deletion_timestamp: metadata.deletion_timestamp.clone(),
         labels: metadata.labels.clone(),
         finalizers: metadata.finalizers.clone(),
@@ -227,5 +248,24 @@ impl<P: Projection> Resource for Item<P> {
     }
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+
+    use super::*;
+
+    #[test]
+    fn an_object_that_cannot_be_decoded_keeps_its_metadata() {
+        let item = |pod: Value| serde_json::from_value::<Item<Whole<Pod>>>(pod).unwrap();
+        let pod = item(json!({"metadata": {"name": "a", "namespace": "b"}, "spec": {"containers": "none"}}));
+        assert_eq!(pod.meta().name.as_deref(), Some("a"));
+        assert!(pod.value.unwrap_err().contains("invalid type: string"));
+        let without = item(json!({"spec": {"containers": 1}}));
+        assert_eq!(without.meta(), &ObjectMeta::default());
+        let pod = item(json!({"metadata": {"name": "a"}}));
+        assert_eq!(pod.value.unwrap().0.metadata.name.as_deref(), Some("a"));
     }
 }

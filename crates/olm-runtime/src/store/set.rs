@@ -13,10 +13,8 @@ use tokio::task::JoinSet;
 
 use super::absorb::{Absorbers, OwnWrite};
 use super::feed::{Feed, noting_versions};
-use super::guarded::Guarded;
-use super::news::News;
 use super::on_demand::OnDemand;
-use super::projection::{Item, Projected, Projection};
+use super::projection::{Item, Projected, Projection, Whole};
 use super::watch::{Requirement, Watch, resource_name};
 use super::{Store, Stored};
 use crate::change::Object;
@@ -80,23 +78,13 @@ impl StoreSet {
     /// first change.
     pub fn add<K: Stored>(&mut self, watch: Watch<K>) -> Store<K> {
         let prune = watch.prune;
-        let read = move |value: &Value| match K::deserialize(value) {
-            Ok(mut object) => {
-                prepare(&mut object, prune);
-                Some(object)
-            }
-            Err(error) => {
-                tracing::debug!(%error, "cannot decode an object that was just written");
-                None
-            }
-        };
-        let decode = move |guarded: Guarded<K>| {
-            let mut object = guarded.0.map_err(|invalid| invalid.error)?;
+        let decode = move |item: Item<Whole<K>>| {
+            let Whole(mut object) = item.value?;
             // An object that triggers a panic there counts as unreadable and does not end the process.
             let prepared = isolation::catch(|| prepare(&mut object, prune));
             prepared.map(|()| object).map_err(|panicked| panicked.to_string())
         };
-        self.add_decoded(watch, Store::new(), read, decode)
+        self.add_decoded::<Whole<K>, _>(watch, Store::new(), decode)
     }
 
     /// Adds a store of projections `P`, computed while each object is decoded; the whole object is never kept.
@@ -104,61 +92,41 @@ impl StoreSet {
     where
         P::Object: Stored,
     {
-        self.add_decoded(watch, Store::projected(), Item::<P>::read, Item::projected)
+        self.add_decoded::<P, _>(watch, Store::projected(), Item::<P>::projected)
     }
 
     /// Adds a store of metadata only.
     pub fn add_metadata<K: Stored>(&mut self, watch: Watch<K>) -> Store<PartialObjectMeta<K>> {
-        let read = |value: &Value| {
-            let metadata = serde_json::json!({ "metadata": value.get("metadata")? });
-            let mut object = serde_json::from_value::<PartialObjectMeta<K>>(metadata).ok()?;
-            prepare_metadata(&mut object.metadata);
-            Some(object)
-        };
-        let decode = |mut object: PartialObjectMeta<K>| {
-            prepare_metadata(&mut object.metadata);
-            Ok(object)
-        };
-        self.add_decoded(watch, Store::new(), read, decode)
+        self.add(watch.of_metadata())
     }
 
-    /// Adds `store`, whose watch sends objects of kind `K` as `E`. `decode` converts each of them to the stored form, and `read` the
-    /// results of our own writes.
-    fn add_decoded<K, E, S>(
+    /// Adds `store`. `decode` converts the objects of its watch, and the results of our own writes, to the stored form.
+    fn add_decoded<P, S>(
         &mut self,
-        watch: Watch<K>,
+        watch: Watch<P::Object>,
         store: Store<S>,
-        read: impl Fn(&Value) -> Option<S> + Send + Sync + 'static,
-        decode: impl Fn(E) -> Result<S, String> + Send + 'static,
+        decode: impl Fn(Item<P>) -> Result<S, String> + Copy + Send + Sync + 'static,
     ) -> Store<S>
     where
-        K: Stored,
-        E: Stored,
+        P: Projection,
+        P::Object: Stored,
         S: Object + Send + Sync + 'static,
     {
-        let config = watch.config();
-        let mut feed = self.register::<K, S>(&store, watch.requirements, read);
+        let (name, config) = (resource_name::<P::Object>(), watch.config());
+        self.ready.push((name.clone(), store.shared.ready.subscribe()));
+        let requirements: Arc<[Requirement]> = watch.requirements.into();
+        let api = ApiResource::erase::<P::Object>(&());
+        let read = move |value: &Value| decode(Item::of_written(value)?).ok();
+        self.absorbers.add(&api, &store, &requirements, read);
+        // This is set once, because the store is new.
+        let _ = store.shared.events.set(self.events.0.clone());
+        let mut feed = Feed::new(&store, name, requirements);
         self.starters.push(Box::new(move |tasks, metrics| {
             feed.count_in(metrics);
-            let api: Api<E> = Api::all(noting_versions(&watch.client, &feed.store));
+            let api: Api<Item<P>> = Api::all(noting_versions(&watch.client, &feed.store));
             tasks.spawn(feed.run(move || watcher(api.clone(), config.clone()), decode));
         }));
         store
-    }
-
-    /// Adds change notifications of a kind that is not stored.
-    pub fn add_news<K: Stored>(&mut self, watch: Watch<K>) -> News<K> {
-        let news = News::default();
-        news.sends_events_to(self.events.0.clone());
-        self.ready
-            .push((format!("{} (news)", resource_name::<K>()), news.readiness()));
-        let config = watch.config();
-        let running = news.clone();
-        self.starters.push(Box::new(move |tasks, metrics| {
-            let api: Api<PartialObjectMeta<K>> = Api::all(watch.client);
-            tasks.spawn(running.run(metrics.clone(), move || watcher(api.clone(), config.clone())));
-        }));
-        news
     }
 
     /// Creates watches that exist only while they have users, for projections `P`. Metrics count them from [`StoreSet::start`] on.
@@ -168,27 +136,6 @@ impl StoreSet {
     {
         let (absorbers, metrics) = (self.absorbers.clone(), Arc::clone(&self.counted));
         OnDemand::new(client, absorbers, self.events.0.clone(), metrics)
-    }
-
-    /// Registers a store of objects of kind `K` in the form `S`, and returns its feed.
-    fn register<K, S>(
-        &mut self,
-        store: &Store<S>,
-        requirements: Vec<Requirement>,
-        read: impl Fn(&Value) -> Option<S> + Send + Sync + 'static,
-    ) -> Feed<S>
-    where
-        K: Stored,
-        S: Object + Send + Sync + 'static,
-    {
-        let name = resource_name::<K>();
-        self.ready.push((name.clone(), store.shared.ready.subscribe()));
-        let requirements: Arc<[Requirement]> = requirements.into();
-        let api = ApiResource::erase::<K>(&());
-        self.absorbers.add(&api, store, &requirements, read);
-        // This is set once, because the store is new.
-        let _ = store.shared.events.set(self.events.0.clone());
-        Feed::new(store, name, requirements)
     }
 
     /// Starts all watches on `tasks` and returns the handle for the executor.

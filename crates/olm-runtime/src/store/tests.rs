@@ -46,6 +46,10 @@ async fn readiness_may_wait_for_more_than_stores() {
     assert_eq!(stores.missing(), [""; 0]);
 }
 
+fn errors<K>(store: &Store<K>) -> BTreeMap<NamespacedName, String> {
+    store.shared.unreadable.lock().clone()
+}
+
 fn known_version(store: &Store<ConfigMap>) -> Option<u64> {
     store
         .get("ns", "a")
@@ -260,12 +264,12 @@ fn an_object_that_cannot_be_read_keeps_its_last_form_and_is_told_once() {
     store.relist_ends();
     store.watching_from(8);
     assert_eq!(known_version(&store), Some(5));
-    assert_eq!(store.unreadable()[&unreadable.key], "no number");
+    assert_eq!(errors(&store)[&unreadable.key], "no number");
     // The late answer to a write of ours is older than the unreadable state.
     store.put(config_map("a", "1", 5));
-    assert_eq!(store.unreadable()[&unreadable.key], "no number");
+    assert_eq!(errors(&store)[&unreadable.key], "no number");
     store.told_applied(config_map("a", "1", 9));
-    assert!(store.unreadable().is_empty());
+    assert!(errors(&store).is_empty());
 }
 
 #[test]
@@ -278,11 +282,11 @@ fn what_was_unreadable_and_went_during_a_relist_is_forgotten() {
     assert!(store.mark_unreadable(&stays, true, "no number"));
     store.relist_ends();
     store.watching_from(3);
-    assert_eq!(store.unreadable().len(), 2);
+    assert_eq!(errors(&store).len(), 2);
     store.relist_begins();
     assert!(!store.mark_unreadable(&stays, true, "no number"));
     store.relist_ends();
-    let left: Vec<_> = store.unreadable().into_keys().collect();
+    let left: Vec<_> = errors(&store).into_keys().collect();
     assert_eq!(left, [stays.key]);
     // Another object of the same name with the same error is reported again.
     store.watching_from(4);
@@ -339,7 +343,7 @@ async fn an_object_at_which_pruning_panics_is_unreadable_and_the_others_come() {
         .unwrap();
     assert!(store.is_ready());
     assert!(store.get("ns", "good").is_some());
-    let bad = &store.unreadable()[&NamespacedName::new("ns", "bad")];
+    let bad = &errors(&store)[&NamespacedName::new("ns", "bad")];
     assert_eq!(bad, "panicked: a bug");
     assert!(readiness.take_events().try_recv().is_ok());
 }
@@ -399,7 +403,7 @@ async fn a_store_keeps_what_its_reader_makes_of_objects_and_nothing_else() {
         (good.0, good.uid().as_deref(), good.resource_version().as_deref()),
         (2, Some("good"), Some("2"))
     );
-    let unreadable = store.unreadable();
+    let unreadable = errors(&store);
     let error = |name: &str| unreadable[&NamespacedName::new("ns", name)].as_str();
     assert_eq!(error("bad"), "panicked: a bug");
     assert!(error("odd").contains("no map"), "{}", error("odd"));

@@ -1,10 +1,12 @@
 //! Settings of a store's watch.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
 use kube::{Client, Resource};
 
 use super::Stored;
+use super::set::prepare_metadata;
 
 /// Objects per page of the initial list; small, because a page is decoded completely before it is pruned.
 pub(super) const PAGE_SIZE: u32 = 100;
@@ -62,6 +64,16 @@ impl<K: Stored> Watch<K> {
     pub fn prune(mut self, prune: fn(&mut K)) -> Self {
         self.prune = prune;
         self
+    }
+
+    /// Watches only the metadata of the objects.
+    pub(super) fn of_metadata(self) -> Watch<PartialObjectMeta<K>> {
+        Watch {
+            client: self.client,
+            config: self.config,
+            requirements: self.requirements,
+            prune: |object| prepare_metadata(&mut object.metadata),
+        }
     }
 
     fn require(mut self, requirement: Requirement) -> Self {

@@ -3,7 +3,6 @@
 //! The rules and texts are those of upstream's preflight `CRDUpgradeSafety`, which uses the library `crdify`. Two things differ.
 //! Descriptions inside `additionalProperties`, `anyOf` and the like may change as well. And the order of the lines is fixed.
 
-mod kube_version;
 mod rules;
 mod schema;
 #[cfg(test)]
@@ -12,6 +11,7 @@ mod tests;
 use std::collections::BTreeSet;
 
 use go_compat::quote;
+use kube::core::Version;
 use serde_json::Value;
 
 use self::rules::Change;
@@ -143,7 +143,8 @@ fn served_changes(crd: &Value) -> Vec<(String, Change)> {
     let mut served: Vec<&Value> = versions(crd)
         .filter(|version| version["served"] == true)
         .collect();
-    served.sort_by(|one, other| kube_version::compare(name_of(one), name_of(other)));
+    // As in Kubernetes: v1alpha1, v1beta1, v1, v2. Other names come first.
+    served.sort_by_cached_key(|version| Version::parse(name_of(version)).priority());
     let mut found = Vec::new();
     for (index, early) in served.iter().enumerate() {
         for late in served.iter().skip(index + 1) {

@@ -45,7 +45,7 @@ impl CatalogContents for FakeSources {
         let catalog = base.rsplit('/').next().unwrap_or_default();
         outside.reads.push(format!("{catalog} {package}"));
         let content = outside.contents.get(base).ok_or("connection refused")?;
-        PackageContent::read(content.as_bytes(), package).map_err(|error| error.to_string())
+        PackageContent::read(content.as_bytes(), package)
     }
 }
 

@@ -5,7 +5,7 @@ use go_compat::semver::{Version, VersionError};
 use olm_api::cluster_operator::MAX_OPENSHIFT_VERSION;
 use olm_fbc::property::{Typed, kinds};
 use olm_fbc::release::{Release, VersionRelease};
-use olm_fbc::schema::{Blob, BlobError, Bundle, Channel, DeprecationEntry, schemas};
+use olm_fbc::schema::{Blob, Bundle, Channel, DeprecationEntry, schemas};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -30,17 +30,6 @@ pub struct CatalogBundle {
     pub bundle: Bundle,
     /// Version and release, or why they cannot be read.
     pub version: Result<VersionRelease, String>,
-}
-
-/// Error: the content of a catalog cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// It is not JSON.
-    #[error(transparent)]
-    Json(#[from] serde_json::Error),
-    /// A document of the package has the wrong shape.
-    #[error(transparent)]
-    Document(#[from] BlobError),
 }
 
 /// Fields that say whether a document belongs to a package.
@@ -68,7 +57,7 @@ impl PackageContent {
     ///
     /// # Errors
     /// The bytes are not JSON documents, or one of the package has the wrong shape.
-    pub fn read(catalog: &[u8], package: &str) -> Result<Option<Self>, ReadError> {
+    pub fn read(catalog: &[u8], package: &str) -> Result<Option<Self>, String> {
         let mut heads = serde_json::Deserializer::from_slice(catalog).into_iter::<Head>();
         let mut blobs = Vec::new();
         loop {
@@ -76,10 +65,11 @@ impl PackageContent {
             let Some(head) = heads.next() else {
                 return Ok(Self::from_blobs(blobs));
             };
-            if head?.belongs_to(package) {
+            let head = head.map_err(|error| error.to_string())?;
+            if head.belongs_to(package) {
                 let document = catalog.get(start..heads.byte_offset()).unwrap_or_default();
-                let value: Value = serde_json::from_slice(document)?;
-                blobs.push(Blob::from_value(value)?);
+                let value: Value = serde_json::from_slice(document).map_err(|error| error.to_string())?;
+                blobs.push(Blob::from_value(value).map_err(|error| error.to_string())?);
             }
         }
     }

@@ -1,90 +1,35 @@
-//! ServiceAccounts that OLM did not create and that ClusterServiceVersions grant rights to, mostly `default`.
-//!
-//! No store has them. Each is read once and cached until the watch of all accounts reports a change, so a
-//! running ClusterServiceVersion costs no read.
+//! Summaries of all ServiceAccounts. Users' own ones, mostly `default`, have no label of OLM's, and there is at
+//! least one in every namespace. So no more is kept of each than who owns it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::{Api, Client, core::PartialObjectMeta};
-use olm_runtime::{
-    NamespacedName,
-    discovery::deadline,
-    error::ObserveError,
-    store::{News, NewsItem},
-    sync::Mutex,
-};
+use kube::{ResourceExt, core::PartialObjectMeta};
+use olm_api::labels;
+use olm_runtime::store::{Projected, Projection};
 
 use crate::owner;
 
-/// Cache of accounts; clones share it.
-#[derive(Clone, Default)]
-pub(crate) struct KnownAccounts {
-    state: Arc<Mutex<State>>,
+/// Summary of a ServiceAccount, as kept in its store.
+pub(crate) type AccountSketch = Projected<KeptAccount>;
+
+/// What is kept of a ServiceAccount besides name, uid and version.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct KeptAccount {
+    /// True if OLM created it, so that another store has all of it.
+    pub(crate) is_managed: bool,
+    /// Uids of the ClusterServiceVersions that own it.
+    pub(crate) owners: BTreeSet<String>,
 }
 
-#[derive(Default)]
-struct State {
-    /// Owners of the accounts ([`owners`]).
-    known: BTreeMap<NamespacedName, BTreeSet<String>>,
-    /// Number of reported changes; a response to a request sent before the last one may be outdated.
-    heard: u64,
-}
+impl Projection for KeptAccount {
+    type Object = PartialObjectMeta<ServiceAccount>;
 
-impl KnownAccounts {
-    /// Returns an empty cache that forgets the accounts `news` reports. Must be called before the watches
-    /// start.
-    pub(crate) fn follow(news: &News<ServiceAccount>) -> Self {
-        let accounts = Self::default();
-        let following = accounts.clone();
-        news.on_news(move |heard| following.forget(heard));
-        accounts
-    }
-
-    fn forget(&self, heard: &NewsItem<ServiceAccount>) {
-        let mut state = self.state.lock();
-        state.heard = state.heard.wrapping_add(1);
-        match heard {
-            NewsItem::Changed(change) => {
-                let key = NamespacedName::from_object(change.object().as_ref());
-                state.known.remove(&key);
-            }
-            // An account that was deleted meanwhile is not in the list.
-            NewsItem::Listed => state.known.clear(),
+    fn of(account: PartialObjectMeta<ServiceAccount>) -> Self {
+        Self {
+            is_managed: account.labels().contains_key(labels::MANAGED),
+            owners: owners(&account),
         }
-    }
-
-    /// Returns the [`owners`] of the account, from the API server unless cached; `None` when the account does
-    /// not exist, which is not cached.
-    ///
-    /// # Errors
-    /// When the read fails.
-    pub(super) async fn read(
-        &self,
-        client: &Client,
-        key: &NamespacedName,
-    ) -> Result<Option<BTreeSet<String>>, ObserveError> {
-        let asked_at = {
-            let state = self.state.lock();
-            if let Some(known) = state.known.get(key) {
-                return Ok(Some(known.clone()));
-            }
-            state.heard
-        };
-        let api: Api<ServiceAccount> = Api::namespaced(client.clone(), &key.namespace);
-        let what = format!("ServiceAccount {key}");
-        let found = deadline(&what, api.get_metadata_opt(&key.name)).await?;
-        let found = found.as_ref().map(owners);
-        let mut state = self.state.lock();
-        if let Some(account) = &found
-            && state.heard == asked_at
-        {
-            state.known.insert(key.clone(), account.clone());
-        }
-        Ok(found)
     }
 }
 

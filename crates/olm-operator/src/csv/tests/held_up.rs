@@ -5,7 +5,7 @@ use olm_runtime::outcome::FailureClass;
 use olm_testing::cluster::{Fault, Refusal, Verb};
 use serde_json::json;
 
-use super::{changed, installed, prepared_for, succeeded};
+use super::{changed, installed, prepared_for, rights::by_hand, succeeded};
 use crate::test_env::{TestEnv, namespace_object, permission, service_account};
 
 const FINE: &str = "Succeeded InstallSucceeded: install strategy completed with no errors";
@@ -108,7 +108,7 @@ fn a_csv_that_cannot_go_says_why() {
     assert_eq!(env.status("a"), "gone");
 }
 
-/// The demo with an account that is not in OLM's stores.
+/// The demo with an account that OLM did not create.
 fn with_default_account() -> TestEnv {
     let own = changed("a", |spec| {
         spec["install"]["spec"]["permissions"] = json!([permission("default", "", "configmaps")]);
@@ -121,18 +121,20 @@ fn with_default_account() -> TestEnv {
 
 #[test]
 fn a_read_that_keeps_failing_is_told_beside_the_phase_until_it_works_again() {
-    let mut env = with_default_account();
+    let mut env = by_hand(&["ns"], false);
+    env.settle_for(20);
+    succeeded(&env, "a");
     env.cluster.on_request(|request| {
-        let is_it = request.verb == Verb::Get && request.kind.kind == "ServiceAccount";
+        let is_it = request.verb == Verb::List && request.kind.kind == "RoleBinding";
         is_it.then(|| Fault::Refuse(Refusal::unavailable("not now")))
     });
     let before = history(&env);
     statuses(&mut env);
-    // The cached account is forgotten, and the operator reads it again.
+    // Rights that a user granted are read again.
     env.edit(
-        "ServiceAccount",
+        "ClusterServiceVersion",
         "ns",
-        "default",
+        "a",
         json!({"metadata": {"labels": {"touched": "1"}}}),
     );
     env.settle_for(3);
@@ -140,9 +142,7 @@ fn a_read_that_keeps_failing_is_told_beside_the_phase_until_it_works_again() {
     env.settle_for(2);
     let told = env.status("a");
     assert!(
-        told.starts_with(&format!(
-            "{FINE}; held up: failed to read ServiceAccount ns/default: "
-        )),
+        told.starts_with(&format!("{FINE}; held up: failed to read ")),
         "{told}"
     );
     env.settle_for(120);

@@ -76,7 +76,7 @@ fn unlabelled(namespace: &str, name: &str, rules: Value) -> [Value; 2] {
 }
 
 /// The demo and its rights in `ns`, all created by a user, with or without OLM's labels.
-fn by_hand(targets: &[&str], is_labelled: bool) -> TestEnv {
+pub(super) fn by_hand(targets: &[&str], is_labelled: bool) -> TestEnv {
     let mut env = prepared_for(targets);
     for target in targets.iter().filter(|target| **target != "ns") {
         env.put(namespace_object(target));

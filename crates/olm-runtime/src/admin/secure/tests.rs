@@ -121,7 +121,7 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let serving = tokio::spawn(async move {
             tokio::select! {
-                never = serve(listener, config, admin, guard) => match never {},
+                () = serve(listener, config, admin, guard) => {}
                 () = keeping => {}
             }
         });

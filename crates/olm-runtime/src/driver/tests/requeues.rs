@@ -86,6 +86,7 @@ async fn a_controller_counts_as_at_work_once_a_round_of_it_went_well() {
         assert_eq!(has_worked(), (true, 1));
     }
     listen();
+    seconds(1).await;
     assert_eq!(has_worked(), (true, 2));
 }
 

@@ -22,18 +22,9 @@ fn a_package_is_read_from_the_documents_of_a_catalog() {
 #[test]
 fn content_that_is_no_catalog_is_an_error() {
     let broken = json!({"schema": "olm.bundle", "package": "p", "name": "p.v1", "properties": "none"});
-    assert!(matches!(
-        PackageContent::read(&lines(&[broken]), "p"),
-        Err(ReadError::Document(_))
-    ));
+    assert!(PackageContent::read(&lines(&[broken]), "p").is_err());
     for text in ["<html>", r#"{"schema": "olm.package", "name": "#] {
-        assert!(
-            matches!(
-                PackageContent::read(text.as_bytes(), "p"),
-                Err(ReadError::Json(_))
-            ),
-            "{text}"
-        );
+        assert!(PackageContent::read(text.as_bytes(), "p").is_err(), "{text}");
     }
 }
 
