@@ -28,7 +28,6 @@ use crate::front_proxy;
 use crate::index::Index;
 use crate::limits::{ANSWER_TIME, PARALLEL_LISTS};
 use crate::media_type::{self, Discovery, NotAcceptable, Shape};
-use crate::pages::page;
 use crate::readiness::Readiness;
 use crate::rendering::{Include, Rendering};
 use crate::request::{Access, RequestInfo, Route};
@@ -264,24 +263,17 @@ impl Api {
             // Clients fall back to this list and repeat it for news.
             return Err(ApiStatus::read_only("watch"));
         }
-        let options = asked.list_options()?;
+        let (labels, fields) = asked.selectors()?;
         let (rendering, media_type) = rendering(asked, accept)?;
         let permit = Arc::clone(&self.lists).acquire_owned().await;
         let index = self.index.borrow().clone();
         let listed = isolation::blocking(move || {
             // The permit is held until the work ends, even after the caller has gone.
             let _permit = permit;
-            let items = index.list(namespace.as_deref(), &options.labels, &options.fields);
-            let counts_all = options.labels.is_empty() && options.fields.is_empty();
-            page(
-                items,
-                options.limit,
-                options.continue_token.as_deref(),
-                counts_all,
-            )
+            index.list(namespace.as_deref(), &labels, &fields)
         });
-        let (items, metadata) = listed.await.map_err(|_| ApiStatus::internal())??;
-        Ok(streamed(media_type, rendering.list(items, &metadata)))
+        let items = listed.await.map_err(|_| ApiStatus::internal())?;
+        Ok(streamed(media_type, rendering.list(items)))
     }
 
     fn get(

@@ -20,7 +20,7 @@ pub fn v2() -> Value {
             .parameters
             .iter()
             .map(|parameter| {
-                json!({"name": parameter.name, "in": parameter.place, "type": parameter.type_, "uniqueItems": true,
+                json!({"name": parameter.name, "in": parameter.place, "type": "string", "uniqueItems": true,
                     "required": parameter.place == "path", "description": parameter.about})
             })
             .collect();
@@ -50,7 +50,7 @@ pub fn v3() -> Value {
             .iter()
             .map(|parameter| {
                 json!({"name": parameter.name, "in": parameter.place, "required": parameter.place == "path",
-                    "description": parameter.about, "schema": {"type": parameter.type_, "uniqueItems": true}})
+                    "description": parameter.about, "schema": {"type": "string", "uniqueItems": true}})
             })
             .collect();
         let content = match operation.answer {
@@ -93,7 +93,7 @@ fn schemas(references: &str) -> Value {
             "properties": {
                 "apiVersion": {"type": "string", "description": "API group and version of the list."},
                 "kind": {"type": "string", "description": "Kind of the list."},
-                "metadata": {"type": "object", "description": "List metadata, with the continue token of the next page."},
+                "metadata": {"type": "object", "description": "List metadata."},
                 "items": {"type": "array", "description": "The PackageManifests.",
                     "items": {"$ref": format!("{references}{NAME}")}},
             },
@@ -106,7 +106,6 @@ fn schemas(references: &str) -> Value {
 struct Parameter {
     name: &'static str,
     place: &'static str,
-    type_: &'static str,
     about: &'static str,
 }
 
@@ -115,16 +114,14 @@ impl Parameter {
         Self {
             name,
             place: "path",
-            type_: "string",
             about,
         }
     }
 
-    const fn in_query(name: &'static str, type_: &'static str, about: &'static str) -> Self {
+    const fn in_query(name: &'static str, about: &'static str) -> Self {
         Self {
             name,
             place: "query",
-            type_,
             about,
         }
     }
@@ -136,15 +133,12 @@ const NAMESPACE: Parameter = Parameter::in_path(
 );
 const OBJECT: Parameter = Parameter::in_path("name", "Name of the package.");
 /// Parameters of lists.
-const LIST: [Parameter; 4] = [
-    Parameter::in_query("labelSelector", "string", "Label selector."),
+const LIST: [Parameter; 2] = [
+    Parameter::in_query("labelSelector", "Label selector."),
     Parameter::in_query(
         "fieldSelector",
-        "string",
         "Field selector on metadata.name and metadata.namespace.",
     ),
-    Parameter::in_query("limit", "integer", "Maximum number of items to return."),
-    Parameter::in_query("continue", "string", "Continue token of the previous page."),
 ];
 
 struct Operation {

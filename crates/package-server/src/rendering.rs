@@ -59,18 +59,6 @@ pub struct Rendering {
     pub now: Timestamp,
 }
 
-/// Metadata of a list.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ListMetadata {
-    /// Token for the next page.
-    #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
-    pub continue_token: Option<String>,
-    /// Number of items on the following pages.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remaining_item_count: Option<usize>,
-}
-
 /// Metadata of a PackageManifest. It has no resource version and no uid: nothing is stored.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -96,18 +84,18 @@ impl Rendering {
     pub fn single(self, item: Item) -> BodyChunks {
         match self.shape {
             Shape::Object | Shape::Metadata => BodyChunks::new(self, Vec::new(), vec![item], ""),
-            Shape::Table => self.list(vec![item], &ListMetadata::default()),
+            Shape::Table => self.list(vec![item]),
         }
     }
 
     /// Renders a list.
-    pub fn list(self, items: Vec<Item>, metadata: &ListMetadata) -> BodyChunks {
+    pub fn list(self, items: Vec<Item>) -> BodyChunks {
         let mut head = Vec::new();
-        self.write_head(metadata, &mut head);
+        self.write_head(&mut head);
         BodyChunks::new(self, head, items, "]}")
     }
 
-    fn write_head(&self, metadata: &ListMetadata, out: &mut Vec<u8>) {
+    fn write_head(&self, out: &mut Vec<u8>) {
         let own = format!("{GROUP}/{VERSION}");
         let (kind, version) = match self.shape {
             Shape::Object => (LIST_KIND, own.as_str()),
@@ -118,8 +106,7 @@ impl Rendering {
         value(out, kind);
         text(out, ",\"apiVersion\":");
         value(out, version);
-        text(out, ",\"metadata\":");
-        value(out, metadata);
+        text(out, ",\"metadata\":{}");
         match self.shape {
             Shape::Object | Shape::Metadata => text(out, ",\"items\":["),
             Shape::Table => {

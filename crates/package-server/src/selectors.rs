@@ -78,11 +78,6 @@ impl FieldSelector {
         terms.map(term).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Returns whether everything is selected.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Returns whether an object of this name in this namespace is selected.
     pub fn matches(&self, name: &str, namespace: &str) -> bool {
         self.0.iter().all(|requirement| {
