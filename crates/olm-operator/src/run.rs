@@ -38,7 +38,7 @@ use crate::{
     operator::{Operators, components::ComponentIndex},
     operator_condition::OperatorConditions,
     operator_group::OperatorGroups,
-    orphaned_caller::{CallerKey, OrphanedCallers},
+    orphaned_caller::OrphanedCallers,
     stores::Stores,
 };
 
@@ -61,8 +61,8 @@ pub(crate) struct Queues {
     pub(crate) groups: Queue<olm_runtime::NamespacedName>,
     pub(crate) conditions: Queue<olm_runtime::NamespacedName>,
     pub(crate) namespaces: Queue<olm_runtime::NamespacedName>,
-    /// APIServices and webhook configurations whose owner may have been deleted.
-    pub(crate) orphaned_callers: Queue<CallerKey>,
+    /// Owners of APIServices and webhook configurations, which may have been deleted.
+    pub(crate) orphaned_callers: Queue<olm_runtime::NamespacedName>,
     pub(crate) olm_configs: Queue<olm_runtime::NamespacedName>,
     /// OperatorGroups, for their ClusterRoles.
     pub(crate) group_roles: Queue<olm_runtime::NamespacedName>,

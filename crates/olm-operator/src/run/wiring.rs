@@ -18,8 +18,7 @@ use olm_runtime::{
 use crate::{
     api_role,
     cluster_operator::{self, settings::ReportSettings},
-    copied_csv, csv, group_role, namespace, olm_config, operator_condition, operator_group,
-    orphaned_caller::{self, CallerKind},
+    copied_csv, csv, group_role, namespace, olm_config, operator_condition, operator_group, orphaned_caller,
     run::Queues,
     stores::Stores,
 };
@@ -42,19 +41,11 @@ pub(super) fn connect(stores: &Stores, queues: &Queues) {
     wake(&stores.secrets, &queues.csvs, csv::triggers::by_owned);
     wake(&stores.validating_webhooks, &queues.csvs, csv::triggers::by_owned);
     wake(&stores.mutating_webhooks, &queues.csvs, csv::triggers::by_owned);
-    connect_caller(CallerKind::ApiService, &stores.api_services, stores, queues);
-    connect_caller(
-        CallerKind::ValidatingWebhook,
-        &stores.validating_webhooks,
-        stores,
-        queues,
-    );
-    connect_caller(
-        CallerKind::MutatingWebhook,
-        &stores.mutating_webhooks,
-        stores,
-        queues,
-    );
+    let orphans = &queues.orphaned_callers;
+    wake(&stores.api_services, orphans, orphaned_caller::by_caller);
+    wake(&stores.validating_webhooks, orphans, orphaned_caller::by_caller);
+    wake(&stores.mutating_webhooks, orphans, orphaned_caller::by_caller);
+    wake(&stores.csv_sketches, orphans, orphaned_caller::by_csv);
     connect_copies(stores, queues);
     connect_olm_configs(stores, queues);
     connect_proxy(stores, queues);
@@ -209,19 +200,6 @@ fn connect_copies(stores: &Stores, queues: &Queues) {
     wake(&stores.olm_configs, &queues.copies, move |change| {
         let members = |namespace: &str| copied_csv::triggers::originals_in(&places, namespace);
         copied_csv::triggers::by_config(change, &places.groups.list(), members, &places)
-    });
-}
-
-fn connect_caller<K>(kind: CallerKind, callers: &Store<K>, stores: &Stores, queues: &Queues)
-where
-    K: Resource<DynamicType = ()> + Send + Sync + 'static,
-{
-    wake(callers, &queues.orphaned_callers, move |change| {
-        orphaned_caller::triggers::by_caller(kind, change)
-    });
-    let known = callers.clone();
-    wake(&stores.csv_sketches, &queues.orphaned_callers, move |change| {
-        orphaned_caller::triggers::by_csv(change, kind, &known.list())
     });
 }
 

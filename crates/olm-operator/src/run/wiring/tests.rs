@@ -148,11 +148,9 @@ async fn what_was_made_for_a_csv_wakes_it() {
     stores.secrets.put(decode(made_for_a()));
     rig.check(&["csv a"]).await;
     stores.validating_webhooks.put(decode(made_for_a()));
-    rig.check(&["csv a", "orphan ValidatingWebhookConfiguration x"])
-        .await;
+    rig.check(&["csv a", "orphan ns/a"]).await;
     stores.mutating_webhooks.put(decode(made_for_a()));
-    rig.check(&["csv a", "orphan MutatingWebhookConfiguration x"])
-        .await;
+    rig.check(&["csv a", "orphan ns/a"]).await;
 }
 
 #[tokio::test(start_paused = true)]
