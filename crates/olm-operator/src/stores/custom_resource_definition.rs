@@ -1,11 +1,13 @@
 //! A CustomResourceDefinition without its schemas. These are its largest part and unused, so they are never
 //! decoded.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition as Whole;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition as Whole, CustomResourceDefinitionCondition,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use olm_api::{condition, labels, proxy};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::component;
@@ -61,27 +63,9 @@ pub(crate) struct Version {
 /// The fields of the status that are used.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct Status {
+    /// Time, reason and message are only kept if an Operator reports them.
     #[serde(default)]
-    pub(crate) conditions: Option<Vec<Condition>>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Condition {
-    #[serde(rename = "type")]
-    pub(crate) type_: String,
-    /// True, False or Unknown.
-    pub(crate) status: String,
-    /// Time of the last status change; this and the following fields are only kept if an Operator reports
-    /// them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) last_transition_time: Option<Time>,
-    /// Reason, in one word.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) reason: Option<String>,
-    /// Message for users.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) message: Option<String>,
+    pub(crate) conditions: Option<Vec<CustomResourceDefinitionCondition>>,
 }
 
 impl CustomResourceDefinition {

@@ -1,9 +1,9 @@
 //! A Secret with a serving certificate, without its private key, which is never decoded or kept. The API
 //! server's `managedFields` show whether the key still belongs to the certificate.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 
-use k8s_openapi::{ByteString, NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
 use olm_api::labels;
 use serde::Deserialize;
@@ -11,7 +11,8 @@ use serde::Deserialize;
 use crate::component;
 
 /// The fields of a Secret that are used.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Resource)]
+#[resource(inherit = Secret)]
 pub(crate) struct ServingSecret {
     #[serde(default)]
     pub(crate) metadata: ObjectMeta,
@@ -95,35 +96,6 @@ fn is_key_changed(metadata: &ObjectMeta) -> bool {
     }
     let mut setters = set.values().filter(|[certificate, _]| *certificate).peekable();
     setters.peek().is_some() && !setters.any(|[_, key]| *key)
-}
-
-impl Resource for ServingSecret {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Secret".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "secrets".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
 }
 
 #[cfg(test)]
