@@ -187,19 +187,15 @@ fn connect_copies(stores: &Stores, queues: &Queues) {
     });
     let places = stores.clone();
     wake(&stores.groups, &queues.copies, move |change| {
-        let namespace = change.object().namespace().unwrap_or_default();
-        let members = copied_csv::triggers::originals_in(&places, &namespace);
-        copied_csv::triggers::by_group(change, &members, &places)
+        copied_csv::triggers::by_group(change, &places)
     });
     let places = stores.clone();
     wake(&stores.namespaces, &queues.copies, move |change| {
-        let members = |namespace: &str| copied_csv::triggers::originals_in(&places, namespace);
-        copied_csv::triggers::by_namespace(change, &places.groups.list(), members)
+        copied_csv::triggers::by_namespace(change, &places)
     });
     let places = stores.clone();
     wake(&stores.olm_configs, &queues.copies, move |change| {
-        let members = |namespace: &str| copied_csv::triggers::originals_in(&places, namespace);
-        copied_csv::triggers::by_config(change, &places.groups.list(), members, &places)
+        copied_csv::triggers::by_config(change, &places)
     });
 }
 
