@@ -135,7 +135,7 @@ impl RequestInfo {
     /// A selector cannot be parsed.
     pub fn selectors(&self) -> Result<(LabelSelector, FieldSelector), ApiStatus> {
         let text = |name| self.parameter(name).unwrap_or_default();
-        let unusable = |error: crate::selectors::SelectorError| ApiStatus::bad_request(&error.to_string());
+        let unusable = |error: String| ApiStatus::bad_request(&error);
         Ok((
             LabelSelector::parse(text("labelSelector")).map_err(unusable)?,
             FieldSelector::parse(text("fieldSelector")).map_err(unusable)?,
