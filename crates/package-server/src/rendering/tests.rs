@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use olm_runtime::NamespacedName;
 use olm_testing::shared::shared_path;
 
