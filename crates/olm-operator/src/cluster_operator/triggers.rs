@@ -3,11 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use kube::ResourceExt;
-use olm_api::{cluster_operator::DEFINITION, v1alpha1::ClusterServiceVersion};
+use olm_api::v1alpha1::ClusterServiceVersion;
 use olm_runtime::{NamespacedName, store::Change};
 
 use super::{olm::properties, settings::ReportSettings};
-use crate::stores::CustomResourceDefinition;
 
 /// Delay in which changes are collected, because each reconcile reads the operators of the whole cluster.
 pub(crate) const GATHER: Duration = Duration::from_secs(1);
@@ -35,18 +34,6 @@ pub(crate) fn by_csv(
         .chain(package_server)
         .map(NamespacedName::cluster)
         .collect()
-}
-
-/// Returns whether the cluster serves the kind after this change; `None` if the change is about another
-/// definition.
-pub(crate) fn served_by(change: &Change<CustomResourceDefinition>) -> Option<bool> {
-    if change.object().metadata.name.as_deref() != Some(DEFINITION) {
-        return None;
-    }
-    Some(match change {
-        Change::Applied { new, .. } => new.is_of_openshift(),
-        Change::Deleted { .. } => false,
-    })
 }
 
 #[cfg(test)]

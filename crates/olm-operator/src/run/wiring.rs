@@ -5,6 +5,7 @@ mod components;
 use std::{hash::Hash, sync::Arc};
 
 use kube::{Resource, ResourceExt};
+use olm_api::cluster_operator::DEFINITION;
 use olm_runtime::{
     NamespacedName,
     change::Object,
@@ -20,7 +21,7 @@ use crate::{
     cluster_operator::{self, settings::ReportSettings},
     copied_csv, csv, group_role, namespace, olm_config, operator_condition, operator_group, orphaned_caller,
     run::Queues,
-    stores::Stores,
+    stores::{CustomResourceDefinition, Stores},
 };
 
 /// Attaches all listeners. Must be called before the watches start, so that no change is missed. Each
@@ -71,7 +72,7 @@ pub(super) fn connect_cluster_operators(
 ) {
     let (watched, queue) = (cluster_operators.clone(), queues.cluster_operators.clone());
     stores.crds.on_change(move |change| {
-        if let Some(is_served) = cluster_operator::triggers::served_by(change) {
+        if let Some(is_served) = CustomResourceDefinition::serves(DEFINITION, change) {
             watched.follow(is_served);
             add_all(&queue, watched.keys());
         }

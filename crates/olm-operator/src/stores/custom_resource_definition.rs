@@ -7,6 +7,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use olm_api::{condition, labels, proxy};
+use olm_runtime::store::Change;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -99,9 +100,19 @@ impl CustomResourceDefinition {
             .any(|found| found.type_ == type_ && found.status == condition::TRUE)
     }
 
+    /// Returns whether the cluster serves OpenShift's kind `definition` after this change; `None` if the change is
+    /// about another definition.
+    pub(crate) fn serves(definition: &str, change: &Change<Self>) -> Option<bool> {
+        let is_about = change.object().metadata.name.as_deref() == Some(definition);
+        is_about.then(|| match change {
+            Change::Applied { new, .. } => new.is_of_openshift(),
+            Change::Deleted { .. } => false,
+        })
+    }
+
     /// True when it can be OpenShift's own, given a name of one of these. Other projects may define a kind of
     /// the same name.
-    pub(crate) fn is_of_openshift(&self) -> bool {
+    fn is_of_openshift(&self) -> bool {
         let mut versions = self.spec.versions.iter();
         self.is_true("Established")
             && self.spec.scope == "Cluster"
