@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use olm_api::{condition, labels, proxy};
 use olm_runtime::store::Change;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::component;
@@ -62,7 +62,7 @@ pub(crate) struct Version {
 }
 
 /// The fields of the status that are used.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Status {
     /// Time, reason and message are only kept if an Operator reports them.
     #[serde(default)]

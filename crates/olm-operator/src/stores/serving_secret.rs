@@ -28,22 +28,10 @@ pub(crate) struct ServingSecret {
 struct Certificates {
     /// Certificate of the CA, as PEM.
     #[serde(default, rename = "olmCAKey")]
-    ca: Pem,
+    ca: Option<ByteString>,
     /// Certificate of the server, as PEM.
     #[serde(default, rename = "tls.crt")]
-    certificate: Pem,
-}
-
-/// Text of a Secret; empty when it is not UTF-8.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(from = "Option<ByteString>")]
-struct Pem(String);
-
-impl From<Option<ByteString>> for Pem {
-    fn from(bytes: Option<ByteString>) -> Self {
-        let bytes = bytes.map(|bytes| bytes.0).unwrap_or_default();
-        Self(String::from_utf8(bytes).unwrap_or_default())
-    }
+    certificate: Option<ByteString>,
 }
 
 impl ServingSecret {
@@ -73,13 +61,19 @@ impl ServingSecret {
 
     /// Certificate of the CA, as PEM; may be empty.
     pub(crate) fn ca(&self) -> &str {
-        &self.data.ca.0
+        text(self.data.ca.as_ref())
     }
 
     /// Certificate of the server, as PEM; may be empty.
     pub(crate) fn certificate(&self) -> &str {
-        &self.data.certificate.0
+        text(self.data.certificate.as_ref())
     }
+}
+
+/// Text of a Secret; empty when it is not UTF-8.
+fn text(bytes: Option<&ByteString>) -> &str {
+    let text = bytes.and_then(|bytes| str::from_utf8(&bytes.0).ok());
+    text.unwrap_or_default()
 }
 
 /// True when other writers changed the key. The API server removes a field from its manager's entry as soon

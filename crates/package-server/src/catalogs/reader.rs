@@ -130,7 +130,7 @@ pub(super) async fn read(
                 read.packages.insert(package.name.clone(), Arc::new(package));
             }
             Err(error) => {
-                read.leave_out(&name, None, &error.to_string());
+                read.leave_out(&name, None, &error);
             }
         }
         if read.bytes > room {
@@ -243,7 +243,7 @@ async fn head(
     let parsed = parsed.await;
     Ok(match parsed {
         Ok(Ok(head)) => Ok(head),
-        Ok(Err(error)) => Err(error.to_string()),
+        Ok(Err(error)) => Err(error),
         Err(panicked) => Err(panicked.to_string()),
     })
 }
