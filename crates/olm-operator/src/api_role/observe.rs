@@ -213,14 +213,3 @@ pub(super) fn provided(csv: &ClusterServiceVersion) -> BTreeMap<ServedBy, Vec<St
     }
     all
 }
-
-/// The fields of a definition that are read here.
-pub(super) fn read_crd(crd: &CustomResourceDefinition) -> (Option<String>, &str, Vec<&str>, bool) {
-    let versions = crd.spec.versions.iter().map(|version| version.name.as_str());
-    (
-        crd.uid(),
-        crd.spec.names.kind.as_str(),
-        versions.collect(),
-        is_brought(crd),
-    )
-}

@@ -250,10 +250,13 @@ fn connect_groups(stores: &Stores, queues: &Queues) {
 
 fn connect_group_roles(stores: &Stores, queues: &Queues) {
     let queue = &queues.group_roles;
-    wake(&stores.groups, queue, group_role::triggers::by_group);
+    wake(&stores.groups, queue, |change| {
+        [NamespacedName::from_object(change.object().as_ref())]
+    });
     let groups = stores.groups.clone();
     wake(&stores.csvs, queue, move |change| {
-        group_role::triggers::by_csv(change, &beside(&groups, change))
+        let groups = beside(&groups, change).into_iter();
+        groups.map(|group| NamespacedName::from_object(group.as_ref()))
     });
     wake(
         &stores.cluster_roles,
