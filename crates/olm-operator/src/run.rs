@@ -155,7 +155,7 @@ pub fn controllers(
     wiring::connect(&stores, &queues);
     let names = reports.names().map(str::to_owned);
     let cluster_operators = ClusterOperators::register(&set, client, names);
-    wiring::connect_cluster_operators(&stores, &queues, &cluster_operators, &reports);
+    wiring::connect_cluster_operators(&stores, &queues, &cluster_operators);
     let client = client.clone();
     (set, move |runner: &Runner| {
         let protected = Arc::new(protected);

@@ -17,9 +17,8 @@ use olm_runtime::{
 };
 
 use crate::{
-    api_role,
-    cluster_operator::{self, settings::ReportSettings},
-    copied_csv, csv, group_role, namespace, olm_config, operator_condition, operator_group, orphaned_caller,
+    api_role, cluster_operator, copied_csv, csv, group_role, namespace, olm_config, operator_condition,
+    operator_group, orphaned_caller,
     run::Queues,
     stores::{CustomResourceDefinition, Stores},
 };
@@ -68,7 +67,6 @@ pub(super) fn connect_cluster_operators(
     stores: &Stores,
     queues: &Queues,
     cluster_operators: &ClusterOperators,
-    settings: &ReportSettings,
 ) {
     let (watched, queue) = (cluster_operators.clone(), queues.cluster_operators.clone());
     stores.crds.on_change(move |change| {
@@ -78,13 +76,12 @@ pub(super) fn connect_cluster_operators(
         }
     });
     let queue = queues.cluster_operators.clone();
-    // Our own writes trigger this as well. Without a delay, each change by a tenant would be written at once.
-    cluster_operators.on_change(move |key| queue.add_after(key, cluster_operator::triggers::GATHER));
-    let (settings, queue) = (settings.clone(), queues.cluster_operators.clone());
-    stores.csvs.on_change(move |change| {
-        for key in cluster_operator::triggers::by_csv(change, &settings) {
-            queue.add_after(key, cluster_operator::triggers::GATHER);
-        }
+    // Our own writes trigger this as well.
+    cluster_operators.on_change(move |key| queue.add_after(key, cluster_operator::GATHER));
+    let (watched, queue) = (cluster_operators.clone(), queues.cluster_operators.clone());
+    stores.csvs.on_change(move |_| {
+        let keys = watched.keys();
+        keys.for_each(|key| queue.add_after(key, cluster_operator::GATHER));
     });
 }
 
