@@ -13,10 +13,9 @@ pub fn groups() -> Value {
 
 /// Returns `/apis/<group>`.
 pub fn group() -> Value {
-    let mut group = json!({"kind": "APIGroup", "apiVersion": "v1"});
-    if let (Some(group), Value::Object(described)) = (group.as_object_mut(), described()) {
-        group.extend(described);
-    }
+    let mut group = described();
+    group["kind"] = json!("APIGroup");
+    group["apiVersion"] = json!("v1");
     group
 }
 
