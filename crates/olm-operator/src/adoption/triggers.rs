@@ -4,7 +4,6 @@ use std::{collections::BTreeSet, time::Duration};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use olm_api::labels;
 use olm_runtime::{NamespacedName, store::Change};
 
 use crate::{owner, stores::CustomResourceDefinition};
@@ -33,11 +32,13 @@ pub(crate) fn by_labelled<K: Resource<DynamicType = ()>>(change: &Change<K>) -> 
 
 /// Returns the namespaces of the ClusterServiceVersions that a CustomResourceDefinition came with.
 pub(crate) fn by_crd(change: &Change<CustomResourceDefinition>) -> BTreeSet<NamespacedName> {
-    let annotations = present(change).and_then(|metadata| metadata.annotations.as_ref());
-    let notes = annotations.into_iter().flatten();
-    notes
-        .filter(|(key, _)| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX))
-        .filter_map(|(_, value)| Some(NamespacedName::cluster(value.split_once('/')?.0)))
+    let present = match change {
+        Change::Applied { new, .. } => Some(new),
+        Change::Deleted { .. } => None,
+    };
+    let origins = present.into_iter().flat_map(|crd| crd.origins());
+    origins
+        .map(|(namespace, _)| NamespacedName::cluster(namespace))
         .collect()
 }
 

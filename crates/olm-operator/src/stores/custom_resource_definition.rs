@@ -89,6 +89,14 @@ impl CustomResourceDefinition {
         }
     }
 
+    /// Returns namespace and name of each ClusterServiceVersion that it came with.
+    pub(crate) fn origins(&self) -> impl Iterator<Item = (&str, &str)> {
+        let annotations = self.metadata.annotations.iter().flatten();
+        annotations
+            .filter(|(key, _)| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX))
+            .filter_map(|(_, value)| value.split_once('/'))
+    }
+
     /// True when the condition of this type is true.
     pub(crate) fn is_true(&self, type_: &str) -> bool {
         let conditions = self
