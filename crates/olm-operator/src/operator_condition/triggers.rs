@@ -13,11 +13,6 @@ pub(crate) fn by_csv(change: &Change<ClusterServiceVersion>) -> Option<Namespace
     }
 }
 
-/// Returns the key of an OperatorCondition.
-pub(crate) fn by_condition(change: &Change<OperatorCondition>) -> NamespacedName {
-    NamespacedName::from_object(change.object().as_ref())
-}
-
 /// Returns the OperatorCondition that owns a Role or RoleBinding.
 pub(crate) fn by_owned<K: Resource>(change: &Change<K>) -> Option<NamespacedName> {
     let object = change.object();

@@ -110,6 +110,11 @@ fn add_all<T: Clone + Ord + Hash>(queue: &Queue<T>, keys: impl IntoIterator<Item
     keys.into_iter().for_each(|key| queue.add(key));
 }
 
+/// Returns the key of the changed object.
+fn itself<K: Resource>(change: &Change<K>) -> [NamespacedName; 1] {
+    [NamespacedName::from_object(change.object().as_ref())]
+}
+
 /// Returns the objects of `store` in the namespace of the changed object.
 fn beside<K: Resource, N: Object>(store: &Store<N>, change: &Change<K>) -> Vec<Arc<N>> {
     store.list_in(&change.object().namespace().unwrap_or_default())
@@ -220,9 +225,7 @@ fn connect_conditions(stores: &Stores, queues: &Queues) {
         queue,
         operator_condition::triggers::by_owned,
     );
-    wake(&stores.conditions, queue, |change| {
-        [operator_condition::triggers::by_condition(change)]
-    });
+    wake(&stores.conditions, queue, itself);
 }
 
 fn connect_groups(stores: &Stores, queues: &Queues) {
@@ -247,9 +250,7 @@ fn connect_groups(stores: &Stores, queues: &Queues) {
 
 fn connect_group_roles(stores: &Stores, queues: &Queues) {
     let queue = &queues.group_roles;
-    wake(&stores.groups, queue, |change| {
-        [NamespacedName::from_object(change.object().as_ref())]
-    });
+    wake(&stores.groups, queue, itself);
     let groups = stores.groups.clone();
     wake(&stores.csvs, queue, move |change| {
         let groups = beside(&groups, change).into_iter();
