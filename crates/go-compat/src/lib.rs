@@ -10,6 +10,7 @@ pub mod image_ref;
 pub mod json;
 pub mod masterminds;
 pub mod platform;
+pub mod quantity;
 pub mod semver;
 
 mod error;

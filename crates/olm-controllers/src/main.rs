@@ -1,7 +1,7 @@
 //! `catalog-operator`, `olm-operator`, `package-server`, `catalogd` and `operator-controller` in one program, selected by the name it
 //! is called by. They share most of their code, so an image contains it once. Decision record 0043.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -26,86 +26,48 @@ Programs:
 
 `olm-controllers <PROGRAM> --help` lists the flags of each.";
 
-/// The programs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Program {
-    CatalogOperator,
-    OlmOperator,
-    PackageServer,
-    Catalogd,
-    OperatorController,
-}
+/// Runs a program with its arguments, of which the first is its name.
+type Main = fn(Vec<OsString>) -> ExitCode;
 
-impl Program {
-    fn named(name: &OsStr) -> Option<Self> {
-        match Path::new(name).file_name()?.to_str()? {
-            "catalog-operator" => Some(Self::CatalogOperator),
-            "olm-operator" => Some(Self::OlmOperator),
-            "package-server" => Some(Self::PackageServer),
-            "catalogd" => Some(Self::Catalogd),
-            "operator-controller" => Some(Self::OperatorController),
-            _ => None,
-        }
-    }
+/// The programs by name.
+const PROGRAMS: [(&str, Main); 5] = [
+    ("catalog-operator", catalog_operator::program::main),
+    ("olm-operator", olm_operator::program::main),
+    ("package-server", package_server::program::main),
+    ("catalogd", catalogd::program::main),
+    ("operator-controller", operator_controller::program::main),
+];
 
-    fn run(self, arguments: Vec<OsString>) -> ExitCode {
-        match self {
-            Self::CatalogOperator => catalog_operator::program::main(arguments),
-            Self::OlmOperator => olm_operator::program::main(arguments),
-            Self::PackageServer => package_server::program::main(arguments),
-            Self::Catalogd => catalogd::program::main(arguments),
-            Self::OperatorController => operator_controller::program::main(arguments),
-        }
+/// Selects the program by the name of the link it is called by, else by the first argument. Returns it with its arguments; `None` if
+/// no program is named.
+fn call(mut arguments: Vec<OsString>) -> Option<(&'static str, Main, Vec<OsString>)> {
+    let named = |argument: &OsString| {
+        let name = Path::new(argument).file_name()?;
+        PROGRAMS.into_iter().find(|(known, _)| name == *known)
+    };
+    if let Some((name, main)) = arguments.first().and_then(named) {
+        return Some((name, main, arguments));
     }
-}
-
-/// The request in the arguments.
-#[derive(Debug, PartialEq, Eq)]
-enum Call {
-    /// Runs a program with its arguments; the first is its name.
-    Run(Program, Vec<OsString>),
-    /// Prints the help.
-    Help,
-    /// No program is named; the value is the unknown name.
-    Unknown(Option<OsString>),
-}
-
-/// Selects the program by the name of the link it is called by, else by the first argument.
-fn call(mut arguments: Vec<OsString>) -> Call {
-    if let Some(program) = arguments.first().and_then(|name| Program::named(name)) {
-        return Call::Run(program, arguments);
-    }
-    let first = arguments.get(1).cloned();
-    match first.as_deref().and_then(Program::named) {
-        Some(program) => {
-            arguments.remove(0);
-            Call::Run(program, arguments)
-        }
-        None if first
-            .as_deref()
-            .is_some_and(|first| first == "--help" || first == "-h" || first == "help") =>
-        {
-            Call::Help
-        }
-        None => Call::Unknown(first),
-    }
+    let (name, main) = arguments.get(1).and_then(named)?;
+    arguments.remove(0);
+    Some((name, main, arguments))
 }
 
 fn main() -> ExitCode {
-    match call(std::env::args_os().collect()) {
-        Call::Run(program, arguments) => program.run(arguments),
-        Call::Help => {
-            println!("{USAGE}");
-            ExitCode::SUCCESS
-        }
-        Call::Unknown(said) => {
-            match said {
-                Some(said) => eprintln!("error: {said:?} is not a program of OLM's controllers\n\n{USAGE}"),
-                None => eprintln!("error: no program given\n\n{USAGE}"),
-            }
-            ExitCode::from(2)
-        }
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let first = arguments.get(1).cloned();
+    if let Some((_, main, arguments)) = call(arguments) {
+        return main(arguments);
     }
+    match first {
+        Some(first) if first == "--help" || first == "-h" || first == "help" => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Some(first) => eprintln!("error: {first:?} is not a program of OLM's controllers\n\n{USAGE}"),
+        None => eprintln!("error: no program given\n\n{USAGE}"),
+    }
+    ExitCode::from(2)
 }
 
 #[cfg(test)]
@@ -118,39 +80,37 @@ mod tests {
 
     #[test]
     fn a_link_or_the_first_word_says_which_program() {
-        let run = |program, text| Call::Run(program, words(text));
         for (said, expected) in [
             (
                 "/bin/olm-operator --debug",
-                run(Program::OlmOperator, "/bin/olm-operator --debug"),
+                Some(("olm-operator", "/bin/olm-operator --debug")),
             ),
-            (
-                "catalog-operator",
-                run(Program::CatalogOperator, "catalog-operator"),
-            ),
+            ("catalog-operator", Some(("catalog-operator", "catalog-operator"))),
             // The name of a link takes precedence over the arguments.
             (
                 "./package-server olm-operator",
-                run(Program::PackageServer, "./package-server olm-operator"),
+                Some(("package-server", "./package-server olm-operator")),
             ),
             (
                 "olm-controllers package-server --secure-port 1",
-                run(Program::PackageServer, "package-server --secure-port 1"),
+                Some(("package-server", "package-server --secure-port 1")),
             ),
             (
                 "/bin/catalogd --leader-elect",
-                run(Program::Catalogd, "/bin/catalogd --leader-elect"),
+                Some(("catalogd", "/bin/catalogd --leader-elect")),
             ),
             (
                 "operator-controller --debug",
-                run(Program::OperatorController, "operator-controller --debug"),
+                Some(("operator-controller", "operator-controller --debug")),
             ),
-            ("olm-controllers --help", Call::Help),
-            ("olm-controllers", Call::Unknown(None)),
-            ("olm-controllers opm", Call::Unknown(Some("opm".into()))),
-            ("", Call::Unknown(None)),
+            ("olm-controllers --help", None),
+            ("olm-controllers", None),
+            ("olm-controllers opm", None),
+            ("", None),
         ] {
-            assert_eq!(call(words(said)), expected, "{said}");
+            let called = call(words(said)).map(|(name, _, arguments)| (name, arguments));
+            let expected = expected.map(|(name, arguments)| (name, words(arguments)));
+            assert_eq!(called, expected, "{said}");
         }
     }
 }

@@ -21,10 +21,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
-use olm_api::{
-    labels,
-    v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription},
-};
+use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
 use olm_runtime::{
     NamespacedName, Timestamp,
     driver::Reconciler,
@@ -33,7 +30,7 @@ use olm_runtime::{
     plan::{Plan, Target},
 };
 
-use crate::{adoption::observe::OwnedIndex, stores::Stores};
+use crate::{adoption::observe::OwnedIndex, component, stores::Stores};
 
 pub(crate) struct Adoptions {
     pub(crate) stores: Stores,
@@ -76,13 +73,7 @@ impl Labelled {
             },
             uid: metadata.uid.clone(),
             // All of them, so that existing labels are not written again.
-            labels: metadata
-                .labels
-                .iter()
-                .flatten()
-                .map(|(key, _)| key.clone())
-                .filter(|key| labels::operator_of_component(key).is_some())
-                .collect(),
+            labels: component::labels_of(metadata).map(str::to_owned).collect(),
             others: BTreeSet::new(),
         })
     }

@@ -46,7 +46,7 @@ use olm_runtime::{
 
 use crate::{
     stores::{CustomResourceDefinition, Stores},
-    user_role::{self, TakenNames, Verdict},
+    user_role::{self, Told, Verdict},
 };
 
 /// Object that serves an API, by name.
@@ -153,7 +153,7 @@ impl Reconciler for ApiRoles {
     type Key = ServedBy;
     type Observed = Observed;
     type Verdict = Verdict;
-    type Memory = TakenNames;
+    type Memory = Told;
 
     const NAME: &'static str = "api-role";
 
@@ -168,8 +168,8 @@ impl Reconciler for ApiRoles {
         Ok(observe::observe(&self.stores, &self.made, key))
     }
 
-    fn decide(observed: &Observed, before: Option<&TakenNames>, _now: Timestamp) -> (Plan, Verdict) {
-        decide::decide(observed, before)
+    fn decide(observed: &Observed, told: Option<&Told>, _now: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed, told)
     }
 
     fn status(
@@ -177,7 +177,7 @@ impl Reconciler for ApiRoles {
         verdict: Verdict,
         outcomes: &Outcomes,
         _now: Timestamp,
-    ) -> StatusUpdate<TakenNames> {
+    ) -> StatusUpdate<Told> {
         user_role::status(observed.provider.clone(), verdict, outcomes)
     }
 }

@@ -13,7 +13,8 @@ pub(crate) mod settings;
 #[cfg(test)]
 mod tests;
 mod text;
-pub(crate) mod triggers;
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -31,6 +32,9 @@ use self::settings::ReportSettings;
 use crate::{csv::Csv, stores::Stores};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Delay in which changes are collected, because each reconcile reads the operators of the whole cluster, and a
+/// write would follow each change by a tenant.
+pub(crate) const GATHER: Duration = Duration::from_secs(1);
 
 pub(crate) struct Reports {
     pub(crate) stores: Stores,

@@ -8,7 +8,6 @@
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hasher},
-    io,
 };
 
 use jiff::Timestamp;
@@ -205,21 +204,9 @@ pub(crate) fn message(namespace: &str) -> String {
 /// Hash of the JSON form, stable during the lifetime of a process. Values that do not serialize are
 /// considered equal; API types always serialize.
 pub(crate) fn hash(value: &impl Serialize) -> u64 {
-    struct Digest(DefaultHasher);
-    impl io::Write for Digest {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.write(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut digest = Digest(DefaultHasher::new());
-    // If it fails, the part serialized before is hashed.
-    let _ = serde_json::to_writer(&mut digest, value);
-    digest.0.finish()
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&serde_json::to_vec(value).unwrap_or_default());
+    hasher.finish()
 }
 
 #[cfg(test)]

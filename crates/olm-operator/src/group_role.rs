@@ -34,7 +34,7 @@ use crate::{
     operator_group::{observe::Member, provided_apis},
     owner,
     stores::Stores,
-    user_role::{self, TakenNames, Verdict},
+    user_role::{self, Told, Verdict},
 };
 
 /// An OperatorGroup, or the remains of a deleted one, and the input for decisions about its ClusterRoles.
@@ -81,8 +81,8 @@ impl Reconciler for GroupRoles {
         Ok(found.is_none().then_some(left))
     }
 
-    fn decide(observed: &Observed, before: Option<&Told>, now: Timestamp) -> (Plan, Verdict) {
-        decide::decide(observed, before, now)
+    fn decide(observed: &Observed, told: Option<&Told>, now: Timestamp) -> (Plan, Verdict) {
+        decide::decide(observed, told, now)
     }
 
     fn status(
@@ -91,32 +91,15 @@ impl Reconciler for GroupRoles {
         outcomes: &Outcomes,
         _now: Timestamp,
     ) -> StatusUpdate<Told> {
-        let is_too_long = decide::is_too_long(observed);
         let uid = observed.group.as_ref().and_then(|group| group.uid());
         let regarding = reference::<OperatorGroup>(&observed.key, uid);
-        let StatusUpdate {
-            patches,
-            events,
-            requeue,
-            memory: taken,
-        } = user_role::status(regarding, verdict, outcomes);
-        // Reports are not repeated, except after a restart.
-        let memory = (is_too_long || taken.is_some()).then_some(Told { is_too_long, taken });
-        StatusUpdate {
-            patches,
-            events,
-            requeue,
-            memory,
+        let mut update = user_role::status(regarding, verdict, outcomes);
+        if decide::is_too_long(observed) {
+            // Not reported again, except after a restart.
+            update.memory = Some(Told::from([observed.key.name.clone()]));
         }
+        update
     }
-}
-
-/// Reports already made about a group.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Told {
-    /// True when its ClusterRoles are not created because its name is too long.
-    pub(crate) is_too_long: bool,
-    pub(crate) taken: Option<TakenNames>,
 }
 
 fn of_group(stores: &Stores, key: &NamespacedName, group: Arc<OperatorGroup>) -> Observed {

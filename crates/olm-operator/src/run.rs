@@ -6,16 +6,9 @@ mod wiring;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use k8s_openapi::api::rbac::v1::ClusterRole;
 use olm_runtime::{
-    client,
-    cluster_operator::ClusterOperators,
-    discovery::Discovery,
-    driver::Runner,
-    metrics::Metrics,
-    process,
-    queue::Queue,
-    store::{Index, StoreSet},
+    client, cluster_operator::ClusterOperators, discovery::Discovery, driver::Runner, metrics::Metrics,
+    process, queue::Queue, store::StoreSet,
 };
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -35,7 +28,7 @@ use crate::{
     operator::{Operators, components::ComponentIndex},
     operator_condition::OperatorConditions,
     operator_group::OperatorGroups,
-    orphaned_caller::{CallerKey, OrphanedCallers},
+    orphaned_caller::OrphanedCallers,
     stores::Stores,
 };
 
@@ -58,8 +51,8 @@ pub(crate) struct Queues {
     pub(crate) groups: Queue<olm_runtime::NamespacedName>,
     pub(crate) conditions: Queue<olm_runtime::NamespacedName>,
     pub(crate) namespaces: Queue<olm_runtime::NamespacedName>,
-    /// APIServices and webhook configurations whose owner may have been deleted.
-    pub(crate) orphaned_callers: Queue<CallerKey>,
+    /// Owners of APIServices and webhook configurations, which may have been deleted.
+    pub(crate) orphaned_callers: Queue<olm_runtime::NamespacedName>,
     pub(crate) olm_configs: Queue<olm_runtime::NamespacedName>,
     /// OperatorGroups, for their ClusterRoles.
     pub(crate) group_roles: Queue<olm_runtime::NamespacedName>,
@@ -152,29 +145,73 @@ pub fn controllers(
     metrics::register(metrics, &stores.csvs);
     let queues = Queues::default();
     // Indexes are updated before the controllers that use them are triggered.
-    let indexes = (ComponentIndex::follow(&stores), OwnedIndex::follow(&stores));
+    let components = ComponentIndex::follow(&stores);
+    let owned = OwnedIndex::follow(&stores);
     let api_roles = api_role::observe::by_owner(&stores);
     wiring::connect(&stores, &queues);
     let names = reports.names().map(str::to_owned);
     let cluster_operators = ClusterOperators::register(&set, client, names);
-    wiring::connect_cluster_operators(&stores, &queues, &cluster_operators, &reports);
+    wiring::connect_cluster_operators(&stores, &queues, &cluster_operators);
     let client = client.clone();
     (set, move |runner: &Runner| {
         let protected = Arc::new(protected);
+        let mut tasks = JoinSet::new();
+        let workers = &mut tasks;
+        let reader = Reader {
+            stores: stores.clone(),
+            discovery: Discovery::new(client.clone()),
+            client: client.clone(),
+        };
+        runner.spawn(workers, &Arc::new(Csv { reader }), &queues.csvs, WORKERS);
+        let groups = OperatorGroups {
+            stores: stores.clone(),
+            client: client.clone(),
+        };
+        runner.spawn(workers, &Arc::new(groups), &queues.groups, WORKERS);
+        let orphans = OrphanedCallers {
+            stores: stores.clone(),
+            client: client.clone(),
+        };
+        runner.spawn(workers, &Arc::new(orphans), &queues.orphaned_callers, 1);
+        let conditions = OperatorConditions {
+            stores: stores.clone(),
+        };
+        runner.spawn(workers, &Arc::new(conditions), &queues.conditions, WORKERS);
+        let namespaces = Namespaces {
+            stores: stores.clone(),
+        };
+        runner.spawn(workers, &Arc::new(namespaces), &queues.namespaces, WORKERS);
+        let operators = Operators {
+            stores: stores.clone(),
+            index: components,
+        };
+        runner.spawn(workers, &Arc::new(operators), &queues.operators, WORKERS);
+        let adoptions = Adoptions {
+            stores: stores.clone(),
+            index: owned,
+        };
+        runner.spawn(workers, &Arc::new(adoptions), &queues.adoptions, WORKERS);
         let copies = CopiedCsvs {
             stores: stores.clone(),
             contents: Contents::new(client.clone()),
             protected: Arc::clone(&protected),
         };
+        runner.spawn(workers, &Arc::new(copies), &queues.copies, WORKERS_OF_COPIES);
         let configs = OlmConfigs {
             stores: stores.clone(),
             protected,
         };
-        let mut workers = start(runner, &stores, &queues, client.clone());
-        start_operators(runner, &mut workers, &stores, &queues, indexes);
-        runner.spawn(&mut workers, &Arc::new(copies), &queues.copies, WORKERS_OF_COPIES);
-        runner.spawn(&mut workers, &Arc::new(configs), &queues.olm_configs, 1);
-        start_user_roles(runner, &mut workers, &stores, &queues, client, api_roles);
+        runner.spawn(workers, &Arc::new(configs), &queues.olm_configs, 1);
+        let groups = GroupRoles {
+            stores: stores.clone(),
+            client,
+        };
+        runner.spawn(workers, &Arc::new(groups), &queues.group_roles, WORKERS);
+        let apis = ApiRoles {
+            stores: stores.clone(),
+            made: api_roles,
+        };
+        runner.spawn(workers, &Arc::new(apis), &queues.api_roles, WORKERS);
         wiring::connect_first_rounds(&runner.first_rounds, &queues, &cluster_operators);
         let reports = Reports {
             stores,
@@ -183,75 +220,7 @@ pub fn controllers(
             first_rounds: runner.first_rounds.clone(),
             since: Instant::now(),
         };
-        runner.spawn(&mut workers, &Arc::new(reports), &queues.cluster_operators, 1);
-        workers
+        runner.spawn(workers, &Arc::new(reports), &queues.cluster_operators, 1);
+        tasks
     })
-}
-
-fn start_operators(
-    runner: &Runner,
-    workers: &mut JoinSet<()>,
-    stores: &Stores,
-    queues: &Queues,
-    (components, owned): (ComponentIndex, OwnedIndex),
-) {
-    let operators = Operators {
-        stores: stores.clone(),
-        index: components,
-    };
-    runner.spawn(workers, &Arc::new(operators), &queues.operators, WORKERS);
-    let adoptions = Adoptions {
-        stores: stores.clone(),
-        index: owned,
-    };
-    runner.spawn(workers, &Arc::new(adoptions), &queues.adoptions, WORKERS);
-}
-
-fn start_user_roles(
-    runner: &Runner,
-    workers: &mut JoinSet<()>,
-    stores: &Stores,
-    queues: &Queues,
-    client: kube::Client,
-    made: Index<ClusterRole>,
-) {
-    let groups = GroupRoles {
-        stores: stores.clone(),
-        client,
-    };
-    runner.spawn(workers, &Arc::new(groups), &queues.group_roles, WORKERS);
-    let apis = ApiRoles {
-        stores: stores.clone(),
-        made,
-    };
-    runner.spawn(workers, &Arc::new(apis), &queues.api_roles, WORKERS);
-}
-
-fn start(runner: &Runner, stores: &Stores, queues: &Queues, client: kube::Client) -> JoinSet<()> {
-    let mut workers = JoinSet::new();
-    let reader = Reader {
-        stores: stores.clone(),
-        discovery: Discovery::new(client.clone()),
-        client: client.clone(),
-    };
-    runner.spawn(&mut workers, &Arc::new(Csv { reader }), &queues.csvs, WORKERS);
-    let groups = OperatorGroups {
-        stores: stores.clone(),
-        client: client.clone(),
-    };
-    runner.spawn(&mut workers, &Arc::new(groups), &queues.groups, WORKERS);
-    let orphans = OrphanedCallers {
-        stores: stores.clone(),
-        client,
-    };
-    runner.spawn(&mut workers, &Arc::new(orphans), &queues.orphaned_callers, 1);
-    let conditions = OperatorConditions {
-        stores: stores.clone(),
-    };
-    runner.spawn(&mut workers, &Arc::new(conditions), &queues.conditions, WORKERS);
-    let namespaces = Namespaces {
-        stores: stores.clone(),
-    };
-    runner.spawn(&mut workers, &Arc::new(namespaces), &queues.namespaces, WORKERS);
-    workers
 }

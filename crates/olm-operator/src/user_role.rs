@@ -18,9 +18,6 @@ use serde_json::{Value, json};
 
 use crate::csv::rbac::same_rules;
 
-/// Time that a name counts as taken before that is reported. Meanwhile the watch reports objects that were
-/// created by a request whose response was lost.
-const TAKEN_DEBOUNCE: Duration = Duration::from_secs(10);
 /// Interval of retries for a taken name, because its deletion is not watched.
 const TAKEN_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
@@ -61,12 +58,8 @@ fn repair(wanted: &ClusterRole) -> Value {
     patch
 }
 
-/// Names of ClusterRoles that others own, as of a key's last reconcile.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct TakenNames {
-    pub(crate) names: BTreeSet<String>,
-    pub(crate) is_told: bool,
-}
+/// Names that the last reported event of a key is about.
+pub(crate) type Told = BTreeSet<String>;
 
 /// State passed from a reconcile to [`status`].
 #[derive(Debug, Default)]
@@ -75,23 +68,19 @@ pub(crate) struct Verdict {
     pub(crate) taken: BTreeSet<String>,
     /// Names of the ClusterRoles that the plan writes, in order.
     pub(crate) written: Vec<String>,
-    /// State of the last reconcile.
-    pub(crate) before: TakenNames,
+    /// Names that were reported.
+    pub(crate) told: Told,
 }
 
 /// Returns the plan for these writes, which are independent of each other.
-pub(crate) fn plan(
-    actions: Vec<Action>,
-    taken: BTreeSet<String>,
-    before: Option<&TakenNames>,
-) -> (Plan, Verdict) {
+pub(crate) fn plan(actions: Vec<Action>, taken: BTreeSet<String>, told: Option<&Told>) -> (Plan, Verdict) {
     let verdict = Verdict {
         taken,
         written: actions
             .iter()
             .map(|action| action.target().name.clone())
             .collect(),
-        before: before.cloned().unwrap_or_default(),
+        told: told.cloned().unwrap_or_default(),
     };
     let plan = Plan {
         independent: actions.len(),
@@ -106,51 +95,30 @@ pub(crate) fn status(
     regarding: ObjectReference,
     verdict: Verdict,
     outcomes: &Outcomes,
-) -> StatusUpdate<TakenNames> {
-    let Verdict {
-        taken,
-        written,
-        before,
-    } = verdict;
+) -> StatusUpdate<Told> {
+    let Verdict { taken, written, told } = verdict;
     let kept = written.into_iter().zip(outcomes.iter());
     let kept = kept.filter(|(_, outcome)| matches!(outcome, Outcome::Kept));
     let names: BTreeSet<String> = taken.into_iter().chain(kept.map(|(name, _)| name)).collect();
     if names.is_empty() {
         return StatusUpdate::default();
     }
-    let is_confirmed = names == before.names;
-    let is_news = is_confirmed && !before.is_told;
+    let is_news = names != told;
     let event = is_news.then(|| EventDraft::warning(regarding, NAME_TAKEN, message(&names)));
     StatusUpdate {
         events: event.into_iter().collect(),
-        requeue: Requeue::After {
-            delay: if is_confirmed {
-                TAKEN_INTERVAL
-            } else {
-                TAKEN_DEBOUNCE
-            },
-            reason: "foreign objects with these names are not watched",
-        },
-        memory: Some(TakenNames {
-            names,
-            is_told: is_confirmed,
-        }),
+        requeue: Requeue::after(TAKEN_INTERVAL, "foreign objects with these names are not watched"),
+        memory: Some(names),
         ..StatusUpdate::default()
     }
 }
 
-/// Maximum number of names in a message.
-const NAMES_TOLD: usize = 5;
-
+/// The names are last, because an Event may be cut.
 fn message(names: &BTreeSet<String>) -> String {
-    let shown: Vec<&str> = names.iter().take(NAMES_TOLD).map(String::as_str).collect();
-    let more = match names.len() - shown.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     format!(
-        "Cannot create ClusterRoles for users because other objects have their names: {}{more}. Users have no rights through them until those objects are deleted or renamed.",
-        shown.join(", ")
+        "Cannot create ClusterRoles for users because other objects have their names. Users have no rights through them until those objects are deleted or renamed: {}",
+        names.join(", ")
     )
 }
 
@@ -161,7 +129,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn told(before: Option<&TakenNames>, outcome: Outcome) -> StatusUpdate<TakenNames> {
+    fn told(before: Option<&Told>, outcome: Outcome) -> StatusUpdate<Told> {
         let target = Target::cluster::<ClusterRole>("x");
         let (_, verdict) = plan(
             vec![Action::create_or_keep(target, json!({}))],
@@ -176,29 +144,18 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_is_told_once_and_only_when_it_still_is_after_a_while() {
+    fn a_name_that_is_taken_is_told_once() {
         let first = told(None, Outcome::Kept);
-        assert!(first.events.is_empty());
-        assert_ne!(first.requeue, Requeue::AwaitChange);
-        let second = told(first.memory.as_ref(), Outcome::Kept);
-        assert_eq!(second.events.len(), 1);
-        let later = |update: &StatusUpdate<TakenNames>| match update.requeue {
+        assert_eq!(first.events.len(), 1);
+        let later = |update: &StatusUpdate<Told>| match update.requeue {
             Requeue::After { delay, .. } => Some(delay),
             _ => None,
         };
+        assert_eq!(later(&first), Some(TAKEN_INTERVAL));
+        let second = told(first.memory.as_ref(), Outcome::Kept);
+        assert!(second.events.is_empty());
         assert_eq!(later(&second), Some(TAKEN_INTERVAL));
-        let third = told(second.memory.as_ref(), Outcome::Kept);
-        assert!(third.events.is_empty());
-        assert_eq!(later(&third), Some(TAKEN_INTERVAL));
-        let made = told(third.memory.as_ref(), Outcome::Gone);
+        let made = told(second.memory.as_ref(), Outcome::Gone);
         assert_eq!((made.events.len(), made.memory), (0, None));
-    }
-
-    #[test]
-    fn a_message_names_a_few_and_counts_the_rest() {
-        let names: BTreeSet<String> = (0..8).map(|number| format!("role-{number}")).collect();
-        let message = message(&names);
-        assert!(message.contains("role-4 and 3 more."), "{message}");
-        assert!(!message.contains("role-5"), "{message}");
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::stream;
 use http::header::{
     ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER,
-    VARY, WWW_AUTHENTICATE,
+    WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, HeaderName, Method, Response, StatusCode};
 use http_body::Frame;
@@ -27,8 +27,7 @@ use crate::api_status::ApiStatus;
 use crate::front_proxy;
 use crate::index::Index;
 use crate::limits::{ANSWER_TIME, PARALLEL_LISTS};
-use crate::media_type::{self, Discovery, NotAcceptable, Shape};
-use crate::pages::page;
+use crate::media_type::{self, Shape};
 use crate::readiness::Readiness;
 use crate::rendering::{Include, Rendering};
 use crate::request::{Access, RequestInfo, Route};
@@ -72,8 +71,6 @@ struct Documents {
     groups: Bytes,
     group: Bytes,
     resources: Bytes,
-    aggregated: Tagged,
-    aggregated_beta: Tagged,
     openapi_v2: Tagged,
     openapi_v3: Tagged,
     openapi_v3_paths: Bytes,
@@ -101,8 +98,6 @@ impl Documents {
             groups: text(discovery::groups()),
             group: text(discovery::group()),
             resources: text(discovery::resources()),
-            aggregated: Tagged::new(&discovery::aggregated("v2")),
-            aggregated_beta: Tagged::new(&discovery::aggregated("v2beta1")),
             openapi_v2: Tagged::new(&openapi::v2()),
             openapi_v3_paths: text(openapi::v3_paths(&openapi_v3.tag)),
             openapi_v3,
@@ -221,7 +216,7 @@ impl Api {
                 Err(_) => Err(ApiStatus::internal()),
             },
             Route::Version => document(accept, &Bytes::from(version())),
-            Route::Groups => self.groups(accept, headers),
+            Route::Groups => document(accept, &documents.groups),
             Route::Group => document(accept, &documents.group),
             Route::Resources => document(accept, &documents.resources),
             Route::OpenApiV2 => tagged(accept, headers, &documents.openapi_v2),
@@ -235,25 +230,6 @@ impl Api {
         }
     }
 
-    fn groups(&self, accept: Option<&str>, headers: &HeaderMap) -> Result<Response<Body>, ApiStatus> {
-        let (syntax, form) = media_type::of_discovery(accept).map_err(not_acceptable)?;
-        let media_type = syntax.media_type();
-        let mut answer = match form {
-            Discovery::Legacy => response(StatusCode::OK, media_type, self.documents.groups.clone()),
-            Discovery::Aggregated(version) => {
-                let tagged = match version {
-                    "v2" => &self.documents.aggregated,
-                    _ => &self.documents.aggregated_beta,
-                };
-                let media_type =
-                    format!("{media_type};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
-                with_tag(headers, tagged, &media_type)
-            }
-        };
-        set(answer.headers_mut(), VARY, "Accept");
-        Ok(answer)
-    }
-
     async fn list(
         &self,
         asked: &RequestInfo,
@@ -264,24 +240,17 @@ impl Api {
             // Clients fall back to this list and repeat it for news.
             return Err(ApiStatus::read_only("watch"));
         }
-        let options = asked.list_options()?;
+        let (labels, fields) = asked.selectors()?;
         let (rendering, media_type) = rendering(asked, accept)?;
         let permit = Arc::clone(&self.lists).acquire_owned().await;
         let index = self.index.borrow().clone();
         let listed = isolation::blocking(move || {
             // The permit is held until the work ends, even after the caller has gone.
             let _permit = permit;
-            let items = index.list(namespace.as_deref(), &options.labels, &options.fields);
-            let counts_all = options.labels.is_empty() && options.fields.is_empty();
-            page(
-                items,
-                options.limit,
-                options.continue_token.as_deref(),
-                counts_all,
-            )
+            index.list(namespace.as_deref(), &labels, &fields)
         });
-        let (items, metadata) = listed.await.map_err(|_| ApiStatus::internal())??;
-        Ok(streamed(media_type, rendering.list(items, &metadata)))
+        let items = listed.await.map_err(|_| ApiStatus::internal())?;
+        Ok(streamed(media_type, rendering.list(items)))
     }
 
     fn get(
@@ -370,12 +339,8 @@ fn not_read(access: &Access) -> ApiStatus {
     }
 }
 
-fn not_acceptable(_: NotAcceptable) -> ApiStatus {
-    ApiStatus::not_acceptable()
-}
-
 fn rendering(asked: &RequestInfo, accept: Option<&str>) -> Result<(Rendering, &'static str), ApiStatus> {
-    let (syntax, shape) = media_type::of_objects(accept).map_err(not_acceptable)?;
+    let (media_type, shape) = media_type::of_objects(accept).ok_or_else(ApiStatus::not_acceptable)?;
     let include = asked.parameter("includeObject").unwrap_or_default();
     let include = match shape {
         Shape::Table => Include::parse(include).ok_or_else(|| {
@@ -384,7 +349,7 @@ fn rendering(asked: &RequestInfo, accept: Option<&str>) -> Result<(Rendering, &'
         Shape::Object | Shape::Metadata => Include::None,
     };
     let now: Timestamp = clock::now();
-    Ok((Rendering { shape, include, now }, syntax.media_type()))
+    Ok((Rendering { shape, include, now }, media_type))
 }
 
 /// Returns the version document of an API server; clients read `gitVersion`.
@@ -396,17 +361,13 @@ fn version() -> String {
 }
 
 fn document(accept: Option<&str>, text: &Bytes) -> Result<Response<Body>, ApiStatus> {
-    let syntax = media_type::of_documents(accept).map_err(not_acceptable)?;
-    Ok(response(StatusCode::OK, syntax.media_type(), text.clone()))
-}
-
-fn tagged(accept: Option<&str>, headers: &HeaderMap, document: &Tagged) -> Result<Response<Body>, ApiStatus> {
-    let syntax = media_type::of_documents(accept).map_err(not_acceptable)?;
-    Ok(with_tag(headers, document, syntax.media_type()))
+    let media_type = media_type::of_documents(accept).ok_or_else(ApiStatus::not_acceptable)?;
+    Ok(response(StatusCode::OK, media_type, text.clone()))
 }
 
 /// Returns the document, or 304 if the caller has it already.
-fn with_tag(headers: &HeaderMap, document: &Tagged, media_type: &str) -> Response<Body> {
+fn tagged(accept: Option<&str>, headers: &HeaderMap, document: &Tagged) -> Result<Response<Body>, ApiStatus> {
+    let media_type = media_type::of_documents(accept).ok_or_else(ApiStatus::not_acceptable)?;
     let tag = format!("{:?}", document.tag);
     let mut answer = if knows(headers, &tag) {
         without_body(StatusCode::NOT_MODIFIED)
@@ -415,7 +376,7 @@ fn with_tag(headers: &HeaderMap, document: &Tagged, media_type: &str) -> Respons
     };
     set(answer.headers_mut(), ETAG, &tag);
     set(answer.headers_mut(), CACHE_CONTROL, "no-cache, private");
-    answer
+    Ok(answer)
 }
 
 /// Returns whether the caller announces that it has the document of `tag`.

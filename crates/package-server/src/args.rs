@@ -50,7 +50,7 @@ pub struct Args {
     pub(crate) tls_private_key_file: Option<PathBuf>,
     /// Oldest version of TLS that is spoken: VersionTLS12 or VersionTLS13.
     #[arg(long = "tls-min-version", value_name = "VERSION", value_parser = parse_tls_version)]
-    pub(crate) tls_min_version: Option<TlsVersion>,
+    pub(crate) tls_min_version: Option<TlsProfile>,
     /// How long requests are taken after the signal to stop, until nobody sends any.
     #[arg(
         long = "shutdown-delay-duration",
@@ -113,15 +113,6 @@ pub const OBSOLETE: [(&str, bool); 25] = [
     ("--tls-sni-cert-key", true),
 ];
 
-/// Oldest version of TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TlsVersion {
-    /// 1.2, the oldest supported version.
-    Tls12,
-    /// 1.3
-    Tls13,
-}
-
 impl Args {
     /// Returns the fault of flags that are valid individually but not together.
     pub fn usage_error(&self) -> Option<String> {
@@ -160,11 +151,7 @@ impl Args {
 
     /// Returns the accepted versions of TLS.
     pub(crate) fn tls_versions(&self) -> &'static [&'static SupportedProtocolVersion] {
-        let profile = TlsProfile {
-            only_tls13: self.tls_min_version == Some(TlsVersion::Tls13),
-            ..TlsProfile::default()
-        };
-        profile.versions()
+        self.tls_min_version.clone().unwrap_or_default().versions()
     }
 }
 
@@ -184,11 +171,14 @@ fn parse_delay(text: &str) -> Result<Duration, String> {
     duration::parse(text).map_err(|_| format!("invalid duration `{text}`: expected for example `5s`"))
 }
 
-fn parse_tls_version(text: &str) -> Result<TlsVersion, String> {
+fn parse_tls_version(text: &str) -> Result<TlsProfile, String> {
     match text {
-        // Older versions are not supported.
-        "VersionTLS10" | "VersionTLS11" | "VersionTLS12" => Ok(TlsVersion::Tls12),
-        "VersionTLS13" => Ok(TlsVersion::Tls13),
+        // The oldest supported version.
+        "VersionTLS10" | "VersionTLS11" | "VersionTLS12" => Ok(TlsProfile::default()),
+        "VersionTLS13" => Ok(TlsProfile {
+            only_tls13: true,
+            ..TlsProfile::default()
+        }),
         _ => Err(format!(
             "invalid version `{text}`: expected VersionTLS12 or VersionTLS13"
         )),

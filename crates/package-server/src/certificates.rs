@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use olm_runtime::tls::{KeyPair, LOOK_EVERY, TlsError};
 use rustls::{ServerConfig, SupportedProtocolVersion};
 use tokio::sync::watch;
@@ -11,17 +12,6 @@ use crate::front_proxy;
 
 /// Protocols in the order of preference.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
-
-/// There is no certificate to serve with.
-#[derive(Debug, thiserror::Error)]
-pub enum CertificateError {
-    /// The files cannot be used.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// A self-signed certificate could not be created.
-    #[error("cannot create a certificate: {0}")]
-    Made(#[from] rcgen::Error),
-}
 
 /// Files of the certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,12 +50,12 @@ impl Certificates {
     pub fn load(
         source: Source,
         versions: &'static [&'static SupportedProtocolVersion],
-    ) -> Result<Self, CertificateError> {
+    ) -> anyhow::Result<Self> {
         let pair = match source.read()? {
             Some(pair) => pair,
             None => {
                 tracing::warn!("no certificate files found; using a self-signed certificate for localhost");
-                self_signed(&source)?
+                self_signed(&source).context("cannot create a certificate")?
             }
         };
         let certificates = Self {
@@ -82,11 +72,11 @@ impl Certificates {
         &self,
         pair: &KeyPair,
         known: Option<&front_proxy::FrontProxy>,
-    ) -> Result<ServerConfig, CertificateError> {
+    ) -> Result<ServerConfig, TlsError> {
         let authorities = known
             .map(|known| known.authorities.as_slice())
             .unwrap_or_default();
-        Ok(pair.config(authorities, self.versions, &PROTOCOLS)?)
+        pair.config(authorities, self.versions, &PROTOCOLS)
     }
 
     /// Returns the TLS configuration, updated whenever the files or the API server's settings change. An
@@ -103,7 +93,7 @@ impl Certificates {
             watch::Receiver<Arc<ServerConfig>>,
             impl Future<Output = ()> + Send,
         ),
-        CertificateError,
+        TlsError,
     > {
         let mut applied = known.borrow_and_update().clone();
         let config = self.configured(&self.pair, applied.as_deref())?;
@@ -149,7 +139,7 @@ impl Certificates {
     }
 
     /// Reads the files again; returns the present pair if they are missing and may be.
-    fn look(&self) -> Result<KeyPair, CertificateError> {
+    fn look(&self) -> Result<KeyPair, TlsError> {
         let pair = self.source.read()?.unwrap_or_else(|| self.pair.clone());
         if pair != self.pair {
             // An unusable pair must not keep new authorities out.

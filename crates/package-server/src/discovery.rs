@@ -13,10 +13,9 @@ pub fn groups() -> Value {
 
 /// Returns `/apis/<group>`.
 pub fn group() -> Value {
-    let mut group = json!({"kind": "APIGroup", "apiVersion": "v1"});
-    if let (Some(group), Value::Object(described)) = (group.as_object_mut(), described()) {
-        group.extend(described);
-    }
+    let mut group = described();
+    group["kind"] = json!("APIGroup");
+    group["apiVersion"] = json!("v1");
     group
 }
 
@@ -39,31 +38,6 @@ pub fn resources() -> Value {
     })
 }
 
-/// Returns `/apis` with everything in one document, of this version of aggregated discovery.
-pub fn aggregated(version: &str) -> Value {
-    let kind = json!({"group": GROUP, "version": VERSION, "kind": KIND});
-    json!({
-        "kind": "APIGroupDiscoveryList",
-        "apiVersion": format!("apidiscovery.k8s.io/{version}"),
-        "metadata": {},
-        "items": [{
-            "metadata": {"name": GROUP, "creationTimestamp": null},
-            "versions": [{
-                "version": VERSION,
-                "resources": [{
-                    "resource": RESOURCE,
-                    "responseKind": kind,
-                    "scope": "Namespaced",
-                    "singularResource": SINGULAR,
-                    "verbs": VERBS,
-                    "subresources": [{"subresource": ICON, "responseKind": kind, "verbs": ["get"]}],
-                }],
-                "freshness": "Current",
-            }],
-        }],
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use olm_testing::shared::shared_path;
@@ -81,19 +55,6 @@ mod tests {
             .map(Result::unwrap)
             .collect();
         assert_eq!(documents, [group(), resources()]);
-    }
-
-    #[test]
-    fn aggregated_discovery_tells_the_same() {
-        let legacy = resources();
-        for version in ["v2", "v2beta1"] {
-            let all = aggregated(version);
-            assert_eq!(all["apiVersion"], format!("apidiscovery.k8s.io/{version}"));
-            let told = &all["items"][0]["versions"][0]["resources"][0];
-            assert_eq!(told["verbs"], legacy["resources"][0]["verbs"]);
-            assert_eq!(told["resource"], legacy["resources"][0]["name"]);
-            assert_eq!(told["subresources"][0]["verbs"], legacy["resources"][1]["verbs"]);
-        }
         assert_eq!(groups()["groups"][0]["name"], GROUP);
     }
 }

@@ -29,26 +29,16 @@ pub struct FrontProxy {
     extra_prefixes: Vec<String>,
 }
 
-/// A fault in the ConfigMap.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// A value is not a list.
-    #[error("{0} is not a JSON list of strings")]
-    List(&'static str),
-    /// The certificates cannot be read.
-    #[error("requestheader-client-ca-file has no readable certificate")]
-    Certificates,
-}
-
 impl FrontProxy {
     /// Reads the values of the ConfigMap. Without authorities no peer is recognised.
     ///
     /// # Errors
     /// A value cannot be parsed.
-    pub fn parse(data: &BTreeMap<String, String>) -> Result<Self, ConfigError> {
+    pub fn parse(data: &BTreeMap<String, String>) -> Result<Self, String> {
         let list = |key: &'static str| match data.get(key).map(String::as_str) {
             None | Some("") => Ok(Vec::new()),
-            Some(text) => serde_json::from_str::<Vec<String>>(text).map_err(|_| ConfigError::List(key)),
+            Some(text) => serde_json::from_str::<Vec<String>>(text)
+                .map_err(|_| format!("{key} is not a JSON list of strings")),
         };
         let authorities = match data.get("requestheader-client-ca-file").map(String::as_str) {
             None | Some("") => Vec::new(),
@@ -56,7 +46,7 @@ impl FrontProxy {
                 let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
                 read.ok()
                     .filter(|read| !read.is_empty())
-                    .ok_or(ConfigError::Certificates)?
+                    .ok_or("requestheader-client-ca-file has no readable certificate")?
             }
         };
         Ok(Self {
@@ -192,11 +182,11 @@ mod tests {
         };
         assert_eq!(
             parse("requestheader-allowed-names", "x"),
-            ConfigError::List("requestheader-allowed-names")
+            "requestheader-allowed-names is not a JSON list of strings"
         );
         assert_eq!(
             parse("requestheader-client-ca-file", "no certificate"),
-            ConfigError::Certificates
+            "requestheader-client-ca-file has no readable certificate"
         );
         assert_eq!(FrontProxy::parse(&BTreeMap::new()), Ok(FrontProxy::default()));
     }

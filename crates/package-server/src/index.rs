@@ -61,29 +61,10 @@ pub struct Item {
     pub package: Arc<Package>,
 }
 
-/// Sort key of a list; unique within a list.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-pub struct Position {
-    /// Namespace the item is shown in.
-    pub namespace: String,
-    /// Package.
-    pub name: String,
-    /// Namespace of the CatalogSource.
-    pub catalog_namespace: String,
-    /// Name of the CatalogSource.
-    pub catalog: String,
-}
-
 impl Item {
-    /// Returns its position in a list.
-    pub fn position(&self) -> Position {
-        let catalog = &self.catalog.facts.key;
-        Position {
-            namespace: self.namespace.to_string(),
-            name: self.package.name.to_string(),
-            catalog_namespace: catalog.namespace.clone(),
-            catalog: catalog.name.clone(),
-        }
+    /// Returns its sort key in a list.
+    fn order(&self) -> (&str, &str, &NamespacedName) {
+        (&self.namespace, &self.package.name, &self.catalog.facts.key)
     }
 
     /// Returns its labels. In order of increasing precedence: labels of the CatalogSource, the catalog's
@@ -130,7 +111,7 @@ impl Index {
             .filter(|item| fields.matches(&item.package.name, &item.namespace))
             .filter(|item| labels.is_empty() || labels.matches(&item.labels()))
             .collect();
-        items.sort_by_cached_key(Item::position);
+        items.sort_by(|one, other| one.order().cmp(&other.order()));
         items
     }
 

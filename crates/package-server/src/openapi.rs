@@ -15,61 +15,52 @@ const LIST_NAME: &str = "com.coreos.operators.packages.v1.PackageManifestList";
 
 /// Returns version 2 of OpenAPI. The API server merges it with those of all other servers.
 pub fn v2() -> Value {
-    let schemas = schemas("#/definitions/");
-    let read = |reference: &str, type_: &str| json!({"200": {"description": "OK", "schema": {(reference): type_}}, "401": {"description": "Unauthorized"}});
-    let paths = paths(|operation| {
-        let parameters: Vec<Value> = operation
-            .parameters
-            .iter()
-            .map(|parameter| {
-                json!({"name": parameter.name, "in": parameter.place, "type": parameter.type_, "uniqueItems": true,
-                    "required": parameter.place == "path", "description": parameter.about})
-            })
-            .collect();
-        let (responses, produces) = match operation.answer {
+    let typed = |mut parameter: Value| {
+        parameter["type"] = json!("string");
+        parameter["uniqueItems"] = json!(true);
+        parameter
+    };
+    let answered = |answer: Option<&str>| {
+        let (schema, produces) = match answer {
             Some(name) => (
-                read("$ref", &format!("#/definitions/{name}")),
+                json!({"$ref": format!("#/definitions/{name}")}),
                 json!(["application/json", "application/yaml"]),
             ),
-            None => (read("type", "file"), json!(["image/*"])),
+            None => (json!({"type": "file"}), json!(["image/*"])),
         };
-        json!({"parameters": parameters, "produces": produces, "schemes": ["https"], "responses": responses})
-    });
+        json!({"produces": produces, "schemes": ["https"], "responses": {
+            "200": {"description": "OK", "schema": schema}, "401": {"description": "Unauthorized"}}})
+    };
     json!({
         "swagger": "2.0",
         "info": {"title": TITLE, "version": VERSION},
-        "paths": paths,
-        "definitions": schemas,
+        "paths": paths(typed, answered),
+        "definitions": schemas("#/definitions/"),
     })
 }
 
 /// Returns version 3 of OpenAPI.
 pub fn v3() -> Value {
-    let schemas = schemas("#/components/schemas/");
-    let paths = paths(|operation| {
-        let parameters: Vec<Value> = operation
-            .parameters
-            .iter()
-            .map(|parameter| {
-                json!({"name": parameter.name, "in": parameter.place, "required": parameter.place == "path",
-                    "description": parameter.about, "schema": {"type": parameter.type_, "uniqueItems": true}})
-            })
-            .collect();
-        let content = match operation.answer {
+    let typed = |mut parameter: Value| {
+        parameter["schema"] = json!({"type": "string", "uniqueItems": true});
+        parameter
+    };
+    let answered = |answer: Option<&str>| {
+        let content = match answer {
             Some(name) => {
                 let schema = json!({"schema": {"$ref": format!("#/components/schemas/{name}")}});
                 json!({"application/json": schema, "application/yaml": schema})
             }
             None => json!({"image/*": {"schema": {"type": "string", "format": "binary"}}}),
         };
-        json!({"parameters": parameters, "responses": {
+        json!({"responses": {
             "200": {"description": "OK", "content": content}, "401": {"description": "Unauthorized"}}})
-    });
+    };
     json!({
         "openapi": "3.0.0",
         "info": {"title": TITLE, "version": VERSION},
-        "paths": paths,
-        "components": {"schemas": schemas},
+        "paths": paths(typed, answered),
+        "components": {"schemas": schemas("#/components/schemas/")},
     })
 }
 
@@ -95,7 +86,7 @@ fn schemas(references: &str) -> Value {
             "properties": {
                 "apiVersion": {"type": "string", "description": "API group and version of the list."},
                 "kind": {"type": "string", "description": "Kind of the list."},
-                "metadata": {"type": "object", "description": "List metadata, with the continue token of the next page."},
+                "metadata": {"type": "object", "description": "List metadata."},
                 "items": {"type": "array", "description": "The PackageManifests.",
                     "items": {"$ref": format!("{references}{NAME}")}},
             },
@@ -105,92 +96,60 @@ fn schemas(references: &str) -> Value {
     Value::Object(schemas)
 }
 
-struct Parameter {
-    name: &'static str,
-    place: &'static str,
-    type_: &'static str,
-    about: &'static str,
-}
-
-impl Parameter {
-    const fn in_path(name: &'static str, about: &'static str) -> Self {
-        Self {
-            name,
-            place: "path",
-            type_: "string",
-            about,
-        }
-    }
-
-    const fn in_query(name: &'static str, type_: &'static str, about: &'static str) -> Self {
-        Self {
-            name,
-            place: "query",
-            type_,
-            about,
-        }
-    }
-}
-
-const NAMESPACE: Parameter = Parameter::in_path(
-    "namespace",
-    "Namespace whose PackageManifests are returned: those of its own and of global catalogs.",
-);
-const OBJECT: Parameter = Parameter::in_path("name", "Name of the package.");
-/// Parameters of lists.
-const LIST: [Parameter; 4] = [
-    Parameter::in_query("labelSelector", "string", "Label selector."),
-    Parameter::in_query(
-        "fieldSelector",
-        "string",
-        "Field selector on metadata.name and metadata.namespace.",
-    ),
-    Parameter::in_query("limit", "integer", "Maximum number of items to return."),
-    Parameter::in_query("continue", "string", "Continue token of the previous page."),
-];
-
-struct Operation {
-    /// Name of the response's schema; `None` for icons.
-    answer: Option<&'static str>,
-    parameters: Vec<Parameter>,
-}
-
-fn paths(document: impl Fn(&Operation) -> Value) -> Value {
+/// Returns the operations by path. `typed` adds the type of a parameter, a text; `answered` describes a response by
+/// the name of its schema, or an icon.
+fn paths(typed: impl Fn(Value) -> Value, answered: impl Fn(Option<&str>) -> Value) -> Value {
+    let parameter = |place: &str, name: &str, about: &str| {
+        typed(json!({"name": name, "in": place, "required": place == "path", "description": about}))
+    };
+    let namespace = parameter(
+        "path",
+        "namespace",
+        "Namespace whose PackageManifests are returned: those of its own and of global catalogs.",
+    );
+    let object = vec![
+        parameter("path", "name", "Name of the package."),
+        namespace.clone(),
+    ];
+    let list = vec![
+        parameter("query", "labelSelector", "Label selector."),
+        parameter(
+            "query",
+            "fieldSelector",
+            "Field selector on metadata.name and metadata.namespace.",
+        ),
+    ];
     let all = format!("/apis/{GROUP}/{VERSION}/{RESOURCE}");
     let of_namespace = format!("/apis/{GROUP}/{VERSION}/namespaces/{{namespace}}/{RESOURCE}");
     let one = format!("{of_namespace}/{{name}}");
-    let list = |path: Vec<Parameter>| Operation {
-        answer: Some(LIST_NAME),
-        parameters: path.into_iter().chain(LIST).collect(),
-    };
-    let get = |answer| Operation {
-        answer,
-        parameters: vec![OBJECT, NAMESPACE],
-    };
     let rows = [
-        (
-            all,
-            "list",
-            "listPackageManifestForAllNamespaces",
-            list(Vec::new()),
-        ),
-        (
-            of_namespace,
-            "list",
-            "listNamespacedPackageManifest",
-            list(vec![NAMESPACE]),
-        ),
         (
             format!("{one}/{ICON}"),
             "connect",
             "getNamespacedPackageManifestIcon",
-            get(None),
+            None,
+            object.clone(),
         ),
-        (one, "get", "readNamespacedPackageManifest", get(Some(NAME))),
+        (one, "get", "readNamespacedPackageManifest", Some(NAME), object),
+        (
+            of_namespace,
+            "list",
+            "listNamespacedPackageManifest",
+            Some(LIST_NAME),
+            [vec![namespace], list.clone()].concat(),
+        ),
+        (
+            all,
+            "list",
+            "listPackageManifestForAllNamespaces",
+            Some(LIST_NAME),
+            list,
+        ),
     ];
     let mut paths = Map::new();
-    for (path, action, id, operation) in rows {
-        let mut told = document(&operation);
+    for (path, action, id, answer, parameters) in rows {
+        let mut told = answered(answer);
+        told["parameters"] = json!(parameters);
         told["operationId"] = json!(id);
         told["tags"] = json!([format!("{GROUP}_{VERSION}")]);
         told["x-kubernetes-action"] = json!(action);

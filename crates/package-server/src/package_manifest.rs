@@ -59,16 +59,8 @@ pub struct Channel {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Entries(Vec<ChannelEntry>);
 
-/// A package is skipped.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Excluded {
-    /// No channel has a readable head.
-    #[error("packagemanifest has no valid channels")]
-    NoChannels,
-    /// Its data exceeds the limit of one response.
-    #[error("its PackageManifest has {0} bytes, the limit is {PACKAGE_MANIFEST_BYTES}")]
-    TooLarge(usize),
-}
+/// Error of a package in which no channel has a readable head.
+const NO_CHANNELS: &str = "packagemanifest has no valid channels";
 
 /// The versions of all channels, by package and channel; collected from the stream of all bundles.
 #[derive(Debug, Default)]
@@ -142,7 +134,7 @@ impl Package {
     ///
     /// # Errors
     /// No channel is left, or the package exceeds a limit.
-    pub fn new(package: proto::Package, channels: &BTreeMap<String, Channel>) -> Result<Self, Excluded> {
+    pub fn new(package: proto::Package, channels: &BTreeMap<String, Channel>) -> Result<Self, String> {
         let mut deprecations: BTreeMap<String, Option<Deprecation>> = BTreeMap::new();
         for channel in package.channels {
             if channels.contains_key(&channel.name) {
@@ -150,7 +142,7 @@ impl Package {
                 told.or_insert_with(|| channel.deprecation.map(deprecation));
             }
         }
-        let first = deprecations.keys().next().cloned().ok_or(Excluded::NoChannels)?;
+        let first = deprecations.keys().next().cloned().ok_or(NO_CHANNELS)?;
         let default = if deprecations.contains_key(&package.default_channel_name) {
             package.default_channel_name.clone()
         } else if package.default_channel_name.is_empty() {
@@ -160,7 +152,7 @@ impl Package {
         };
         // If a catalog names no default channel, the first one describes the package.
         let speaking = if default.is_empty() { &first } else { &default };
-        let head = &channels.get(speaking).ok_or(Excluded::NoChannels)?.head;
+        let head = &channels.get(speaking).ok_or(NO_CHANNELS)?.head;
         let content = content(
             &package.name,
             package.deprecation.map(deprecation).as_ref(),
@@ -172,7 +164,9 @@ impl Package {
         );
         let length = content.iter().map(Bytes::len).sum();
         if length > PACKAGE_MANIFEST_BYTES {
-            return Err(Excluded::TooLarge(length));
+            return Err(format!(
+                "its PackageManifest has {length} bytes, the limit is {PACKAGE_MANIFEST_BYTES}"
+            ));
         }
         let icon = (!default.is_empty()).then(|| head.icon.clone()).flatten();
         Ok(Self {

@@ -5,8 +5,7 @@
 //! read.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::vec;
+use std::iter;
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -18,7 +17,6 @@ use crate::age;
 use crate::index::Item;
 use crate::json::{text, value};
 use crate::media_type::Shape;
-use crate::package_manifest::Package;
 
 /// Approximate bytes of a response that are written at once.
 const PIECE: usize = 32 << 10;
@@ -59,18 +57,6 @@ pub struct Rendering {
     pub now: Timestamp,
 }
 
-/// Metadata of a list.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ListMetadata {
-    /// Token for the next page.
-    #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
-    pub continue_token: Option<String>,
-    /// Number of items on the following pages.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remaining_item_count: Option<usize>,
-}
-
 /// Metadata of a PackageManifest. It has no resource version and no uid: nothing is stored.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -91,23 +77,31 @@ struct CatalogStatus<'a> {
     catalog_source_namespace: &'a str,
 }
 
+/// The pieces of a response, in order.
+pub type BodyChunks = Box<dyn Iterator<Item = Bytes> + Send>;
+
 impl Rendering {
     /// Renders one PackageManifest.
     pub fn single(self, item: Item) -> BodyChunks {
         match self.shape {
-            Shape::Object | Shape::Metadata => BodyChunks::new(self, Vec::new(), vec![item], ""),
-            Shape::Table => self.list(vec![item], &ListMetadata::default()),
+            Shape::Object | Shape::Metadata => joined(self.parts(&item)),
+            Shape::Table => self.list(vec![item]),
         }
     }
 
     /// Renders a list.
-    pub fn list(self, items: Vec<Item>, metadata: &ListMetadata) -> BodyChunks {
+    pub fn list(self, items: Vec<Item>) -> BodyChunks {
         let mut head = Vec::new();
-        self.write_head(metadata, &mut head);
-        BodyChunks::new(self, head, items, "]}")
+        self.write_head(&mut head);
+        let items = items.into_iter().enumerate().flat_map(move |(index, item)| {
+            let comma = if index == 0 { "" } else { "," };
+            iter::once(Bytes::from(comma)).chain(self.parts(&item))
+        });
+        let tail = iter::once(Bytes::from("]}"));
+        joined(iter::once(Bytes::from(head)).chain(items).chain(tail))
     }
 
-    fn write_head(&self, metadata: &ListMetadata, out: &mut Vec<u8>) {
+    fn write_head(&self, out: &mut Vec<u8>) {
         let own = format!("{GROUP}/{VERSION}");
         let (kind, version) = match self.shape {
             Shape::Object => (LIST_KIND, own.as_str()),
@@ -118,8 +112,7 @@ impl Rendering {
         value(out, kind);
         text(out, ",\"apiVersion\":");
         value(out, version);
-        text(out, ",\"metadata\":");
-        value(out, metadata);
+        text(out, ",\"metadata\":{}");
         match self.shape {
             Shape::Object | Shape::Metadata => text(out, ",\"items\":["),
             Shape::Table => {
@@ -130,28 +123,33 @@ impl Rendering {
         }
     }
 
-    /// Writes an item up to its package's ready JSON. Returns whether that follows.
-    fn begin(&self, item: &Item, out: &mut Vec<u8>) -> bool {
-        match self.shape {
-            Shape::Object => write_object(item, out),
-            Shape::Metadata => write_metadata(item, out),
-            Shape::Table => self.write_row(item, out),
-        }
-        match self.shape {
-            Shape::Object => true,
-            Shape::Metadata => false,
-            Shape::Table => self.include == Include::Object,
-        }
-    }
-
-    /// Writes the end of an item.
-    fn end(&self, has_content: bool, out: &mut Vec<u8>) {
-        if has_content {
-            text(out, "}}");
-        }
-        if self.shape == Shape::Table {
-            text(out, "}");
-        }
+    /// Returns an item: its beginning, the package's ready JSON if it has that, and its end.
+    fn parts(self, item: &Item) -> impl Iterator<Item = Bytes> + Send + use<> {
+        let mut begin = Vec::new();
+        let (has_content, end) = match self.shape {
+            Shape::Object => {
+                write_object(item, &mut begin);
+                (true, "}}")
+            }
+            Shape::Metadata => {
+                write_metadata(item, &mut begin);
+                (false, "")
+            }
+            Shape::Table => {
+                self.write_row(item, &mut begin);
+                match self.include {
+                    Include::Object => (true, "}}}"),
+                    Include::None | Include::Metadata => (false, "}"),
+                }
+            }
+        };
+        let content = if has_content {
+            item.package.content.clone()
+        } else {
+            Vec::new()
+        };
+        let begin = iter::once(Bytes::from(begin));
+        begin.chain(content).chain(iter::once(Bytes::from(end)))
     }
 
     fn write_row(&self, item: &Item, out: &mut Vec<u8>) {
@@ -171,76 +169,24 @@ impl Rendering {
     }
 }
 
-/// The pieces of a response, in order.
-pub struct BodyChunks {
-    rendering: Rendering,
-    items: vec::IntoIter<Item>,
-    is_first: bool,
-    /// The package whose content is being sent, and the number of pieces sent.
-    open: Option<(Arc<Package>, usize)>,
-    /// Bytes that are written but not sent.
-    out: Vec<u8>,
-    /// Shared bytes to send after those, unchanged.
-    shared: Bytes,
-    /// End of the response; `None` once it is written.
-    tail: Option<&'static str>,
-}
-
-impl BodyChunks {
-    fn new(rendering: Rendering, head: Vec<u8>, items: Vec<Item>, tail: &'static str) -> Self {
-        Self {
-            rendering,
-            items: items.into_iter(),
-            is_first: true,
-            open: None,
-            out: head,
-            shared: Bytes::new(),
-            tail: Some(tail),
-        }
-    }
-
-    /// Writes the next small part, or finds one to send unchanged.
-    fn write_next(&mut self) {
-        if let Some((package, sent)) = &mut self.open {
-            match package.content.get(*sent) {
-                // Copies of a large piece would take memory for each request.
-                Some(piece) if piece.len() >= PIECE => self.shared = piece.clone(),
-                Some(piece) => self.out.extend_from_slice(piece),
-                None => {
-                    self.open = None;
-                    self.rendering.end(true, &mut self.out);
-                    return;
-                }
+/// Joins small parts until they have [`PIECE`] bytes. Larger ones are cut and not copied, which would take memory for
+/// each request.
+fn joined(mut parts: impl Iterator<Item = Bytes> + Send + 'static) -> BodyChunks {
+    let (mut out, mut large) = (Vec::<u8>::new(), Bytes::new());
+    Box::new(iter::from_fn(move || {
+        while large.is_empty() && out.len() < PIECE {
+            match parts.next() {
+                Some(part) if part.len() >= PIECE => large = part,
+                Some(part) => out.extend_from_slice(&part),
+                None => break,
             }
-            *sent += 1;
-        } else if let Some(item) = self.items.next() {
-            if !std::mem::take(&mut self.is_first) {
-                self.out.push(b',');
-            }
-            if self.rendering.begin(&item, &mut self.out) {
-                self.open = Some((item.package, 0));
-            } else {
-                self.rendering.end(false, &mut self.out);
-            }
-        } else if let Some(tail) = self.tail.take() {
-            text(&mut self.out, tail);
         }
-    }
-}
-
-impl Iterator for BodyChunks {
-    type Item = Bytes;
-
-    fn next(&mut self) -> Option<Bytes> {
-        while self.shared.is_empty() && self.out.len() < PIECE && self.tail.is_some() {
-            self.write_next();
+        if !out.is_empty() {
+            return Some(std::mem::take(&mut out).into());
         }
-        if !self.out.is_empty() {
-            return Some(std::mem::take(&mut self.out).into());
-        }
-        let length = self.shared.len().min(PIECE);
-        (length > 0).then(|| self.shared.split_to(length))
-    }
+        let length = large.len().min(PIECE);
+        (length > 0).then(|| large.split_to(length))
+    }))
 }
 
 fn columns() -> Value {

@@ -79,19 +79,6 @@ pub struct RequestInfo {
     pub parameters: Vec<(String, String)>,
 }
 
-/// Options of a list.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ListOptions {
-    /// Selects by labels.
-    pub labels: LabelSelector,
-    /// Selects by name and namespace.
-    pub fields: FieldSelector,
-    /// Maximum number of items.
-    pub limit: Option<usize>,
-    /// End of the previous page.
-    pub continue_token: Option<String>,
-}
-
 impl RequestInfo {
     /// Parses method, path and query of a request.
     ///
@@ -142,30 +129,17 @@ impl RequestInfo {
         parameter(&self.parameters, name)
     }
 
-    /// Returns the options of a list.
+    /// Returns the selectors of a list. `limit` and `continue` have no effect: a list is sent whole.
     ///
     /// # Errors
-    /// A parameter cannot be parsed.
-    pub fn list_options(&self) -> Result<ListOptions, ApiStatus> {
+    /// A selector cannot be parsed.
+    pub fn selectors(&self) -> Result<(LabelSelector, FieldSelector), ApiStatus> {
         let text = |name| self.parameter(name).unwrap_or_default();
-        let limit = match text("limit") {
-            "" => None,
-            number => {
-                let number: i64 = number.parse().map_err(|_| {
-                    ApiStatus::bad_request(&format!("invalid limit {number:?}: expected a number"))
-                })?;
-                usize::try_from(number).ok().filter(|limit| *limit > 0)
-            }
-        };
-        let unusable = |error: crate::selectors::SelectorError| ApiStatus::bad_request(&error.to_string());
-        Ok(ListOptions {
-            labels: LabelSelector::parse(text("labelSelector")).map_err(unusable)?,
-            fields: FieldSelector::parse(text("fieldSelector")).map_err(unusable)?,
-            limit,
-            continue_token: Some(text("continue"))
-                .filter(|token| !token.is_empty())
-                .map(str::to_owned),
-        })
+        let unusable = |error: String| ApiStatus::bad_request(&error);
+        Ok((
+            LabelSelector::parse(text("labelSelector")).map_err(unusable)?,
+            FieldSelector::parse(text("fieldSelector")).map_err(unusable)?,
+        ))
     }
 }
 

@@ -6,18 +6,12 @@ use olm_api::selector::{Requirement, parse};
 
 use crate::limits::SELECTOR_REQUIREMENTS;
 
-/// A selector cannot be used. The text is for its author.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SelectorError {
-    /// It exceeds the number of requirements.
-    #[error("the selector has more than {SELECTOR_REQUIREMENTS} requirements")]
-    TooMany,
-    /// A requirement cannot be parsed.
-    #[error("unable to parse requirement: {0}")]
-    Requirement(String),
-    /// A field that selectors do not support.
-    #[error("field label not supported: {0}")]
-    Field(String),
+fn too_many() -> String {
+    format!("the selector has more than {SELECTOR_REQUIREMENTS} requirements")
+}
+
+fn broken(error: &str) -> String {
+    format!("unable to parse requirement: {error}")
 }
 
 /// Requirements on the labels of an object.
@@ -28,10 +22,10 @@ impl LabelSelector {
     /// Parses a selector; the empty one selects everything.
     ///
     /// # Errors
-    /// The text is not a valid selector.
-    pub fn parse(text: &str) -> Result<Self, SelectorError> {
-        let parsed = parse(text, SELECTOR_REQUIREMENTS).map_err(SelectorError::Requirement)?;
-        parsed.map(Self).ok_or(SelectorError::TooMany)
+    /// The text is not a valid selector. The error is for its author.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let parsed = parse(text, SELECTOR_REQUIREMENTS).map_err(|error| broken(&error))?;
+        parsed.map(Self).ok_or_else(too_many)
     }
 
     /// Returns whether everything is selected.
@@ -70,17 +64,12 @@ impl FieldSelector {
     ///
     /// # Errors
     /// The text is not a valid selector, or has other fields than `metadata.name` and `metadata.namespace`.
-    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let terms = text.split(',').filter(|term| !term.is_empty());
         if terms.clone().count() > SELECTOR_REQUIREMENTS {
-            return Err(SelectorError::TooMany);
+            return Err(too_many());
         }
         terms.map(term).collect::<Result<_, _>>().map(Self)
-    }
-
-    /// Returns whether everything is selected.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     /// Returns whether an object of this name in this namespace is selected.
@@ -105,9 +94,8 @@ impl FieldSelector {
     }
 }
 
-fn term(term: &str) -> Result<FieldRequirement, SelectorError> {
-    let broken =
-        || SelectorError::Requirement(format!("invalid selector: {term:?}; can't understand {term:?}"));
+fn term(term: &str) -> Result<FieldRequirement, String> {
+    let broken = || broken(&format!("invalid selector: {term:?}; can't understand {term:?}"));
     let at = term.find(['=', '!']).ok_or_else(broken)?;
     let (field, rest) = term.split_at(at);
     let (is_equal, value) = if let Some(value) = rest.strip_prefix("!=") {
@@ -119,7 +107,7 @@ fn term(term: &str) -> Result<FieldRequirement, SelectorError> {
     let field = match field {
         "metadata.name" => Field::Name,
         "metadata.namespace" => Field::Namespace,
-        other => return Err(SelectorError::Field(other.to_owned())),
+        other => return Err(format!("field label not supported: {other}")),
     };
     Ok(FieldRequirement {
         field,
@@ -132,7 +120,7 @@ fn term(term: &str) -> Result<FieldRequirement, SelectorError> {
 mod tests {
     use super::*;
 
-    fn selects(selector: &str) -> Result<bool, SelectorError> {
+    fn selects(selector: &str) -> Result<bool, String> {
         let labels = BTreeMap::from([
             ("catalog", "cat"),
             ("provider", "Red Hat"),
@@ -208,11 +196,11 @@ mod tests {
         let most = vec!["!z"; SELECTOR_REQUIREMENTS].join(",");
         assert!(LabelSelector::parse(&most).is_ok());
         let more = format!("{most},a");
-        assert_eq!(LabelSelector::parse(&more), Err(SelectorError::TooMany));
+        assert_eq!(LabelSelector::parse(&more), Err(too_many()));
         let most = vec!["metadata.name!=z"; SELECTOR_REQUIREMENTS].join(",");
         assert!(FieldSelector::parse(&most).is_ok());
         let more = format!("{most},metadata.name!=z");
-        assert_eq!(FieldSelector::parse(&more), Err(SelectorError::TooMany));
+        assert_eq!(FieldSelector::parse(&more), Err(too_many()));
     }
 
     #[test]
@@ -230,7 +218,7 @@ mod tests {
             let parsed = FieldSelector::parse(selector).unwrap();
             assert_eq!(parsed.matches("demo", "ns"), expected, "{selector}");
         }
-        let refused = |text: &str| FieldSelector::parse(text).unwrap_err().to_string();
+        let refused = |text: &str| FieldSelector::parse(text).unwrap_err();
         assert_eq!(refused("spec.x=1"), "field label not supported: spec.x");
         assert!(refused("metadata.name").starts_with("unable to parse"));
         assert!(refused("metadata.name!demo").starts_with("unable to parse"));

@@ -54,7 +54,7 @@ pub(crate) fn olm_config(
 
 /// The settings for recognising the API server, from a ConfigMap.
 #[derive(Debug, Clone)]
-struct Settings(Result<Arc<FrontProxy>, front_proxy::ConfigError>);
+struct Settings(Result<Arc<FrontProxy>, String>);
 
 impl Projection for Settings {
     type Object = DynamicObject;

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use go_compat::quantity;
 use k8s_openapi::api::core::v1::{
     Capabilities, ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, GRPCAction,
     KeyToPath, Pod, PodSecurityContext, PodSpec, Probe, ResourceRequirements, SeccompProfile,
@@ -397,10 +398,11 @@ pub(crate) fn restrict_container(context: &mut SecurityContext) {
 /// Returns a quantity in the binary form of the Go runtime: with the largest of `Ki`, `Mi`, `Gi`… that
 /// divides it. Invalid text is returned unchanged (the CRD's schema refuses it earlier).
 fn binary_quantity(text: &str) -> String {
-    let Some(bytes) = quantity_bytes(text) else {
+    // A fraction of a byte is rounded up, as Kubernetes does.
+    let bytes = quantity::billionths(text).and_then(|billionths| u128::try_from(billionths).ok());
+    let Some(mut value) = bytes.map(|billionths| billionths.div_ceil(1_000_000_000)) else {
         return text.to_owned();
     };
-    let mut value = bytes;
     let mut suffix = "";
     for next in ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] {
         if value == 0 || !value.is_multiple_of(1024) {
@@ -410,38 +412,6 @@ fn binary_quantity(text: &str) -> String {
         suffix = next;
     }
     format!("{value}{suffix}")
-}
-
-fn quantity_bytes(text: &str) -> Option<u128> {
-    const SUFFIXES: [(&str, u128); 13] = [
-        ("Ki", 1 << 10),
-        ("Mi", 1 << 20),
-        ("Gi", 1 << 30),
-        ("Ti", 1 << 40),
-        ("Pi", 1 << 50),
-        ("Ei", 1 << 60),
-        ("k", 1_000),
-        ("M", 1_000_000),
-        ("G", 1_000_000_000),
-        ("T", 1_000_000_000_000),
-        ("P", 1_000_000_000_000_000),
-        ("E", 1_000_000_000_000_000_000),
-        ("", 1),
-    ];
-    let (number, unit) = SUFFIXES
-        .iter()
-        .find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit)))?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let whole: u128 = whole.parse().ok()?;
-    let scale = 10u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-    let fraction: u128 = if fraction.is_empty() {
-        0
-    } else {
-        fraction.parse().ok()?
-    };
-    // A fraction of a byte is rounded up, as Kubernetes does.
-    let fraction_bytes = fraction.checked_mul(unit)?.div_ceil(scale);
-    whole.checked_mul(unit)?.checked_add(fraction_bytes)
 }
 
 #[cfg(test)]

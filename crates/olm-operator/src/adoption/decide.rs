@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 use olm_api::{
     labels,
     v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription},
@@ -120,12 +120,13 @@ fn adopt_installs(observed: &Observed, patches: &mut Patches) {
             .partition(|plan| names.contains(plan.name_any().as_str()));
         let generation = |plan: &InstallPlan| plan.spec.generation.unwrap_or_default();
         let newest = current.iter().map(|plan| generation(plan)).max();
-        for plan in current {
-            patches.add_to(plan.as_ref(), &label);
+        for plan in current.into_iter().filter_map(|plan| Labelled::of(plan.as_ref())) {
+            patches.add(&plan, &label);
         }
         // A newer plan will soon be the one referred to.
-        for plan in others.into_iter().filter(|plan| Some(generation(plan)) < newest) {
-            patches.remove_from(plan.as_ref(), &label);
+        let older = others.into_iter().filter(|plan| Some(generation(plan)) < newest);
+        for plan in older.filter_map(|plan| Labelled::of(plan.as_ref())) {
+            patches.remove(&plan, &label);
         }
     }
 }
@@ -147,21 +148,15 @@ struct Patch {
 }
 
 impl Patches {
-    fn add_to<K: Resource<DynamicType = ()>>(&mut self, object: &K, label: &str) {
-        if let Some(object) = Labelled::of(object) {
-            self.add(&object, label);
-        }
-    }
-
     fn add(&mut self, object: &Labelled, label: &str) {
         if !object.labels.contains(label) {
             self.set(object, label, Value::String(String::new()));
         }
     }
 
-    fn remove_from<K: Resource<DynamicType = ()>>(&mut self, object: &K, label: &str) {
-        if let Some(object) = Labelled::of(object).filter(|object| object.labels.contains(label)) {
-            self.set(&object, label, Value::Null);
+    fn remove(&mut self, object: &Labelled, label: &str) {
+        if object.labels.contains(label) {
+            self.set(object, label, Value::Null);
         }
     }
 

@@ -10,7 +10,7 @@ use k8s_openapi::{
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
 use kube::{Resource, ResourceExt};
-use olm_api::{labels, v1alpha1::ClusterServiceVersion};
+use olm_api::v1alpha1::ClusterServiceVersion;
 use olm_runtime::{
     NamespacedName,
     store::{Index, Store},
@@ -127,31 +127,20 @@ impl<'a> Owned<'a> {
     /// Adds definitions that list a ClusterServiceVersion as their origin. Other ClusterServiceVersions that
     /// claim to own a definition are ignored.
     fn add_crds(&mut self, stores: &Stores) {
-        let owned: Vec<(String, String)> = self
-            .csvs
-            .iter()
-            .flat_map(|(name, csv)| {
-                csv.spec
-                    .owned_crds()
-                    .iter()
-                    .map(|crd| (name.clone(), crd.name.clone()))
-            })
-            .collect();
-        for (csv, crd) in owned {
-            let Some(found) = stores.crds.get_key(&NamespacedName::cluster(crd)) else {
-                continue;
-            };
-            let noted = format!("{}/{csv}", self.namespace);
-            let notes = found.annotations().iter();
-            let notes = notes.filter(|(key, _)| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX));
-            let notes: BTreeSet<&str> = notes.map(|(_, value)| value.as_str()).collect();
-            let object = Labelled::of(found.as_ref()).filter(|_| notes.contains(noted.as_str()));
-            let namespaces = notes.iter().filter_map(|note| note.split_once('/'));
-            let others = namespaces.map(|(namespace, _)| namespace.to_owned());
-            self.found.extend(object.map(|object| {
+        for (name, csv) in self.csvs.clone() {
+            for owned in csv.spec.owned_crds() {
+                let Some(found) = stores.crds.get_key(&NamespacedName::cluster(&owned.name)) else {
+                    continue;
+                };
+                if !found.origins().any(|origin| origin == (self.namespace, &*name)) {
+                    continue;
+                }
+                let others = found.origins().map(|(namespace, _)| namespace.to_owned());
                 let others = others.filter(|other| other != self.namespace).collect();
-                (csv, Labelled { others, ..object })
-            }));
+                let object = Labelled::of(found.as_ref());
+                let object = object.map(|object| Labelled { others, ..object });
+                self.found.extend(object.map(|object| (name.clone(), object)));
+            }
         }
     }
 

@@ -6,7 +6,6 @@ use k8s_openapi::api::{core::v1::ObjectReference, rbac::v1::ClusterRole};
 use kube::{Resource, ResourceExt};
 use olm_api::{
     api_key::ApiKey,
-    labels,
     user_role::{Level, crd_view_name, is_api_label},
     v1alpha1::{ApiServiceDescription, ClusterServiceVersion, ClusterServiceVersionPhase as Phase},
 };
@@ -15,7 +14,7 @@ use olm_runtime::store::Index;
 use crate::{
     api_role::{Observed, ProvidedApi, ServedBy},
     owner,
-    stores::{CustomResourceDefinition, Stores},
+    stores::Stores,
 };
 
 /// Index of the ClusterRoles of APIs, by the object that serves the API. Must be called before the stores
@@ -70,12 +69,6 @@ pub(super) fn is_provider(csv: &ClusterServiceVersion) -> bool {
     *csv.phase() == Phase::Succeeded && csv.metadata.deletion_timestamp.is_none() && !csv.is_copied()
 }
 
-/// True when the definition lists any ClusterServiceVersion as its origin.
-fn is_brought(crd: &CustomResourceDefinition) -> bool {
-    let mut notes = crd.annotations().keys();
-    notes.any(|key| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX))
-}
-
 /// Names of the definitions that a ClusterServiceVersion claims to own, in any phase.
 pub(super) fn claimed(csv: &ClusterServiceVersion) -> BTreeSet<&str> {
     let owned = csv.spec.owned_crds().iter().filter(|_| !csv.is_copied());
@@ -122,7 +115,7 @@ fn defined(stores: &Stores, key: &ServedBy, name: &str) -> Option<Provided> {
     }
     // A claim is all these are based on; a provider that is not healthy still claims them.
     let claims = |csv: &ClusterServiceVersion| claimed(csv).contains(name);
-    let is_over = !is_brought(&crd) && stores.csvs.list_where(claims).is_empty();
+    let is_over = crd.origins().next().is_none() && stores.csvs.list_where(claims).is_empty();
     is_over.then(|| Some((crd.uid()?, crd.object_ref(&()), Vec::new())))?
 }
 
@@ -212,15 +205,4 @@ pub(super) fn provided(csv: &ClusterServiceVersion) -> BTreeMap<ServedBy, Vec<St
         all.entry(key).or_default().push(kind);
     }
     all
-}
-
-/// The fields of a definition that are read here.
-pub(super) fn read_crd(crd: &CustomResourceDefinition) -> (Option<String>, &str, Vec<&str>, bool) {
-    let versions = crd.spec.versions.iter().map(|version| version.name.as_str());
-    (
-        crd.uid(),
-        crd.spec.names.kind.as_str(),
-        versions.collect(),
-        is_brought(crd),
-    )
 }

@@ -10,7 +10,7 @@ use olm_runtime::store::Change;
 use crate::{
     api_role::{
         ServedBy,
-        observe::{claimed, provided, read_crd},
+        observe::{claimed, provided},
     },
     owner,
     stores::CustomResourceDefinition,
@@ -35,10 +35,9 @@ pub(crate) fn by_csv(change: &Change<ClusterServiceVersion>) -> BTreeSet<ServedB
     provided.chain(given_up).collect()
 }
 
-/// Returns the key of a definition that is new or has other versions.
+/// Returns the key of a definition that is there.
 pub(crate) fn by_crd(change: &Change<CustomResourceDefinition>) -> Option<ServedBy> {
     match change {
-        Change::Applied { old: Some(old), new } if read_crd(old) == read_crd(new) => None,
         Change::Applied { new, .. } => Some(ServedBy::CustomResourceDefinition(new.name_any())),
         // Garbage collection deletes its ClusterRoles.
         Change::Deleted { .. } => None,

@@ -1,5 +1,7 @@
 //! Finds installed operators that do not support the next minor version of OpenShift. No I/O.
 
+use std::collections::BTreeMap;
+
 use go_compat::semver::Version;
 use olm_api::cluster_operator::{FIRST_OF_FIVE, LAST_OF_FOUR, MAX_OPENSHIFT_VERSION, Minor};
 use olm_runtime::NamespacedName;
@@ -11,18 +13,6 @@ use super::text::shown;
 /// Maximum length of a version, and of a parse error, in a message, in characters.
 const MAX_VERSION: usize = 64;
 const MAX_ERROR: usize = 256;
-/// An operator that blocks the upgrade.
-struct Blocker {
-    key: NamespacedName,
-    reason: BlockReason,
-}
-
-enum BlockReason {
-    /// The value of its version property is invalid.
-    Invalid(String),
-    /// The last version it supports.
-    UpTo(Minor),
-}
 
 /// Returns the minor version of the cluster, from the version of its release.
 ///
@@ -97,24 +87,26 @@ pub(super) fn blocking<'a>(
     operators: impl IntoIterator<Item = (NamespacedName, &'a str)>,
     current: Minor,
 ) -> Option<String> {
-    let mut blockers: Vec<Blocker> = operators
-        .into_iter()
-        .filter_map(|(key, properties)| {
-            let reason = match max_version(properties) {
-                Ok(max) => BlockReason::UpTo(max.filter(|max| !max.allows_after(current))?),
-                Err(error) => BlockReason::Invalid(shown(&error, MAX_ERROR)),
-            };
-            Some(Blocker { key, reason })
-        })
-        .collect();
-    if blockers.is_empty() {
+    let (mut invalid, mut too_old) = (Vec::new(), Vec::new());
+    for (key, properties) in BTreeMap::from_iter(operators) {
+        match max_version(properties) {
+            Ok(max) => too_old.extend(
+                max.filter(|max| !max.allows_after(current))
+                    .map(|max| format!("- maximum supported OCP version for {key} is {max}")),
+            ),
+            Err(error) => {
+                let error = shown(&error, MAX_ERROR);
+                invalid.push(format!(
+                    "- {key} has invalid {MAX_OPENSHIFT_VERSION} properties: {error}"
+                ));
+            }
+        }
+    }
+    if invalid.is_empty() && too_old.is_empty() {
         return None;
     }
-    blockers.sort_by(|a, b| a.key.cmp(&b.key));
-    let mut lines = vec![header(current)];
-    lines.extend(blockers.iter().filter_map(invalid_line));
-    lines.extend(blockers.iter().filter_map(too_old_line));
-    Some(lines.join("\n"))
+    let lines = [vec![header(current)], invalid, too_old];
+    Some(lines.concat().join("\n"))
 }
 
 fn header(current: Minor) -> String {
@@ -122,26 +114,6 @@ fn header(current: Minor) -> String {
     let major = (next == LAST_OF_FOUR).then(|| format!(" or major version upgrades to {FIRST_OF_FIVE}"));
     let major = major.unwrap_or_default();
     format!("ClusterServiceVersions blocking minor version upgrades to {next}{major}:")
-}
-
-fn invalid_line(blocker: &Blocker) -> Option<String> {
-    let BlockReason::Invalid(error) = &blocker.reason else {
-        return None;
-    };
-    let key = &blocker.key;
-    Some(format!(
-        "- {key} has invalid {MAX_OPENSHIFT_VERSION} properties: {error}"
-    ))
-}
-
-fn too_old_line(blocker: &Blocker) -> Option<String> {
-    let BlockReason::UpTo(max) = &blocker.reason else {
-        return None;
-    };
-    Some(format!(
-        "- maximum supported OCP version for {} is {max}",
-        blocker.key
-    ))
 }
 
 #[cfg(test)]

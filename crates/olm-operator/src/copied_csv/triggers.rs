@@ -1,8 +1,6 @@
 //! Maps changed objects to copies to reconcile. No I/O.
 //!
-//! The status of an OperatorGroup lists the namespaces to copy to. Each change of it names the former and the
-//! current targets. So a search for copies in other namespaces is only needed for originals without exactly
-//! one group.
+//! The status of an OperatorGroup lists the namespaces to copy to. A copy elsewhere is found because it exists.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -58,16 +56,6 @@ pub(crate) fn by_copy(change: &Change<Sketch>, originals: impl FnOnce(&str) -> V
     keys
 }
 
-/// Lookups that `by_original` needs.
-pub(crate) trait Places {
-    /// The OperatorGroups of a namespace.
-    fn groups_in(&self, namespace: &str) -> Vec<Arc<OperatorGroup>>;
-    /// Names of all namespaces.
-    fn namespaces(&self) -> Vec<String>;
-    /// Namespaces with an object that is taken for a copy of this original.
-    fn copies_of(&self, original: &NamespacedName) -> Vec<String>;
-}
-
 /// Names of the ClusterServiceVersions of a namespace that are not copies. They are read from the store that
 /// reports originals, so that the change reported last finds the rest.
 pub(crate) fn originals_in(stores: &Stores, namespace: &str) -> Vec<String> {
@@ -86,33 +74,43 @@ pub(crate) fn originals_called(stores: &Stores, name: &str) -> Vec<String> {
         .collect()
 }
 
-impl Places for Stores {
-    fn groups_in(&self, namespace: &str) -> Vec<Arc<OperatorGroup>> {
-        self.groups.list_in(namespace)
+/// Returns the copies that exist of an original, and those in the current targets of its OperatorGroup. Without
+/// exactly one group there are no targets.
+fn copies(stores: &Stores, original: &NamespacedName) -> Keys {
+    let is_copy = |sketch: &Sketch| {
+        let copied = sketch.copied();
+        copied.is_some_and(|copied| *copied.from == *original.namespace) && sketch.name() == original.name
+    };
+    let existing = stores.csv_sketches.list_where(is_copy);
+    let mut namespaces: BTreeSet<String> = existing
+        .iter()
+        .map(|sketch| sketch.namespace().to_owned())
+        .collect();
+    if let [group] = stores.groups.list_in(&original.namespace).as_slice() {
+        for target in targets(group) {
+            if target == NAMESPACE_ALL {
+                let all = stores.namespaces.list();
+                namespaces.extend(all.iter().map(|namespace| namespace.name_any()));
+            } else {
+                namespaces.insert(target.to_owned());
+            }
+        }
     }
+    let (from, name) = (original.namespace.as_str().into(), original.name.as_str().into());
+    let keys = namespaces.iter();
+    keys.filter_map(|to| copy_of(&from, &name, to)).collect()
+}
 
-    fn namespaces(&self) -> Vec<String> {
-        let all = self.namespaces.list();
-        all.iter().map(|namespace| namespace.name_any()).collect()
-    }
-
-    fn copies_of(&self, original: &NamespacedName) -> Vec<String> {
-        let is_copy = |sketch: &Sketch| {
-            let copied = sketch
-                .copied()
-                .filter(|copied| *copied.from == *original.namespace);
-            copied.is_some() && sketch.name() == original.name
-        };
-        let copies = self.csv_sketches.list_where(is_copy);
-        copies
-            .iter()
-            .map(|sketch| sketch.namespace().to_owned())
-            .collect()
-    }
+/// Returns the copies of all originals in a namespace.
+fn copies_from(stores: &Stores, namespace: &str) -> Keys {
+    let originals = originals_in(stores, namespace).into_iter();
+    originals
+        .flat_map(|name| copies(stores, &NamespacedName::new(namespace, name)))
+        .collect()
 }
 
 /// Returns all copies of an original that was created, deleted or changed in what its copies show.
-pub(crate) fn by_original(change: &Change<Sketch>, places: &impl Places) -> Keys {
+pub(crate) fn by_original(change: &Change<Sketch>, stores: &Stores) -> Keys {
     let is_original = change.versions().any(|sketch| sketch.original().is_some());
     if !is_original {
         return Keys::new();
@@ -124,12 +122,7 @@ pub(crate) fn by_original(change: &Change<Sketch>, places: &impl Places) -> Keys
     {
         return Keys::new();
     }
-    let original = change.object().key();
-    let found = match places.groups_in(&original.namespace).as_slice() {
-        [group] => expanded(targets(group), places),
-        _ => places.copies_of(&original).into_iter().collect(),
-    };
-    keys_of(&original.namespace, &original.name, &found)
+    copies(stores, &change.object().key())
 }
 
 /// Delay of the copies that [`by_original`] triggers, so that an install does not trigger all of them in each
@@ -141,25 +134,8 @@ pub(crate) fn delay(change: &Change<Sketch>, now: Timestamp) -> Duration {
     }
 }
 
-fn expanded<'a>(targets: impl Iterator<Item = &'a str>, places: &impl Places) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    for target in targets {
-        if target == NAMESPACE_ALL {
-            return places.namespaces().into_iter().collect();
-        }
-        names.insert(target.to_owned());
-    }
-    names
-}
-
-fn keys_of(from: &str, name: &str, namespaces: &BTreeSet<String>) -> Keys {
-    let (from, name) = (from.into(), name.into());
-    let keys = namespaces.iter();
-    keys.filter_map(|to| copy_of(&from, &name, to)).collect()
-}
-
-/// Returns the copies of an OperatorGroup's members in its former and current targets.
-pub(crate) fn by_group(change: &Change<OperatorGroup>, members: &[String], places: &impl Places) -> Keys {
+/// Returns the copies of an OperatorGroup's members. Those in former targets exist.
+pub(crate) fn by_group(change: &Change<OperatorGroup>, stores: &Stores) -> Keys {
     if let Change::Applied { old: Some(old), new } = change
         && old.spec == new.spec
         && targets(old).eq(targets(new))
@@ -167,27 +143,11 @@ pub(crate) fn by_group(change: &Change<OperatorGroup>, members: &[String], place
     {
         return Keys::new();
     }
-    let namespaces = expanded(change.versions().flat_map(|group| targets(group)), places);
-    let from = change.object().namespace().unwrap_or_default();
-    // A group with its first targets may replace a group with more targets, whose copies were kept.
-    let is_first = matches!(change, Change::Applied { old: Some(old), .. } if targets(old).next().is_none());
-    let keys = members.iter().flat_map(|name| {
-        let mut keys = keys_of(&from, name, &namespaces);
-        if is_first {
-            let kept = places.copies_of(&NamespacedName::new(from.as_str(), name.as_str()));
-            keys.extend(keys_of(&from, name, &kept.into_iter().collect()));
-        }
-        keys
-    });
-    keys.collect()
+    copies_from(stores, &change.object().namespace().unwrap_or_default())
 }
 
 /// Returns the copies in a namespace that was created, deleted or is being deleted.
-pub(crate) fn by_namespace(
-    change: &Change<PartialObjectMeta<Namespace>>,
-    groups: &[Arc<OperatorGroup>],
-    members: impl Fn(&str) -> Vec<String>,
-) -> Keys {
+pub(crate) fn by_namespace(change: &Change<PartialObjectMeta<Namespace>>, stores: &Stores) -> Keys {
     if let Change::Applied { old: Some(old), new } = change
         && old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
         && old.metadata.uid == new.metadata.uid
@@ -195,15 +155,9 @@ pub(crate) fn by_namespace(
         return Keys::new();
     }
     let name = change.object().name_any();
-    let is_target =
-        |group: &OperatorGroup| targets(group).any(|target| target == NAMESPACE_ALL || target == name);
-    let sources: BTreeSet<String> = groups
-        .iter()
-        .filter(|group| is_target(group))
-        .filter_map(|group| group.namespace())
-        .collect();
+    let sources = sources(stores, |target| target == NAMESPACE_ALL || target == name);
     let keys = sources.iter().flat_map(|from| {
-        let members = members(from);
+        let members = originals_in(stores, from);
         let keys = members.iter().filter_map(|member| copy(from, member, &name));
         keys.collect::<Vec<_>>()
     });
@@ -211,26 +165,20 @@ pub(crate) fn by_namespace(
 }
 
 /// Returns all copies of operators for all namespaces when copying was enabled or disabled.
-pub(crate) fn by_config(
-    change: &Change<OLMConfig>,
-    groups: &[Arc<OperatorGroup>],
-    members: impl Fn(&str) -> Vec<String>,
-    places: &impl Places,
-) -> Keys {
+pub(crate) fn by_config(change: &Change<OLMConfig>, stores: &Stores) -> Keys {
     let is_off = |config: &Arc<OLMConfig>| config.spec.copied_csvs_are_disabled();
     if let Change::Applied { old: Some(old), new } = change
         && is_off(old) == is_off(new)
     {
         return Keys::new();
     }
-    let namespaces = expanded([NAMESPACE_ALL].into_iter(), places);
-    let global = groups
-        .iter()
-        .filter(|group| targets(group).any(|target| target == NAMESPACE_ALL));
-    let keys = global.filter_map(|group| group.namespace()).flat_map(|from| {
-        let members = members(&from);
-        let keys = members.iter().map(|member| keys_of(&from, member, &namespaces));
-        keys.flatten().collect::<Vec<_>>()
-    });
+    let sources = sources(stores, |target| target == NAMESPACE_ALL);
+    let keys = sources.iter().flat_map(|from| copies_from(stores, from));
     keys.collect()
+}
+
+/// Returns the namespaces with an OperatorGroup that has such a target.
+fn sources(stores: &Stores, is_meant: impl Fn(&str) -> bool) -> BTreeSet<String> {
+    let groups = stores.groups.list_where(|group| targets(group).any(&is_meant));
+    groups.iter().filter_map(|group| group.namespace()).collect()
 }

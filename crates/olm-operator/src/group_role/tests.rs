@@ -317,28 +317,7 @@ fn a_group_whose_name_fits_no_label_is_told_once() {
 }
 
 #[test]
-fn groups_are_woken_by_what_their_roles_follow_from() {
-    let groups = [Arc::new(decode(group("ns", "og", &[])))];
-    let changed = |edit: &dyn Fn(&mut Value)| {
-        let mut after = csv("a", "");
-        edit(&mut after);
-        let change = Change::Applied {
-            old: Some(Arc::new(decode(csv("a", "")))),
-            new: Arc::new(decode(after)),
-        };
-        triggers::by_csv(&change, &groups).len()
-    };
-    assert_eq!(changed(&|csv| csv["status"] = json!({"phase": "Failed"})), 0);
-    assert_eq!(changed(&|csv| csv["status"] = json!({"phase": "Succeeded"})), 0);
-    assert_eq!(
-        changed(&|csv| csv["spec"]["customresourcedefinitions"] = json!({})),
-        1
-    );
-    assert_eq!(
-        changed(&|csv| csv["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")),
-        1
-    );
-
+fn a_role_wakes_the_groups_that_it_was_of_and_is_of() {
     let role = |owner: &str| -> Arc<ClusterRole> {
         let labels =
             json!({"olm.owner": owner, "olm.owner.namespace": "ns", "olm.owner.kind": "OperatorGroup"});

@@ -20,11 +20,6 @@ pub(crate) fn by_namespace(change: &Change<PartialObjectMeta<Namespace>>) -> Opt
 
 /// Returns the former and current target namespaces of a group.
 pub(crate) fn by_group(change: &Change<OperatorGroup>) -> BTreeSet<NamespacedName> {
-    if let Change::Applied { old: Some(old), new } = change
-        && targeted(old).eq(targeted(new))
-    {
-        return BTreeSet::new();
-    }
     change
         .versions()
         .flat_map(|group| targeted(group))

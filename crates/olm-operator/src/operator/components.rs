@@ -41,24 +41,12 @@ impl ComponentIndex {
             subscriptions: by_label(&stores.subscriptions),
             csvs: stores.csvs.index(labels_of_csv),
         };
-        index.add(by_label(&stores.api_services), |found| {
-            conditions(&found.status.as_ref().map(|status| &status.conditions))
-        });
-        index.add(by_label(&stores.crds), |found| {
-            conditions(&found.status.as_ref().map(|status| &status.conditions))
-        });
-        index.add(by_label(&stores.deployments), |found| {
-            conditions(&found.status.as_ref().map(|status| &status.conditions))
-        });
-        index.add(index.subscriptions.clone(), |found| {
-            conditions(&found.status.as_ref().map(|status| &status.conditions))
-        });
-        index.add(by_label(&stores.install_plans), |found| {
-            conditions(&found.status.as_ref().map(|status| &status.conditions))
-        });
-        index.add(by_label(&stores.conditions), |found| {
-            conditions(&found.status.as_ref().map(|status| &status.conditions))
-        });
+        index.add(by_label(&stores.api_services), |found| conditions(&found.status));
+        index.add(by_label(&stores.crds), |found| conditions(&found.status));
+        index.add(by_label(&stores.deployments), |found| conditions(&found.status));
+        index.add(index.subscriptions.clone(), |found| conditions(&found.status));
+        index.add(by_label(&stores.install_plans), |found| conditions(&found.status));
+        index.add(by_label(&stores.conditions), |found| conditions(&found.status));
         index.add(index.csvs.clone(), phase);
         index.add_plain(&stores.cluster_roles);
         index.add_plain(&stores.cluster_role_bindings);
@@ -160,9 +148,10 @@ fn reference<K: Resource<DynamicType = ()>>(metadata: &ObjectMeta) -> RichRefere
     }
 }
 
-/// Returns the conditions of an object of any type, in an Operator's format.
-fn conditions(found: &impl Serialize) -> Conditions {
-    let read = serde_json::from_value::<Option<Vec<ComponentCondition>>>(to_value(found));
+/// Returns the conditions in a status of any type, in an Operator's format.
+fn conditions(status: &impl Serialize) -> Conditions {
+    let found = to_value(status)["conditions"].take();
+    let read = serde_json::from_value::<Option<Vec<ComponentCondition>>>(found);
     let mut all = read.ok().flatten().unwrap_or_default();
     for condition in &mut all {
         condition.extra = Default::default();

@@ -37,8 +37,3 @@ pub(crate) fn by_component<K: Resource>(
     }
     found
 }
-
-/// Returns the key of an Operator.
-pub(crate) fn by_operator(change: &Change<OperatorSketch>) -> NamespacedName {
-    change.object().key()
-}

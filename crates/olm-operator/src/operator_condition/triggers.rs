@@ -1,26 +1,16 @@
 //! Maps changed objects to OperatorConditions to reconcile, by the name they share with their
 //! ClusterServiceVersion. No I/O.
 
-use kube::{Resource, ResourceExt};
+use kube::Resource;
 use olm_api::{v1alpha1::ClusterServiceVersion, v2::OperatorCondition};
 use olm_runtime::{NamespacedName, store::Change};
 
-/// Returns the key of a ClusterServiceVersion that is new, or whose spec changed.
+/// Returns the key of a ClusterServiceVersion that is there.
 pub(crate) fn by_csv(change: &Change<ClusterServiceVersion>) -> Option<NamespacedName> {
     match change {
-        Change::Applied { old: Some(old), new }
-            if old.metadata.generation == new.metadata.generation && old.uid() == new.uid() =>
-        {
-            None
-        }
         Change::Applied { new, .. } => Some(NamespacedName::from_object(new.as_ref())),
         Change::Deleted { .. } => None,
     }
-}
-
-/// Returns the key of an OperatorCondition.
-pub(crate) fn by_condition(change: &Change<OperatorCondition>) -> NamespacedName {
-    NamespacedName::from_object(change.object().as_ref())
 }
 
 /// Returns the OperatorCondition that owns a Role or RoleBinding.

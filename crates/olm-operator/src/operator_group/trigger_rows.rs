@@ -1,4 +1,4 @@
-//! Groups, OperatorConditions and namespaces that a change triggers, field by field.
+//! Groups and namespaces that a change triggers, field by field.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use olm_runtime::store::Change;
 use serde_json::{Value, json};
 
 use crate::{
-    namespace, operator_condition, operator_group,
+    namespace, operator_group,
     test_env::{csv, decode, group},
 };
 
@@ -44,24 +44,6 @@ fn what_a_member_provides_its_phase_and_its_end_are_news_to_its_group() {
         })),
         1
     );
-}
-
-#[test]
-fn an_edited_csv_and_one_made_anew_are_news_to_the_operator_condition() {
-    let mut before = csv("a", "");
-    before["metadata"]["generation"] = json!(1);
-    before["metadata"]["uid"] = json!("one");
-    let is_woken =
-        |change: &Change<ClusterServiceVersion>| operator_condition::triggers::by_csv(change).is_some();
-    assert!(!is_woken(
-        &edited(&before, |csv| csv["status"] = json!({"phase": "Failed"}))
-    ));
-    assert!(is_woken(
-        &edited(&before, |csv| csv["metadata"]["generation"] = json!(2))
-    ));
-    assert!(is_woken(
-        &edited(&before, |csv| csv["metadata"]["uid"] = json!("two"))
-    ));
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod components;
 use std::{hash::Hash, sync::Arc};
 
 use kube::{Resource, ResourceExt};
+use olm_api::cluster_operator::DEFINITION;
 use olm_runtime::{
     NamespacedName,
     change::Object,
@@ -16,12 +17,10 @@ use olm_runtime::{
 };
 
 use crate::{
-    api_role,
-    cluster_operator::{self, settings::ReportSettings},
-    copied_csv, csv, group_role, namespace, olm_config, operator_condition, operator_group,
-    orphaned_caller::{self, CallerKind},
+    api_role, cluster_operator, copied_csv, csv, group_role, namespace, olm_config, operator_condition,
+    operator_group, orphaned_caller,
     run::Queues,
-    stores::Stores,
+    stores::{CustomResourceDefinition, Stores},
 };
 
 /// Attaches all listeners. Must be called before the watches start, so that no change is missed. Each
@@ -42,19 +41,11 @@ pub(super) fn connect(stores: &Stores, queues: &Queues) {
     wake(&stores.secrets, &queues.csvs, csv::triggers::by_owned);
     wake(&stores.validating_webhooks, &queues.csvs, csv::triggers::by_owned);
     wake(&stores.mutating_webhooks, &queues.csvs, csv::triggers::by_owned);
-    connect_caller(CallerKind::ApiService, &stores.api_services, stores, queues);
-    connect_caller(
-        CallerKind::ValidatingWebhook,
-        &stores.validating_webhooks,
-        stores,
-        queues,
-    );
-    connect_caller(
-        CallerKind::MutatingWebhook,
-        &stores.mutating_webhooks,
-        stores,
-        queues,
-    );
+    let orphans = &queues.orphaned_callers;
+    wake(&stores.api_services, orphans, orphaned_caller::by_caller);
+    wake(&stores.validating_webhooks, orphans, orphaned_caller::by_caller);
+    wake(&stores.mutating_webhooks, orphans, orphaned_caller::by_caller);
+    wake(&stores.csv_sketches, orphans, orphaned_caller::by_csv);
     connect_copies(stores, queues);
     connect_olm_configs(stores, queues);
     connect_proxy(stores, queues);
@@ -76,23 +67,21 @@ pub(super) fn connect_cluster_operators(
     stores: &Stores,
     queues: &Queues,
     cluster_operators: &ClusterOperators,
-    settings: &ReportSettings,
 ) {
     let (watched, queue) = (cluster_operators.clone(), queues.cluster_operators.clone());
     stores.crds.on_change(move |change| {
-        if let Some(is_served) = cluster_operator::triggers::served_by(change) {
+        if let Some(is_served) = CustomResourceDefinition::serves(DEFINITION, change) {
             watched.follow(is_served);
             add_all(&queue, watched.keys());
         }
     });
     let queue = queues.cluster_operators.clone();
-    // Our own writes trigger this as well. Without a delay, each change by a tenant would be written at once.
-    cluster_operators.on_change(move |key| queue.add_after(key, cluster_operator::triggers::GATHER));
-    let (settings, queue) = (settings.clone(), queues.cluster_operators.clone());
-    stores.csvs.on_change(move |change| {
-        for key in cluster_operator::triggers::by_csv(change, &settings) {
-            queue.add_after(key, cluster_operator::triggers::GATHER);
-        }
+    // Our own writes trigger this as well.
+    cluster_operators.on_change(move |key| queue.add_after(key, cluster_operator::GATHER));
+    let (watched, queue) = (cluster_operators.clone(), queues.cluster_operators.clone());
+    stores.csvs.on_change(move |_| {
+        let keys = watched.keys();
+        keys.for_each(|key| queue.add_after(key, cluster_operator::GATHER));
     });
 }
 
@@ -119,6 +108,11 @@ where
 
 fn add_all<T: Clone + Ord + Hash>(queue: &Queue<T>, keys: impl IntoIterator<Item = T>) {
     keys.into_iter().for_each(|key| queue.add(key));
+}
+
+/// Returns the key of the changed object.
+fn itself<K: Resource>(change: &Change<K>) -> [NamespacedName; 1] {
+    [NamespacedName::from_object(change.object().as_ref())]
 }
 
 /// Returns the objects of `store` in the namespace of the changed object.
@@ -192,32 +186,15 @@ fn connect_copies(stores: &Stores, queues: &Queues) {
     });
     let places = stores.clone();
     wake(&stores.groups, &queues.copies, move |change| {
-        let namespace = change.object().namespace().unwrap_or_default();
-        let members = copied_csv::triggers::originals_in(&places, &namespace);
-        copied_csv::triggers::by_group(change, &members, &places)
+        copied_csv::triggers::by_group(change, &places)
     });
     let places = stores.clone();
     wake(&stores.namespaces, &queues.copies, move |change| {
-        let members = |namespace: &str| copied_csv::triggers::originals_in(&places, namespace);
-        copied_csv::triggers::by_namespace(change, &places.groups.list(), members)
+        copied_csv::triggers::by_namespace(change, &places)
     });
     let places = stores.clone();
     wake(&stores.olm_configs, &queues.copies, move |change| {
-        let members = |namespace: &str| copied_csv::triggers::originals_in(&places, namespace);
-        copied_csv::triggers::by_config(change, &places.groups.list(), members, &places)
-    });
-}
-
-fn connect_caller<K>(kind: CallerKind, callers: &Store<K>, stores: &Stores, queues: &Queues)
-where
-    K: Resource<DynamicType = ()> + Send + Sync + 'static,
-{
-    wake(callers, &queues.orphaned_callers, move |change| {
-        orphaned_caller::triggers::by_caller(kind, change)
-    });
-    let known = callers.clone();
-    wake(&stores.csv_sketches, &queues.orphaned_callers, move |change| {
-        orphaned_caller::triggers::by_csv(change, kind, &known.list())
+        copied_csv::triggers::by_config(change, &places)
     });
 }
 
@@ -244,9 +221,7 @@ fn connect_conditions(stores: &Stores, queues: &Queues) {
         queue,
         operator_condition::triggers::by_owned,
     );
-    wake(&stores.conditions, queue, |change| {
-        [operator_condition::triggers::by_condition(change)]
-    });
+    wake(&stores.conditions, queue, itself);
 }
 
 fn connect_groups(stores: &Stores, queues: &Queues) {
@@ -270,10 +245,11 @@ fn connect_groups(stores: &Stores, queues: &Queues) {
 
 fn connect_group_roles(stores: &Stores, queues: &Queues) {
     let queue = &queues.group_roles;
-    wake(&stores.groups, queue, group_role::triggers::by_group);
+    wake(&stores.groups, queue, itself);
     let groups = stores.groups.clone();
     wake(&stores.csvs, queue, move |change| {
-        group_role::triggers::by_csv(change, &beside(&groups, change))
+        let groups = beside(&groups, change).into_iter();
+        groups.map(|group| NamespacedName::from_object(group.as_ref()))
     });
     wake(
         &stores.cluster_roles,

@@ -1,10 +1,13 @@
 //! A CustomResourceDefinition without its schemas. These are its largest part and unused, so they are never
 //! decoded.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition as Whole;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition as Whole, CustomResourceDefinitionCondition,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use olm_api::{condition, labels, proxy};
+use olm_runtime::store::Change;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -59,29 +62,11 @@ pub(crate) struct Version {
 }
 
 /// The fields of the status that are used.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub(crate) struct Status {
-    #[serde(default)]
-    pub(crate) conditions: Option<Vec<Condition>>,
-}
-
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Condition {
-    #[serde(rename = "type")]
-    pub(crate) type_: String,
-    /// True, False or Unknown.
-    pub(crate) status: String,
-    /// Time of the last status change; this and the following fields are only kept if an Operator reports
-    /// them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) last_transition_time: Option<Time>,
-    /// Reason, in one word.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) reason: Option<String>,
-    /// Message for users.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) message: Option<String>,
+pub(crate) struct Status {
+    /// Time, reason and message are only kept if an Operator reports them.
+    #[serde(default)]
+    pub(crate) conditions: Option<Vec<CustomResourceDefinitionCondition>>,
 }
 
 impl CustomResourceDefinition {
@@ -104,6 +89,14 @@ impl CustomResourceDefinition {
         }
     }
 
+    /// Returns namespace and name of each ClusterServiceVersion that it came with.
+    pub(crate) fn origins(&self) -> impl Iterator<Item = (&str, &str)> {
+        let annotations = self.metadata.annotations.iter().flatten();
+        annotations
+            .filter(|(key, _)| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX))
+            .filter_map(|(_, value)| value.split_once('/'))
+    }
+
     /// True when the condition of this type is true.
     pub(crate) fn is_true(&self, type_: &str) -> bool {
         let conditions = self
@@ -115,9 +108,19 @@ impl CustomResourceDefinition {
             .any(|found| found.type_ == type_ && found.status == condition::TRUE)
     }
 
+    /// Returns whether the cluster serves OpenShift's kind `definition` after this change; `None` if the change is
+    /// about another definition.
+    pub(crate) fn serves(definition: &str, change: &Change<Self>) -> Option<bool> {
+        let is_about = change.object().metadata.name.as_deref() == Some(definition);
+        is_about.then(|| match change {
+            Change::Applied { new, .. } => new.is_of_openshift(),
+            Change::Deleted { .. } => false,
+        })
+    }
+
     /// True when it can be OpenShift's own, given a name of one of these. Other projects may define a kind of
     /// the same name.
-    pub(crate) fn is_of_openshift(&self) -> bool {
+    fn is_of_openshift(&self) -> bool {
         let mut versions = self.spec.versions.iter();
         self.is_true("Established")
             && self.spec.scope == "Cluster"

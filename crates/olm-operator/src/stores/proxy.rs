@@ -88,12 +88,8 @@ impl ClusterProxy {
         let Some(watches) = &self.watches else {
             return;
         };
-        if change.object().metadata.name.as_deref() != Some(proxy::DEFINITION) {
+        let Some(is_there) = CustomResourceDefinition::serves(proxy::DEFINITION, change) else {
             return;
-        }
-        let is_there = match change {
-            Change::Applied { new, .. } => new.is_of_openshift(),
-            Change::Deleted { .. } => false,
         };
         let mut watched = self.watched.lock();
         match (is_there, watched.is_some()) {

@@ -1,9 +1,9 @@
 //! A Secret with a serving certificate, without its private key, which is never decoded or kept. The API
 //! server's `managedFields` show whether the key still belongs to the certificate.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 
-use k8s_openapi::{ByteString, NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
 use olm_api::labels;
 use serde::Deserialize;
@@ -11,7 +11,8 @@ use serde::Deserialize;
 use crate::component;
 
 /// The fields of a Secret that are used.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Resource)]
+#[resource(inherit = Secret)]
 pub(crate) struct ServingSecret {
     #[serde(default)]
     pub(crate) metadata: ObjectMeta,
@@ -27,22 +28,10 @@ pub(crate) struct ServingSecret {
 struct Certificates {
     /// Certificate of the CA, as PEM.
     #[serde(default, rename = "olmCAKey")]
-    ca: Pem,
+    ca: Option<ByteString>,
     /// Certificate of the server, as PEM.
     #[serde(default, rename = "tls.crt")]
-    certificate: Pem,
-}
-
-/// Text of a Secret; empty when it is not UTF-8.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(from = "Option<ByteString>")]
-struct Pem(String);
-
-impl From<Option<ByteString>> for Pem {
-    fn from(bytes: Option<ByteString>) -> Self {
-        let bytes = bytes.map(|bytes| bytes.0).unwrap_or_default();
-        Self(String::from_utf8(bytes).unwrap_or_default())
-    }
+    certificate: Option<ByteString>,
 }
 
 impl ServingSecret {
@@ -72,13 +61,19 @@ impl ServingSecret {
 
     /// Certificate of the CA, as PEM; may be empty.
     pub(crate) fn ca(&self) -> &str {
-        &self.data.ca.0
+        text(self.data.ca.as_ref())
     }
 
     /// Certificate of the server, as PEM; may be empty.
     pub(crate) fn certificate(&self) -> &str {
-        &self.data.certificate.0
+        text(self.data.certificate.as_ref())
     }
+}
+
+/// Text of a Secret; empty when it is not UTF-8.
+fn text(bytes: Option<&ByteString>) -> &str {
+    let text = bytes.and_then(|bytes| str::from_utf8(&bytes.0).ok());
+    text.unwrap_or_default()
 }
 
 /// True when other writers changed the key. The API server removes a field from its manager's entry as soon
@@ -95,35 +90,6 @@ fn is_key_changed(metadata: &ObjectMeta) -> bool {
     }
     let mut setters = set.values().filter(|[certificate, _]| *certificate).peekable();
     setters.peek().is_some() && !setters.any(|[_, key]| *key)
-}
-
-impl Resource for ServingSecret {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Secret".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "secrets".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
 }
 
 #[cfg(test)]

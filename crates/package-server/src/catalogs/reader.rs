@@ -129,7 +129,7 @@ pub(super) async fn read(
                 read.packages.insert(package.name.clone(), Arc::new(package));
             }
             Err(error) => {
-                read.leave_out(&name, None, &error.to_string());
+                read.leave_out(&name, None, &error);
             }
         }
         if read.bytes > room {
@@ -170,7 +170,7 @@ async fn channels(
     read: &mut Read,
     room: usize,
 ) -> Result<BTreeMap<String, Channel>, ReadError> {
-    let mut heads: BTreeMap<&str, Option<Arc<Head>>> = BTreeMap::new();
+    let mut heads: BTreeMap<&str, Result<Arc<Head>, String>> = BTreeMap::new();
     let mut channels = BTreeMap::new();
     let mut seen = BTreeSet::new();
     // A package may have any number of channels, and all their heads are in memory until it is complete.
@@ -181,30 +181,26 @@ async fn channels(
             continue;
         }
         let name = channel.csv_name.as_str();
-        let known = heads.get(name).cloned();
-        let head = match known {
-            Some(head) => head,
-            None => match head(registry, &package.name, channel).await? {
-                Ok(head) => {
+        let head = match heads.get(name).cloned() {
+            Some(known) => known,
+            None => {
+                let found = head(registry, &package.name, channel).await?.map(Arc::new);
+                if let Ok(head) = &found {
                     bytes = bytes.saturating_add(head.bytes());
                     if bytes > room {
                         return Err(too_large(room));
                     }
-                    heads.entry(name).or_insert(Some(Arc::new(head))).clone()
                 }
-                Err(error) => {
-                    read.leave_out(&package.name, Some(&channel.name), &error);
-                    heads.insert(name, None);
-                    continue;
-                }
-            },
+                heads.insert(name, found.clone());
+                found
+            }
         };
-        let entries = entries.take(&package.name, &channel.name);
         match head {
-            Some(head) => {
+            Ok(head) => {
+                let entries = entries.take(&package.name, &channel.name);
                 channels.insert(channel.name.clone(), Channel { head, entries });
             }
-            None => read.leave_out(&package.name, Some(&channel.name), "cannot read the channel head"),
+            Err(error) => read.leave_out(&package.name, Some(&channel.name), &error),
         }
     }
     Ok(channels)
@@ -242,7 +238,7 @@ async fn head(
     let parsed = parsed.await;
     Ok(match parsed {
         Ok(Ok(head)) => Ok(head),
-        Ok(Err(error)) => Err(error.to_string()),
+        Ok(Err(error)) => Err(error),
         Err(panicked) => Err(panicked.to_string()),
     })
 }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use k8s_openapi::api::apps::v1::DeploymentSpec;
+use olm_api::decode_csv_manifest;
 use olm_api::packages::CsvDescription;
 use olm_api::sparse::{List, Map};
 use olm_api::v1alpha1::{
     ApiServiceDefinitions, ApiServiceDescription, AppLink, ClusterServiceVersion, ClusterServiceVersionSpec,
     CrdDescription, CustomResourceDefinitions, GroupVersionKind, InstallMode, Maintainer,
 };
-use olm_api::{DecodeError, decode_csv_manifest};
 
 use super::Icon;
 use crate::limits::CSV_BYTES;
@@ -30,34 +30,22 @@ pub struct Head {
     pub description: Bytes,
 }
 
-/// A head cannot be read; its channel is skipped.
-#[derive(Debug, thiserror::Error)]
-pub enum HeadError {
-    /// The text exceeds the size that can be installed.
-    #[error("the ClusterServiceVersion has more than {CSV_BYTES} bytes")]
-    TooLarge,
-    /// The text is not JSON.
-    #[error("the ClusterServiceVersion is not valid JSON: {0}")]
-    Json(#[from] serde_json::Error),
-    /// A field does not fit.
-    #[error("{0}")]
-    Field(#[from] DecodeError),
-    /// The version is invalid.
-    #[error("invalid version {0:?}")]
-    Version(String),
-}
-
 impl Head {
     /// Parses the text of a registry's ClusterServiceVersion.
     ///
     /// # Errors
-    /// The text is not a valid ClusterServiceVersion.
-    pub fn parse(csv: &str) -> Result<Self, HeadError> {
+    /// The text is not a valid ClusterServiceVersion; its channel is skipped.
+    pub fn parse(csv: &str) -> Result<Self, String> {
         if csv.len() > CSV_BYTES {
-            return Err(HeadError::TooLarge);
+            return Err(format!(
+                "the ClusterServiceVersion has more than {CSV_BYTES} bytes"
+            ));
         }
-        let csv = decode_csv_manifest(serde_json::from_str(csv)?)?;
-        let description = serde_json::to_vec(&describe(&csv)?)?;
+        let invalid =
+            |error: serde_json::Error| format!("the ClusterServiceVersion is not valid JSON: {error}");
+        let csv = serde_json::from_str(csv).map_err(invalid)?;
+        let csv = decode_csv_manifest(csv).map_err(|error| error.to_string())?;
+        let description = serde_json::to_vec(&describe(&csv)?).map_err(invalid)?;
         let ClusterServiceVersion { metadata, spec, .. } = csv;
         Ok(Self {
             name: metadata.name.unwrap_or_default(),
@@ -83,10 +71,13 @@ impl Head {
     }
 }
 
-fn describe(csv: &ClusterServiceVersion) -> Result<CsvDescription, HeadError> {
+fn describe(csv: &ClusterServiceVersion) -> Result<CsvDescription, String> {
     let spec = &csv.spec;
     let version = spec.version();
-    let version = version.map_err(|_| HeadError::Version(spec.version.clone().unwrap_or_default()))?;
+    let version = version.map_err(|_| {
+        let text = spec.version.as_deref().unwrap_or_default();
+        format!("invalid version {text:?}")
+    })?;
     Ok(CsvDescription {
         display_name: filled(Some(&spec.display_name)),
         // Icons are a resource of their own.

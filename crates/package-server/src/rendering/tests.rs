@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use olm_runtime::NamespacedName;
 use olm_testing::shared::shared_path;
 
@@ -45,8 +47,8 @@ fn rendering(shape: Shape, include: Include) -> Rendering {
     }
 }
 
-fn listed(rendering: Rendering, items: Vec<Item>, metadata: &ListMetadata) -> Value {
-    read(rendering.list(items, metadata))
+fn listed(rendering: Rendering, items: Vec<Item>) -> Value {
+    read(rendering.list(items))
 }
 
 fn read(pieces: BodyChunks) -> Value {
@@ -87,7 +89,6 @@ fn pkg_001_the_table_is_upstreams() {
     let table = listed(
         rendering(Shape::Table, Include::Metadata),
         vec![item("golden", "demo")],
-        &ListMetadata::default(),
     );
     assert_eq!(
         (&table["kind"], &table["apiVersion"]),
@@ -124,11 +125,7 @@ fn pkg_001_the_table_is_upstreams() {
 fn rows_bring_along_what_is_asked_for() {
     let table = |include| {
         let item = item("ns", "demo");
-        let told = listed(
-            rendering(Shape::Table, include),
-            vec![item],
-            &ListMetadata::default(),
-        );
+        let told = listed(rendering(Shape::Table, include), vec![item]);
         told["rows"][0]["object"].clone()
     };
     assert_eq!(table(Include::None), Value::Null);
@@ -139,11 +136,9 @@ fn rows_bring_along_what_is_asked_for() {
 
 #[test]
 fn metadata_can_be_had_alone() {
-    let metadata = ListMetadata::default();
     let told = listed(
         rendering(Shape::Metadata, Include::None),
         vec![item("ns", "a"), item("ns", "b")],
-        &metadata,
     );
     assert_eq!(told["kind"], "PartialObjectMetadataList");
     assert_eq!(told["items"][1]["metadata"]["name"], "b");
@@ -156,11 +151,7 @@ fn lists_of_any_length_are_lists() {
         let items: Vec<Item> = (0..count)
             .map(|number| item("ns", &format!("p{number}")))
             .collect();
-        let told = listed(
-            rendering(Shape::Object, Include::None),
-            items,
-            &ListMetadata::default(),
-        );
+        let told = listed(rendering(Shape::Object, Include::None), items);
         assert_eq!(told["kind"], "PackageManifestList");
         assert_eq!(told["metadata"], json!({}));
         assert_eq!(told["items"].as_array().unwrap().len(), count);
@@ -171,7 +162,7 @@ fn lists_of_any_length_are_lists() {
 fn a_list_takes_memory_for_a_piece_of_it_at_a_time() {
     let items = vec![item("ns", "demo"); 3000];
     let pieces: Vec<usize> = rendering(Shape::Object, Include::None)
-        .list(items, &ListMetadata::default())
+        .list(items)
         .map(|piece| piece.len())
         .collect();
     assert!(pieces.len() > 10, "{}", pieces.len());
@@ -201,8 +192,8 @@ fn what_a_package_has_ready_is_sent_as_it_is() {
     let answers = [
         (1, object.single(demo.clone())),
         (1, table.single(demo)),
-        (2, object.list(list.clone(), &ListMetadata::default())),
-        (2, table.list(list, &ListMetadata::default())),
+        (2, object.list(list.clone())),
+        (2, table.list(list)),
     ];
     let of_large = large.as_ptr_range();
     for (count, pieces) in answers {

@@ -188,16 +188,19 @@ fn a_path_that_is_no_text_is_refused() {
 }
 
 #[test]
-fn options_of_a_list_are_read() {
-    let options = |query: &str| asked("GET", &format!("{BASE}/packagemanifests?{query}")).list_options();
-    let read = options("limit=5&continue=x&labelSelector=a%3Db,+c&fieldSelector=metadata.name=d").unwrap();
-    assert_eq!(read.limit, Some(5));
-    assert_eq!(read.continue_token.as_deref(), Some("x"));
-    assert!(!read.labels.is_empty() && !read.fields.is_empty());
-    assert_eq!(options("limit=0").unwrap().limit, None);
-    assert_eq!(options("limit=-1").unwrap().limit, None);
-    assert_eq!(options("").unwrap(), ListOptions::default());
-    for query in ["limit=x", "labelSelector=a+b", "fieldSelector=status.x=1"] {
-        assert_eq!(options(query).unwrap_err().code, 400, "{query}");
+fn selectors_of_a_list_are_read() {
+    let selectors = |query: &str| asked("GET", &format!("{BASE}/packagemanifests?{query}")).selectors();
+    let (labels, fields) = selectors("labelSelector=a%3Db,+c&fieldSelector=metadata.name=d").unwrap();
+    assert_ne!(
+        (&labels, &fields),
+        (&LabelSelector::default(), &FieldSelector::default())
+    );
+    assert_eq!(fields.name(), Some("d"));
+    let everything = (LabelSelector::default(), FieldSelector::default());
+    for query in ["", "limit=x&continue=y"] {
+        assert_eq!(selectors(query).unwrap(), everything, "{query}");
+    }
+    for query in ["labelSelector=a+b", "fieldSelector=status.x=1"] {
+        assert_eq!(selectors(query).unwrap_err().code, 400, "{query}");
     }
 }

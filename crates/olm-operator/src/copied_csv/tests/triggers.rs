@@ -3,30 +3,33 @@
 use std::sync::Arc;
 
 use olm_api::v1::OperatorGroup;
-use olm_runtime::{NamespacedName, store::Change};
+use olm_runtime::store::Change;
 use serde_json::{Value, json};
 
-use crate::copied_csv::triggers::{Keys, Places, by_copy, by_group, by_namespace, by_original, delay};
+use crate::copied_csv::triggers::{Keys, by_copy, by_group, by_namespace, by_original, delay};
 use crate::csv_sketch::Sketch;
+use crate::stores::Stores;
 use crate::test_env::{csv, decode, group};
 
-/// Namespaces `ns`, `one` and `two`; a copy in `stray`.
-struct Cluster {
-    groups: Vec<Arc<OperatorGroup>>,
-}
-
-impl Places for Cluster {
-    fn groups_in(&self, _: &str) -> Vec<Arc<OperatorGroup>> {
-        self.groups.clone()
+/// Namespaces `ns`, `one` and `two`; `a` and `b` in `ns`, with copies in `stray`.
+fn cluster(groups: &[Arc<OperatorGroup>]) -> Stores {
+    let stores = Stores::empty();
+    for name in ["ns", "one", "two"] {
+        stores.namespaces.put(decode(json!({"metadata": {"name": name}})));
     }
-
-    fn namespaces(&self) -> Vec<String> {
-        ["ns", "one", "two"].map(str::to_owned).into()
+    for name in ["a", "b"] {
+        let mut csv = csv(name, "");
+        stores.csv_sketches.put(Sketch::from_object(decode(csv.clone())));
+        csv["metadata"]["namespace"] = json!("stray");
+        csv["metadata"]["labels"] = json!({"olm.copiedFrom": "ns"});
+        stores.csv_sketches.put(Sketch::from_object(decode(csv)));
     }
-
-    fn copies_of(&self, _: &NamespacedName) -> Vec<String> {
-        vec!["stray".to_owned()]
+    for (index, group) in groups.iter().enumerate() {
+        let mut group = OperatorGroup::clone(group);
+        group.metadata.name = Some(format!("og{index}"));
+        stores.groups.put(group);
     }
+    stores
 }
 
 fn targeting(targets: &[&str], uid: &str) -> Arc<OperatorGroup> {
@@ -80,8 +83,8 @@ fn shown(keys: Keys) -> Vec<String> {
 #[test]
 fn an_original_wakes_its_copies_when_they_would_differ() {
     let rows = [
-        (came(&original()), 2),
-        (went(&original()), 2),
+        (came(&original()), 3),
+        (went(&original()), 3),
         (changed(&original(), &original()), 0),
         (
             changed(
@@ -92,50 +95,51 @@ fn an_original_wakes_its_copies_when_they_would_differ() {
         ),
         (
             changed(&original(), &sketch(|it| it["spec"]["displayName"] = json!("x"))),
-            2,
+            3,
         ),
         (
             changed(&original(), &sketch(|it| it["status"]["phase"] = json!("Failed"))),
-            2,
+            3,
         ),
         (
             changed(
                 &original(),
                 &sketch(|it| it["metadata"]["annotations"] = json!({"olm.operatorGroup": "x"})),
             ),
-            2,
+            3,
         ),
         (
             changed(
                 &original(),
                 &sketch(|it| it["metadata"]["uid"] = json!("another")),
             ),
-            2,
+            3,
         ),
         (
             changed(
                 &original(),
                 &sketch(|it| it["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")),
             ),
-            2,
+            3,
         ),
         (came(&copy_from("ns")), 0),
     ];
-    let everywhere = Cluster {
-        groups: vec![targeting(&[""], "og")],
-    };
+    let everywhere = cluster(&[targeting(&[""], "og")]);
     for (index, (change, woken)) in rows.iter().enumerate() {
         assert_eq!(by_original(change, &everywhere).len(), *woken, "row {index}");
     }
-    let keys = |groups: Vec<Arc<OperatorGroup>>| shown(by_original(&came(&original()), &Cluster { groups }));
-    assert_eq!(keys(vec![targeting(&[""], "og")]), ["ns/a in one", "ns/a in two"]);
+    let keys = |groups: &[Arc<OperatorGroup>]| shown(by_original(&came(&original()), &cluster(groups)));
     assert_eq!(
-        keys(vec![targeting(&["ns", "two", "later"], "og")]),
-        ["ns/a in later", "ns/a in two"]
+        keys(&[targeting(&[""], "og")]),
+        ["ns/a in one", "ns/a in stray", "ns/a in two"]
     );
-    assert_eq!(keys(vec![]), ["ns/a in stray"]);
     assert_eq!(
-        keys(vec![targeting(&["one"], "og"), targeting(&["two"], "og")]),
+        keys(&[targeting(&["ns", "two", "later"], "og")]),
+        ["ns/a in later", "ns/a in stray", "ns/a in two"]
+    );
+    assert_eq!(keys(&[]), ["ns/a in stray"]);
+    assert_eq!(
+        keys(&[targeting(&["one"], "og"), targeting(&["two"], "og")]),
         ["ns/a in stray"]
     );
 }
@@ -175,44 +179,46 @@ fn a_copy_wakes_itself_and_frees_its_name() {
 }
 
 #[test]
-fn a_group_wakes_the_copies_of_its_members_where_it_targets_or_did() {
-    let members = ["a", "b"].map(str::to_owned);
-    let places = Cluster { groups: Vec::new() };
-    let keys = |change: &Change<OperatorGroup>| shown(by_group(change, &members, &places));
+fn a_group_wakes_the_copies_of_its_members_where_it_targets_or_they_are() {
+    let keys = |change: &Change<OperatorGroup>| {
+        let there = match change {
+            Change::Applied { new, .. } => vec![Arc::clone(new)],
+            Change::Deleted { .. } => Vec::new(),
+        };
+        shown(by_group(change, &cluster(&there)))
+    };
     let (one, two) = (targeting(&["ns", "one"], "og"), targeting(&["two"], "og"));
-    assert_eq!(keys(&came(&one)), ["ns/a in one", "ns/b in one"]);
-    assert_eq!(keys(&went(&one)), ["ns/a in one", "ns/b in one"]);
+    assert_eq!(
+        keys(&came(&one)),
+        ["ns/a in one", "ns/a in stray", "ns/b in one", "ns/b in stray"]
+    );
+    assert_eq!(keys(&went(&one)), ["ns/a in stray", "ns/b in stray"]);
     assert_eq!(
         keys(&changed(&one, &two)),
-        ["ns/a in one", "ns/a in two", "ns/b in one", "ns/b in two"]
+        ["ns/a in stray", "ns/a in two", "ns/b in stray", "ns/b in two"]
     );
     assert_eq!(
         keys(&changed(&one, &targeting(&["ns", "one"], "another"))).len(),
-        2
+        4
     );
     assert_eq!(keys(&changed(&one, &targeting(&["ns", "one"], "og"))), [""; 0]);
-    assert_eq!(keys(&changed(&one, &targeting(&[""], "og"))).len(), 4);
-    assert_eq!(
-        keys(&changed(&targeting(&[], "og"), &two)),
-        ["ns/a in stray", "ns/a in two", "ns/b in stray", "ns/b in two"],
-        "one that follows another finds what that left"
-    );
+    assert_eq!(keys(&changed(&one, &targeting(&[""], "og"))).len(), 6);
 }
 
 #[test]
 fn a_namespace_wakes_the_copies_in_it() {
     let groups = [targeting(&[""], "og")];
     let namespace = |metadata: Value| Arc::new(decode(json!({"metadata": metadata})));
-    let keys = |change: &Change<_>, groups: &[Arc<OperatorGroup>]| {
-        shown(by_namespace(change, groups, |_| vec!["a".to_owned()]))
-    };
+    let keys =
+        |change: &Change<_>, groups: &[Arc<OperatorGroup>]| shown(by_namespace(change, &cluster(groups)));
+    let both = ["ns/a in one", "ns/b in one"];
     let plain = namespace(json!({"name": "one"}));
     let labelled = namespace(json!({"name": "one", "labels": {"a": "b"}}));
     let going = namespace(json!({"name": "one", "deletionTimestamp": "2026-01-01T00:00:00Z"}));
-    assert_eq!(keys(&came(&plain), &groups), ["ns/a in one"]);
+    assert_eq!(keys(&came(&plain), &groups), both);
     assert_eq!(keys(&changed(&plain, &labelled), &groups), [""; 0]);
-    assert_eq!(keys(&changed(&plain, &going), &groups), ["ns/a in one"]);
-    assert_eq!(keys(&went(&plain), &groups), ["ns/a in one"]);
-    assert_eq!(keys(&came(&plain), &[targeting(&["one"], "og")]), ["ns/a in one"]);
+    assert_eq!(keys(&changed(&plain, &going), &groups), both);
+    assert_eq!(keys(&went(&plain), &groups), both);
+    assert_eq!(keys(&came(&plain), &[targeting(&["one"], "og")]), both);
     assert_eq!(keys(&came(&plain), &[targeting(&["two"], "og")]), [""; 0]);
 }

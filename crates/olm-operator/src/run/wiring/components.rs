@@ -38,10 +38,10 @@ fn connect_operators(stores: &Stores, queue: &Queue<NamespacedName>) {
     list_component(stores, &stores.cluster_role_bindings, queue, founder::of_none);
     let queue = queue.clone();
     stores.operators.on_change(move |change| {
-        let operator = Some(change.object().as_ref());
+        let operator = change.object();
         queue.add_after(
-            operator::triggers::by_operator(change),
-            operator::triggers::gather(operator),
+            operator.key(),
+            operator::triggers::gather(Some(operator.as_ref())),
         );
     });
 }

@@ -148,11 +148,9 @@ async fn what_was_made_for_a_csv_wakes_it() {
     stores.secrets.put(decode(made_for_a()));
     rig.check(&["csv a"]).await;
     stores.validating_webhooks.put(decode(made_for_a()));
-    rig.check(&["csv a", "orphan ValidatingWebhookConfiguration x"])
-        .await;
+    rig.check(&["csv a", "orphan ns/a"]).await;
     stores.mutating_webhooks.put(decode(made_for_a()));
-    rig.check(&["csv a", "orphan MutatingWebhookConfiguration x"])
-        .await;
+    rig.check(&["csv a", "orphan ns/a"]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -174,7 +172,7 @@ async fn a_csv_wakes_itself_its_chain_its_group_and_its_condition() {
     let mut moved = csv("a", "");
     moved["status"] = json!({"phase": "Succeeded"});
     rig.stores.csvs.put(decode(moved.clone()));
-    rig.check(&["csv a", "csv b", "group og"]).await;
+    rig.check(&["csv a", "csv b", "condition a", "group og"]).await;
     moved["metadata"]["generation"] = json!(2);
     rig.stores.csvs.put(decode(moved));
     rig.check(&["csv a", "condition a"]).await;
@@ -288,7 +286,7 @@ async fn what_roles_for_users_follow_from_wakes_their_controllers() {
     .await;
     running["metadata"]["generation"] = json!(2);
     stores.csvs.put(decode(running));
-    rig.check_for_users(&[]).await;
+    rig.check_for_users(&["group role ns/og"]).await;
 
     let definition = crd("demos.example.com");
     stores.crds.put(decode(definition.clone()));
@@ -297,7 +295,8 @@ async fn what_roles_for_users_follow_from_wakes_their_controllers() {
     stores
         .crds
         .put(decode(with(definition.clone(), "status", json!({}))));
-    rig.check_for_users(&[]).await;
+    rig.check_for_users(&["api role CustomResourceDefinition demos.example.com"])
+        .await;
     let mut versions = definition["spec"].clone();
     versions["versions"] = json!([{"name": "v2", "served": true}]);
     stores.crds.put(decode(with(definition, "spec", versions)));
@@ -331,7 +330,7 @@ async fn what_roles_for_users_follow_from_wakes_their_controllers() {
 
     let mut listing = og(&["ns"], "one");
     stores.groups.put(decode(listing.clone()));
-    rig.check_for_users(&[]).await;
+    rig.check_for_users(&["group role ns/og"]).await;
     listing["metadata"]["annotations"] = json!({"olm.providedAPIs": "Demo.v1.example.com"});
     stores.groups.put(decode(listing));
     rig.check_for_users(&["group role ns/og"]).await;
