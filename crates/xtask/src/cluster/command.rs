@@ -101,7 +101,7 @@ mod tests {
     fn a_command_in_the_cluster_has_what_the_guides_use() {
         let cluster = Cluster {
             layout: Layout::new("guides").unwrap(),
-            record: Record { slot: 0, node: true },
+            record: Record { node: true },
         };
         let mut command = cluster.command("bash");
         command.envs(environment_of_guides(&cluster));
