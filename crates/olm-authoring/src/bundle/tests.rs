@@ -50,7 +50,7 @@ fn files<'a>(extra: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     files
 }
 
-fn read(extra: &[(&str, &str)]) -> Result<BundleContent, BundleError> {
+fn read(extra: &[(&str, &str)]) -> Result<BundleContent, Error> {
     BundleContent::read(files(extra))
 }
 
