@@ -406,10 +406,13 @@ fn a_dangling_replaces_names_the_nearest_bundle() {
 }
 
 #[test]
-fn rules_have_names() {
-    for rule in Rule::ALL {
-        assert_eq!(Rule::parse(rule.name()), Some(rule));
-        assert!(!rule.summary().is_empty());
+fn rules_have_names_and_texts() {
+    for rule in Rule::value_variants() {
+        let value = rule.to_possible_value().expect("every rule is offered");
+        assert_eq!(Rule::from_str(&rule.name(), false), Ok(*rule));
+        assert_eq!(serde_json::json!(rule), rule.name());
+        assert!(value.get_help().is_some());
     }
-    assert_eq!(Rule::parse("no-such-rule"), None);
+    assert_eq!(Rule::NoUpgradePath.name(), "no-upgrade-path");
+    assert!(Rule::from_str("no-such-rule", false).is_err());
 }
