@@ -206,7 +206,7 @@ mod tests {
             account: "a".to_owned(),
             role: "r".to_owned(),
             namespace: None,
-            subject: Subject::Resource {
+            subject: Subject {
                 group: String::new(),
                 resource: resource.to_owned(),
             },

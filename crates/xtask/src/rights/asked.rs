@@ -125,12 +125,7 @@ fn lacks_another(event: &AuditEvent) -> bool {
 fn requests(event: &AuditEvent, code: u16) -> Vec<Request> {
     let Some(object) = &event.object_ref else {
         let path = event.request_uri.split('?').next().unwrap_or_default();
-        return vec![Request {
-            verb: event.verb.clone(),
-            subject: Subject::Path(path.to_owned()),
-            namespace: String::new(),
-            name: String::new(),
-        }];
+        return vec![on_object(&event.verb, "", path.to_owned(), "", "")];
     };
     let resource = if object.subresource.is_empty() {
         object.resource.clone()
@@ -177,11 +172,11 @@ fn impersonation_extras(user: &AuditUser) -> impl Iterator<Item = Request> {
     })
 }
 
-/// Returns a request about objects of a kind, with `/` and the subresource in `resource` if there is one.
+/// Returns a request about objects of a kind, with `/` and the subresource in `resource` if there is one, or about a path.
 fn on_object(verb: &str, group: &str, resource: String, namespace: &str, name: &str) -> Request {
     Request {
         verb: verb.to_owned(),
-        subject: Subject::Resource {
+        subject: Subject {
             group: group.to_owned(),
             resource,
         },
@@ -203,7 +198,7 @@ mod tests {
             account: "a".to_owned(),
             role: "r".to_owned(),
             namespace: None,
-            subject: Subject::Resource {
+            subject: Subject {
                 group: group.to_owned(),
                 resource: resource.to_owned(),
             },
