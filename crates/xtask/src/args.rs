@@ -41,8 +41,8 @@ pub enum Command {
     Bench(BenchOptions),
     /// Hold what OLM's accounts asked of the API server, by its audit log, against the rights that the chart gives them
     ///
-    /// Prints each right with how often it was used, and faults: requests that were refused for want of a right, and wide rights without a
-    /// reason in crates/xtask/src/rights/reasons.yaml. `cargo xtask test` does this at the end of its tests against the cluster.
+    /// Prints faults: requests that were refused for want of a right, and wide rights without a reason in
+    /// crates/xtask/src/rights/reasons.yaml. `cargo xtask test` does this at the end of its tests against the cluster.
     Rights(RightsOptions),
     /// Make a release: programs, images, chart, manifests, a krew manifest, bills of materials, licences, checksums
     #[command(long_about = RELEASE_ABOUT, after_long_help = RELEASE_EXAMPLES)]

@@ -312,7 +312,7 @@ fn against_cluster(
         progress.note("tests against the embedded cluster");
         let images = images.display().to_string();
         let passed = tests(&[(CLUSTER_VARIABLE, name.clone()), (images::VARIABLE, images)])?;
-        Ok(passed & rights_used(options, runner, progress)?)
+        Ok(passed & rights_used(options, runner)?)
     });
     if options.keep {
         progress.note(&format!(
@@ -327,12 +327,10 @@ fn against_cluster(
 }
 
 /// Compares the requests of OLM's accounts in these tests with their permissions. Returns false if there are faults.
-fn rights_used(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
+fn rights_used(options: &TestOptions, runner: &Runner<'_>) -> anyhow::Result<bool> {
     let log = Cluster::open(&options.name)?.audit_log();
     let whole = options.programs.is_empty() && options.arguments.is_empty();
     let report = rights::of_logs(&[log], whole)?;
-    let table = report.write()?;
-    progress.note(&format!("rights that OLM's accounts used: {}", table.display()));
     let mut results = runner.results.lock().unwrap_or_else(PoisonError::into_inner);
     // Without test results, the missing tests must remain the reported problem.
     if !results.summaries.is_empty() {
