@@ -202,7 +202,7 @@ fn starting_a_running_cluster_changes_nothing() -> anyhow::Result<()> {
     assert!(before.iter().all(Option::is_some));
     shared()?;
     assert_eq!(before, pids()?);
-    let other = Cluster::up(cluster.name(), UpOptions { no_node: true }, &Progress::quiet()).unwrap_err();
+    let other = Cluster::up(cluster.name(), UpOptions { no_node: true }, &Progress::start()).unwrap_err();
     assert!(other.to_string().contains("exists with a node"), "{other}");
     Ok(())
 }
@@ -284,7 +284,7 @@ fn a_program_that_cannot_start_is_named_with_its_log_and_nothing_stays() -> anyh
     Cluster::down("e2e-broken", true)?;
     let certificate = cluster.kubeconfig().with_file_name("pki/apiserver.crt");
     fs::write(certificate, "not a certificate")?;
-    let error = Cluster::up("e2e-broken", UpOptions { no_node: true }, &Progress::quiet()).unwrap_err();
+    let error = Cluster::up("e2e-broken", UpOptions { no_node: true }, &Progress::start()).unwrap_err();
     let text = format!("{error:#}");
     assert!(text.contains("kube-apiserver ended"), "{text}");
     assert!(text.contains("failed to find any PEM data"), "{text}");

@@ -149,25 +149,9 @@ impl BundleContent {
 
     /// Returns the package named by the annotations; empty if there is none.
     pub fn package(&self) -> &str {
-        self.annotation(annotations::PACKAGE)
-    }
-
-    /// Returns the channels named by the annotations.
-    pub fn channels(&self) -> Vec<&str> {
-        self.annotation(annotations::CHANNELS)
-            .split(',')
-            .map(str::trim)
-            .filter(|channel| !channel.is_empty())
-            .collect()
-    }
-
-    /// Returns the default channel named by the annotations; empty if there is none.
-    pub fn default_channel(&self) -> &str {
-        self.annotation(annotations::DEFAULT_CHANNEL)
-    }
-
-    fn annotation(&self, key: &str) -> &str {
-        self.annotations.get(key).map_or("", String::as_str)
+        self.annotations
+            .get(annotations::PACKAGE)
+            .map_or("", String::as_str)
     }
 }
 
