@@ -292,27 +292,31 @@ fn read_annotations(
 ) -> Result<BTreeMap<String, String>, Error> {
     let mut annotations = BTreeMap::new();
     for (key, value) in map {
-        let text = match value {
-            Value::String(text) => text.clone(),
-            // An unquoted number or boolean keeps its spelling.
-            Value::Number(_) | Value::Bool(_) => {
-                let value = value.to_string();
-                yaml::written(text, key, &value).map_or(value.clone(), str::to_owned)
-            }
-            Value::Null => String::new(),
-            Value::Array(_) | Value::Object(_) if annotations::is_known(key) => {
+        match annotation_text(key, value, text) {
+            Some(text) => drop(annotations.insert(key.clone(), text)),
+            None if annotations::is_known(key) => {
                 return Err(format!("{path}: annotation {key:?} must be text").into());
             }
-            Value::Array(_) | Value::Object(_) => {
-                warnings.push(format!(
-                    "{path}: annotation {key:?} is ignored, because it is not a string"
-                ));
-                continue;
-            }
-        };
-        annotations.insert(key.clone(), text);
+            None => warnings.push(format!(
+                "{path}: annotation {key:?} is ignored, because it is not a string"
+            )),
+        }
     }
     Ok(annotations)
+}
+
+/// Returns an annotation of a document as text: null is empty, and a number or boolean keeps its spelling in the document. `None` for
+/// a list or an object.
+fn annotation_text(key: &str, value: &Value, document: &str) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Null => Some(String::new()),
+        Value::Number(_) | Value::Bool(_) => {
+            let value = value.to_string();
+            Some(yaml::written(document, key, &value).map_or(value.clone(), str::to_owned))
+        }
+        Value::Array(_) | Value::Object(_) => None,
+    }
 }
 
 /// Reads a list of `{type, value}`; each item may be wrapped in a key `property`, as upstream's documents show it.
