@@ -32,7 +32,7 @@ fn image(folder: &tempfile::TempDir, label: &str) -> anyhow::Result<(PathBuf, St
 }
 
 fn kubectl(cluster: &Cluster, arguments: &[&str]) -> anyhow::Result<String> {
-    Destination::Embedded(cluster.clone()).run(arguments)
+    Destination(cluster.clone()).run(arguments)
 }
 
 /// Returns the output of a command; an error if it fails.
@@ -62,7 +62,7 @@ fn delete_pod(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
 /// Waits until a field of a pod has the value.
 fn expect(cluster: &Cluster, pod: &str, path: &str, is_right: impl Fn(&str) -> bool) -> anyhow::Result<()> {
     let output = format!("--output=jsonpath={{{path}}}");
-    Destination::Embedded(cluster.clone()).wait(&format!("{path} of pod {pod}"), PATIENCE, |destination| {
+    Destination(cluster.clone()).wait(&format!("{path} of pod {pod}"), PATIENCE, |destination| {
         let value = destination.run(&["get", "pod", pod, &output])?;
         Ok(if is_right(&value) { Ok(()) } else { Err(value) })
     })
@@ -202,7 +202,7 @@ fn starting_a_running_cluster_changes_nothing() -> anyhow::Result<()> {
     assert!(before.iter().all(Option::is_some));
     shared()?;
     assert_eq!(before, pids()?);
-    let other = Cluster::up(cluster.name(), UpOptions { no_node: true }, &Progress::quiet()).unwrap_err();
+    let other = Cluster::up(cluster.name(), UpOptions { no_node: true }, &Progress::start()).unwrap_err();
     assert!(other.to_string().contains("exists with a node"), "{other}");
     Ok(())
 }
@@ -211,7 +211,6 @@ fn starting_a_running_cluster_changes_nothing() -> anyhow::Result<()> {
 fn two_clusters_live_side_by_side_and_one_goes_without_a_trace() -> anyhow::Result<()> {
     let one = Scratch::start("e2e-one", UpOptions::default())?;
     let two = Scratch::start("e2e-two", UpOptions::default())?;
-    assert_ne!(one.registry(), two.registry());
     let folder = tempfile::tempdir()?;
     for (cluster, label) in [(&one, "side-one"), (&two, "side-two")] {
         let (tar, _) = image(&folder, label)?;
@@ -285,7 +284,7 @@ fn a_program_that_cannot_start_is_named_with_its_log_and_nothing_stays() -> anyh
     Cluster::down("e2e-broken", true)?;
     let certificate = cluster.kubeconfig().with_file_name("pki/apiserver.crt");
     fs::write(certificate, "not a certificate")?;
-    let error = Cluster::up("e2e-broken", UpOptions { no_node: true }, &Progress::quiet()).unwrap_err();
+    let error = Cluster::up("e2e-broken", UpOptions { no_node: true }, &Progress::start()).unwrap_err();
     let text = format!("{error:#}");
     assert!(text.contains("kube-apiserver ended"), "{text}");
     assert!(text.contains("failed to find any PEM data"), "{text}");

@@ -29,33 +29,19 @@ pub(crate) fn copy(words: &[OsString]) -> Result<(), String> {
 
 type Pair = Option<(PathBuf, PathBuf)>;
 
-/// Parses the flags of catalog and cache; each has both flags or none.
+/// Parses the flags of catalog and cache, each `--NAME=DIR`, as catalog-operator writes them; each has both flags or none.
 fn pairs(words: &[OsString]) -> Result<[Pair; 2], String> {
-    let names = ["catalog.from", "catalog.to", "cache.from", "cache.to"];
+    const NAMES: [&str; 4] = ["catalog.from", "catalog.to", "cache.from", "cache.to"];
     let mut values: [Option<PathBuf>; 4] = Default::default();
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        let unknown = || format!("unknown argument {}", word.display());
-        let text = word.to_str().ok_or_else(unknown)?;
-        let flag = text
-            .strip_prefix("--")
-            .or(text.strip_prefix('-'))
-            .ok_or_else(unknown)?;
-        let (name, value) = match flag.split_once('=') {
-            Some((name, value)) => (name, PathBuf::from(value)),
-            None => (
-                flag,
-                words
-                    .next()
-                    .map(PathBuf::from)
-                    .ok_or_else(|| format!("--{flag} has no value"))?,
-            ),
+    for word in words {
+        let given = word
+            .to_str()
+            .and_then(|text| text.strip_prefix("--")?.split_once('='));
+        let place = given.and_then(|(name, _)| NAMES.iter().position(|known| *known == name));
+        let (Some((_, folder)), Some(place)) = (given, place) else {
+            return Err(format!("unknown argument {}", word.display()));
         };
-        let place = names
-            .iter()
-            .position(|known| *known == name)
-            .ok_or_else(unknown)?;
-        values[place] = Some(value);
+        values[place] = Some(PathBuf::from(folder));
     }
     let [catalog_from, catalog_to, cache_from, cache_to] = values;
     let pair = |name: &str, from: Option<PathBuf>, to: Option<PathBuf>| match (from, to) {
@@ -132,8 +118,7 @@ mod tests {
         let all = [
             flag("catalog.from", "configs"),
             flag("catalog.to", "to/catalog"),
-            "--cache.from".to_owned(),
-            path("cache").display().to_string(),
+            flag("cache.from", "cache"),
             flag("cache.to", "to/cache"),
         ];
         copy(&words(&all)).unwrap();
@@ -191,7 +176,10 @@ mod tests {
                 vec!["--cache.to=/x".to_owned()],
                 "--cache.from and --cache.to belong together",
             ),
-            (vec!["--catalog.from".to_owned()], "--catalog.from has no value"),
+            (
+                vec!["--catalog.from".to_owned()],
+                "unknown argument --catalog.from",
+            ),
             (vec!["--other=1".to_owned()], "unknown argument --other=1"),
             (vec!["x".to_owned()], "unknown argument x"),
             (

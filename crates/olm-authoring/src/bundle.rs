@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 use go_compat::json::{Fields, kind_of};
 use go_compat::semver::Range;
 use olm_api::labels::bundle as annotations;
-use olm_fbc::bundle_files::{BundleFile, Contradiction, Skipped, contradictions, read_file, unite};
+use olm_fbc::bundle_files::{BundleFile, Skipped, contradictions, read_file, unite};
 use olm_fbc::manifest::CSV_KIND;
 use olm_fbc::property::{Property, kinds};
 use olm_fbc::yaml;
 use serde_json::{Value, json};
+
+use crate::Error;
 
 mod apis;
 mod blob;
@@ -68,75 +70,6 @@ impl Manifest {
     }
 }
 
-/// Error for files that are not a bundle.
-#[derive(Debug, thiserror::Error)]
-pub enum BundleError {
-    /// `manifests/` is missing or empty.
-    #[error("no bundle objects found in manifests/{}", reasons(.skipped))]
-    NoManifests {
-        /// Files that were skipped, with the reason of each.
-        skipped: Vec<String>,
-    },
-    /// No ClusterServiceVersion among the manifests.
-    #[error("no csv in bundle: none of the {count} manifests is a ClusterServiceVersion{}", reasons(.skipped))]
-    NoCsv {
-        /// Number of manifests.
-        count: usize,
-        /// Files that were skipped, with the reason of each.
-        skipped: Vec<String>,
-    },
-    /// Two different objects with the same name, so the intended one is unknown.
-    #[error(transparent)]
-    Twins(#[from] Contradiction),
-    /// More than one ClusterServiceVersion.
-    #[error("bundle has more than one ClusterServiceVersion: {}", .paths.join(", "))]
-    SeveralCsvs {
-        /// Files of the ClusterServiceVersions.
-        paths: Vec<String>,
-    },
-    /// `metadata/` has no annotations.
-    #[error("Could not find annotations file in metadata/")]
-    NoAnnotations,
-    /// A file is not YAML.
-    #[error("read {path}")]
-    Yaml {
-        /// Path of the file.
-        path: String,
-        /// Cause.
-        #[source]
-        source: yaml::Error,
-    },
-    /// A file has the wrong content.
-    #[error("{path}: {reason}")]
-    Content {
-        /// Path of the file.
-        path: String,
-        /// Description of the error.
-        reason: String,
-    },
-    /// The CSV owns an API that no manifest provides.
-    #[error("error checking provided apis in bundle {bundle}: couldn't find {api} in bundle. found: {found}")]
-    OwnedApiMissing {
-        /// Name of the CSV.
-        bundle: String,
-        /// The missing API.
-        api: String,
-        /// APIs that the CRDs of the bundle provide.
-        found: String,
-    },
-    /// A CRD name has no dot.
-    #[error("couldn't parse plural.group from crd name: {0}")]
-    CrdName(String),
-    /// A required field of the CSV is missing.
-    #[error("{path}: {field} must be set")]
-    MissingField {
-        /// Path of the file.
-        path: String,
-        /// Path of the field.
-        field: &'static str,
-    },
-}
-
 fn reasons(skipped: &[String]) -> String {
     skipped.iter().map(|reason| format!("; {reason}")).collect()
 }
@@ -152,7 +85,7 @@ impl BundleContent {
     /// The error names the file.
     pub fn read<P: AsRef<str>, B: AsRef<[u8]>>(
         files: impl IntoIterator<Item = (P, B)>,
-    ) -> Result<Self, BundleError> {
+    ) -> Result<Self, Error> {
         let mut manifests = BTreeMap::new();
         let mut metadata = BTreeMap::new();
         for (path, bytes) in files {
@@ -216,32 +149,16 @@ impl BundleContent {
 
     /// Returns the package named by the annotations; empty if there is none.
     pub fn package(&self) -> &str {
-        self.annotation(annotations::PACKAGE)
-    }
-
-    /// Returns the channels named by the annotations.
-    pub fn channels(&self) -> Vec<&str> {
-        self.annotation(annotations::CHANNELS)
-            .split(',')
-            .map(str::trim)
-            .filter(|channel| !channel.is_empty())
-            .collect()
-    }
-
-    /// Returns the default channel named by the annotations; empty if there is none.
-    pub fn default_channel(&self) -> &str {
-        self.annotation(annotations::DEFAULT_CHANNEL)
-    }
-
-    fn annotation(&self, key: &str) -> &str {
-        self.annotations.get(key).map_or("", String::as_str)
+        self.annotations
+            .get(annotations::PACKAGE)
+            .map_or("", String::as_str)
     }
 }
 
 fn read_manifests<B: AsRef<[u8]>>(
     files: &BTreeMap<String, B>,
     warnings: &mut Vec<String>,
-) -> Result<(Vec<Manifest>, usize), BundleError> {
+) -> Result<(Vec<Manifest>, usize), Error> {
     let (mut objects, mut skipped) = (Vec::with_capacity(files.len()), Vec::new());
     for (path, bytes) in files {
         let name = path.rsplit('/').next().unwrap_or(path);
@@ -261,14 +178,15 @@ fn read_manifests<B: AsRef<[u8]>>(
     let objects = unite(objects);
     let named = objects.iter().map(|file| (file.name.as_str(), &file.object));
     if let Some(twins) = contradictions(named).into_iter().next() {
-        return Err(twins.into());
+        return Err(twins.to_string().into());
     }
     let manifests: Vec<Manifest> = objects
         .into_iter()
         .map(|file| Manifest::new(file.name, file.object))
         .collect();
     if manifests.is_empty() {
-        return Err(BundleError::NoManifests { skipped });
+        let reasons = reasons(&skipped);
+        return Err(format!("no bundle objects found in manifests/{reasons}").into());
     }
     let csvs: Vec<usize> = manifests
         .iter()
@@ -277,20 +195,21 @@ fn read_manifests<B: AsRef<[u8]>>(
         .map(|(index, _)| index)
         .collect();
     match csvs.as_slice() {
-        [] => Err(BundleError::NoCsv {
-            count: manifests.len(),
-            skipped,
-        }),
+        [] => Err(format!(
+            "no csv in bundle: none of the {} manifests is a ClusterServiceVersion{}",
+            manifests.len(),
+            reasons(&skipped)
+        )
+        .into()),
         [index] => {
             warnings.extend(skipped);
             Ok((manifests, *index))
         }
-        several => Err(BundleError::SeveralCsvs {
-            paths: several
-                .iter()
-                .map(|index| manifests[*index].path.clone())
-                .collect(),
-        }),
+        several => {
+            let paths: Vec<&str> = several.iter().map(|index| &*manifests[*index].path).collect();
+            let paths = paths.join(", ");
+            Err(format!("bundle has more than one ClusterServiceVersion: {paths}").into())
+        }
     }
 }
 
@@ -330,18 +249,15 @@ struct Metadata {
 fn read_metadata<B: AsRef<[u8]>>(
     files: &BTreeMap<String, B>,
     warnings: &mut Vec<String>,
-) -> Result<Metadata, BundleError> {
+) -> Result<Metadata, Error> {
     let mut annotations: Option<BTreeMap<String, String>> = None;
     let mut dependencies = None;
     let mut properties = None;
     for (path, bytes) in files {
         let value = match yaml::parse_first(bytes.as_ref()) {
             Ok((value, _)) => value,
-            Err(source) if path.ends_with(".yaml") || path.ends_with(".yml") => {
-                return Err(BundleError::Yaml {
-                    path: path.clone(),
-                    source,
-                });
+            Err(error) if path.ends_with(".yaml") || path.ends_with(".yml") => {
+                return Err(format!("read {path}: {error}").into());
             }
             Err(error) => {
                 warnings.push(format!("{path}: ignored: {error}"));
@@ -362,7 +278,7 @@ fn read_metadata<B: AsRef<[u8]>>(
     Ok(Metadata {
         annotations: annotations
             .filter(|map| !map.is_empty())
-            .ok_or(BundleError::NoAnnotations)?,
+            .ok_or_else(|| Error::from("Could not find annotations file in metadata/".to_owned()))?,
         dependencies: dependencies.unwrap_or_default(),
         properties: properties.unwrap_or_default(),
     })
@@ -373,40 +289,42 @@ fn read_annotations(
     text: &str,
     map: &serde_json::Map<String, Value>,
     warnings: &mut Vec<String>,
-) -> Result<BTreeMap<String, String>, BundleError> {
+) -> Result<BTreeMap<String, String>, Error> {
     let mut annotations = BTreeMap::new();
     for (key, value) in map {
-        let text = match value {
-            Value::String(text) => text.clone(),
-            // An unquoted number or boolean keeps its spelling.
-            Value::Number(_) | Value::Bool(_) => {
-                let value = value.to_string();
-                yaml::written(text, key, &value).map_or(value.clone(), str::to_owned)
+        match annotation_text(key, value, text) {
+            Some(text) => drop(annotations.insert(key.clone(), text)),
+            None if annotations::is_known(key) => {
+                return Err(format!("{path}: annotation {key:?} must be text").into());
             }
-            Value::Null => String::new(),
-            Value::Array(_) | Value::Object(_) if annotations::is_known(key) => {
-                return Err(BundleError::Content {
-                    path: path.to_owned(),
-                    reason: format!("annotation {key:?} must be text"),
-                });
-            }
-            Value::Array(_) | Value::Object(_) => {
-                warnings.push(format!(
-                    "{path}: annotation {key:?} is ignored, because it is not a string"
-                ));
-                continue;
-            }
-        };
-        annotations.insert(key.clone(), text);
+            None => warnings.push(format!(
+                "{path}: annotation {key:?} is ignored, because it is not a string"
+            )),
+        }
     }
     Ok(annotations)
 }
 
+/// Returns an annotation of a document as text: null is empty, and a number or boolean keeps its spelling in the document. `None` for
+/// a list or an object.
+fn annotation_text(key: &str, value: &Value, document: &str) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Null => Some(String::new()),
+        Value::Number(_) | Value::Bool(_) => {
+            let value = value.to_string();
+            Some(yaml::written(document, key, &value).map_or(value.clone(), str::to_owned))
+        }
+        Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
 /// Reads a list of `{type, value}`; each item may be wrapped in a key `property`, as upstream's documents show it.
-fn read_list(path: &str, field: &str, value: &Value) -> Result<Vec<Property>, BundleError> {
-    let wrong = |reason: String| BundleError::Content {
-        path: path.to_owned(),
-        reason: format!("{field} must be a list of type and value: {reason}"),
+fn read_list(path: &str, field: &str, value: &Value) -> Result<Vec<Property>, Error> {
+    let wrong = |reason: String| {
+        Error::from(format!(
+            "{path}: {field} must be a list of type and value: {reason}"
+        ))
     };
     let Value::Array(items) = any_case(value, field) else {
         return Err(wrong(format!("found {}", kind_of(any_case(value, field)))));

@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 use olm_api::config_map_catalog as keys;
 use olm_fbc::load::Origin;
 use olm_fbc::schema::{Blob, Channel, ChannelEntry, Package};
-use olm_fbc::yaml;
 
-use crate::bundle::{BundleContent, BundleError};
+use crate::Error;
+use crate::bundle::BundleContent;
 
 mod content;
 
@@ -34,93 +34,11 @@ pub struct Converted {
     pub warnings: Vec<String>,
 }
 
-/// Error for a ConfigMap that is not a catalog.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigMapError {
-    /// A key is missing.
-    #[error("couldn't find expected key {0} in configmap")]
-    MissingKey(&'static str),
-    /// The texts are larger than [`keys::MAX_BYTES`].
-    #[error("the catalog in the configmap is larger than {limit} bytes")]
-    TooLarge {
-        /// Limit in bytes.
-        limit: usize,
-    },
-    /// The text of a key cannot be read.
-    #[error("{key}: {source}")]
-    Yaml {
-        /// Key of the text.
-        key: &'static str,
-        /// Cause.
-        source: yaml::Error,
-    },
-    /// An item has the wrong shape.
-    #[error("{place}: {reason}")]
-    Item {
-        /// Key and index.
-        place: String,
-        /// Description of the error.
-        reason: String,
-    },
-    /// Two definitions with the same version and kind, which ClusterServiceVersions could not distinguish.
-    #[error("can't add the same CRD twice in one configmap: {0}")]
-    SameCrd(String),
-    /// Two ClusterServiceVersions with the same name.
-    #[error("can't add the same CSV twice in one configmap: {0}")]
-    SameCsv(String),
-    /// A ClusterServiceVersion owns a definition that is missing.
-    #[error("couldn't find owned CRD in crd list: {csv} owns {crd}")]
-    OwnedCrd {
-        /// Name of the ClusterServiceVersion.
-        csv: String,
-        /// Name, version and kind of the definition.
-        crd: String,
-    },
-    /// A channel's newest version is missing.
-    #[error("package {package}, channel {channel}: couldn't find currentCSV {csv} in csv list")]
-    CurrentCsv {
-        /// Name of the package.
-        package: String,
-        /// Name of the channel.
-        channel: String,
-        /// Name of the ClusterServiceVersion.
-        csv: String,
-    },
-    /// A chain of `replaces` is a cycle.
-    #[error("Cycle detected, {csv} replaces {replaced}")]
-    Cycle {
-        /// The ClusterServiceVersion whose `replaces` closes the cycle.
-        csv: String,
-        /// Name it replaces.
-        replaced: String,
-    },
-    /// A chain of `replaces` leads to a missing version.
-    #[error("Invalid bundle {csv}, replaces nonexistent bundle {replaced}")]
-    Replaced {
-        /// Name of the ClusterServiceVersion.
-        csv: String,
-        /// Name it replaces.
-        replaced: String,
-    },
-    /// A package has several channels, or none, and names no default.
-    #[error("no default channel specified for {0}")]
-    NoDefaultChannel(String),
-    /// There are more entries than [`MAX_ENTRIES`].
-    #[error("the channels of the configmap have more than {MAX_ENTRIES} entries and skipped names together")]
-    ManyEntries,
-    /// The content is larger than [`MAX_CONTENT_BYTES`].
-    #[error("the bundles of the configmap are larger than {MAX_CONTENT_BYTES} bytes together")]
-    LargeBundles,
-    /// A ClusterServiceVersion is not a valid bundle.
-    #[error("{0}")]
-    Bundle(#[source] BundleError),
-}
-
 /// Reads the catalog from the texts of a ConfigMap.
 ///
 /// # Errors
 /// The first fault: a missing key, a text that is not a list of the expected items, or items that do not match.
-pub fn convert<'a>(text: impl Fn(&str) -> Option<&'a [u8]>) -> Result<Converted, ConfigMapError> {
+pub fn convert<'a>(text: impl Fn(&str) -> Option<&'a [u8]>) -> Result<Converted, Error> {
     let mut content = Content::read(text)?;
     let warnings = std::mem::take(&mut content.warnings);
     let mut catalog = Builder {
@@ -155,7 +73,7 @@ fn origin(key: &str, index: usize) -> Origin {
 }
 
 impl<'a> Builder<'a> {
-    fn add_package(&mut self, package: &'a PackageList) -> Result<(), ConfigMapError> {
+    fn add_package(&mut self, package: &'a PackageList) -> Result<(), Error> {
         let (name, index) = (&package.name, package.index);
         let default_channel = match package.channels.as_slice() {
             // The only channel is the default, even if the package names another.
@@ -167,7 +85,7 @@ impl<'a> Builder<'a> {
             {
                 &package.default_channel
             }
-            _ => return Err(ConfigMapError::NoDefaultChannel(name.clone())),
+            _ => return Err(format!("no default channel specified for {name}").into()),
         };
         let blob = Package {
             name: name.clone(),
@@ -208,19 +126,25 @@ impl<'a> Builder<'a> {
         csv.bytes + crds.sum::<usize>()
     }
 
-    fn add_bytes(&mut self, bytes: usize) -> Result<(), ConfigMapError> {
+    fn add_bytes(&mut self, bytes: usize) -> Result<(), Error> {
         self.bytes += bytes;
         if self.bytes > MAX_CONTENT_BYTES {
-            return Err(ConfigMapError::LargeBundles);
+            return Err(format!(
+                "the bundles of the configmap are larger than {MAX_CONTENT_BYTES} bytes together"
+            )
+            .into());
         }
         Ok(())
     }
 
     /// Counts an entry before it is created, because thousands of channels may repeat the references of one version.
-    fn add_entry(&mut self, csv: &Csv) -> Result<(), ConfigMapError> {
+    fn add_entry(&mut self, csv: &Csv) -> Result<(), Error> {
         self.entries += 1 + csv.skips.len();
         if self.entries > MAX_ENTRIES {
-            return Err(ConfigMapError::ManyEntries);
+            return Err(format!(
+                "the channels of the configmap have more than {MAX_ENTRIES} entries and skipped names together"
+            )
+            .into());
         }
         let skips = csv.skips.iter().map(String::len);
         self.add_bytes(csv.name.len() + csv.replaces.len() + csv.skip_range.len() + skips.sum::<usize>())
@@ -233,14 +157,13 @@ impl<'a> Builder<'a> {
         package: &str,
         channel: &str,
         current_csv: &str,
-    ) -> Result<Vec<ChannelEntry>, ConfigMapError> {
+    ) -> Result<Vec<ChannelEntry>, Error> {
         let csvs = &self.content.csvs;
         let Some(mut csv) = csvs.get(current_csv) else {
-            return Err(ConfigMapError::CurrentCsv {
-                package: package.to_owned(),
-                channel: channel.to_owned(),
-                csv: current_csv.to_owned(),
-            });
+            return Err(format!(
+                "package {package}, channel {channel}: couldn't find currentCSV {current_csv} in csv list"
+            )
+            .into());
         };
         let mut seen = BTreeSet::new();
         let mut chain = Vec::new();
@@ -251,12 +174,12 @@ impl<'a> Builder<'a> {
             if csv.replaces.is_empty() {
                 break;
             }
-            let (name, replaced) = (csv.name.clone(), csv.replaces.clone());
-            if seen.contains(&replaced) {
-                return Err(ConfigMapError::Cycle { csv: name, replaced });
+            let Csv { name, replaces, .. } = csv;
+            if seen.contains(replaces) {
+                return Err(format!("Cycle detected, {name} replaces {replaces}").into());
             }
-            let Some(next) = csvs.get(&replaced) else {
-                return Err(ConfigMapError::Replaced { csv: name, replaced });
+            let Some(next) = csvs.get(replaces) else {
+                return Err(format!("Invalid bundle {name}, replaces nonexistent bundle {replaces}").into());
             };
             csv = next;
         }
@@ -272,12 +195,12 @@ impl<'a> Builder<'a> {
         Ok(entries)
     }
 
-    fn add_bundle(&mut self, package: &str, csv: &Csv) -> Result<(), ConfigMapError> {
+    fn add_bundle(&mut self, package: &str, csv: &Csv) -> Result<(), Error> {
         let crds = csv.owned.iter().map(|index| &self.content.crds[*index]);
         let csv_object = (csv.place.clone(), csv.object.clone());
         let others = crds.map(|crd| (crd.place.clone(), crd.object.clone()));
         let bundle = BundleContent::of_objects(package, csv_object, others);
-        let blob = bundle.to_blob("").map_err(ConfigMapError::Bundle)?;
+        let blob = bundle.to_blob("")?;
         self.blobs
             .push((Blob::Bundle(blob), origin(keys::CSVS, csv.index)));
         Ok(())

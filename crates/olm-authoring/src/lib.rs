@@ -12,3 +12,14 @@ pub mod manifest_validator;
 pub mod mermaid;
 pub mod migrate;
 pub mod template;
+
+/// Error: input is no bundle, template or catalog, or cannot be drawn. The text includes its causes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(String);
+
+impl From<String> for Error {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}

@@ -5,11 +5,12 @@
 use std::fmt;
 use std::path::Path;
 
+use clap::ValueEnum;
 use olm_fbc::load::{self, LoadError, Origin};
 use olm_fbc::misspelling::Misspelling;
 use olm_fbc::schema::Blob;
 use olm_fbc::validate::{self, Checker, Faults};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::manifest_validator::{ManifestValidator, ShapeValidator};
 
@@ -18,145 +19,60 @@ mod graph;
 mod negation;
 mod required;
 
-/// Rules of findings. The names are stable: users pass them to `--allow`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Rules of findings. The names are stable: users pass them to `--allow`. The texts are those of `--help`, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// An entry has no upgrade path to the channel's head.
+    /// versions from which no upgrades lead to the channel's head
     NoUpgradePath,
-    /// An edge leads to a lower version.
+    /// edges that lead to a lower version
     Downgrade,
-    /// An entry replaces a bundle that the catalog does not have.
+    /// entries that replace what the package does not have
     DanglingReplaces,
-    /// A skip range contains the entry's own version.
+    /// skip ranges that include the entry's own version
     SkipRangeOfItself,
-    /// The default channel does not offer the newest version.
+    /// a default channel without the newest version
     DefaultChannelBehind,
-    /// The head of the default channel is deprecated.
+    /// a default channel whose head is deprecated
     DeprecatedHead,
-    /// The icon cannot be displayed.
+    /// icons that cannot be shown
     Icon,
-    /// A related image without reference.
+    /// related images without a reference
     EmptyRelatedImage,
-    /// A bundle without related images, which cannot be mirrored.
+    /// bundles without related images, which mirrors need
     NoRelatedImages,
-    /// A bundle without image.
+    /// bundles without an image to install from
     NoImage,
-    /// A bundle without a CSV or its metadata.
+    /// bundles without data that consoles show
     NoCsv,
-    /// A ClusterServiceVersion that does not decode.
+    /// ClusterServiceVersions that clusters cannot read
     UnreadableCsv,
-    /// A CustomResourceDefinition of an API version that clusters no longer accept.
+    /// CRDs of API versions that clusters no longer accept
     OldCrd,
-    /// A property without type or value.
+    /// properties without type or value
     EmptyProperty,
-    /// A range of versions that cannot be parsed.
+    /// required versions that cannot be parsed
     RequiredRange,
-    /// An expression or compound that cannot be a constraint.
+    /// constraints that can never be met
     Constraint,
-    /// A constraint with `not`.
+    /// constraints with `not`, which rarely means what is intended
     Negation,
-    /// A schema or package name that the registry cannot serve.
+    /// names that the registry cannot serve
     SchemaName,
-    /// A bundle larger than clients accept.
+    /// bundles larger than clients accept
     LargeBundle,
-    /// A required range without a matching version of the package in the catalog.
+    /// required ranges without a version of the package in the catalog
     UnmetRange,
-    /// An unknown schema, key or property type that resembles a known one, or a required package that resembles one of the
-    /// catalog.
+    /// schemas, keys, property types and required packages that look like known ones
     Misspelling,
 }
 
 impl Rule {
-    /// All rules.
-    pub const ALL: [Self; 21] = [
-        Self::NoUpgradePath,
-        Self::Downgrade,
-        Self::DanglingReplaces,
-        Self::SkipRangeOfItself,
-        Self::DefaultChannelBehind,
-        Self::DeprecatedHead,
-        Self::Icon,
-        Self::EmptyRelatedImage,
-        Self::NoRelatedImages,
-        Self::NoImage,
-        Self::NoCsv,
-        Self::UnreadableCsv,
-        Self::OldCrd,
-        Self::EmptyProperty,
-        Self::RequiredRange,
-        Self::Constraint,
-        Self::Negation,
-        Self::SchemaName,
-        Self::LargeBundle,
-        Self::UnmetRange,
-        Self::Misspelling,
-    ];
-
     /// Returns the name, for example `no-upgrade-path`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NoUpgradePath => "no-upgrade-path",
-            Self::Downgrade => "downgrade",
-            Self::DanglingReplaces => "dangling-replaces",
-            Self::SkipRangeOfItself => "skip-range-of-itself",
-            Self::DefaultChannelBehind => "default-channel-behind",
-            Self::DeprecatedHead => "deprecated-head",
-            Self::Icon => "icon",
-            Self::EmptyRelatedImage => "empty-related-image",
-            Self::NoRelatedImages => "no-related-images",
-            Self::NoImage => "no-image",
-            Self::NoCsv => "no-csv",
-            Self::UnreadableCsv => "unreadable-csv",
-            Self::OldCrd => "old-crd",
-            Self::EmptyProperty => "empty-property",
-            Self::RequiredRange => "required-range",
-            Self::Constraint => "constraint",
-            Self::Negation => "negation",
-            Self::SchemaName => "schema-name",
-            Self::LargeBundle => "large-bundle",
-            Self::UnmetRange => "unmet-range",
-            Self::Misspelling => "misspelling",
-        }
-    }
-
-    /// Returns a short description for lists of rules.
-    pub fn summary(self) -> &'static str {
-        match self {
-            Self::NoUpgradePath => "versions from which no upgrades lead to the channel's head",
-            Self::Downgrade => "edges that lead to a lower version",
-            Self::DanglingReplaces => "entries that replace what the package does not have",
-            Self::SkipRangeOfItself => "skip ranges that include the entry's own version",
-            Self::DefaultChannelBehind => "a default channel without the newest version",
-            Self::DeprecatedHead => "a default channel whose head is deprecated",
-            Self::Icon => "icons that cannot be shown",
-            Self::EmptyRelatedImage => "related images without a reference",
-            Self::NoRelatedImages => "bundles without related images, which mirrors need",
-            Self::NoImage => "bundles without an image to install from",
-            Self::NoCsv => "bundles without data that consoles show",
-            Self::UnreadableCsv => "ClusterServiceVersions that clusters cannot read",
-            Self::OldCrd => "CRDs of API versions that clusters no longer accept",
-            Self::EmptyProperty => "properties without type or value",
-            Self::RequiredRange => "required versions that cannot be parsed",
-            Self::Constraint => "constraints that can never be met",
-            Self::Negation => "constraints with `not`, which rarely means what is intended",
-            Self::SchemaName => "names that the registry cannot serve",
-            Self::LargeBundle => "bundles larger than clients accept",
-            Self::UnmetRange => "required ranges without a version of the package in the catalog",
-            Self::Misspelling => {
-                "schemas, keys, property types and required packages that look like known ones"
-            }
-        }
-    }
-
-    /// Returns the rule with this name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|rule| rule.name() == name)
-    }
-}
-
-impl Serialize for Rule {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
+    pub fn name(self) -> String {
+        self.to_possible_value()
+            .map(|value| value.get_name().to_owned())
+            .unwrap_or_default()
     }
 }
 

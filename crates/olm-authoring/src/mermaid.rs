@@ -11,6 +11,8 @@ use go_compat::semver::{Range, Version};
 use olm_fbc::property::{Typed, kinds};
 use olm_fbc::schema::{Blob, Bundle, Channel, ChannelEntry, schemas};
 
+use crate::Error;
+
 /// Options of a drawing.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -31,29 +33,13 @@ pub struct Drawing {
     pub warnings: Vec<String>,
 }
 
-/// Error: there is no drawing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MermaidError {
-    /// No bundle has the name of the minimum edge.
-    #[error("unknown minimum edge name: {0:?}")]
-    UnknownEdge(String),
-    /// A bundle has no version to order it by.
-    #[error("bundle {bundle:?} {reason}")]
-    Version {
-        /// Name of the bundle.
-        bundle: String,
-        /// Description of the error.
-        reason: String,
-    },
-}
-
 const SKIPPED_LINKS: &str = "stroke:#FF0000,stroke-width:3px,stroke-dasharray:5;";
 
 /// Draws the channels among `blobs`.
 ///
 /// # Errors
 /// A bundle without version, or an unknown minimum edge.
-pub fn draw(blobs: &[Blob], options: &Options) -> Result<Drawing, MermaidError> {
+pub fn draw(blobs: &[Blob], options: &Options) -> Result<Drawing, Error> {
     let versions = bundle_versions(blobs)?;
     let mut channels: Vec<&Channel> = blobs
         .iter()
@@ -68,7 +54,7 @@ pub fn draw(blobs: &[Blob], options: &Options) -> Result<Drawing, MermaidError> 
         edge => Some(
             versions
                 .get(edge)
-                .ok_or_else(|| MermaidError::UnknownEdge(edge.to_owned()))?,
+                .ok_or_else(|| format!("unknown minimum edge name: {edge:?}"))?,
         ),
     };
     let filter = Filter {
@@ -105,7 +91,7 @@ pub fn draw(blobs: &[Blob], options: &Options) -> Result<Drawing, MermaidError> 
 }
 
 /// Returns versions by bundle name. If two bundles have the same name, the first is used.
-fn bundle_versions(blobs: &[Blob]) -> Result<BTreeMap<String, Version>, MermaidError> {
+fn bundle_versions(blobs: &[Blob]) -> Result<BTreeMap<String, Version>, Error> {
     let mut versions = BTreeMap::new();
     for blob in blobs {
         if let Blob::Bundle(bundle) = blob
@@ -117,11 +103,8 @@ fn bundle_versions(blobs: &[Blob]) -> Result<BTreeMap<String, Version>, MermaidE
     Ok(versions)
 }
 
-fn bundle_version(bundle: &Bundle) -> Result<Version, MermaidError> {
-    let wrap = |reason: String| MermaidError::Version {
-        bundle: bundle.name.clone(),
-        reason,
-    };
+fn bundle_version(bundle: &Bundle) -> Result<Version, Error> {
+    let wrap = |reason: String| Error::from(format!("bundle {:?} {reason}", bundle.name));
     let mut packages = Vec::new();
     for property in &bundle.properties {
         match property.parse() {

@@ -6,6 +6,7 @@ use olm_fbc::did_you_mean::suggestion;
 use olm_fbc::property::{CsvMetadata, Property, kinds};
 use olm_fbc::schema::{Blob, Bundle};
 
+use crate::Error;
 use crate::bundle::object;
 
 /// The last migration to run.
@@ -17,11 +18,6 @@ pub enum Level {
     /// One `olm.csv.metadata` replaces the `olm.bundle.object` properties.
     CsvMetadata,
 }
-
-/// Error: no level has this name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown migration level {0:?} (known: {known}){meant}", known = Level::names().join(", "), meant = suggestion(.0, Level::names()))]
-pub struct UnknownLevel(pub String);
 
 impl Level {
     /// All migrations.
@@ -38,20 +34,20 @@ impl Level {
         ("all", Self::ALL, "all of these"),
     ];
 
-    fn names() -> [&'static str; 3] {
-        Self::NAMES.map(|(name, ..)| name)
-    }
-
     /// Returns the level with this name.
     ///
     /// # Errors
     /// No level has this name.
-    pub fn parse(name: &str) -> Result<Self, UnknownLevel> {
+    pub fn parse(name: &str) -> Result<Self, Error> {
         Self::NAMES
             .into_iter()
             .find(|(known, ..)| *known == name)
             .map(|(_, level, _)| level)
-            .ok_or_else(|| UnknownLevel(name.to_owned()))
+            .ok_or_else(|| {
+                let known = Self::NAMES.map(|(known, ..)| known);
+                let (list, meant) = (known.join(", "), suggestion(name, known));
+                format!("unknown migration level {name:?} (known: {list}){meant}").into()
+            })
     }
 
     /// Migrates blobs. The operation is idempotent.

@@ -6,11 +6,14 @@
 use std::collections::BTreeMap;
 
 use go_compat::json::Fields;
+use olm_fbc::did_you_mean::suggestion;
 use olm_fbc::property::{PackageProperty, Typed};
-use olm_fbc::schema::{Blob, BlobError, Bundle, schemas};
+use olm_fbc::schema::{Blob, Bundle, schemas};
 use olm_fbc::yaml;
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::Error;
 
 mod basic;
 mod hints;
@@ -21,7 +24,10 @@ mod substitutes;
 const SUBSTITUTIONS: &str = "substitutions";
 
 /// A kind that upstream had, with documents of `olm.composite` and `olm.composite.catalogs`.
-const COMPOSITE: &str = "composite";
+pub const COMPOSITE: &str = "composite";
+const NO_COMPOSITE: &str = "composite templates are no longer supported: render the input of each component by itself, for example with \"opm alpha \
+     render-template basic INPUT -o yaml > CATALOG/catalog.yaml\" (or semver, as its strategy says), and check the result with \"opm \
+     validate CATALOG\"";
 
 /// Bundles by the image they were rendered from; an image normally contains one.
 pub type Rendered = BTreeMap<String, Vec<Bundle>>;
@@ -35,61 +41,6 @@ pub enum Kind {
     Semver,
     /// Bundles replace others in the upgrade graph.
     Substitutes,
-}
-
-/// Error: a template gives no catalog.
-#[derive(Debug, thiserror::Error)]
-pub enum TemplateError {
-    /// The template is not YAML or JSON.
-    #[error("unable to parse template: {0}")]
-    Parse(#[source] yaml::Error),
-    /// The template has no schema; the text is a suggestion.
-    #[error("template input missing required 'schema' field{0}")]
-    NoSchema(String),
-    /// The template has an unknown schema.
-    #[error("unknown template schema: {0}{hint}", hint = hints::schema(.0))]
-    UnknownSchema(String),
-    /// The kind is unknown.
-    #[error(
-        "invalid template type {0:?}, must be one of: [basic semver substitutes]{hint}",
-        hint = olm_fbc::did_you_mean::suggestion(.0, Kind::ALL.map(Kind::name))
-    )]
-    UnknownKind(String),
-    /// The template is of a kind that is no longer supported.
-    #[error(
-        "composite templates are no longer supported: render the input of each component by itself, for example with \"opm alpha \
-         render-template basic INPUT -o yaml > CATALOG/catalog.yaml\" (or semver, as its strategy says), and check the result \
-         with \"opm validate CATALOG\""
-    )]
-    Composite,
-    /// The template is not of the requested kind.
-    #[error("template has unknown schema ({found:?}), should be {expected:?}")]
-    WrongSchema {
-        /// Schema of the template.
-        found: String,
-        /// Requested schema.
-        expected: &'static str,
-    },
-    /// A field has the wrong shape.
-    #[error("unmarshalling template: {0}")]
-    Shape(String),
-    /// An entry is not a blob.
-    #[error("entry {index} of the template{hint}", hint = hints::of_entry(source))]
-    Entry {
-        /// Index of the entry, from 0.
-        index: usize,
-        /// Cause.
-        #[source]
-        source: BlobError,
-    },
-    /// A bundle of a basic template has fields besides its image.
-    #[error(
-        "unexpected fields present in basic template bundle {0:?}: it may have a schema and an image only"
-    )]
-    BundleFields(String),
-    /// The template cannot be rendered.
-    #[error("render: {0}")]
-    Render(String),
 }
 
 impl Kind {
@@ -118,12 +69,16 @@ impl Kind {
     ///
     /// # Errors
     /// No kind has this name.
-    pub fn parse(name: &str) -> Result<Self, TemplateError> {
+    pub fn parse(name: &str) -> Result<Self, Error> {
         if name == COMPOSITE {
-            return Err(TemplateError::Composite);
+            return Err(NO_COMPOSITE.to_owned().into());
         }
         let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| TemplateError::UnknownKind(name.to_owned()))
+        found.ok_or_else(|| {
+            let meant = suggestion(name, Self::ALL.map(Self::name));
+            format!("invalid template type {name:?}, must be one of: [basic semver substitutes]{meant}")
+                .into()
+        })
     }
 }
 
@@ -147,33 +102,37 @@ impl Template {
     ///
     /// # Errors
     /// Not YAML, an unknown or wrong schema, or fields of the wrong shape.
-    pub fn parse(input: &[u8], kind: Option<Kind>) -> Result<Self, TemplateError> {
-        let (value, _) = yaml::parse_first(input).map_err(TemplateError::Parse)?;
-        let fields = Fields::of(&value).map_err(TemplateError::Shape)?;
-        let schema = fields.text("schema").map_err(TemplateError::Shape)?;
+    pub fn parse(input: &[u8], kind: Option<Kind>) -> Result<Self, Error> {
+        let (value, _) =
+            yaml::parse_first(input).map_err(|error| format!("unable to parse template: {error}"))?;
+        let fields = Fields::of(&value).map_err(shape)?;
+        let schema = fields.text("schema").map_err(shape)?;
         if schema
             .strip_prefix("olm.")
             .is_some_and(|name| name.starts_with(COMPOSITE))
         {
-            return Err(TemplateError::Composite);
+            return Err(NO_COMPOSITE.to_owned().into());
         }
         let kind = match kind {
             Some(kind) if kind.schema() == schema => kind,
             Some(kind) => {
-                return Err(TemplateError::WrongSchema {
-                    found: schema,
-                    expected: kind.schema(),
-                });
+                let expected = kind.schema();
+                return Err(
+                    format!("template has unknown schema ({schema:?}), should be {expected:?}").into(),
+                );
             }
-            None if schema.is_empty() => return Err(TemplateError::NoSchema(hints::no_schema(&value))),
-            None => match Kind::ALL.into_iter().find(|kind| kind.schema() == schema) {
-                Some(kind) => kind,
-                None => return Err(TemplateError::UnknownSchema(schema)),
-            },
+            None if schema.is_empty() => {
+                let hint = hints::no_schema(&value);
+                return Err(format!("template input missing required 'schema' field{hint}").into());
+            }
+            None => Kind::ALL
+                .into_iter()
+                .find(|kind| kind.schema() == schema)
+                .ok_or_else(|| format!("unknown template schema: {schema}{}", hints::schema(&schema)))?,
         };
         let inner = match kind {
             Kind::Basic => Inner::Basic(basic::Basic::read(&fields)?),
-            Kind::Semver => Inner::Semver(semver::Semver::read(&value)?),
+            Kind::Semver => Inner::Semver(semver::Semver::read(&value).map_err(shape)?),
             Kind::Substitutes => Inner::Substitutes(substitutes::Substitutes::read(&fields)?),
         };
         let entries = match &inner {
@@ -201,12 +160,13 @@ impl Template {
     ///
     /// # Errors
     /// The template contradicts itself, or a bundle is missing in `rendered`.
-    pub fn render(&self, rendered: &Rendered) -> Result<Vec<Blob>, TemplateError> {
-        match &self.inner {
+    pub fn render(&self, rendered: &Rendered) -> Result<Vec<Blob>, Error> {
+        let blobs = match &self.inner {
             Inner::Basic(template) => template.render(rendered),
-            Inner::Semver(template) => template.render(rendered).map_err(TemplateError::Render),
-            Inner::Substitutes(template) => template.render(rendered).map_err(TemplateError::Render),
-        }
+            Inner::Semver(template) => template.render(rendered),
+            Inner::Substitutes(template) => template.render(rendered),
+        };
+        blobs.map_err(|reason| format!("render: {reason}").into())
     }
 }
 
@@ -236,7 +196,7 @@ pub struct Document {
 ///
 /// # Errors
 /// Templates of other kinds cannot be created from catalogs.
-pub fn from_catalog(blobs: &[Blob], kind: Kind) -> Result<Document, TemplateError> {
+pub fn from_catalog(blobs: &[Blob], kind: Kind) -> Result<Document, Error> {
     let entries = |reduce: bool| {
         blobs
             .iter()
@@ -260,22 +220,32 @@ pub fn from_catalog(blobs: &[Blob], kind: Kind) -> Result<Document, TemplateErro
             entries: entries(false),
             substitutions: Some(Vec::new()),
         }),
-        Kind::Semver => Err(TemplateError::UnknownKind(kind.name().to_owned())),
+        Kind::Semver => Err("a catalog cannot be converted to a semver template"
+            .to_owned()
+            .into()),
     }
 }
 
+/// Returns the error about a field of the wrong shape.
+fn shape(reason: String) -> Error {
+    format!("unmarshalling template: {reason}").into()
+}
+
 /// Reads the `entries` of a template.
-fn read_entries(fields: &Fields<'_>) -> Result<Vec<Blob>, TemplateError> {
+fn read_entries(fields: &Fields<'_>) -> Result<Vec<Blob>, Error> {
     let entries = match fields.get("entries") {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Array(entries)) => entries,
-        Some(_) => return Err(TemplateError::Shape("field entries: expected a list".to_owned())),
+        Some(_) => return Err(shape("field entries: expected a list".to_owned())),
     };
     entries
         .iter()
         .enumerate()
         .map(|(index, entry)| {
-            Blob::from_value(entry.clone()).map_err(|source| TemplateError::Entry { index, source })
+            Blob::from_value(entry.clone()).map_err(|error| {
+                let hint = hints::of_entry(&error);
+                Error::from(format!("entry {index} of the template{hint}: {error}"))
+            })
         })
         .collect()
 }

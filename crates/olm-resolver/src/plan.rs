@@ -174,51 +174,11 @@ impl Unsatisfiable {
     }
 }
 
-/// Progress of a plan, for display.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// A step has been resolved.
-    Step {
-        /// Its number, from 1.
-        number: usize,
-        /// Bundles installed so far.
-        installed: usize,
-    },
-    /// A failure is being examined.
-    Advice {
-        /// Its number, from 1.
-        failure: usize,
-        /// Number of failures.
-        of: usize,
-    },
-    /// Upgrades that are held back are being examined.
-    HeldBack,
-}
-
-/// Returns the plan to reach the target, or without one to follow the channels.
-///
-/// # Errors
-/// See [`plan_to`] and [`plan()`].
-pub fn answer(
-    question: &Question,
-    target: Option<&Target>,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Plan, TargetError> {
-    match target {
-        Some(target) => plan_to(question, target),
-        None => Ok(plan_telling(question, progress)?),
-    }
-}
-
 /// Looks ahead until nothing more is installed.
 ///
 /// # Errors
 /// The namespace as a whole cannot be resolved.
 pub fn plan(question: &Question) -> Result<Plan, ResolveError> {
-    plan_telling(question, &mut |_| {})
-}
-
-fn plan_telling(question: &Question, progress: &mut dyn FnMut(Progress)) -> Result<Plan, ResolveError> {
     let mut problem = question.problem.clone();
     let mut plan = Plan {
         namespace: problem.namespace.clone(),
@@ -228,23 +188,20 @@ fn plan_telling(question: &Question, progress: &mut dyn FnMut(Progress)) -> Resu
     let hints = Hints::new(&problem);
     let mut told = Told::default();
     let mut invented: BTreeSet<String> = BTreeSet::new();
-    let (mut installed, mut is_all) = (0, false);
-    for number in 1..=question.steps.unwrap_or(MAX_STEPS).min(MAX_STEPS) {
+    let mut is_all = false;
+    for _ in 0..question.steps.unwrap_or(MAX_STEPS).min(MAX_STEPS) {
         let resolution = resolve(&problem)?;
-        plan.add_failures(&problem, &resolution, &hints, &mut told, &invented, progress);
+        plan.add_failures(&problem, &resolution, &hints, &mut told, &invented);
         plan.excluded.extend(resolution.excluded.iter().cloned());
         if resolution.solution.operators.is_empty() {
             is_all = true;
             break;
         }
         plan.add_step(&problem, &question.manual, Vec::new(), &resolution);
-        installed += resolution.solution.operators.len();
-        progress(Progress::Step { number, installed });
         invented.extend(generated(&resolution));
         simulate::carry_out(&mut problem, &resolution.solution);
     }
     plan.more_steps = !is_all && !resolve(&problem)?.solution.operators.is_empty();
-    progress(Progress::HeldBack);
     plan.held_back = held(&problem, &told.subscriptions);
     plan.notes.extend(notes::deprecations(&problem));
     plan.excluded.sort();
@@ -296,7 +253,6 @@ impl Plan {
         hints: &Hints,
         told: &mut Told,
         invented: &BTreeSet<String>,
-        progress: &mut dyn FnMut(Progress),
     ) {
         let failures = resolution.failures.iter();
         let news: Vec<&Explanation> = failures.filter(|f| told.is_news(f, invented)).collect();
@@ -304,11 +260,7 @@ impl Plan {
             return;
         }
         let advisor = Advisor::new(problem, &resolution.failures).without(invented);
-        for (place, failure) in news.iter().enumerate() {
-            progress(Progress::Advice {
-                failure: place + 1,
-                of: news.len(),
-            });
+        for failure in news {
             let advice = advisor.advise(failure);
             self.unsatisfiable
                 .push(Unsatisfiable::new(failure, hints, advice, invented));

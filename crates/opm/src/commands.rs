@@ -44,21 +44,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Command::Validate(args) => validate::run(&args),
         Command::Serve(serve_args) => serve::run(&serve_args, args.global.debug),
         Command::ServeConfigMap(serve_args) => serve_configmap::run(&serve_args, args.global.debug),
-        Command::Alpha(AlphaCommand::ConvertTemplate(command)) => template::convert(&command),
-        Command::Alpha(command) => alpha(command, &settings()?),
         Command::Completion { shell, .. } => completion::run(shell),
         Command::Version => version::run(),
-    }
-}
-
-fn alpha(command: AlphaCommand, settings: &Settings) -> anyhow::Result<()> {
-    match command {
-        AlphaCommand::Bundle(command) => runtime()?.block_on(bundle::run(&command, settings)),
-        AlphaCommand::ConvertTemplate(command) => template::convert(&command),
-        AlphaCommand::Image(command) => runtime()?.block_on(image::run(command, settings)),
-        AlphaCommand::List(command) => runtime()?.block_on(list::run(&command, settings)),
-        AlphaCommand::RenderGraph(args) => runtime()?.block_on(render_graph::run(&args, settings)),
-        AlphaCommand::RenderTemplate(args) => runtime()?.block_on(template::render(&args, settings)),
+        Command::Alpha(command) => match command {
+            AlphaCommand::ConvertTemplate(command) => template::convert(&command),
+            AlphaCommand::Bundle(command) => runtime()?.block_on(bundle::run(&command, &settings()?)),
+            AlphaCommand::Image(command) => runtime()?.block_on(image::run(command, &settings()?)),
+            AlphaCommand::List(command) => runtime()?.block_on(list::run(&command, &settings()?)),
+            AlphaCommand::RenderGraph(args) => runtime()?.block_on(render_graph::run(&args, &settings()?)),
+            AlphaCommand::RenderTemplate(args) => runtime()?.block_on(template::render(&args, &settings()?)),
+        },
     }
 }
 

@@ -236,24 +236,35 @@ pub(crate) fn load_catalog(directory: &Path) -> anyhow::Result<Vec<Blob>> {
 pub(crate) fn read_bundle_directory(directory: &Path) -> anyhow::Result<BundleContent> {
     let mut files = Vec::new();
     for folder in [MANIFESTS, METADATA] {
-        for (name, path) in files_in(&directory.join(folder))? {
-            let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            files.push((format!("{folder}/{name}"), bytes));
+        for path in entries(&directory.join(folder))? {
+            if let (true, Some(name)) = (path.is_file(), path.file_name().and_then(|name| name.to_str())) {
+                files.push((format!("{folder}/{name}"), read(&path)?));
+            }
         }
     }
     BundleContent::read(files).with_context(|| format!("bundle directory {}", directory.display()))
 }
 
-fn files_in(folder: &Path) -> anyhow::Result<BTreeMap<String, PathBuf>> {
-    let read = || format!("cannot read {}", folder.display());
-    let mut files = BTreeMap::new();
-    for entry in std::fs::read_dir(folder).with_context(read)? {
-        let path = entry.with_context(read)?.path();
-        if let (true, Some(name)) = (path.is_file(), path.file_name().and_then(|name| name.to_str())) {
-            files.insert(name.to_owned(), path);
-        }
+/// Returns the entries of a folder, ordered by name.
+///
+/// # Errors
+/// The folder cannot be read.
+pub(crate) fn entries(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let cannot = || format!("cannot read {}", folder.display());
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(cannot)? {
+        paths.push(entry.with_context(cannot)?.path());
     }
-    Ok(files)
+    paths.sort();
+    Ok(paths)
+}
+
+/// Returns the content of a file.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
 /// Returns the blob of a bundle; prints the warnings about its files.

@@ -218,11 +218,7 @@ impl Database {
         for [bundle, kind, value] in self.select(table, ["operatorbundle_name", "type", "value"])? {
             let value = serde_json::from_str(&value)
                 .with_context(|| format!("bundle {bundle:?}: {table} of type {kind:?}"))?;
-            let property = Property::new(kind, value);
-            let list = found.entry(bundle).or_default();
-            if !list.contains(&property) {
-                list.push(property);
-            }
+            add(&mut found, bundle, Property::new(kind, value));
         }
         Ok(found)
     }
@@ -243,23 +239,20 @@ impl Database {
                  JOIN channel_entry e ON e.entry_id = a.channel_entry_id"
             ))?
         };
-        let mut found: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        let mut found = BTreeMap::new();
         for row in rows {
             if let [bundle, group, version, kind] = row.as_slice() {
                 let api = json!({"group": group, "kind": kind, "version": version});
-                let list = found.entry(bundle.clone()).or_default();
-                if !list.contains(&api) {
-                    list.push(api);
-                }
+                add(&mut found, bundle.clone(), api);
             }
         }
         Ok(found)
     }
 
     fn related_images(&self) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
-        let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut found = BTreeMap::new();
         for [bundle, image] in self.select("related_image", ["operatorbundle_name", "image"])? {
-            found.entry(bundle).or_default().push(image);
+            add(&mut found, bundle, image);
         }
         Ok(found)
     }
@@ -300,14 +293,11 @@ impl Row {
                 known.to_owned()
             }
         };
-        let skips = if self.skips.is_empty() {
-            let skips = spec["skips"].as_array().into_iter().flatten();
-            skips
-                .filter_map(|skip| skip.as_str().map(str::to_owned))
-                .collect()
-        } else {
-            self.skips.clone()
-        };
+        let mut skips = self.skips.clone();
+        if skips.is_empty() {
+            let named = spec["skips"].as_array().into_iter().flatten();
+            skips.extend(named.filter_map(|skip| skip.as_str().map(str::to_owned)));
+        }
         ChannelEntry {
             name: name.to_owned(),
             replaces: or(&self.replaces, &spec["replaces"]),
@@ -391,6 +381,14 @@ impl Row {
             mediatype: text("mediatype").to_owned(),
             ..Icon::default()
         })
+    }
+}
+
+/// Adds an item of a bundle, unless the bundle has it.
+fn add<T: PartialEq>(found: &mut BTreeMap<String, Vec<T>>, bundle: String, item: T) {
+    let items = found.entry(bundle).or_default();
+    if !items.contains(&item) {
+        items.push(item);
     }
 }
 

@@ -5,7 +5,6 @@
 
 mod manifests;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::time::Instant;
 
@@ -23,7 +22,7 @@ const STRUCTURE: &str = "crates/structure.yaml";
 #[serde(deny_unknown_fields)]
 struct Structure {
     /// For each package, the packages of the workspace that it may depend on. Tests may need others.
-    depends: BTreeMap<String, BTreeSet<String>>,
+    depends: manifests::Table,
     /// Packages that must not be built in.
     never: Vec<manifests::Ban>,
 }

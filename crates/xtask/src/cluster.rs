@@ -45,7 +45,6 @@ mod teardown;
 pub use build::{alerts, build as build_programs, helm};
 pub use packages::ensure as ensure_packages;
 
-use address::Addresses;
 use layout::Layout;
 
 use crate::progress::Progress;
@@ -63,15 +62,11 @@ pub struct Cluster {
 /// Data needed to start a cluster again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
-    slot: u8,
+    /// False for a control plane alone.
     node: bool,
 }
 
 impl Record {
-    fn addresses(self) -> Addresses {
-        Addresses::of_slot(self.slot)
-    }
-
     /// Returns the names of the cluster's programs.
     fn programs(self) -> Vec<&'static str> {
         let mut names = vec![
@@ -130,6 +125,14 @@ impl Cluster {
                 flag(name)
             ),
         }
+    }
+
+    /// Returns a cluster for tests that run nothing in it.
+    #[cfg(test)]
+    pub(crate) fn never_started(name: &str) -> Self {
+        let layout = Layout::new(name).unwrap_or_else(|error| unreachable!("{error}"));
+        let record = Record { node: true };
+        Self { layout, record }
     }
 
     /// Ends all processes and containers, and removes the state unless `keep_state` is set.
@@ -191,7 +194,7 @@ impl Cluster {
     /// Returns `host:port` of the registry, which uses plain HTTP. The address only exists in the cluster's network namespace and
     /// for pods.
     pub fn registry(&self) -> String {
-        self.record.addresses().registry()
+        address::REGISTRY.to_owned()
     }
 
     /// Returns the folder of `hosts.toml` files that redirect every registry name to [`Cluster::registry`]. containerd reads it;
@@ -257,7 +260,7 @@ impl Cluster {
     /// # Errors
     /// The tar holds not exactly one image, a reference is malformed, or the push fails.
     pub fn load(&self, tar: &Path, references: &[String]) -> anyhow::Result<()> {
-        registry::push(&self.layout, self.record.addresses(), tar, references)
+        registry::push(&self.layout, tar, references)
     }
 
     /// Returns the path of the API server's audit log: one JSON event per line, level Metadata, without stage RequestReceived.

@@ -1,7 +1,6 @@
 //! Runs kubectl against the cluster of a command.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,45 +20,14 @@ const MAX_POLL: Duration = Duration::from_secs(1);
 /// Time for which kubectl may keep failing during a wait. A busy API server may respond late or restart.
 const HICCUP: Duration = Duration::from_secs(30);
 
-/// The cluster that a command works on.
+/// A cluster, for commands that read and write its objects.
 #[derive(Debug, Clone)]
-pub enum Destination {
-    /// The embedded cluster.
-    Embedded(Cluster),
-    /// An existing cluster of the user, selected by its kubeconfig context.
-    Existing {
-        /// Name of the context.
-        context: String,
-    },
-}
+pub struct Destination(pub Cluster);
 
 impl Destination {
     /// Returns a kubectl command for this cluster.
     pub fn kubectl(&self, arguments: &[&str]) -> Command {
-        match self {
-            Self::Embedded(cluster) => cluster.kubectl(arguments),
-            Self::Existing { context } => {
-                let mut command = Command::new("kubectl");
-                command
-                    .args(["--context", context])
-                    .args(arguments)
-                    .stdin(Stdio::null());
-                command
-            }
-        }
-    }
-
-    /// Returns a command of the plugin `program` for this cluster.
-    pub(crate) fn plugin(&self, program: &Path, arguments: &[&str]) -> Command {
-        let mut command = match self {
-            Self::Embedded(cluster) => cluster.command(program),
-            Self::Existing { .. } => Command::new(program),
-        };
-        command.args(arguments).stdin(Stdio::null());
-        if let Self::Existing { context } = self {
-            command.args(["--context", context]);
-        }
-        command
+        self.0.kubectl(arguments)
     }
 
     /// Runs kubectl and returns its output.
@@ -104,9 +72,7 @@ impl Destination {
     /// # Errors
     /// The cluster does not respond.
     pub fn get(&self, arguments: &[&str]) -> anyhow::Result<Option<Value>> {
-        if let Self::Embedded(cluster) = self
-            && let Some(found) = reader::read(&cluster.api_socket(), arguments)
-        {
+        if let Some(found) = reader::read(&self.0.api_socket(), arguments) {
             return Ok(found);
         }
         let mut given = vec!["get", "--ignore-not-found", "-o", "json"];
@@ -236,9 +202,7 @@ mod tests {
 
     /// Returns a destination that these tests never use.
     fn nowhere() -> Destination {
-        Destination::Existing {
-            context: String::new(),
-        }
+        Destination(Cluster::never_started("nowhere"))
     }
 
     #[test]

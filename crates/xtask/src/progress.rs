@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     started: Instant,
-    quiet: bool,
 }
 
 impl Progress {
@@ -15,15 +14,6 @@ impl Progress {
     pub fn start() -> Self {
         Self {
             started: Instant::now(),
-            quiet: false,
-        }
-    }
-
-    /// Returns a progress that prints nothing, for callers that only need the result.
-    pub fn quiet() -> Self {
-        Self {
-            started: Instant::now(),
-            quiet: true,
         }
     }
 
@@ -34,9 +24,7 @@ impl Progress {
 
     /// Prints a line that is no stage, for example about an installation.
     pub fn note(&self, text: &str) {
-        if !self.quiet {
-            line(&format!("{} {text}", paint(DIM, &clock(self.elapsed()))));
-        }
+        line(&format!("{} {text}", paint(DIM, &clock(self.elapsed()))));
     }
 
     /// Runs a stage and prints its line at the end. A failed stage prints nothing, because its error is reported.
@@ -53,14 +41,12 @@ impl Progress {
 
     /// Prints the line of a stage that took `took`.
     pub fn done(&self, name: &str, took: Duration) {
-        if !self.quiet {
-            let mark = paint(GREEN, "✓");
-            line(&format!(
-                "{} {mark} {name} {}",
-                paint(DIM, &clock(self.elapsed())),
-                paint(DIM, &format!("({})", seconds(took))),
-            ));
-        }
+        let mark = paint(GREEN, "✓");
+        line(&format!(
+            "{} {mark} {name} {}",
+            paint(DIM, &clock(self.elapsed())),
+            paint(DIM, &format!("({})", seconds(took))),
+        ));
     }
 }
 

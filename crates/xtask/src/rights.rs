@@ -10,11 +10,7 @@ mod granted;
 mod reasons;
 mod rule;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-
-use anyhow::Context as _;
 
 use self::asked::Asked;
 use self::reasons::Reasons;
@@ -27,14 +23,10 @@ use crate::{manifest, workspace};
 const NAMESPACE: &str = "olm";
 /// Folder of the applied objects, which include the roles.
 const MANIFESTS: &str = "manifests/olm";
-/// File with the table of the last test run.
-const TABLE: &str = "target/e2e/rights.txt";
 
 /// Result of the comparison.
 #[derive(Debug)]
 pub(crate) struct Report {
-    /// Every permission, by account, with the number of its uses.
-    table: String,
     /// Faults to fix; empty if there are none.
     pub(crate) faults: Vec<String>,
     requests: u64,
@@ -53,22 +45,9 @@ impl Report {
             self.faults.len()
         )
     }
-
-    /// Writes the table to `target/e2e/rights.txt` and returns the path.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub(crate) fn write(&self) -> anyhow::Result<PathBuf> {
-        let path = workspace::root().join(TABLE);
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
-        std::fs::write(&path, &self.table).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(path)
-    }
 }
 
-/// Runs `cargo xtask rights`: prints the table and the faults. Returns false if there are any.
+/// Runs `cargo xtask rights`: prints the faults and a summary. Returns false if there are any.
 ///
 /// # Errors
 /// A log or the manifests cannot be read.
@@ -78,7 +57,6 @@ pub(crate) fn run(options: &RightsOptions) -> anyhow::Result<bool> {
         logs.push(Cluster::open(&options.name)?.audit_log());
     }
     let report = of_logs(&logs, options.whole)?;
-    println!("{}", report.table);
     for fault in &report.faults {
         println!("FAULT {fault}");
     }
@@ -135,7 +113,6 @@ fn judge(rights: &[Right], asked: &Asked, reasons: &Reasons, whole: bool) -> Rep
         }
     }
     Report {
-        table: table(rights, asked, reasons),
         faults,
         requests: asked.requests,
         rights: rights.len(),
@@ -143,61 +120,10 @@ fn judge(rights: &[Right], asked: &Asked, reasons: &Reasons, whole: bool) -> Rep
     }
 }
 
-/// Returns a line for each subject of each role: the verbs with the number of their uses, and the reasons for unused ones.
-fn table(rights: &[Right], asked: &Asked, reasons: &Reasons) -> String {
-    let mut lines: BTreeMap<(String, String, String), Vec<usize>> = BTreeMap::new();
-    for (place, right) in rights.iter().enumerate() {
-        let mut subject = right.subject.to_string();
-        if !right.names.is_empty() {
-            let names: Vec<&str> = right.names.iter().map(String::as_str).collect();
-            let _ = write!(subject, " [{}]", names.join(", "));
-        }
-        if let Some(namespace) = &right.namespace {
-            let _ = write!(subject, " in {namespace}");
-        }
-        let line = (right.account.clone(), right.role.clone(), subject);
-        lines.entry(line).or_default().push(place);
-    }
-    let (mut text, mut account) = (String::new(), String::new());
-    for ((of, role, subject), places) in lines {
-        if of != account {
-            let _ = writeln!(text, "{of}");
-            account = of;
-        }
-        let verbs: Vec<String> = places
-            .iter()
-            .map(|place| {
-                format!(
-                    "{} {}",
-                    rights[*place].verb,
-                    asked.used.get(place).copied().unwrap_or_default()
-                )
-            })
-            .collect();
-        let _ = writeln!(text, "  {subject} ({role}): {}", verbs.join(", "));
-        let unused = places.iter().filter(|place| !asked.used.contains_key(place));
-        let why: BTreeSet<&str> = unused
-            .flat_map(|place| {
-                reasons
-                    .unused
-                    .iter()
-                    .filter(|reason| reason.is_about(&rights[*place]))
-            })
-            .map(|reason| reason.why.as_str())
-            .collect();
-        for why in why {
-            let _ = writeln!(text, "    not used: {why}");
-        }
-        for seen in places.iter().filter_map(|place| asked.wide.get(place)) {
-            let seen: Vec<&str> = seen.iter().map(String::as_str).collect();
-            let _ = writeln!(text, "    used for: {}", seen.join(", "));
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
     use super::*;
     use crate::rights::rule::Subject;
 
@@ -206,7 +132,7 @@ mod tests {
             account: "a".to_owned(),
             role: "r".to_owned(),
             namespace: None,
-            subject: Subject::Resource {
+            subject: Subject {
                 group: String::new(),
                 resource: resource.to_owned(),
             },
@@ -238,10 +164,6 @@ mod tests {
         assert!(judge(&rights, &asked, &reasons("", ""), false).faults.is_empty());
         let report = judge(&rights, &asked, &reasons(GET, ""), true);
         assert!(report.faults.is_empty());
-        assert_eq!(
-            report.table,
-            "a\n  pods (r): get 0, list 3\n    not used: for a rainy day\n"
-        );
         assert_eq!(
             report.summary(),
             "rights: 0 requests of OLM's accounts; 2 rights in the chart, 1 of them not used; 0 faults"
@@ -284,26 +206,5 @@ mod tests {
         let told = judge(&[], &asked, &reasons("", ""), false).faults;
         assert_eq!(told.len(), 1);
         assert!(told[0].starts_with("a: get pods was refused 2 times"), "{told:?}");
-    }
-
-    #[test]
-    fn what_a_wildcard_was_used_for_is_told() {
-        let rights = [right("list", "*")];
-        let asked = Asked {
-            used: BTreeMap::from([(0, 2)]),
-            wide: BTreeMap::from([(
-                0,
-                BTreeSet::from(["list pods".to_owned(), "list secrets".to_owned()]),
-            )]),
-            ..Asked::default()
-        };
-        let wide = GET.replace("pods", "'*'").replace("get", "list");
-        let report = judge(&rights, &asked, &reasons("", &wide), true);
-        assert!(report.faults.is_empty(), "{:?}", report.faults);
-        assert!(
-            report.table.contains("used for: list pods, list secrets"),
-            "{}",
-            report.table
-        );
     }
 }

@@ -29,9 +29,6 @@ use crate::{deploy, images, rights, workspace};
 /// Variable with the folder of the corpus and recorded responses.
 const SHARED_VARIABLE: &str = "OLM_SHARED";
 
-/// Disk space of a run from scratch, in GiB: compiled tests and programs, images, and the cluster's files.
-const ROOM_GIB: u64 = 40;
-
 /// Variable that makes tests run in their long form; read by `olm_testing::long`.
 const LONG_VARIABLE: &str = "OLM_LONG";
 /// Without `--long`, one in this number is run.
@@ -63,7 +60,6 @@ pub(crate) fn run(options: &TestOptions) -> anyhow::Result<bool> {
     crate::interrupt::watch()?;
     let progress = Progress::start();
     require_shared(&progress)?;
-    note_room(&progress);
     let timing = Timing::start();
     timing.measure(Part::SetUp, "packages of the machine", || {
         require_packages(options, &progress)
@@ -211,24 +207,15 @@ fn compile(
     });
     go.map_err(|_| anyhow!("building the cluster panicked"))??;
     let built = tests?;
-    let images = images_for(options, &built, timing, progress)?;
-    Ok((built, Some(images)))
-}
-
-/// Returns images of the programs built with the tests; in the long form, of the released programs.
-fn images_for(
-    options: &TestOptions,
-    built: &Built,
-    timing: &Timing,
-    progress: &Progress,
-) -> anyhow::Result<images::Built> {
-    timing.measure(Part::Compile, "images", || {
+    // In the long form the images have the released programs.
+    let images = timing.measure(Part::Compile, "images", || {
         if options.long {
             images::build(images::Profile::Release, progress)
         } else {
             images::build_for_tests(progress, &built.programs)
         }
-    })
+    })?;
+    Ok((built, Some(images)))
 }
 
 fn job<'a>(binary: &'a TestBinary, options: &TestOptions, environment: &[(&'static str, String)]) -> Job<'a> {
@@ -305,14 +292,14 @@ fn against_cluster(
             "the tests against the embedded cluster did not run; `cargo xtask test --unit` runs the others",
         )?;
         built.load(&cluster, progress)?;
-        deploy::deploy(&Destination::Embedded(cluster), built, None, progress)?;
+        deploy::deploy(&Destination(cluster), built, progress)?;
         built.note()
     });
     let outcome = ready.and_then(|images| {
         progress.note("tests against the embedded cluster");
         let images = images.display().to_string();
         let passed = tests(&[(CLUSTER_VARIABLE, name.clone()), (images::VARIABLE, images)])?;
-        Ok(passed & rights_used(options, runner, progress)?)
+        Ok(passed & rights_used(options, runner)?)
     });
     if options.keep {
         progress.note(&format!(
@@ -327,12 +314,10 @@ fn against_cluster(
 }
 
 /// Compares the requests of OLM's accounts in these tests with their permissions. Returns false if there are faults.
-fn rights_used(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
+fn rights_used(options: &TestOptions, runner: &Runner<'_>) -> anyhow::Result<bool> {
     let log = Cluster::open(&options.name)?.audit_log();
     let whole = options.programs.is_empty() && options.arguments.is_empty();
     let report = rights::of_logs(&[log], whole)?;
-    let table = report.write()?;
-    progress.note(&format!("rights that OLM's accounts used: {}", table.display()));
     let mut results = runner.results.lock().unwrap_or_else(PoisonError::into_inner);
     // Without test results, the missing tests must remain the reported problem.
     if !results.summaries.is_empty() {
@@ -348,21 +333,6 @@ fn rights_used(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) 
 /// Returns the folder with corpus and recorded responses.
 pub(crate) fn shared_folder() -> PathBuf {
     std::env::var_os(SHARED_VARIABLE).map_or_else(|| workspace::root().join("../shared"), PathBuf::from)
-}
-
-/// Prints a note if the disk may have too little space, because a full disk looks like a broken linker.
-fn note_room(progress: &Progress) {
-    let Ok(disk) = rustix::fs::statvfs(workspace::root()) else {
-        return;
-    };
-    let free = disk.f_bavail.saturating_mul(disk.f_frsize) >> 30;
-    if free < ROOM_GIB {
-        progress.note(&format!(
-            "only {free} GiB are free at {}: all tests from nothing take up to {ROOM_GIB} GiB; `cargo clean` and \
-             `cargo xtask cluster down` make room",
-            workspace::root().display()
-        ));
-    }
 }
 
 /// Installs the required packages first. Tests without a cluster also start registries, and are skipped if the program is

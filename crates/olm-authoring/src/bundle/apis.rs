@@ -9,7 +9,8 @@ use olm_fbc::manifest::CRD_KIND;
 use olm_fbc::property::Gvk;
 use serde_json::Value;
 
-use super::{BundleContent, BundleError};
+use super::BundleContent;
+use crate::Error;
 
 /// Supported versions of the CustomResourceDefinition API; CRDs of other versions define no API.
 const CRD_VERSIONS: [&str; 2] = [crd::VERSION, crd::OLD_VERSION];
@@ -79,16 +80,17 @@ impl BundleContent {
     ///
     /// # Errors
     /// An owned CRD is missing or has a name without group, or a list field of the CSV is not a list.
-    pub fn provided_apis(&self) -> Result<BTreeSet<Gvk>, BundleError> {
+    pub fn provided_apis(&self) -> Result<BTreeSet<Gvk>, Error> {
         let defined = self.crd_apis();
         for owned in self.crd_descriptions("owned")? {
             if !defined.contains(&owned) {
                 let found: Vec<String> = defined.iter().map(|api| format!("{api}:{{}}")).collect();
-                return Err(BundleError::OwnedApiMissing {
-                    bundle: self.csv().name.clone(),
-                    api: owned.to_string(),
-                    found: format!("map[{}]", found.join(" ")),
-                });
+                return Err(format!(
+                    "error checking provided apis in bundle {}: couldn't find {owned} in bundle. found: map[{}]",
+                    self.csv().name,
+                    found.join(" ")
+                )
+                .into());
             }
         }
         let mut apis: BTreeSet<Gvk> = defined.iter().map(ApiKey::gvk).collect();
@@ -100,20 +102,21 @@ impl BundleContent {
     ///
     /// # Errors
     /// A required CRD has a name without group, or a list field of the CSV is not a list.
-    pub fn required_apis(&self) -> Result<BTreeSet<Gvk>, BundleError> {
+    pub fn required_apis(&self) -> Result<BTreeSet<Gvk>, Error> {
         let required = self.crd_descriptions("required")?;
         let mut apis: BTreeSet<Gvk> = required.iter().map(ApiKey::gvk).collect();
         apis.extend(self.api_services("required")?);
         Ok(apis)
     }
 
-    fn crd_descriptions(&self, which: &str) -> Result<Vec<ApiKey>, BundleError> {
+    fn crd_descriptions(&self, which: &str) -> Result<Vec<ApiKey>, Error> {
         self.descriptions("customresourcedefinitions", which)?
             .iter()
             .map(|description| {
                 let name = text(&description["name"]);
                 let Some((plural, group)) = name.split_once('.') else {
-                    return Err(BundleError::CrdName(name));
+                    let text = format!("couldn't parse plural.group from crd name: {name}");
+                    return Err(Error::from(text));
                 };
                 Ok(ApiKey {
                     group: group.to_owned(),
@@ -125,7 +128,7 @@ impl BundleContent {
             .collect()
     }
 
-    fn api_services(&self, which: &str) -> Result<Vec<Gvk>, BundleError> {
+    fn api_services(&self, which: &str) -> Result<Vec<Gvk>, Error> {
         let descriptions = self.descriptions("apiservicedefinitions", which)?;
         Ok(descriptions
             .iter()
@@ -138,7 +141,7 @@ impl BundleContent {
     }
 
     /// Returns a list of API descriptions of the CSV, whose fields are texts.
-    fn descriptions(&self, list: &str, which: &str) -> Result<&[Value], BundleError> {
+    fn descriptions(&self, list: &str, which: &str) -> Result<&[Value], Error> {
         let path = format!("spec.{list}.{which}");
         let map = &self.csv().object["spec"][list];
         if !(map.is_null() || map.is_object()) {
@@ -157,7 +160,7 @@ impl BundleContent {
     }
 
     /// Returns a list of the CSV; null is an empty list.
-    pub(super) fn csv_list<'a>(&self, path: &str, value: &'a Value) -> Result<&'a [Value], BundleError> {
+    pub(super) fn csv_list<'a>(&self, path: &str, value: &'a Value) -> Result<&'a [Value], Error> {
         match value {
             Value::Null => Ok(&[]),
             Value::Array(items) => Ok(items),
@@ -165,11 +168,9 @@ impl BundleContent {
         }
     }
 
-    pub(super) fn wrong_csv(&self, path: &str, expected: &str, found: &Value) -> BundleError {
-        BundleError::Content {
-            path: self.csv().path.clone(),
-            reason: format!("{path} must be {expected}, found {}", kind_of(found)),
-        }
+    pub(super) fn wrong_csv(&self, path: &str, expected: &str, found: &Value) -> Error {
+        let (file, found) = (&self.csv().path, kind_of(found));
+        format!("{file}: {path} must be {expected}, found {found}").into()
     }
 }
 

@@ -6,7 +6,8 @@ use olm_fbc::property::{Gvk, Property, kinds};
 use olm_fbc::schema::{Bundle, RelatedImage};
 use serde_json::{Value, json};
 
-use super::{BundleContent, BundleError};
+use super::BundleContent;
+use crate::Error;
 
 /// Annotation of a CSV that adds properties, a JSON list.
 const PROPERTIES_ANNOTATION: &str = "olm.properties";
@@ -18,13 +19,10 @@ impl BundleContent {
     ///
     /// # Errors
     /// APIs that the CSV owns are missing, the CSV has no name or version, or a dependency has the wrong shape.
-    pub fn to_blob(&self, image: &str) -> Result<Bundle, BundleError> {
+    pub fn to_blob(&self, image: &str) -> Result<Bundle, Error> {
         let csv = self.csv();
         if csv.name.is_empty() {
-            return Err(BundleError::MissingField {
-                path: csv.path.clone(),
-                field: "metadata.name",
-            });
+            return Err(format!("{}: metadata.name must be set", csv.path).into());
         }
         let mut properties = self.derived_properties()?;
         properties.extend(self.manifests.iter().map(|manifest| {
@@ -50,7 +48,7 @@ impl BundleContent {
         })
     }
 
-    fn derived_properties(&self) -> Result<Vec<Property>, BundleError> {
+    fn derived_properties(&self) -> Result<Vec<Property>, Error> {
         self.check_texts()?;
         let mut given: Vec<Property> = Vec::new();
         for property in self.properties.iter().cloned().chain(self.annotated_properties()) {
@@ -81,7 +79,7 @@ impl BundleContent {
     }
 
     /// Checks that labels and annotations of the CSV are texts; no cluster accepts other values.
-    fn check_texts(&self) -> Result<(), BundleError> {
+    fn check_texts(&self) -> Result<(), Error> {
         for field in ["labels", "annotations"] {
             for (key, value) in self.csv().object["metadata"][field]
                 .as_object()
@@ -97,7 +95,7 @@ impl BundleContent {
     }
 
     /// Returns the package property from the files; a property in the CSV's annotation takes precedence.
-    fn package_property(&self, given: &[Property]) -> Result<Property, BundleError> {
+    fn package_property(&self, given: &[Property]) -> Result<Property, Error> {
         if let Some(property) = self
             .annotated_properties()
             .into_iter()
@@ -117,18 +115,11 @@ impl BundleContent {
             {
                 return package_of(property);
             }
-            return Err(BundleError::MissingField {
-                path: if package.is_empty() {
-                    "metadata/annotations.yaml".to_owned()
-                } else {
-                    csv.path.clone()
-                },
-                field: if package.is_empty() {
-                    olm_api::labels::bundle::PACKAGE
-                } else {
-                    "spec.version"
-                },
-            });
+            let (path, field) = match package {
+                "" => ("metadata/annotations.yaml", olm_api::labels::bundle::PACKAGE),
+                _ => (csv.path.as_str(), "spec.version"),
+            };
+            return Err(format!("{path}: {field} must be set").into());
         }
         let mut value = json!({"packageName": package, "version": version});
         match &csv.object["spec"]["release"] {
@@ -148,7 +139,7 @@ impl BundleContent {
     }
 
     /// Returns the related images of the CSV, then other images that run or are pulled, without a name; sorted by image.
-    fn related_images(&self, image: &str) -> Result<Vec<RelatedImage>, BundleError> {
+    fn related_images(&self, image: &str) -> Result<Vec<RelatedImage>, Error> {
         let spec = &self.csv().object["spec"];
         let path = "spec.relatedImages";
         let mut images = Vec::new();
@@ -199,22 +190,19 @@ impl BundleContent {
 }
 
 /// Returns the fields of a property's value, which must not be null.
-fn fields<'a>(what: &str, property: &'a Property) -> Result<Fields<'a>, BundleError> {
+fn fields<'a>(what: &str, property: &'a Property) -> Result<Fields<'a>, Error> {
     if property.value.is_null() {
         return Err(wrong(what, property, "it has no value"));
     }
     Fields::of(&property.value).map_err(|reason| wrong(what, property, &reason))
 }
 
-fn wrong(what: &str, property: &Property, reason: &str) -> BundleError {
-    BundleError::Content {
-        path: "metadata/".to_owned(),
-        reason: format!("{what} of type {:?}: {reason}", property.kind),
-    }
+fn wrong(what: &str, property: &Property, reason: &str) -> Error {
+    format!("metadata/: {what} of type {:?}: {reason}", property.kind).into()
 }
 
 /// Returns the API a property or dependency names.
-fn gvk(property: &Property, what: &str) -> Result<Gvk, BundleError> {
+fn gvk(property: &Property, what: &str) -> Result<Gvk, Error> {
     let wrong = |reason: String| wrong(what, property, &reason);
     let fields = fields(what, property)?;
     Ok(Gvk {
@@ -225,7 +213,7 @@ fn gvk(property: &Property, what: &str) -> Result<Gvk, BundleError> {
 }
 
 /// Returns a package property with its fields in canonical form.
-fn package_of(property: &Property) -> Result<Property, BundleError> {
+fn package_of(property: &Property) -> Result<Property, Error> {
     let wrong = |reason: String| wrong("property", property, &reason);
     let fields = fields("property", property)?;
     let mut value = json!({
@@ -240,7 +228,7 @@ fn package_of(property: &Property) -> Result<Property, BundleError> {
 }
 
 /// Returns the property for a dependency that is not an API.
-fn requirement(dependency: &Property) -> Result<Property, BundleError> {
+fn requirement(dependency: &Property) -> Result<Property, Error> {
     if dependency.kind != kinds::PACKAGE {
         return Ok(dependency.clone());
     }

@@ -16,7 +16,6 @@ mod csv;
 mod format;
 mod hub;
 mod metadata;
-mod names;
 mod objects;
 
 pub use content::check_content;

@@ -50,7 +50,7 @@ fn files<'a>(extra: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     files
 }
 
-fn read(extra: &[(&str, &str)]) -> Result<BundleContent, BundleError> {
+fn read(extra: &[(&str, &str)]) -> Result<BundleContent, Error> {
     BundleContent::read(files(extra))
 }
 
@@ -65,8 +65,11 @@ fn message(error: &dyn std::error::Error) -> String {
 fn ocp_001_the_blob_is_derived_from_the_files() {
     let bundle = read(&[("metadata/dependencies.yaml", DEPENDENCIES)]).expect("bundle");
     assert_eq!(
-        (bundle.package(), bundle.channels()),
-        ("demo", vec!["stable", "fast"])
+        (
+            bundle.package(),
+            bundle.annotations[annotations::CHANNELS].as_str()
+        ),
+        ("demo", "stable, fast")
     );
     let mut blob = bundle.to_blob("quay.io/x/bundle:1").expect("blob");
     let objects = blob.properties.split_off(8);
@@ -457,8 +460,8 @@ fn annotations_without_quotes_are_taken_as_they_are_written() {
                        operators.operatorframework.io.bundle.channels.v1: 4.20\n  \
                        operators.operatorframework.io.bundle.channel.default.v1: 4.20 # the newest\n  other: 010\n";
     let bundle = read(&[("metadata/annotations.yaml", annotations)]).unwrap();
-    assert_eq!(bundle.channels(), ["4.20"]);
-    assert_eq!(bundle.default_channel(), "4.20");
+    assert_eq!(bundle.annotations[annotations::CHANNELS], "4.20");
+    assert_eq!(bundle.annotations[annotations::DEFAULT_CHANNEL], "4.20");
     assert_eq!(bundle.annotations["other"], "010");
 }
 

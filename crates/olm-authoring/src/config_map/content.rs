@@ -10,7 +10,7 @@ use olm_fbc::manifest::{CRD_KIND, CSV_KIND};
 use olm_fbc::yaml::{Documents, Limits};
 use serde_json::Value;
 
-use super::ConfigMapError;
+use crate::Error;
 use crate::bundle::SKIP_RANGE;
 
 /// Limits of one text. A ConfigMap is small, so only a hostile one expands by aliases.
@@ -82,18 +82,17 @@ pub(super) struct Crd {
 type CrdKey = (String, String, String);
 
 impl Content {
-    pub(super) fn read<'a>(text: impl Fn(&str) -> Option<&'a [u8]>) -> Result<Self, ConfigMapError> {
+    pub(super) fn read<'a>(text: impl Fn(&str) -> Option<&'a [u8]>) -> Result<Self, Error> {
         let mut bytes = 0;
         let mut found = BTreeMap::new();
         for key in keys::KEYS {
-            let text = text(key).ok_or(ConfigMapError::MissingKey(key))?;
+            let text = text(key).ok_or_else(|| format!("couldn't find expected key {key} in configmap"))?;
             bytes += text.len();
             found.insert(key, text);
         }
         if bytes > keys::MAX_BYTES {
-            return Err(ConfigMapError::TooLarge {
-                limit: keys::MAX_BYTES,
-            });
+            let limit = keys::MAX_BYTES;
+            return Err(format!("the catalog in the configmap is larger than {limit} bytes").into());
         }
         let mut warnings = Vec::new();
         let mut crds = Vec::new();
@@ -102,7 +101,7 @@ impl Content {
             for key in crd_keys(&object) {
                 let shown = format!("{}/{}", key.0, key.1);
                 if defined.insert(key, crds.len()).is_some() {
-                    return Err(ConfigMapError::SameCrd(shown));
+                    return Err(format!("can't add the same CRD twice in one configmap: {shown}").into());
                 }
             }
             let bytes = json_bytes(&object);
@@ -113,7 +112,7 @@ impl Content {
         {
             let csv = Csv::read(&place, index, object, &defined)?;
             if let Some(same) = csvs.insert(csv.name.clone(), csv) {
-                return Err(ConfigMapError::SameCsv(same.name));
+                return Err(format!("can't add the same CSV twice in one configmap: {}", same.name).into());
             }
         }
         Ok(Self {
@@ -126,14 +125,12 @@ impl Content {
 }
 
 /// Returns the packages in the order of their list. If two have the same name, the last is used, as upstream loads them in order.
-fn packages(text: &[u8], warnings: &mut Vec<String>) -> Result<Vec<PackageList>, ConfigMapError> {
+fn packages(text: &[u8], warnings: &mut Vec<String>) -> Result<Vec<PackageList>, Error> {
     let place = |index: usize| format!("{}[{index}]", keys::PACKAGES);
     let mut packages = Vec::new();
     for (index, package) in list(keys::PACKAGES, text, warnings)?.iter().enumerate() {
-        let package = PackageList::read(index, package, warnings).map_err(|reason| ConfigMapError::Item {
-            place: place(index),
-            reason,
-        })?;
+        let package = PackageList::read(index, package, warnings)
+            .map_err(|reason| format!("{}: {reason}", place(index)))?;
         match package.name.is_empty() {
             true => warnings.push(format!(
                 "{}: skipped, because it has no packageName",
@@ -206,13 +203,10 @@ impl Csv {
         index: usize,
         object: Value,
         defined: &BTreeMap<CrdKey, usize>,
-    ) -> Result<Self, ConfigMapError> {
+    ) -> Result<Self, Error> {
         let metadata = &object["metadata"];
         let name = metadata["name"].as_str().unwrap_or_default().to_owned();
-        let wrong = |reason: String| ConfigMapError::Item {
-            place: place.to_owned(),
-            reason,
-        };
+        let wrong = |reason: String| Error::from(format!("{place}: {reason}"));
         if name.is_empty() {
             return Err(wrong("metadata.name must be set".to_owned()));
         }
@@ -236,10 +230,10 @@ impl Csv {
         for key in owned.as_array().into_iter().flatten().map(owned_key) {
             let Some(position) = defined.get(&key) else {
                 let (crd, version, kind) = key;
-                return Err(ConfigMapError::OwnedCrd {
-                    csv: name,
-                    crd: format!("{crd}/{version} ({kind})"),
-                });
+                return Err(format!(
+                    "couldn't find owned CRD in crd list: {name} owns {crd}/{version} ({kind})"
+                )
+                .into());
             };
             positions.insert(*position);
         }
@@ -288,7 +282,7 @@ fn typed(
     kind: &'static str,
     api_version: fn(&Value) -> &'static str,
     warnings: &mut Vec<String>,
-) -> Result<Vec<(String, usize, Value)>, ConfigMapError> {
+) -> Result<Vec<(String, usize, Value)>, Error> {
     let mut objects = Vec::new();
     for (index, mut object) in list(key, text, warnings)?.into_iter().enumerate() {
         let place = format!("{key}[{index}]");
@@ -325,20 +319,17 @@ fn crd_type(object: &Value) -> &'static str {
 }
 
 /// Returns the items of a text; an empty text is an empty list.
-fn list(key: &'static str, text: &[u8], warnings: &mut Vec<String>) -> Result<Vec<Value>, ConfigMapError> {
+fn list(key: &'static str, text: &[u8], warnings: &mut Vec<String>) -> Result<Vec<Value>, Error> {
     let mut documents = Documents::with_limits(text, LIMITS).as_yaml();
     let first = documents.next().transpose();
-    let first = first.map_err(|source| ConfigMapError::Yaml { key, source })?;
+    let first = first.map_err(|error| format!("{key}: {error}"))?;
     if documents.next().is_some() {
         warnings.push(format!("{key}: only the first document of the text is used"));
     }
     match first.unwrap_or_default() {
         Value::Array(items) => Ok(items),
         Value::Null => Ok(Vec::new()),
-        other => Err(ConfigMapError::Item {
-            place: key.to_owned(),
-            reason: format!("expected a list, found {}", kind_of(&other)),
-        }),
+        other => Err(format!("{key}: expected a list, found {}", kind_of(&other)).into()),
     }
 }
 

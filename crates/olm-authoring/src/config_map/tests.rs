@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use olm_fbc::yaml;
 use serde_json::{Value, json};
 
 use super::*;
@@ -45,7 +46,7 @@ fn packages(heads: &[(&str, &str)], default: &str) -> Value {
     json!([{"packageName": "p", "channels": channels, "defaultChannel": default}])
 }
 
-fn convert_lists(crds: &Value, csvs: &Value, packages: &Value) -> Result<Converted, ConfigMapError> {
+fn convert_lists(crds: &Value, csvs: &Value, packages: &Value) -> Result<Converted, Error> {
     let texts = [crds, csvs, packages].map(|list| yaml::to_string(list).unwrap());
     convert(|key| {
         let at = keys::KEYS.iter().position(|known| *known == key)?;

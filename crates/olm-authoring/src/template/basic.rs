@@ -3,7 +3,8 @@
 use go_compat::json::Fields;
 use olm_fbc::schema::{Blob, Bundle};
 
-use super::{Rendered, TemplateError, read_entries};
+use super::{Rendered, read_entries};
+use crate::Error;
 
 #[derive(Debug)]
 pub(super) struct Basic {
@@ -11,7 +12,7 @@ pub(super) struct Basic {
 }
 
 impl Basic {
-    pub(super) fn read(fields: &Fields<'_>) -> Result<Self, TemplateError> {
+    pub(super) fn read(fields: &Fields<'_>) -> Result<Self, Error> {
         let entries = read_entries(fields)?;
         for blob in &entries {
             if let Blob::Bundle(bundle) = blob
@@ -22,7 +23,10 @@ impl Basic {
                 } else {
                     &bundle.name
                 };
-                return Err(TemplateError::BundleFields(name.clone()));
+                return Err(format!(
+                    "unexpected fields present in basic template bundle {name:?}: it may have a schema and an image only"
+                )
+                .into());
             }
         }
         Ok(Self { entries })
@@ -42,14 +46,14 @@ impl Basic {
             .collect()
     }
 
-    pub(super) fn render(&self, rendered: &Rendered) -> Result<Vec<Blob>, TemplateError> {
+    pub(super) fn render(&self, rendered: &Rendered) -> Result<Vec<Blob>, String> {
         let mut blobs = Vec::new();
         for blob in &self.entries {
             match blob {
                 Blob::Bundle(bundle) => {
-                    let found = rendered.get(&bundle.image).ok_or_else(|| {
-                        TemplateError::Render(format!("bundle image {:?} was not rendered", bundle.image))
-                    })?;
+                    let found = rendered
+                        .get(&bundle.image)
+                        .ok_or_else(|| format!("bundle image {:?} was not rendered", bundle.image))?;
                     blobs.extend(found.iter().cloned().map(Blob::Bundle));
                 }
                 blob => blobs.push(blob.clone()),

@@ -10,7 +10,7 @@ use go_compat::semver::Version;
 use olm_fbc::schema::{Blob, Bundle, Channel, ChannelEntry, Icon, Package};
 use serde_json::{Map, Value};
 
-use super::{Rendered, TemplateError, only_package};
+use super::{Rendered, only_package};
 use crate::bundle::object;
 use olm_fbc::did_you_mean::suggestion;
 
@@ -51,12 +51,8 @@ struct Versioned<'a> {
 }
 
 impl Semver {
-    pub(super) fn read(document: &Value) -> Result<Self, TemplateError> {
-        Self::read_strictly(document).map_err(TemplateError::Shape)
-    }
-
     /// Reads a template. Unknown keys are errors: a misspelt one would silently remove channels.
-    fn read_strictly(document: &Value) -> Result<Self, String> {
+    pub(super) fn read(document: &Value) -> Result<Self, String> {
         let mut major = false;
         let mut minor = false;
         let mut preference = String::new();

@@ -12,7 +12,8 @@ use olm_fbc::schema::{Blob, Bundle, Channel, ChannelEntry};
 use olm_fbc::validate::Checker;
 use serde_json::Value;
 
-use super::{Rendered, SUBSTITUTIONS, TemplateError, only_package, read_entries};
+use super::{Rendered, SUBSTITUTIONS, only_package, read_entries, shape};
+use crate::Error;
 use olm_fbc::did_you_mean::suggestion;
 
 /// Maximum number of bundles that are compared with an unknown name.
@@ -48,14 +49,12 @@ impl Substitution {
 }
 
 impl Substitutes {
-    pub(super) fn read(fields: &Fields<'_>) -> Result<Self, TemplateError> {
+    pub(super) fn read(fields: &Fields<'_>) -> Result<Self, Error> {
         let list = match fields.get(SUBSTITUTIONS) {
             None | Some(Value::Null) => &[][..],
             Some(Value::Array(list)) => list.as_slice(),
             Some(_) => {
-                return Err(TemplateError::Shape(
-                    "field substitutions: expected a list".to_owned(),
-                ));
+                return Err(shape("field substitutions: expected a list".to_owned()));
             }
         };
         let substitutions = list
@@ -68,7 +67,7 @@ impl Substitutes {
                 })
             })
             .collect::<Result<_, String>>()
-            .map_err(TemplateError::Shape)?;
+            .map_err(shape)?;
         Ok(Self {
             entries: read_entries(fields)?,
             substitutions,

@@ -34,7 +34,7 @@ fn versions(versions: &[&str]) -> Rendered {
         .collect()
 }
 
-fn semver(document: Value, rendered: &Rendered) -> Result<Vec<Blob>, TemplateError> {
+fn semver(document: Value, rendered: &Rendered) -> Result<Vec<Blob>, Error> {
     let text = document.to_string();
     Template::parse(text.as_bytes(), None)?.render(rendered)
 }
@@ -219,7 +219,8 @@ fn names_that_make_no_template_say_what_was_meant() {
             "entry 1 of the template (did you mean \"schema\" instead of \"schemas\"?)",
         ),
     ] {
-        assert_eq!(error(document), expected);
+        let found = error(document);
+        assert!(found.starts_with(expected), "{found}");
     }
     assert_eq!(
         Kind::parse("semvr").expect_err("no kind").to_string(),
@@ -289,7 +290,7 @@ fn catalog() -> Vec<Value> {
     blobs
 }
 
-fn substitutes(substitutions: Value, rendered: &Rendered) -> Result<Vec<Blob>, TemplateError> {
+fn substitutes(substitutions: Value, rendered: &Rendered) -> Result<Vec<Blob>, Error> {
     let document =
         json!({"schema": "olm.template.substitutes", "entries": catalog(), "substitutions": substitutions});
     Template::parse(document.to_string().as_bytes(), None)?.render(rendered)

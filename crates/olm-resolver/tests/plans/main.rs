@@ -11,7 +11,7 @@ mod json;
 
 use std::collections::BTreeSet;
 
-use olm_resolver::plan::{Plan, Progress, Question, Target, Unsatisfiable, answer, plan, plan_to};
+use olm_resolver::plan::{Plan, Question, Target, Unsatisfiable, plan, plan_to};
 use scenario::Scenario;
 
 const CATALOG: &str = "
@@ -303,26 +303,6 @@ subscriptions:
     assert!(plan.unsatisfiable.is_empty(), "{plan}");
     let names: Vec<&str> = plan.install().map(|install| install.name.as_str()).collect();
     assert_eq!(names, ["disk.v1.0.0", "etcd.v1.2.0", "etcd.v1.3.0"]);
-}
-
-#[test]
-fn progress_is_told_step_by_step() {
-    let mut told = Vec::new();
-    let objects = format!(
-        "{}\n- {{name: t, package: nope, channel: stable}}",
-        installed("1.0.0")
-    );
-    answer(&question(&objects, &[]), None, &mut |at| told.push(at)).unwrap();
-    let step = |number, installed| Progress::Step { number, installed };
-    assert_eq!(
-        told,
-        [
-            Progress::Advice { failure: 1, of: 1 },
-            step(1, 1),
-            step(2, 3),
-            Progress::HeldBack
-        ]
-    );
 }
 
 /// Two operators without Subscriptions exclude each other in all steps, but are reported once.

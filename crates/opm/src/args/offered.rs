@@ -3,7 +3,7 @@
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
-use clap::{Arg, Command};
+use clap::{Arg, Command, ValueEnum as _};
 use olm_authoring::lint::Rule;
 use olm_authoring::migrate::Level;
 use std::ffi::OsStr;
@@ -20,8 +20,8 @@ pub(crate) fn migration_levels() -> Offered {
 
 /// Returns the rules of `lint --allow`.
 pub(crate) fn lint_rules() -> Offered {
-    let offered = Rule::ALL.map(|rule| PossibleValue::new(rule.name()).help(rule.summary()));
-    Offered(offered.into())
+    let rules = Rule::value_variants().iter();
+    Offered(rules.filter_map(Rule::to_possible_value).collect())
 }
 
 /// Returns the formats of `validate`, whose flag may be empty.

@@ -79,11 +79,13 @@ fn rewrite(arguments: impl Iterator<Item = OsString>, command: &Command) -> Vec<
             continue;
         }
         match text.and_then(|text| text.split_once('=')) {
-            Some((name, value)) if flags.switches.iter().any(|switch| switch == name) => match truth(value) {
-                Some(true) => out.push(name.into()),
-                Some(false) => out.retain(|known| known != name),
-                None => out.push(argument),
-            },
+            Some((name, value)) if flags.switches.iter().any(|switch| switch == name) => {
+                match go_compat::boolean::parse(value) {
+                    Ok(true) => out.push(name.into()),
+                    Ok(false) => out.retain(|known| known != name),
+                    Err(_) => out.push(argument),
+                }
+            }
             Some((name, "")) if name.starts_with("--") && is_optional(name) => {}
             Some((name, "")) if name.len() == 2 && name.starts_with('-') && name != "--" => {
                 out.extend([name.into(), "=".into()]);
@@ -95,15 +97,6 @@ fn rewrite(arguments: impl Iterator<Item = OsString>, command: &Command) -> Vec<
         }
     }
     out
-}
-
-/// Parses the texts that Go accepts as booleans.
-fn truth(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
-    }
 }
 
 /// Returns the message for an invalid command line: one error, with upstream's text if there is one, then tips and usage.

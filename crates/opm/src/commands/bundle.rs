@@ -1,7 +1,6 @@
 //! `opm alpha bundle`: from bundle directories to images, and back.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -15,7 +14,7 @@ use crate::args::{BundleCommand, BundleUnpackArgs, BundleValidateArgs};
 use crate::manifest_validator::EngineValidator;
 use crate::printer;
 use crate::settings::Settings;
-use crate::source::{MANIFESTS, METADATA, Source};
+use crate::source::{MANIFESTS, METADATA, Source, entries, read};
 
 mod extract;
 mod generate;
@@ -78,50 +77,33 @@ async fn validate(args: &BundleValidateArgs, settings: &Settings) -> anyhow::Res
     Ok(())
 }
 
-/// Checks the format, and the content only if the format is valid.
+/// Checks the format, and the content only if the format is valid. Warns of valid parts that readers of the bundle ignore.
 fn check(manifests: &Directory, metadata: &Directory, optional: &Optional) -> anyhow::Result<()> {
-    let files = |directory: &Directory| directory.as_ref().map(|directory| directory.files.clone());
-    let (manifest_files, metadata_files) = (files(manifests), files(metadata));
-    let mut problems = check_format(manifest_files.as_ref(), metadata_files.as_ref(), &EngineValidator);
-    if let (true, Some(files), Some(directory)) = (problems.is_empty(), &manifest_files, manifests) {
+    let manifest_files = manifests.as_ref().map(|found| &found.files);
+    let metadata_files = metadata.as_ref().map(|found| &found.files);
+    let mut problems = check_format(manifest_files, metadata_files, &EngineValidator);
+    if let (true, Some(Entries { files, folders })) = (problems.is_empty(), manifests) {
         if MediaType::of(files) != MediaType::Helm {
-            let folders = directory.folders.iter();
+            let folders = folders.iter();
             problems.extend(
                 folders.map(|folder| format!("Unable to read file {MANIFESTS}/{folder} in supported types")),
             );
         }
         problems.extend(check_content(files, optional, &EngineValidator));
     }
-    refuse(&problems)?;
-    warn(manifest_files.as_ref(), metadata_files.as_ref());
-    Ok(())
-}
-
-/// Warns of valid parts that readers of the bundle ignore.
-fn warn(manifests: Option<&BTreeMap<String, Vec<u8>>>, metadata: Option<&BTreeMap<String, Vec<u8>>>) {
-    let within = |folder: &'static str, files: Option<&BTreeMap<String, Vec<u8>>>| {
-        let files: Vec<(String, Vec<u8>)> = files
-            .into_iter()
-            .flatten()
-            .map(|(name, bytes)| (format!("{folder}/{name}"), bytes.clone()))
-            .collect();
-        files
-    };
-    let files = [within(MANIFESTS, manifests), within(METADATA, metadata)].concat();
+    if !problems.is_empty() {
+        bail!("Bundle validation errors: {}", problems.join(","));
+    }
+    let folders = [(MANIFESTS, manifest_files), (METADATA, metadata_files)];
+    let files = folders.into_iter().flat_map(|(folder, files)| {
+        let files = files.into_iter().flatten();
+        files.map(move |(name, bytes)| (format!("{folder}/{name}"), bytes))
+    });
     // Charts and bundles without a ClusterServiceVersion have other readers.
-    let Ok(bundle) = BundleContent::read(files) else {
-        return;
-    };
-    for warning in &bundle.warnings {
-        printer::warning(warning);
+    if let Ok(bundle) = BundleContent::read(files) {
+        bundle.warnings.iter().for_each(|text| printer::warning(text));
     }
-}
-
-fn refuse(problems: &[String]) -> anyhow::Result<()> {
-    if problems.is_empty() {
-        return Ok(());
-    }
-    bail!("Bundle validation errors: {}", problems.join(","))
+    Ok(())
 }
 
 /// Returns the categories that replace the hub's, if the environment names a file with them.
@@ -130,9 +112,8 @@ fn custom_categories() -> anyhow::Result<Option<Vec<String>>> {
         return Ok(None);
     };
     let path = Path::new(&path);
-    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let document: serde_json::Value =
-        serde_json::from_slice(&bytes).with_context(|| format!("{} is not JSON", path.display()))?;
+        serde_json::from_slice(&read(path)?).with_context(|| format!("{} is not JSON", path.display()))?;
     let categories = document["categories"].as_array().into_iter().flatten();
     Ok(Some(
         categories
@@ -183,20 +164,20 @@ fn read_directory(path: &Path) -> anyhow::Result<Directory> {
     if !path.is_dir() {
         return Ok(None);
     }
-    let read = || format!("cannot read {}", path.display());
-    let mut entries = Entries::default();
-    for entry in fs::read_dir(path).with_context(read)? {
-        let entry = entry.with_context(read)?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if entry.path().is_dir() {
-            entries.folders.insert(name);
+    let mut found = Entries::default();
+    for path in entries(path)? {
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        if path.is_dir() {
+            found.folders.insert(name);
         } else {
-            let bytes =
-                fs::read(entry.path()).with_context(|| format!("cannot read {}", entry.path().display()))?;
-            entries.files.insert(name, bytes);
+            found.files.insert(name, read(&path)?);
         }
     }
-    Ok(Some(entries))
+    Ok(Some(found))
 }
 
 async fn unpack(args: &BundleUnpackArgs, settings: &Settings) -> anyhow::Result<()> {

@@ -10,7 +10,7 @@ use olm_oci::{ImageArchive, ImageSpec, LayerSpec, Limits, Reference, RunConfig};
 use crate::args::{CatalogImageArgs, ImageArgs, ImageCommand};
 use crate::printer;
 use crate::settings::Settings;
-use crate::source::read_bundle_directory;
+use crate::source::{entries, read, read_bundle_directory};
 
 /// Folder of a catalog in its image.
 const CONFIGS: &str = "/configs";
@@ -165,8 +165,7 @@ fn stage(from: &Path, to: &Path) -> anyhow::Result<()> {
     };
     std::fs::create_dir(to).with_context(|| cannot(to))?;
     set_mode(to, 0o755)?;
-    for entry in std::fs::read_dir(from).with_context(|| format!("catalog {}", from.display()))? {
-        let path = entry.with_context(|| cannot(from))?.path();
+    for path in entries(from)? {
         let target = to.join(path.file_name().unwrap_or_default());
         if path.is_dir() {
             stage(&path, &target)?;
@@ -194,24 +193,19 @@ fn cache_layer(cache: &Path) -> anyhow::Result<LayerSpec> {
 /// Adds the files below `from` with their modes, owned by root: pods run in root's group, whatever their user.
 fn add_cache(layer: &mut LayerSpec, from: &Path, to: &str) -> anyhow::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
-    for entry in std::fs::read_dir(from).context("cannot read the cache")? {
-        let path = entry.context("cannot read the cache")?.path();
+    for path in entries(from)? {
         let name = path
             .file_name()
             .and_then(|name| name.to_str())
             .context("a file name in the cache is not valid UTF-8")?;
-        let cannot = || format!("cannot read {}", path.display());
-        let mode = std::fs::metadata(&path)
-            .with_context(cannot)?
-            .permissions()
-            .mode()
-            & 0o777;
+        let found = std::fs::metadata(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let mode = found.permissions().mode() & 0o777;
         let inside = format!("{to}/{name}");
         if path.is_dir() {
             layer.folder(&inside, mode, 0)?;
             add_cache(layer, &path, &inside)?;
         } else {
-            layer.file(&inside, std::fs::read(&path).with_context(cannot)?, mode, 0)?;
+            layer.file(&inside, read(&path)?, mode, 0)?;
         }
     }
     Ok(())
@@ -220,7 +214,7 @@ fn add_cache(layer: &mut LayerSpec, from: &Path, to: &str) -> anyhow::Result<()>
 /// Returns an image that contains only this program, for users without an opm image.
 fn own_image() -> anyhow::Result<ImageArchive> {
     let path = std::env::current_exe().context("cannot find this program's own file")?;
-    let program = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let program = read(&path)?;
     if !is_static(&program) {
         bail!(
             "{} is linked dynamically, so it cannot run in an image without libraries; use --opm-image",

@@ -1,6 +1,7 @@
 //! `opm lint`: problems of valid catalogs.
 
 use anyhow::{Context as _, bail};
+use clap::ValueEnum as _;
 use olm_authoring::lint::{Finding, Report, Rule, lint_with};
 use olm_fbc::did_you_mean::suggestion;
 use olm_fbc::validate::Fault;
@@ -19,12 +20,13 @@ const MANY: usize = 20;
 pub(crate) fn run(args: &LintArgs) -> anyhow::Result<()> {
     let mut allowed = Vec::new();
     for name in &args.allow {
-        let rule = Rule::parse(name).with_context(|| {
-            let known = Rule::ALL.map(Rule::name);
-            let meant = suggestion(name, known);
+        let rules = Rule::value_variants();
+        let rule = rules.iter().find(|rule| rule.name() == *name).with_context(|| {
+            let known: Vec<String> = rules.iter().map(|rule| rule.name()).collect();
+            let meant = suggestion(name, known.iter().map(String::as_str));
             format!("unknown rule {name:?}, known are {}{meant}", known.join(", "))
         })?;
-        allowed.push(rule);
+        allowed.push(*rule);
     }
     check_directory(&args.directory)?;
     if has_no_files(&args.directory) {
@@ -62,17 +64,12 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<()> {
 
 /// Returns the number of findings per rule.
 fn summary(findings: &[Finding]) -> Vec<String> {
-    Rule::ALL
-        .into_iter()
-        .map(|rule| {
-            (
-                rule,
-                findings.iter().filter(|finding| finding.rule == rule).count(),
-            )
-        })
-        .filter(|(_, count)| *count > 0)
-        .map(|(rule, count)| format!("{count:>6} {}: {}", rule.name(), rule.summary()))
-        .collect()
+    let line = |rule: &Rule| {
+        let count = findings.iter().filter(|finding| finding.rule == *rule).count();
+        let value = rule.to_possible_value().filter(|_| count > 0)?;
+        Some(format!("{count:>6} {}: {}", value.get_name(), value.get_help()?))
+    };
+    Rule::value_variants().iter().filter_map(line).collect()
 }
 
 fn fault_json(fault: &Fault) -> Value {

@@ -1,21 +1,17 @@
 //! `opm plan`: computes what OLM would do with the objects of a namespace and a catalog, without a cluster.
 
-mod progress;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use anyhow::bail;
 use olm_fbc::printable::{escape, escape_json};
 use olm_registry::index::Index;
 use olm_registry::snapshot;
 use olm_resolver::objects::{Objects, read_file};
-use olm_resolver::plan::{Plan, Question, Target, answer};
+use olm_resolver::plan::{self, Plan, Question, Target};
 use olm_resolver::{CatalogKey, RuntimeConstraint, Snapshot};
 
-use self::progress::Progress;
 use crate::args::{PlanArgs, PlanFormat};
 use crate::printer;
 
@@ -43,12 +39,10 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
         version,
         subscription: args.subscription.clone(),
     });
-    let mut progress = Progress::on_stderr();
-    let answered = answer(&question, target.as_ref(), &mut |at| {
-        progress.tell(at, Instant::now());
-    });
-    progress.clear();
-    let mut plan = answered?;
+    let mut plan = match &target {
+        Some(target) => plan::plan_to(&question, target)?,
+        None => plan::plan(&question)?,
+    };
     plan.note_unfit(&question, args.kube_version.as_ref(), |install| {
         let index = indexes.get(&install.catalog)?;
         snapshot::csv_of(index, &install.package, &install.channel, &install.name)

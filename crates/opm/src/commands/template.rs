@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use olm_authoring::mermaid::{self, Options};
 use olm_authoring::migrate::Level;
-use olm_authoring::template::{Kind, Rendered, Template, TemplateError, from_catalog};
+use olm_authoring::template::{COMPOSITE, Kind, Rendered, Template, from_catalog};
 use olm_fbc::did_you_mean::did_you_mean;
 use olm_fbc::schema::Blob;
 use olm_fbc::yaml;
@@ -95,13 +95,13 @@ fn migrate_rendered(blobs: &mut [Blob], rendered: &Rendered, level: Level) {
 /// Returns type and file. A single argument may be either: the name of a type is a type.
 fn kind_and_file(args: &RenderTemplateArgs) -> anyhow::Result<(Option<Kind>, &str)> {
     if args.catalog_config.is_some() || args.composite_config.is_some() {
-        return Err(TemplateError::Composite.into());
+        return Ok((Some(Kind::parse(COMPOSITE)?), "-"));
     }
     match (&args.kind, &args.file) {
         (Some(kind), Some(file)) => Ok((Some(Kind::parse(kind)?), file)),
         (Some(either), None) => match Kind::parse(either) {
             Ok(kind) => Ok((Some(kind), "-")),
-            Err(error @ TemplateError::Composite) if !Path::new(either).exists() => Err(error.into()),
+            Err(error) if either == COMPOSITE && !Path::new(either).exists() => Err(error.into()),
             Err(_) => Ok((None, either)),
         },
         (None, _) => Ok((None, "-")),

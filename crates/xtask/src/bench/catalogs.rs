@@ -36,19 +36,8 @@ P13 | validate, ms                                             | 4100           
     | render, ms                                               | 3000            | 600
     |   peak, MiB                                              | 356             | 15.5";
 
-/// One run of a program.
-#[derive(Debug, Clone, Copy)]
-struct Run {
-    took: Duration,
-    /// Peak of resident memory, in MiB.
-    peak: f64,
-}
-
-impl Run {
-    fn figures(self) -> [f64; 2] {
-        [self.took.as_secs_f64() * 1000.0, self.peak]
-    }
-}
+/// One run of a program: its milliseconds, and the peak of its resident memory in MiB.
+type Run = [f64; 2];
 
 /// Builds the programs, measures them and prints the table.
 ///
@@ -120,10 +109,10 @@ fn measure(opm: &Path, load: &Path, catalog: &Path, runs: usize) -> anyhow::Resu
     let catalog = catalog.to_string_lossy().into_owned();
     let cache = format!("--cache-dir={}", cache.display());
     // Returns the run whose time is the median.
-    let typical = |run: &dyn Fn() -> anyhow::Result<Run>| -> anyhow::Result<[f64; 2]> {
+    let typical = |run: &dyn Fn() -> anyhow::Result<Run>| -> anyhow::Result<Run> {
         let mut found = (0..runs).map(|_| run()).collect::<anyhow::Result<Vec<_>>>()?;
-        found.sort_by_key(|run| run.took);
-        Ok(found[found.len() / 2].figures())
+        found.sort_by(|one, other| one[0].total_cmp(&other[0]));
+        Ok(found[found.len() / 2])
     };
     let without_cache = ["serve", &catalog, "--port", PORT, "--pprof-addr="];
     let cold = typical(&|| first_answer(opm, load, &without_cache))?;
@@ -193,10 +182,7 @@ fn first_answer(opm: &Path, load: &Path, arguments: &[&str]) -> anyhow::Result<R
     let started = Instant::now();
     let server = Server::start(opm, arguments)?;
     wait_for_answer(load)?;
-    Ok(Run {
-        took: started.elapsed(),
-        peak: server.memory("VmHWM"),
-    })
+    Ok([started.elapsed().as_secs_f64() * 1000.0, server.memory("VmHWM")])
 }
 
 /// Runs a program to its end. Memory is polled, because the kernel drops the figures when a process exits.
@@ -216,10 +202,7 @@ fn complete(opm: &Path, arguments: &[&str]) -> anyhow::Result<Run> {
             if !status.success() {
                 bail!("{} {} failed", opm.display(), arguments.join(" "));
             }
-            return Ok(Run {
-                took: started.elapsed(),
-                peak,
-            });
+            return Ok([started.elapsed().as_secs_f64() * 1000.0, peak]);
         }
         std::thread::sleep(Duration::from_millis(2));
     }

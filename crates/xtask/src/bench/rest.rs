@@ -55,20 +55,7 @@ impl Drop for CleanUp<'_> {
     }
 }
 
-/// Figures of both operators, catalog-operator and olm-operator.
-#[derive(Debug, Clone, Copy)]
-pub struct AtRest {
-    /// Processor time at rest in seconds an hour.
-    pub processor: f64,
-    /// Requests at rest an hour.
-    pub requests: f64,
-    /// Requests after the API server's restart.
-    pub requests_after: usize,
-    /// Seconds from the API server's start to the last of these requests.
-    pub quiet_after: f64,
-}
-
-/// The figures, for [`table::print`].
+/// The figures of [`measure`], for [`table::print`].
 const ROWS: &str = "\
 P20 | processor time of both operators, s an hour              |                 | 10
     |   API requests at rest, an hour                          |                 |
@@ -84,19 +71,14 @@ pub(super) fn run(name: &str, minutes: u32) -> anyhow::Result<()> {
         cluster, progress, ..
     } = Measured::set_up(name)?;
     let lasts = Duration::from_secs(60) * minutes.max(1);
-    let figures = measure(&cluster, ALL, lasts, &progress)?;
-    let figures = [
-        figures.processor,
-        figures.requests,
-        figures.requests_after as f64,
-        figures.quiet_after,
-    ];
-    table::print(ROWS, &figures);
+    table::print(ROWS, &measure(&cluster, ALL, lasts, &progress)?);
     Ok(())
 }
 
 /// Creates this number of ClusterServiceVersions, has OLM rest with them, and restarts the API server. The cluster has OLM, and nobody
-/// else uses it. Progress is printed each minute.
+/// else uses it. Progress is printed each minute. Returns, of catalog-operator and olm-operator together, the processor time at rest in
+/// seconds an hour, the requests at rest an hour, the requests after the API server's restart, and the seconds from its start to the last of
+/// these.
 ///
 /// # Errors
 /// They do not succeed, an operator ends, or the API server does not start.
@@ -105,8 +87,8 @@ pub fn measure(
     all: usize,
     lasts: Duration,
     progress: &Progress,
-) -> anyhow::Result<AtRest> {
-    let destination = Destination::Embedded(cluster.clone());
+) -> anyhow::Result<[f64; 4]> {
+    let destination = Destination(cluster.clone());
     delete(&destination)?;
     let _clean_up = CleanUp(&destination);
     progress.stage(&format!("{all} ClusterServiceVersions Succeeded"), || {
@@ -139,12 +121,7 @@ pub fn measure(
     Cluster::up(cluster.name(), UpOptions::default(), progress)?;
     let (requests_after, quiet_after) =
         progress.stage("OLM quiet again", || until_quiet(&mut log, counted))?;
-    Ok(AtRest {
-        processor,
-        requests,
-        requests_after,
-        quiet_after,
-    })
+    Ok([processor, requests, requests_after as f64, quiet_after])
 }
 
 fn create(destination: &Destination, all: usize) -> anyhow::Result<()> {

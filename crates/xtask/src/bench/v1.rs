@@ -41,35 +41,7 @@ const WATCHED: Duration = Duration::from_secs(2);
 /// Time after which freed memory has been returned to the system.
 const AT_REST: Duration = Duration::from_secs(12);
 
-/// Figures of `catalogd` with one catalog. Memory in MiB, times in seconds.
-#[derive(Debug, Clone, Copy)]
-pub struct OfCatalogd {
-    /// From the ClusterCatalog's creation until it is served.
-    pub served: f64,
-    /// Anonymous memory at rest.
-    pub anonymous: f64,
-    /// Peak of resident memory since the start of the process.
-    pub peak: f64,
-    /// A request for one package.
-    pub metas: f64,
-    /// A request for everything.
-    pub all: f64,
-}
-
-/// Figures of `operator-controller`.
-#[derive(Debug, Clone, Copy)]
-pub struct OfOperatorController {
-    /// From the creation of a ClusterExtension until it was installed, in seconds.
-    pub installed: f64,
-    /// Part of that after its pod was ready, in seconds.
-    pub after_pod: f64,
-    /// Requests of OLM v1 to the API server for this extension.
-    pub requests: usize,
-    /// Anonymous memory at rest with all extensions, in MiB.
-    pub anonymous: f64,
-}
-
-/// The figures of a run, for [`table::print`].
+/// The figures of a run, those of [`Bench::catalogd`] and of [`Bench::operator_controller`], for [`table::print`].
 const ROWS: &str = "\
 P16 | ClusterCatalog of the corpus created to served, s        |                 |
     |   catalogd RssAnon, MiB                                  | 67 to 73 RSS    | 12
@@ -101,20 +73,9 @@ pub(super) fn run(name: &str, runs: usize) -> anyhow::Result<()> {
     })?;
     let figures = measured.repeat(runs, |_| {
         v1::restart(destination)?;
-        let of_catalogd = bench.catalogd()?;
-        let of_controller = bench.operator_controller()?;
+        let figures = [&bench.catalogd()?[..], &bench.operator_controller()?].concat();
         bench.clean_up()?;
-        Ok(vec![
-            of_catalogd.served,
-            of_catalogd.anonymous,
-            of_catalogd.peak,
-            of_catalogd.metas * 1000.0,
-            of_catalogd.all * 1000.0,
-            of_controller.installed,
-            of_controller.after_pod,
-            of_controller.requests as f64,
-            of_controller.anonymous,
-        ])
+        Ok(figures)
     })?;
     table::print(ROWS, &medians(&figures));
     Ok(())
@@ -180,17 +141,19 @@ impl Bench {
         publish_catalog(cluster, LARGE, large, &home)?;
         Ok(Self {
             cluster: cluster.clone(),
-            destination: Destination::Embedded(cluster.clone()),
+            destination: Destination(cluster.clone()),
             typical: typical(large)?,
             extensions,
         })
     }
 
-    /// Has `catalogd` serve the large catalog, and measures it.
+    /// Has `catalogd` serve the large catalog. Returns the seconds from the ClusterCatalog's creation until it is served, anonymous memory at
+    /// rest and the peak of resident memory since the start of the process in MiB, and the milliseconds of a request for one package and of
+    /// one for everything.
     ///
     /// # Errors
     /// The catalog is not served, or an answer is not as expected.
-    pub fn catalogd(&self) -> anyhow::Result<OfCatalogd> {
+    pub fn catalogd(&self) -> anyhow::Result<[f64; 5]> {
         let kinds = ["clustercatalog"];
         let sightings = Sightings::start(&self.destination, NAME, &kinds)?;
         std::thread::sleep(WATCHED);
@@ -211,13 +174,13 @@ impl Bench {
         );
         std::thread::sleep(AT_REST);
         let process = process_of_olm(&self.destination, "catalogd")?;
-        Ok(OfCatalogd {
-            served: (served.at - created.at).as_secs_f64(),
-            anonymous: field(&process, "RssAnon")?,
-            peak: field(&process, "VmHWM")?,
-            metas,
-            all,
-        })
+        Ok([
+            (served.at - created.at).as_secs_f64(),
+            field(&process, "RssAnon")?,
+            field(&process, "VmHWM")?,
+            metas * 1000.0,
+            all * 1000.0,
+        ])
     }
 
     /// Returns the median of the seconds that an answer takes over an open connection, and its bytes.
@@ -245,11 +208,13 @@ impl Bench {
         parse_answers(&process::run(&mut curl)?)
     }
 
-    /// Installs one extension and measures it, then the others at once, and measures the memory.
+    /// Installs one extension, then the others at once. Returns the seconds from the creation of the first until it was installed, and the
+    /// part of that after its pod was ready, the requests of OLM v1 to the API server for it, and the anonymous memory of
+    /// `operator-controller` at rest with all of them in MiB.
     ///
     /// # Errors
     /// An extension is not installed.
-    pub fn operator_controller(&self) -> anyhow::Result<OfOperatorController> {
+    pub fn operator_controller(&self) -> anyhow::Result<[f64; 4]> {
         let destination = &self.destination;
         destination.apply(&[
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": labelled(NAME)}),
@@ -290,12 +255,12 @@ impl Bench {
         }
         std::thread::sleep(AT_REST);
         let process = process_of_olm(destination, "operator-controller")?;
-        Ok(OfOperatorController {
-            installed: (installed.at - created.at).as_secs_f64(),
-            after_pod: installed.at.saturating_duration_since(pod.at).as_secs_f64(),
-            requests,
-            anonymous: field(&process, "RssAnon")?,
-        })
+        Ok([
+            (installed.at - created.at).as_secs_f64(),
+            installed.at.saturating_duration_since(pod.at).as_secs_f64(),
+            requests as f64,
+            field(&process, "RssAnon")?,
+        ])
     }
 
     /// Deletes what the measurements created, and waits until nothing of it is left.

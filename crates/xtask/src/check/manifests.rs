@@ -1,87 +1,57 @@
 //! Dependencies between packages, from their manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::kubectl::text;
 use crate::{process, workspace};
 
-/// A package of this workspace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Package {
-    pub(super) name: String,
-    /// Packages of this workspace that it is built with, except for its tests.
-    pub(super) needs: BTreeSet<String>,
-}
+/// Packages of this workspace by name, each with those of them that it is built with, except for its tests.
+pub(super) type Table = BTreeMap<String, BTreeSet<String>>;
 
 /// Returns all packages.
 ///
 /// # Errors
 /// cargo fails.
-pub(super) fn packages() -> anyhow::Result<Vec<Package>> {
-    described(&workspace::metadata()?)
+pub(super) fn packages() -> anyhow::Result<Table> {
+    Ok(described(&workspace::metadata()?))
 }
 
 /// Returns the packages of cargo's metadata.
-fn described(metadata: &Value) -> anyhow::Result<Vec<Package>> {
-    #[derive(Deserialize)]
-    struct Described {
-        name: String,
-        dependencies: Vec<Dependency>,
-    }
-    #[derive(Deserialize)]
-    struct Dependency {
-        name: String,
-        kind: Option<String>,
-        path: Option<PathBuf>,
-    }
-    let packages: Vec<Described> = Vec::deserialize(&metadata["packages"])?;
-    let needs = |package: &Described| -> BTreeSet<String> {
-        let ours = package
-            .dependencies
-            .iter()
-            .filter(|dependency| dependency.path.is_some() && dependency.kind.as_deref() != Some("dev"));
-        ours.map(|dependency| dependency.name.clone()).collect()
+fn described(metadata: &Value) -> Table {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let name = |value: &Value| text(value, "/name").to_owned();
+    let needs = |package: &Value| -> BTreeSet<String> {
+        let dependencies = list(&package["dependencies"]).into_iter();
+        let ours = dependencies.filter(|needed| needed["path"].is_string() && needed["kind"] != "dev");
+        ours.map(|needed| name(&needed)).collect()
     };
-    Ok(packages
-        .into_iter()
-        .map(|package| Package {
-            needs: needs(&package),
-            name: package.name,
-        })
-        .collect())
+    let packages = list(&metadata["packages"]);
+    packages
+        .iter()
+        .map(|package| (name(package), needs(package)))
+        .collect()
 }
 
 /// Returns differences from the table: dependencies that it does not permit, and entries without use.
-pub(super) fn against_the_table(
-    packages: &[Package],
-    table: &BTreeMap<String, BTreeSet<String>>,
-) -> Vec<String> {
+pub(super) fn against_the_table(packages: &Table, table: &Table) -> Vec<String> {
     let mut faults = Vec::new();
-    for Package { name, needs, .. } in packages {
+    for (name, needs) in packages {
         let Some(allowed) = table.get(name) else {
             faults.push(format!("{name} has no line in the table"));
             continue;
         };
+        let excess = needs.difference(allowed);
+        faults.extend(excess.map(|other| format!("{name} may not depend on {other}")));
+        let unused = allowed.difference(needs);
         faults.extend(
-            needs
-                .difference(allowed)
-                .map(|other| format!("{name} may not depend on {other}")),
-        );
-        faults.extend(
-            allowed
-                .difference(needs)
-                .map(|other| format!("{name} no longer depends on {other}; take that from the table")),
+            unused.map(|other| format!("{name} no longer depends on {other}; take that from the table")),
         );
     }
-    faults.extend(
-        table
-            .keys()
-            .filter(|name| packages.iter().all(|package| package.name != **name))
-            .map(|name| format!("there is no package {name}")),
-    );
+    let unknown = table.keys().filter(|name| !packages.contains_key(*name));
+    faults.extend(unknown.map(|name| format!("there is no package {name}")));
     faults
 }
 
@@ -156,7 +126,7 @@ mod tests {
                 {"name": "c", "kind": "dev", "path": "/w/c"},
                 {"name": "out-side", "kind": null, "path": null}]},
             {"name": "b", "dependencies": []}]});
-        let packages = described(&metadata).unwrap();
+        let packages = described(&metadata);
         let table = |lines: &[(&str, &[&str])]| {
             lines
                 .iter()

@@ -15,9 +15,6 @@ pub const OLM_ACCOUNTS: &str = "system:serviceaccount:olm:";
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEvent {
-    /// Id of the request; a watch logs two events with one id.
-    #[serde(rename = "auditID")]
-    pub audit_id: String,
     /// `ResponseStarted`, `ResponseComplete` or `Panic`.
     pub stage: String,
     /// Kubernetes verb: get, list, watch, create, update, patch, delete, deletecollection.
@@ -30,9 +27,6 @@ pub struct AuditEvent {
     /// Impersonated user, if there is one (`kubectl --as`).
     #[serde(default)]
     pub impersonated_user: Option<AuditUser>,
-    /// User agent of the program.
-    #[serde(default)]
-    pub user_agent: String,
     /// Object of the request; `None` for discovery and health.
     #[serde(default)]
     pub object_ref: Option<AuditObject>,
@@ -78,8 +72,6 @@ pub struct AuditObject {
     pub name: String,
     /// Empty for the core group.
     pub api_group: String,
-    /// API version without the group.
-    pub api_version: String,
     /// `status`, `scale`, … or empty.
     pub subresource: String,
 }

@@ -15,7 +15,7 @@ use rcgen::{
     IsCa, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
 };
 
-use super::address::{API_SERVICE, Addresses};
+use super::address::{API_SERVICE, NODE};
 
 /// File that is written last; without it, everything is created again.
 const COMPLETE: &str = "complete";
@@ -44,13 +44,13 @@ impl Identity {
 ///
 /// # Errors
 /// A file cannot be written.
-pub(super) fn create(folder: &Path, node: &str, addresses: Addresses) -> anyhow::Result<()> {
+pub(super) fn create(folder: &Path, node: &str) -> anyhow::Result<()> {
     if folder.join(COMPLETE).exists() {
         return Ok(());
     }
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let authority = create_authority(folder, "ca", "kubernetes")?;
-    for identity in identities(node, addresses)? {
+    for identity in identities(node)? {
         issue(folder, &identity, &authority)?;
     }
     // Aggregated API servers trust this authority for user names in headers, so it must differ from that of clients.
@@ -74,7 +74,7 @@ pub(super) fn create(folder: &Path, node: &str, addresses: Addresses) -> anyhow:
     Ok(())
 }
 
-fn identities(node: &str, addresses: Addresses) -> anyhow::Result<Vec<Identity>> {
+fn identities(node: &str) -> anyhow::Result<Vec<Identity>> {
     let names = [
         "kubernetes",
         "kubernetes.default",
@@ -87,11 +87,11 @@ fn identities(node: &str, addresses: Addresses) -> anyhow::Result<Vec<Identity>>
     let node_user = format!("system:node:{node}");
     Ok(vec![
         Identity {
-            serves: serves(&names, &[addresses.node(), Ipv4Addr::LOCALHOST, API_SERVICE])?,
+            serves: serves(&names, &[NODE, Ipv4Addr::LOCALHOST, API_SERVICE])?,
             ..Identity::client("apiserver", "kube-apiserver", None)
         },
         Identity {
-            serves: serves(&[node], &[addresses.node(), Ipv4Addr::LOCALHOST])?,
+            serves: serves(&[node], &[NODE, Ipv4Addr::LOCALHOST])?,
             ..Identity::client("kubelet-server", &node_user, nodes)
         },
         Identity::client(
@@ -223,9 +223,9 @@ mod tests {
     fn certificates_are_made_once_and_keys_are_private() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
-        create(folder.path(), "node", Addresses::of_slot(0)).unwrap();
+        create(folder.path(), "node").unwrap();
         let first = fs::read(folder.path().join("ca.crt")).unwrap();
-        create(folder.path(), "node", Addresses::of_slot(0)).unwrap();
+        create(folder.path(), "node").unwrap();
         assert_eq!(first, fs::read(folder.path().join("ca.crt")).unwrap());
         for entry in fs::read_dir(folder.path()).unwrap() {
             let path = entry.unwrap().path();
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn a_kubeconfig_carries_its_certificates() {
         let folder = tempfile::tempdir().unwrap();
-        create(folder.path(), "node", Addresses::of_slot(0)).unwrap();
+        create(folder.path(), "node").unwrap();
         let text = kubeconfig(folder.path(), "default", "admin", "https://192.168.77.1:6443").unwrap();
         let config: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(config["current-context"], "default");

@@ -93,16 +93,12 @@ fn down(name: &str, keep_state: bool) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layout::Layout;
-    use super::super::{CLUSTER_VARIABLE, Record};
+    use super::super::CLUSTER_VARIABLE;
     use super::*;
 
     #[test]
     fn a_command_in_the_cluster_has_what_the_guides_use() {
-        let cluster = Cluster {
-            layout: Layout::new("guides").unwrap(),
-            record: Record { slot: 0, node: true },
-        };
+        let cluster = Cluster::never_started("guides");
         let mut command = cluster.command("bash");
         command.envs(environment_of_guides(&cluster));
         let value = |wanted: &str| {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::address::{Addresses, POD_NETWORK};
+use super::address::{POD_NETWORK, REGISTRY};
 use super::build::PAUSE_IMAGE;
 use super::config_file;
 use super::layout::Layout;
@@ -15,7 +15,7 @@ use super::processes::Program;
 ///
 /// # Errors
 /// A file cannot be written.
-pub(super) fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
+pub(super) fn configure(layout: &Layout) -> anyhow::Result<()> {
     config_file::write(&config_path(layout), &render_config(layout))?;
     config_file::write(
         &cni_folder(layout).join("10-bridge.conflist"),
@@ -23,7 +23,7 @@ pub(super) fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result
     )?;
     config_file::write(
         &layout.registry_config().join("_default/hosts.toml"),
-        &render_hosts(addresses),
+        &render_hosts(),
     )
 }
 
@@ -101,10 +101,9 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
 
 /// Renders the hosts configuration, which redirects every registry name, such as quay.io and docker.io, to the cluster's
 /// registry.
-fn render_hosts(addresses: Addresses) -> String {
-    let registry = addresses.registry();
+fn render_hosts() -> String {
     format!(
-        "server = \"http://{registry}\"\n\n[host.\"http://{registry}\"]\n  capabilities = [\"pull\", \"resolve\"]\n"
+        "server = \"http://{REGISTRY}\"\n\n[host.\"http://{REGISTRY}\"]\n  capabilities = [\"pull\", \"resolve\"]\n"
     )
 }
 
@@ -143,7 +142,7 @@ mod tests {
 
     #[test]
     fn every_registry_name_goes_to_the_local_registry() {
-        insta::assert_snapshot!(render_hosts(Addresses::of_slot(0)), @r#"
+        insta::assert_snapshot!(render_hosts(), @r#"
         server = "http://192.168.77.1:5000"
 
         [host."http://192.168.77.1:5000"]

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use super::address::{Addresses, SERVICE_NETWORK};
+use super::address::{API_SERVER, NODE, SERVICE_NETWORK};
 use super::layout::{Layout, kubectl_binary, kubernetes_binary};
 use super::processes::Program;
 use super::{certs, config_file};
@@ -13,9 +13,9 @@ use super::{certs, config_file};
 ///
 /// # Errors
 /// A file cannot be written.
-pub(super) fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
+pub(super) fn configure(layout: &Layout) -> anyhow::Result<()> {
     for identity in ["admin", "controller-manager", "scheduler", "proxy", "kubelet"] {
-        let text = certs::kubeconfig(&layout.pki(), layout.name(), identity, &addresses.api_server())?;
+        let text = certs::kubeconfig(&layout.pki(), layout.name(), identity, API_SERVER)?;
         let path = if identity == "admin" {
             layout.kubeconfig()
         } else {
@@ -65,14 +65,14 @@ pub(super) fn etcd(layout: &Layout) -> Program {
 }
 
 /// Returns kube-apiserver with its default admission plugins, RBAC and an audit log.
-pub(super) fn api_server(layout: &Layout, addresses: Addresses) -> Program {
+pub(super) fn api_server(layout: &Layout) -> Program {
     let pki = layout.pki();
     let file = |name: &str| pki.join(name).display().to_string();
     kubernetes(
         "kube-apiserver",
         [
             "--etcd-servers=http://127.0.0.1:2379".into(),
-            format!("--advertise-address={}", addresses.node()),
+            format!("--advertise-address={NODE}"),
             "--secure-port=6443".into(),
             format!("--service-cluster-ip-range={SERVICE_NETWORK}"),
             "--authorization-mode=Node,RBAC".into(),

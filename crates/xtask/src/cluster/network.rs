@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::address::{Addresses, POD_GATEWAY, SERVICE_NETWORK};
+use super::address::{NODE_WITH_PREFIX, POD_GATEWAY, SERVICE_NETWORK};
 use super::layout::Layout;
 use crate::process;
 
@@ -10,11 +10,11 @@ use crate::process;
 ///
 /// # Errors
 /// `ip` or a kernel setting fails; the error includes the output.
-pub(super) fn create(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
+pub(super) fn create(layout: &Layout) -> anyhow::Result<()> {
     if layout.network_namespace().exists() {
         return Ok(());
     }
-    let created = ip(&["netns", "add", layout.key()]).and_then(|()| fill(layout.key(), addresses));
+    let created = ip(&["netns", "add", layout.key()]).and_then(|()| fill(layout.key()));
     if created.is_err() {
         // The next start would take an incomplete namespace for a finished one.
         let _ = delete(layout);
@@ -22,13 +22,12 @@ pub(super) fn create(layout: &Layout, addresses: Addresses) -> anyhow::Result<()
     created
 }
 
-fn fill(namespace: &str, addresses: Addresses) -> anyhow::Result<()> {
-    let node = addresses.node_with_prefix();
+fn fill(namespace: &str) -> anyhow::Result<()> {
     // `node0` is a bridge without ports, because every kernel has bridges but not every one has dummy devices.
     for command in [
         "link set lo up".to_owned(),
         "link add node0 type bridge".to_owned(),
-        format!("addr add {node} dev node0"),
+        format!("addr add {NODE_WITH_PREFIX} dev node0"),
         "link set node0 up".to_owned(),
         "link add cni0 type bridge".to_owned(),
         format!("addr add {POD_GATEWAY} dev cni0"),

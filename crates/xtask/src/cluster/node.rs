@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::address::{Addresses, DNS_SERVICE, POD_NETWORK};
+use super::address::{DNS_SERVICE, NODE, POD_NETWORK};
 use super::config_file;
 use super::control_plane::{kubeconfig, kubernetes};
 use super::layout::Layout;
@@ -28,7 +28,7 @@ pub(super) fn configure(layout: &Layout) -> anyhow::Result<()> {
 }
 
 /// Returns kubelet; it requires a running containerd.
-pub(super) fn kubelet(layout: &Layout, addresses: Addresses) -> Program {
+pub(super) fn kubelet(layout: &Layout) -> Program {
     kubernetes(
         "kubelet",
         [
@@ -36,7 +36,7 @@ pub(super) fn kubelet(layout: &Layout, addresses: Addresses) -> Program {
             format!("--kubeconfig={}", kubeconfig(layout, "kubelet").display()),
             format!("--root-dir={}", layout.kubelet().display()),
             format!("--hostname-override={}", layout.name()),
-            format!("--node-ip={}", addresses.node()),
+            format!("--node-ip={NODE}"),
         ],
     )
 }

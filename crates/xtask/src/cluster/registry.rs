@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
-use super::address::Addresses;
+use super::address::REGISTRY;
 use super::layout::Layout;
 use super::processes::Program;
 use super::{config_file, network};
@@ -19,8 +19,8 @@ const PUSHES: usize = 3;
 ///
 /// # Errors
 /// The file cannot be written.
-pub(super) fn configure(layout: &Layout, addresses: Addresses) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(&render_config(layout, addresses))?;
+pub(super) fn configure(layout: &Layout) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(&render_config(layout))?;
     config_file::write(&config_path(layout), &text)
 }
 
@@ -40,7 +40,7 @@ fn config_path(layout: &Layout) -> PathBuf {
     layout.config().join("registry.yml")
 }
 
-fn render_config(layout: &Layout, addresses: Addresses) -> Value {
+fn render_config(layout: &Layout) -> Value {
     json!({
         "version": 0.1,
         "log": { "level": "warn", "accesslog": { "disabled": true } },
@@ -48,7 +48,7 @@ fn render_config(layout: &Layout, addresses: Addresses) -> Value {
             "filesystem": { "rootdirectory": layout.state().join("registry") },
             "delete": { "enabled": true },
         },
-        "http": { "addr": addresses.registry() },
+        "http": { "addr": REGISTRY },
     })
 }
 
@@ -56,12 +56,7 @@ fn render_config(layout: &Layout, addresses: Addresses) -> Value {
 ///
 /// # Errors
 /// The tar holds not exactly one image, a reference is malformed, or the push fails.
-pub(super) fn push(
-    layout: &Layout,
-    addresses: Addresses,
-    tar: &Path,
-    references: &[String],
-) -> anyhow::Result<()> {
+pub(super) fn push(layout: &Layout, tar: &Path, references: &[String]) -> anyhow::Result<()> {
     // `docker save` writes no manifest, so there is no digest to preserve.
     let (transport, preserve) = if is_oci_layout(tar)? {
         ("oci-archive", Some("--preserve-digests"))
@@ -75,11 +70,7 @@ pub(super) fn push(
             .arg("--dest-tls-verify=false")
             .args(preserve)
             .arg(format!("{transport}:{}", tar.display()))
-            .arg(format!(
-                "docker://{}/{}",
-                addresses.registry(),
-                repository_path(reference)?
-            ))
+            .arg(format!("docker://{REGISTRY}/{}", repository_path(reference)?))
             .env_remove("HTTP_PROXY")
             .env_remove("http_proxy");
         // With concurrent pushes the registry sometimes does not find a blob that was just pushed to another repository.

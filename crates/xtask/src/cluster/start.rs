@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
 
-use super::address::Addresses;
+use super::address::{API_SERVER, REGISTRY};
 use super::build::{self, DNS_IMAGE, GUIDES_PAUSE_IMAGE, PAUSE_IMAGE};
 use super::layout::{Layout, binaries, kubectl_binary};
 use super::{
@@ -14,7 +14,7 @@ use super::{
     flag, network, node, packages, processes, registry, require_root, teardown,
 };
 use crate::progress::Progress;
-use crate::{interrupt, process, workspace};
+use crate::{interrupt, process};
 
 /// Generous timeout, because the machine may be compiling. A program that exits is detected at once.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -37,7 +37,7 @@ pub(super) fn up(layout: Layout, options: UpOptions, progress: &Progress) -> any
             name = layout.name(),
         ),
         Some(record) => record,
-        None => allocate(&layout, options)?,
+        None => record(&layout, options)?,
     };
     let cluster = Cluster { layout, record };
     let running = running(&cluster);
@@ -98,21 +98,9 @@ pub(super) fn locked(name: &str) -> anyhow::Result<File> {
     Ok(file)
 }
 
-/// Allocates the lowest slot that no other cluster of this checkout uses, and writes the record.
-fn allocate(layout: &Layout, options: UpOptions) -> anyhow::Result<Record> {
-    let _guard = locked(".slots.lock")?;
-    let mut in_use = Vec::new();
-    for entry in fs::read_dir(workspace::clusters())?.flatten() {
-        if let Ok(other) = Layout::new(&entry.file_name().to_string_lossy())
-            && let Some(record) = Record::read(&other)?
-        {
-            in_use.push(record.slot);
-        }
-    }
-    let slot =
-        Addresses::free_slot(&in_use).context("too many clusters exist; remove one with `cluster down`")?;
+/// Writes the record of a new cluster.
+fn record(layout: &Layout, options: UpOptions) -> anyhow::Result<Record> {
     let record = Record {
-        slot,
         node: !options.no_node,
     };
     fs::create_dir_all(layout.state())?;
@@ -156,12 +144,11 @@ fn start(cluster: &Cluster, progress: &Progress) -> anyhow::Result<()> {
 }
 
 fn configure(layout: &Layout, record: Record) -> anyhow::Result<()> {
-    let addresses = record.addresses();
-    network::create(layout, addresses)?;
-    certs::create(&layout.pki(), layout.name(), addresses)?;
-    control_plane::configure(layout, addresses)?;
-    registry::configure(layout, addresses)?;
-    containerd::configure(layout, addresses)?;
+    network::create(layout)?;
+    certs::create(&layout.pki(), layout.name())?;
+    control_plane::configure(layout)?;
+    registry::configure(layout)?;
+    containerd::configure(layout)?;
     write_kubectl(layout)?;
     if record.node {
         cgroup::create(layout.key())?;
@@ -189,10 +176,9 @@ fn write_kubectl(layout: &Layout) -> anyhow::Result<()> {
 /// Starts etcd, API server, registry and containerd concurrently, and pushes the cluster's own images meanwhile.
 fn start_control_plane(cluster: &Cluster, progress: &Progress) -> anyhow::Result<()> {
     let Cluster { layout, record } = cluster;
-    let addresses = record.addresses();
     for program in [
         control_plane::etcd(layout),
-        control_plane::api_server(layout, addresses),
+        control_plane::api_server(layout),
         control_plane::proxy(layout),
         registry::program(layout),
     ] {
@@ -215,8 +201,8 @@ fn start_control_plane(cluster: &Cluster, progress: &Progress) -> anyhow::Result
         (registry.join(), api_server)
     });
     let registry = registry.map_err(|_| anyhow!("pushing the cluster's own images crashed"))??;
-    progress.done(&format!("registry {}", addresses.registry()), registry);
-    progress.done(&format!("API server {}", addresses.api_server()), api_server?);
+    progress.done(&format!("registry {REGISTRY}"), registry);
+    progress.done(&format!("API server {API_SERVER}"), api_server?);
     for program in [
         control_plane::controller_manager(layout),
         control_plane::scheduler(layout),
@@ -262,7 +248,7 @@ fn wait_for_registry(cluster: &Cluster) -> anyhow::Result<()> {
 }
 
 fn start_node(cluster: &Cluster, progress: &Progress) -> anyhow::Result<()> {
-    let Cluster { layout, record } = cluster;
+    let layout = &cluster.layout;
     progress.stage("containerd", || {
         processes::wait(layout, "containerd's socket", &["containerd"], PATIENCE, || {
             Ok(
@@ -278,7 +264,7 @@ fn start_node(cluster: &Cluster, progress: &Progress) -> anyhow::Result<()> {
         Some(_) => String::new(),
         None => query(cluster, &heartbeat)?.unwrap_or_default(),
     };
-    processes::start(layout, &node::kubelet(layout, record.addresses()))?;
+    processes::start(layout, &node::kubelet(layout))?;
     processes::start(layout, &node::proxy(layout))?;
     progress.stage("cluster DNS applied", || {
         let mut apply = cluster.kubectl(["apply", "--server-side", "--filename=-"]);

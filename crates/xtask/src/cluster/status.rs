@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use super::address::{API_SERVER, REGISTRY};
 use super::layout::Layout;
 use super::{Record, processes};
 
@@ -61,11 +62,9 @@ pub(super) fn read(layout: &Layout, record: Option<Record>) -> Status {
         _ if running == programs.len() => State::Running,
         _ => State::Degraded,
     };
-    let places = record.map(Record::addresses).map(|addresses| {
+    let places = record.map(|_| {
         format!(
-            "  API server {}, registry {}, both in network namespace {}\n  kubeconfig {}\n",
-            addresses.api_server(),
-            addresses.registry(),
+            "  API server {API_SERVER}, registry {REGISTRY}, both in network namespace {}\n  kubeconfig {}\n",
             layout.key(),
             layout.kubeconfig().display()
         )

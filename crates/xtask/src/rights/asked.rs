@@ -1,6 +1,6 @@
 //! Requests of OLM's accounts to the API server, and the permissions that allowed them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -20,8 +20,6 @@ const ACCOUNT: &str = "system:serviceaccount:";
 pub(super) struct Asked {
     /// Number of requests for each permission, by its index.
     pub(super) used: BTreeMap<usize, u64>,
-    /// Uses of permissions with wildcards, by their index.
-    pub(super) wide: BTreeMap<usize, BTreeSet<String>>,
     /// Requests denied due to missing permission: `account: request`, and their number.
     pub(super) refused: BTreeMap<String, u64>,
     /// Number of requests by OLM.
@@ -94,12 +92,8 @@ impl Asked {
             // A role outside the chart allows it: discovery, or a role that OLM creates for API servers.
             return;
         };
-        for (place, right) in allowing().filter(|(_, right)| right.width() == narrowest) {
+        for (place, _) in allowing().filter(|(_, right)| right.width() == narrowest) {
             *self.used.entry(place).or_default() += 1;
-            if right.has_wildcard() {
-                let request = format!("{} {}", request.verb, request.subject);
-                self.wide.entry(place).or_default().insert(request);
-            }
         }
     }
 
@@ -125,12 +119,7 @@ fn lacks_another(event: &AuditEvent) -> bool {
 fn requests(event: &AuditEvent, code: u16) -> Vec<Request> {
     let Some(object) = &event.object_ref else {
         let path = event.request_uri.split('?').next().unwrap_or_default();
-        return vec![Request {
-            verb: event.verb.clone(),
-            subject: Subject::Path(path.to_owned()),
-            namespace: String::new(),
-            name: String::new(),
-        }];
+        return vec![on_object(&event.verb, "", path.to_owned(), "", "")];
     };
     let resource = if object.subresource.is_empty() {
         object.resource.clone()
@@ -177,11 +166,11 @@ fn impersonation_extras(user: &AuditUser) -> impl Iterator<Item = Request> {
     })
 }
 
-/// Returns a request about objects of a kind, with `/` and the subresource in `resource` if there is one.
+/// Returns a request about objects of a kind, with `/` and the subresource in `resource` if there is one, or about a path.
 fn on_object(verb: &str, group: &str, resource: String, namespace: &str, name: &str) -> Request {
     Request {
         verb: verb.to_owned(),
-        subject: Subject::Resource {
+        subject: Subject {
             group: group.to_owned(),
             resource,
         },
@@ -192,6 +181,8 @@ fn on_object(verb: &str, group: &str, resource: String, namespace: &str, name: &
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use std::io::Write as _;
 
     use serde_json::{Value, json};
@@ -203,7 +194,7 @@ mod tests {
             account: "a".to_owned(),
             role: "r".to_owned(),
             namespace: None,
-            subject: Subject::Resource {
+            subject: Subject {
                 group: group.to_owned(),
                 resource: resource.to_owned(),
             },
@@ -243,7 +234,6 @@ mod tests {
         other["objectRef"]["resource"] = json!("secrets");
         note(&mut asked, &rights, other);
         assert_eq!(asked.used, BTreeMap::from([(0, 1), (1, 1)]));
-        assert_eq!(asked.wide[&0], BTreeSet::from(["get secrets".to_owned()]));
         let mut stranger = event("list", 200, Some("allow"));
         stranger["user"]["username"] = json!("kubernetes-admin");
         note(&mut asked, &rights, stranger);

@@ -51,13 +51,13 @@ pub(super) fn rights(objects: &[Value], namespace: &str) -> anyhow::Result<Vec<R
 
 fn of_rule(rule: &Value, account: &str, role: &str, namespace: Option<&str>) -> Vec<Right> {
     let names: BTreeSet<String> = words(rule, "resourceNames").map(str::to_owned).collect();
-    let resources = words(rule, "apiGroups").flat_map(|group| {
-        words(rule, "resources").map(move |resource| Subject::Resource {
-            group: group.to_owned(),
-            resource: resource.to_owned(),
-        })
-    });
-    let paths = words(rule, "nonResourceURLs").map(|path| Subject::Path(path.to_owned()));
+    let subject = |group: &str, resource: &str| Subject {
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+    };
+    let resources = words(rule, "apiGroups")
+        .flat_map(|group| words(rule, "resources").map(move |resource| subject(group, resource)));
+    let paths = words(rule, "nonResourceURLs").map(|path| subject("", path));
     let subjects: Vec<Subject> = resources.chain(paths).collect();
     let right = |subject: &Subject, verb: &str| Right {
         account: account.to_owned(),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::Context as _;
 use serde::Deserialize;
 
-use super::rule::{Right, Subject};
+use super::rule::Right;
 
 /// Verbs that grant or assume permissions of others. The first two never appear in a log of requests.
 const OF_OTHERS: [&str; 3] = ["bind", "escalate", "impersonate"];
@@ -47,12 +47,9 @@ impl Reasons {
 impl Reason {
     /// Returns true if it is for this permission.
     pub(super) fn is_about(&self, right: &Right) -> bool {
-        let Subject::Resource { group, resource } = &right.subject else {
-            return false;
-        };
         self.account == right.account
-            && self.groups.contains(group)
-            && self.resources.contains(resource)
+            && self.groups.contains(&right.subject.group)
+            && self.resources.contains(&right.subject.resource)
             && self.verbs.contains(&right.verb)
     }
 }

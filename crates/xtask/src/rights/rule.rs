@@ -6,26 +6,21 @@ use std::fmt;
 /// Matches every group, resource or verb.
 const ALL: &str = "*";
 
-/// Subject of a permission or a request.
+/// Subject of a permission or a request: objects of a kind, or a path of no resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Subject {
-    /// Objects of a kind.
-    Resource {
-        /// API group; empty for the core group.
-        group: String,
-        /// Plural, with `/` and the subresource if there is one.
-        resource: String,
-    },
-    /// A path of no resource, such as `/version`.
-    Path(String),
+pub(super) struct Subject {
+    /// API group; empty for the core group.
+    pub(super) group: String,
+    /// Plural, with `/` and the subresource if there is one; or a path such as `/version`.
+    pub(super) resource: String,
 }
 
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Resource { group, resource } if group.is_empty() => f.write_str(resource),
-            Self::Resource { group, resource } => write!(f, "{resource}.{group}"),
-            Self::Path(path) => f.write_str(path),
+        f.write_str(&self.resource)?;
+        match self.group.as_str() {
+            "" => Ok(()),
+            group => write!(f, ".{group}"),
         }
     }
 }
@@ -96,35 +91,21 @@ impl Right {
 
 impl Subject {
     fn covers(&self, asked: &Self) -> bool {
-        match (self, asked) {
-            (
-                Self::Resource { group, resource },
-                Self::Resource {
-                    group: asked_group,
-                    resource: asked_resource,
-                },
-            ) => (group == ALL || group == asked_group) && resource_covers(resource, asked_resource),
-            (Self::Path(path), Self::Path(asked)) => match path.strip_suffix(ALL) {
-                Some(start) => asked.starts_with(start),
-                None => path == asked,
-            },
-            _ => false,
-        }
+        (self.group == ALL || self.group == asked.group) && resource_covers(&self.resource, &asked.resource)
     }
 
     fn wildcards(&self) -> usize {
-        match self {
-            Self::Resource { group, resource } => {
-                usize::from(group == ALL) + usize::from(resource == ALL || resource.starts_with("*/"))
-            }
-            Self::Path(path) => usize::from(path.ends_with(ALL)),
-        }
+        usize::from(self.group == ALL) + usize::from(self.resource.contains(ALL))
     }
 }
 
 /// Returns true if a resource in a rule covers another. It does not cover its subresources; `*/status` covers that subresource of
-/// every resource.
+/// every resource. A path may end in `*`.
 fn resource_covers(resource: &str, asked: &str) -> bool {
+    if asked.starts_with('/') {
+        let start = resource.strip_suffix(ALL).filter(|start| start.starts_with('/'));
+        return resource == asked || start.is_some_and(|start| asked.starts_with(start));
+    }
     let of_any = resource.strip_prefix(ALL).filter(|rest| rest.starts_with('/'));
     resource == ALL
         || resource == asked
@@ -140,7 +121,7 @@ mod tests {
     use super::*;
 
     fn subject(group: &str, resource: &str) -> Subject {
-        Subject::Resource {
+        Subject {
             group: group.to_owned(),
             resource: resource.to_owned(),
         }
@@ -242,12 +223,12 @@ mod tests {
 
     #[test]
     fn a_path_is_allowed_by_itself_or_by_its_start() {
-        let path = |text: &str| Subject::Path(text.to_owned());
+        let path = |text: &str| subject("", text);
         assert!(path("/metrics").covers(&path("/metrics")));
         assert!(!path("/metrics").covers(&path("/metrics/x")));
         assert!(path("/healthz/*").covers(&path("/healthz/etcd")));
         assert!(!path("/healthz/*").covers(&path("/livez")));
-        assert!(!path("*").covers(&subject("", "pods")));
+        assert!(!path("/*").covers(&subject("", "pods")));
         assert!(!subject("*", "*").covers(&path("/metrics")));
     }
 

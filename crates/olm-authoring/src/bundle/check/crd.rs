@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::crd::{API_VERSION as V1, OLD_API_VERSION as V1BETA1};
+use olm_api::names::dns1123_subdomain_faults;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{metadata, names, text};
+use super::{metadata, text};
 
 /// Kubernetes' own groups, which need an approval.
 const PROTECTED: [&str; 2] = ["k8s.io", "kubernetes.io"];
@@ -86,9 +87,9 @@ impl Found<'_> {
         self.tell(field, value, &format!("Invalid value: {value:?}: {problem}"));
     }
 
-    fn all_invalid(&mut self, field: &str, value: &str, problems: Vec<String>) {
+    fn all_invalid(&mut self, field: &str, value: &str, problems: Vec<&str>) {
         for problem in problems {
-            self.invalid(field, value, &problem);
+            self.invalid(field, value, problem);
         }
     }
 }
@@ -152,7 +153,7 @@ fn check_group(group: &str, annotations: &Value, found: &mut Found<'_>) {
         found.required("spec.group");
         return;
     }
-    let wrong = names::subdomain(group);
+    let wrong = dns1123_subdomain_faults(group);
     if wrong.is_empty() && !group.contains('.') {
         found.invalid("spec.group", group, "should be a domain with at least one dot");
     }
@@ -197,11 +198,7 @@ fn check_versions(spec: &Spec, api_version: &str, found: &mut Found<'_>) {
     let mut seen = BTreeSet::new();
     for (index, version) in versions.iter().enumerate() {
         let name = version.name.as_deref().unwrap_or_default();
-        found.all_invalid(
-            &format!("spec.versions[{index}].name"),
-            name,
-            names::label_1035(name),
-        );
+        found.all_invalid(&format!("spec.versions[{index}].name"), name, label_1035(name));
         if !seen.insert(name) {
             found.invalid("spec.versions", name, "must contain unique version names");
         }
@@ -308,13 +305,13 @@ fn check_names(names: &Names, found: &mut Found<'_>) {
     if plural.is_empty() {
         found.required("spec.names.plural");
     } else {
-        found.all_invalid("spec.names.plural", plural, names::label_1035(plural));
+        found.all_invalid("spec.names.plural", plural, label_1035(plural));
     }
     if let Some(singular) = names.singular.as_deref().filter(|name| !name.is_empty()) {
-        found.all_invalid("spec.names.singular", singular, names::label_1035(singular));
+        found.all_invalid("spec.names.singular", singular, label_1035(singular));
     }
     let mixed = |field: &str, value: &str, found: &mut Found<'_>| {
-        for problem in names::label_1035(&value.to_lowercase()) {
+        for problem in label_1035(&value.to_lowercase()) {
             let problem = format!("may have mixed case, but should otherwise match: {problem}");
             found.invalid(field, value, &problem);
         }
@@ -339,11 +336,7 @@ fn check_names(names: &Names, found: &mut Found<'_>) {
         ("categories", &names.categories),
     ] {
         for (index, name) in list.iter().flatten().enumerate() {
-            found.all_invalid(
-                &format!("spec.names.{field}[{index}]"),
-                name,
-                names::label_1035(name),
-            );
+            found.all_invalid(&format!("spec.names.{field}[{index}]"), name, label_1035(name));
         }
     }
 }
@@ -379,6 +372,21 @@ fn check_conversion(conversion: Option<&Conversion>, api_version: &str, found: &
             &format!("Unsupported value: {other:?}: supported values: \"None\", \"Webhook\""),
         ),
     }
+}
+
+/// Returns why a text is not a DNS label that begins with a letter, in the words of Kubernetes; empty if it is one.
+fn label_1035(text: &str) -> Vec<&'static str> {
+    const LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+    let is_end = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit();
+    let is_label = text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text.ends_with(is_end)
+        && text.chars().all(|char| is_end(char) || char == '-');
+    let faults = [
+        (text.len() > 63, "must be no more than 63 bytes"),
+        (!is_label, LABEL),
+    ];
+    let found = faults.into_iter().filter(|(is_fault, _)| *is_fault);
+    found.map(|(_, fault)| fault).collect()
 }
 
 /// Returns the definitions of a CRD, one per version.

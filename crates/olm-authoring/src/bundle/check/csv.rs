@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use go_compat::semver::Version;
 use olm_api::labels::{self, SUBSTITUTES_FOR};
+use olm_api::names::{dns1123_subdomain_faults, label_value_faults};
 use olm_fbc::property::Gvk;
 use olm_fbc::release::Release;
 use serde_json::Value;
 
-use super::{metadata, names, text};
+use super::{metadata, text};
 use crate::manifest_validator::ManifestValidator;
 
 /// Annotations of a CSV that authors often write in the wrong case, which silently disables them.
@@ -42,8 +43,8 @@ pub(super) fn check(csv: &Value, validator: &dyn ManifestValidator, problems: &m
     }
     let spec = &csv["spec"];
     for (field, value) in [("metadata.name", name), ("spec.replaces", text(spec, "replaces"))] {
-        let mut wrong = names::subdomain(value);
-        wrong.extend(names::label_value(value));
+        let mut wrong = dns1123_subdomain_faults(value);
+        wrong.extend(label_value_faults(value));
         if !wrong.is_empty() && (field == "metadata.name" || !value.is_empty()) {
             problems.push(describe(
                 name,

@@ -11,6 +11,7 @@ use olm_fbc::property::kinds;
 use olm_fbc::yaml;
 use serde_json::Value;
 
+use super::super::annotation_text;
 use super::{MediaType, any_case};
 use crate::manifest_validator::ManifestValidator;
 
@@ -72,21 +73,14 @@ pub fn check_format<B: AsRef<[u8]>>(
     problems
 }
 
-/// Returns annotations as texts: numbers and booleans keep their spelling, null is empty text. The error is the key of another
-/// value.
+/// Returns annotations as texts. The error is the key of a value that is none.
 fn texts<'a>(map: &'a Value, written: &str) -> Result<BTreeMap<&'a str, String>, &'a str> {
     map.as_object()
         .into_iter()
         .flatten()
-        .map(|(key, value)| match value {
-            Value::String(text) => Ok((key.as_str(), text.clone())),
-            Value::Null => Ok((key.as_str(), String::new())),
-            Value::Number(_) | Value::Bool(_) => {
-                let value = value.to_string();
-                let text = yaml::written(written, key, &value).map_or(value.clone(), str::to_owned);
-                Ok((key.as_str(), text))
-            }
-            Value::Array(_) | Value::Object(_) => Err(key.as_str()),
+        .map(|(key, value)| match annotation_text(key, value, written) {
+            Some(text) => Ok((key.as_str(), text)),
+            None => Err(key.as_str()),
         })
         .collect()
 }

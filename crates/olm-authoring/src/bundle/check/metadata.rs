@@ -1,9 +1,10 @@
 //! Checks of an object's metadata, as an API server makes them.
 
-use go_compat::json::kind_of;
-use serde_json::Value;
+use std::fmt::Display;
 
-use super::names;
+use go_compat::json::kind_of;
+use olm_api::names::{label_key_faults, label_value_faults};
+use serde_json::Value;
 
 /// Maximum size of all annotation keys and values together, in bytes.
 const ANNOTATION_BYTES: usize = 256 << 10;
@@ -34,7 +35,7 @@ pub(super) fn problems(metadata: &Value) -> Vec<String> {
     problems.extend(map_problems(metadata));
     for finalizer in metadata["finalizers"].as_array().into_iter().flatten() {
         let text = finalizer.as_str().unwrap_or_default();
-        problems.extend(invalid("metadata.finalizers", text, names::qualified_name(text)));
+        problems.extend(invalid("metadata.finalizers", text, label_key_faults(text)));
     }
     for owner in metadata["ownerReferences"].as_array().into_iter().flatten() {
         for field in ["apiVersion", "kind", "name", "uid"] {
@@ -73,12 +74,12 @@ pub(super) fn map_problems(metadata: &Value) -> Vec<String> {
             };
             // Annotation keys may be written in upper case, too.
             let key_problems = match field {
-                "annotations" => names::qualified_name(&key.to_lowercase()),
-                _ => names::qualified_name(key),
+                "annotations" => label_key_faults(&key.to_lowercase()),
+                _ => label_key_faults(key),
             };
             problems.extend(invalid(&path, key, key_problems));
             if field == "labels" {
-                problems.extend(invalid(&path, text, names::label_value(text)));
+                problems.extend(invalid(&path, text, label_value_faults(text)));
             } else {
                 bytes += key.len() + text.len();
             }
@@ -93,11 +94,7 @@ pub(super) fn map_problems(metadata: &Value) -> Vec<String> {
 }
 
 /// Returns problems of a value, as `path: Invalid value: "value": problem`.
-pub(super) fn invalid(
-    path: &str,
-    value: &str,
-    problems: Vec<String>,
-) -> impl Iterator<Item = String> + use<> {
+fn invalid<T: Display>(path: &str, value: &str, problems: Vec<T>) -> impl Iterator<Item = String> + use<T> {
     let start = format!("{path}: Invalid value: {value:?}: ");
     problems
         .into_iter()

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::args::BundleExtractArgs;
 use crate::cluster::Cluster;
 use crate::printer;
+use crate::source::{entries, read};
 
 /// Environment variable with the image of the files.
 const IMAGE_VARIABLE: &str = "CONTAINER_IMAGE";
@@ -65,9 +66,8 @@ impl Content {
         let mut total = 0;
         for folder in ["manifests/", "metadata/"] {
             let folder = PathBuf::from(format!("{prefix}{folder}"));
-            for path in files_in(&folder)? {
-                let bytes =
-                    std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            for path in entries(&folder)? {
+                let bytes = read(&path)?;
                 let name = path
                     .file_name()
                     .unwrap_or_default()
@@ -115,16 +115,6 @@ impl Content {
             annotations[CONTENT_ENCODING] = json!(CONTENT_ENCODING_GZIP_BASE64);
         }
     }
-}
-
-fn files_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let read = || format!("cannot read {}", folder.display());
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).with_context(read)? {
-        files.push(entry.with_context(read)?.path());
-    }
-    files.sort();
-    Ok(files)
 }
 
 fn read_annotations(bytes: &[u8]) -> anyhow::Result<BTreeMap<&'static str, String>> {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{Entries, read_directory};
 use crate::args::{BundleBuildArgs, BundleGenerateArgs};
 use crate::printer;
-use crate::source::{MANIFESTS, METADATA};
+use crate::source::{MANIFESTS, METADATA, entries, read};
 
 const DOCKERFILE: &str = "bundle.Dockerfile";
 const ANNOTATIONS_FILE: &str = "annotations.yaml";
@@ -124,10 +124,7 @@ fn infer(manifests: &Path, files: &BTreeMap<String, Vec<u8>>) -> anyhow::Result<
         .find(|document| document["packageName"].is_string())
         .with_context(|| format!("no package file in {}", parent.display()))?;
     let mut replaces = BTreeMap::new();
-    for entry in fs::read_dir(parent).with_context(|| format!("cannot read {}", parent.display()))? {
-        let path = entry
-            .with_context(|| format!("cannot read {}", parent.display()))?
-            .path();
+    for path in entries(parent)? {
         if let Some(csv) = read_directory(&path)?.and_then(|entries| csv_of(&entries.files)) {
             let before = csv["spec"]["replaces"].as_str().unwrap_or_default().to_owned();
             replaces.insert(name(&csv), before);
@@ -169,9 +166,8 @@ fn csv_of(files: &BTreeMap<String, Vec<u8>>) -> Option<Value> {
 
 fn copy(from: &Path, to: &Path, overwrite: bool) -> anyhow::Result<()> {
     fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
-    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
-        let entry = entry.with_context(|| format!("cannot read {}", from.display()))?;
-        let (path, target) = (entry.path(), to.join(entry.file_name()));
+    for path in entries(from)? {
+        let target = to.join(path.file_name().unwrap_or_default());
         if path.is_dir() {
             copy(&path, &target, overwrite)?;
         } else if overwrite || !target.exists() {
@@ -197,8 +193,7 @@ fn write_annotations(metadata: &Path, labels: &[(&str, String)], overwrite: bool
 
 /// Checks that existing annotations equal those that would be written.
 fn compare(path: &Path, expected: &serde_json::Map<String, Value>) -> anyhow::Result<()> {
-    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let found = yaml::parse(&bytes).with_context(|| path.display().to_string())?;
+    let found = yaml::parse(&read(path)?).with_context(|| path.display().to_string())?;
     let problems: Vec<String> = expected
         .iter()
         .filter_map(|(key, value)| match &found["annotations"][key] {

@@ -12,7 +12,7 @@ use crate::args::GenerateCatalogArgs;
 use crate::commands::imageless::Imageless;
 use crate::commands::render::{fill_image, migration_level, print, warn_of};
 use crate::image_template::ImageTemplate;
-use crate::source::{bundle_blob, check_directory, read_bundle_directory};
+use crate::source::{bundle_blob, check_directory, entries, read, read_bundle_directory};
 
 /// File with data that bundles lack: default channel and upgrade edges.
 const PACKAGE_FILE: &str = "package.json";
@@ -56,23 +56,15 @@ fn package_directories(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 fn subdirectories(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let read = || format!("cannot read {}", root.display());
-    let mut found = Vec::new();
     check_directory(root)?;
-    for entry in std::fs::read_dir(root).with_context(read)? {
-        let path = entry.with_context(read)?.path();
-        if path.is_dir() {
-            found.push(path);
-        }
-    }
-    found.sort();
+    let mut found = entries(root)?;
+    found.retain(|path| path.is_dir());
     Ok(found)
 }
 
 fn package_blobs(directory: &Path) -> anyhow::Result<Vec<Blob>> {
     let path = directory.join(PACKAGE_FILE);
-    let text = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let document = parse_package(&text).with_context(|| path.display().to_string())?;
+    let document = parse_package(&read(&path)?).with_context(|| path.display().to_string())?;
     let mut blobs = graph_blobs(&document).with_context(|| path.display().to_string())?;
     for bundle in subdirectories(directory)? {
         blobs.push(bundle_blob(&read_bundle_directory(&bundle)?, "")?);
