@@ -1,0 +1,14 @@
+//! Controllers of ClusterServiceVersion and OperatorGroup, as a program; see the library.
+
+use std::process::ExitCode;
+
+use tikv_jemallocator::Jemalloc;
+
+/// Returns free memory to the system, which the system's allocator only does at the end of its heap:
+/// decision record 0024.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
+
+fn main() -> ExitCode {
+    olm_operator::program::main(std::env::args_os())
+}
