@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! entries of a cluster's catalog ─┐                   ┌─ to_svg   a drawing
-//!                                 ├─▶ PackageGraph ───┤
-//! a catalog's files, validated ───┘                   └─ to_text  lines, and JSON by serde
+//!                                 ├─▶ PackageGraph ───┼─ to_text  lines, and JSON by serde
+//! a catalog's files, validated ───┘                   └─ to_dot   for Graphviz
 //! ```
 //!
 //! Marks: installed versions, channel heads, deprecated bundles, bundles without an upgrade path to the head, skipped bundles,
@@ -21,11 +21,13 @@ use olm_fbc::schema::{Channel, ChannelEntry};
 use olm_fbc::validate::PackageModel;
 use serde::{Serialize, Serializer};
 
+mod dot;
 mod layout;
 mod svg;
 mod text;
 mod way;
 
+pub use dot::to_dot;
 pub use svg::{STYLE, to_svg, to_svg_element};
 pub use text::{Tone, to_text};
 

@@ -99,7 +99,7 @@ pub(crate) enum Command {
     /// Generate various artifacts for file-based catalogs
     #[command(subcommand)]
     Generate(GenerateCommand),
-    /// Draw the upgrade graph of a package as SVG, with deprecated and unreachable bundles marked
+    /// Draw the upgrade graph of a package, with deprecated and unreachable bundles marked
     Graph(GraphArgs),
     /// Generate an olm.package declarative config blob
     Init(InitArgs),
@@ -228,6 +228,18 @@ pub(crate) struct GraphArgs {
     /// Only this channel
     #[arg(short = 'c', long)]
     pub channel: Option<String>,
+    /// Output format
+    #[arg(short = 'o', long, default_value = "svg")]
+    pub output: GraphFormat,
+}
+
+/// How a graph is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GraphFormat {
+    /// A picture
+    Svg,
+    /// For Graphviz
+    Dot,
 }
 
 /// `opm lint`

@@ -385,9 +385,9 @@ fn graphs_are_drawn() {
     let svg = graph(&["demo"]).ok();
     assert!(svg.starts_with("<svg ") && svg.contains("demo.v1.1.0"));
     assert!(
-        graph(&["demo", "-c", "stable"])
+        graph(&["demo", "-o", "dot", "-c", "stable"])
             .ok()
-            .contains(">channel stable (default)<")
+            .contains("\"stable/demo.v1.0.0\" -> \"stable/demo.v1.1.0\";")
     );
     assert_eq!(graph(&["other"]).fails(), "Error: package \"other\" not found\n");
     assert_eq!(

@@ -63,6 +63,7 @@ fn d18_levels_and_rules_are_offered() {
     );
     assert_eq!(offered("opm lint c --allow no-u"), set(["no-upgrade-path"]));
     assert_eq!(offered("opm validate c -o "), set(["json", "yaml"]));
+    assert_eq!(offered("opm graph c p --output "), set(["svg", "dot"]));
 }
 
 #[test]

@@ -92,6 +92,31 @@ fn nodes_are_marked_and_edges_found() {
 }
 
 #[test]
+fn dot_is_as_recorded() {
+    insta::assert_snapshot!(to_dot(&graph()), @r##"
+    digraph "p" {
+      rankdir=LR;
+      node [shape=box, style="rounded,filled", fillcolor=white, fontname="sans-serif"];
+      subgraph cluster_0 {
+        label="c (default) (deprecated)";
+        "c/p.v0" [label="p.v0\nabsent", style="rounded,dashed", color=gray, fontcolor=gray];
+        "c/p.v1" [label="p.v1\ndeprecated", fillcolor="#fde293", color="#b06000"];
+        "c/p.v2" [label="p.v2\nskipped"];
+        "c/p.v3" [label="p.v3\nhead", fillcolor="#ceead6"];
+        "c/p.v4" [label="p.v4\nskipped, unreachable", fillcolor="#f4c7c3", color="#b31412", penwidth=2];
+        "c/p.v5" [label="p.v5\nskipped, unreachable", fillcolor="#f4c7c3", color="#b31412", penwidth=2];
+        "c/p.v0" -> "c/p.v1";
+        "c/p.v1" -> "c/p.v2";
+        "c/p.v1" -> "c/p.v3";
+        "c/p.v2" -> "c/p.v3" [style=dashed, label=skips];
+        "c/p.v4" -> "c/p.v5" [style=dashed, label=skips];
+        "c/p.v5" -> "c/p.v4" [style=dashed, label=skips];
+      }
+    }
+    "##);
+}
+
+#[test]
 fn svg_is_well_formed_and_shows_all_bundles() {
     let mut graph = graph();
     graph.channels[0].nodes[5].name = "p.<v5> & \"more\"".into();

@@ -1,10 +1,10 @@
 //! `opm graph`: draws a package's upgrades.
 
 use anyhow::bail;
-use olm_authoring::graph::{PackageGraph, to_svg};
+use olm_authoring::graph::{PackageGraph, to_dot, to_svg};
 use olm_fbc::did_you_mean::suggestion;
 
-use crate::args::GraphArgs;
+use crate::args::{GraphArgs, GraphFormat};
 use crate::printer;
 use crate::settings::Settings;
 use crate::source::{checked, load_catalog_reference};
@@ -21,5 +21,8 @@ pub(crate) async fn run(args: &GraphArgs, settings: &Settings) -> anyhow::Result
         let meant = suggestion(channel, package.channels.keys().map(String::as_str));
         bail!("package {:?}, channel {channel:?} not found{meant}", args.package);
     }
-    printer::data(&to_svg(&graph))
+    printer::data(&match args.output {
+        GraphFormat::Svg => to_svg(&graph),
+        GraphFormat::Dot => to_dot(&graph),
+    })
 }
