@@ -51,10 +51,10 @@ impl Lab {
     pub fn on(cluster: Cluster) -> anyhow::Result<Self> {
         let progress = Progress::start();
         let built = images::given_or_built(&progress)?;
-        let destination = Destination(cluster.clone());
+        let destination = Destination::Embedded(cluster.clone());
         if !deploy::is_deployed(&destination, &built)? {
             built.load(&cluster, &progress)?;
-            deploy::deploy(&destination, &built, &progress)?;
+            deploy::deploy(&destination, &built, None, &progress)?;
         }
         Ok(Self::of(cluster, &built))
     }
@@ -62,7 +62,7 @@ impl Lab {
     /// Creates a lab on `cluster`, on which OLM is already installed by other means.
     pub fn of(cluster: Cluster, built: &images::Built) -> Self {
         Self {
-            destination: Destination(cluster.clone()),
+            destination: Destination::Embedded(cluster.clone()),
             cluster,
             opm: Opm::new(built.opm_program()),
             opm_image: built.opm_image(),

@@ -21,7 +21,7 @@ fn kubectl() -> anyhow::Result<Destination> {
     if let Some(destination) = &*ready {
         return Ok(destination.clone());
     }
-    let destination = Destination(shared()?);
+    let destination = Destination::Embedded(shared()?);
     destination.apply(&manifest::read_folder(&definitions())?)?;
     established(&destination)?;
     *ready = Some(destination.clone());
@@ -228,7 +228,7 @@ fn api_010_example_objects_are_taken_without_loss_of_fields() -> anyhow::Result<
 #[test]
 fn plain_kubectl_apply_takes_every_definition() -> anyhow::Result<()> {
     let cluster = Scratch::start("definitions", UpOptions { no_node: true })?;
-    let destination = Destination((*cluster).clone());
+    let destination = Destination::Embedded((*cluster).clone());
     let folder = definitions();
     let folder = folder.to_str().context("the checkout's path is not UTF-8")?;
     let first = destination.run(&["apply", "--filename", folder])?;

@@ -32,7 +32,7 @@ fn image(folder: &tempfile::TempDir, label: &str) -> anyhow::Result<(PathBuf, St
 }
 
 fn kubectl(cluster: &Cluster, arguments: &[&str]) -> anyhow::Result<String> {
-    Destination(cluster.clone()).run(arguments)
+    Destination::Embedded(cluster.clone()).run(arguments)
 }
 
 /// Returns the output of a command; an error if it fails.
@@ -62,7 +62,7 @@ fn delete_pod(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
 /// Waits until a field of a pod has the value.
 fn expect(cluster: &Cluster, pod: &str, path: &str, is_right: impl Fn(&str) -> bool) -> anyhow::Result<()> {
     let output = format!("--output=jsonpath={{{path}}}");
-    Destination(cluster.clone()).wait(&format!("{path} of pod {pod}"), PATIENCE, |destination| {
+    Destination::Embedded(cluster.clone()).wait(&format!("{path} of pod {pod}"), PATIENCE, |destination| {
         let value = destination.run(&["get", "pod", pod, &output])?;
         Ok(if is_right(&value) { Ok(()) } else { Err(value) })
     })

@@ -59,7 +59,7 @@ impl Stage {
         let progress = Progress::start();
         let built = images::given_or_built(&progress)?;
         let scratch = Scratch::start("takeover", UpOptions::default())?;
-        let kubectl = Destination((*scratch).clone());
+        let kubectl = Destination::Embedded((*scratch).clone());
         built.load(&scratch, &progress)?;
         let folder = workspace::root().join("target/e2e/takeover");
         if folder.exists() {

@@ -35,8 +35,8 @@ pub enum Command {
     ///
     /// Writes target/images/{olm,opm,demo-operator-…}.tar and prints each with its digest and size.
     Images(ImageOptions),
-    /// Install OLM from `manifests/` on the embedded cluster and wait until its operators are ready
-    Deploy(ClusterName),
+    /// Install OLM from `manifests/` and wait until its operators are ready
+    Deploy(TargetOptions),
     /// Measure the main job on the embedded cluster and print it beside upstream's figures
     Bench(BenchOptions),
     /// Hold what OLM's accounts asked of the API server, by its audit log, against the rights that the chart gives them
@@ -63,17 +63,31 @@ pub enum Command {
     },
 }
 
-/// What to show OLM's main job with.
+/// Where to install.
 #[derive(Debug, Clone, Args)]
-pub struct DemoOptions {
+pub struct TargetOptions {
     /// The embedded cluster to use; it is started if need be.
     #[command(flatten)]
     pub cluster: ClusterName,
+    /// Use a cluster of your own instead: the kubeconfig context to use
+    #[arg(long, value_name = "CONTEXT", requires = "registry")]
+    pub existing_cluster: Option<String>,
+    /// Registry that your cluster pulls from and you may push to, for example registry.example.com/olm
+    #[arg(long, value_name = "REF", requires = "existing_cluster")]
+    pub registry: Option<String>,
+}
+
+/// What to show OLM's main job with.
+#[derive(Debug, Clone, Args)]
+pub struct DemoOptions {
+    /// Where it is shown.
+    #[command(flatten)]
+    pub target: TargetOptions,
     /// Take the OLM that is there, for example by helm: neither build its images nor deploy it; fails at once where there is none
     #[arg(long)]
     pub no_deploy: bool,
     /// Add OLM v1, as the chart's v1.enabled does; docs/guides/olm-v1.md goes on from there
-    #[arg(long, conflicts_with = "no_deploy")]
+    #[arg(long, conflicts_with_all = ["no_deploy", "existing_cluster"])]
     pub v1: bool,
 }
 
@@ -190,7 +204,7 @@ pub struct ImageOptions {
     /// Push them into this embedded cluster's registry
     #[arg(long)]
     pub name: Option<String>,
-    /// Push them to this registry instead, for example registry.example.com/olm, with the demo catalog that the guides use
+    /// Push them to this registry instead, for example registry.example.com/olm
     #[arg(long, value_name = "REF", conflicts_with = "name")]
     pub registry: Option<String>,
 }
@@ -367,11 +381,18 @@ mod tests {
         };
         let given: Result<DemoOptions, clap::Error> = options("demo --name a --no-deploy");
         let given = given.unwrap();
-        assert_eq!((given.no_deploy, given.cluster.name.as_str()), (true, "a"));
+        assert_eq!((given.no_deploy, given.target.cluster.name.as_str()), (true, "a"));
         assert!(!options("demo").unwrap().no_deploy);
+        let of_ones_own = options("demo --no-deploy --existing-cluster a --registry b").unwrap();
+        assert!(of_ones_own.no_deploy);
         assert!(Arguments::try_parse_from(["xtask", "deploy", "--no-deploy"]).is_err());
         assert!(options("demo --v1").unwrap().v1 && !options("demo").unwrap().v1);
-        assert!(options("demo --v1 --no-deploy").is_err());
+        for line in [
+            "demo --v1 --no-deploy",
+            "demo --v1 --existing-cluster a --registry b",
+        ] {
+            assert!(options(line).is_err(), "{line}");
+        }
     }
 
     #[test]

@@ -75,8 +75,8 @@ impl Measured {
         let cluster = Cluster::up(name, UpOptions::default(), &progress)?;
         let built = images::build(images::Profile::Release, &progress)?;
         built.load(&cluster, &progress)?;
-        let destination = Destination(cluster.clone());
-        deploy::deploy(&destination, &built, &progress)?;
+        let destination = Destination::Embedded(cluster.clone());
+        deploy::deploy(&destination, &built, None, &progress)?;
         Ok(Self {
             cluster,
             destination,

@@ -127,14 +127,6 @@ impl Cluster {
         }
     }
 
-    /// Returns a cluster for tests that run nothing in it.
-    #[cfg(test)]
-    pub(crate) fn never_started(name: &str) -> Self {
-        let layout = Layout::new(name).unwrap_or_else(|error| unreachable!("{error}"));
-        let record = Record { node: true };
-        Self { layout, record }
-    }
-
     /// Ends all processes and containers, and removes the state unless `keep_state` is set.
     ///
     /// # Errors

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -148,8 +147,17 @@ pub(crate) fn user_objects(approval: &str) -> Vec<Value> {
 ///
 /// # Errors
 /// A step does not complete in time; the error has the last observed state.
-pub(crate) fn run(destination: &Destination, progress: &Progress) -> anyhow::Result<()> {
-    let objects = user_objects("Manual");
+pub(crate) fn run(
+    destination: &Destination,
+    registry: Option<&str>,
+    progress: &Progress,
+) -> anyhow::Result<()> {
+    let mut objects = user_objects("Manual");
+    if let Some(registry) = registry {
+        objects
+            .iter_mut()
+            .for_each(|object| manifest::rename_images(object, registry));
+    }
     progress.stage(
         "namespace, CatalogSource, OperatorGroup and Subscription (Manual) created",
         || destination.apply(&objects),
@@ -207,12 +215,17 @@ pub(crate) fn run(destination: &Destination, progress: &Progress) -> anyhow::Res
     })
 }
 
-/// Prints the objects of the demo with kubectl, their state with the plugin, and the next steps, which depend on whether the demo
-/// `deployed` OLM.
+/// Prints the objects of the demo with kubectl, their state with the plugin, and the next steps. These depend on the embedded
+/// cluster `cluster_name`, if it is one. They also depend on whether the demo `deployed` OLM.
 ///
 /// # Errors
 /// kubectl or the plugin fails, or the plugin does not find the operator ready.
-pub(crate) fn show(destination: &Destination, plugin: &Path, deployed: bool) -> anyhow::Result<()> {
+pub(crate) fn show(
+    destination: &Destination,
+    plugin: &Path,
+    cluster_name: Option<&str>,
+    deployed: bool,
+) -> anyhow::Result<()> {
     for kinds in [
         "catalogsource",
         "subscription",
@@ -226,7 +239,7 @@ pub(crate) fn show(destination: &Destination, plugin: &Path, deployed: bool) -> 
     }
     println!("\n$ kubectl operator status -n {NAMESPACE}");
     print!("{}", status(destination, plugin)?);
-    println!("\n{}", how_to_go_on(destination.0.name(), deployed));
+    println!("\n{}", how_to_go_on(cluster_name, deployed));
     Ok(())
 }
 
@@ -240,10 +253,7 @@ fn status(destination: &Destination, plugin: &Path) -> anyhow::Result<String> {
         PATIENCE,
         |destination| {
             let output = destination
-                .0
-                .command(plugin)
-                .args(["status", "-n", NAMESPACE])
-                .stdin(Stdio::null())
+                .plugin(plugin, &["status", "-n", NAMESPACE])
                 .output()
                 .with_context(|| format!("cannot run {}", plugin.display()))?;
             let printed = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -257,8 +267,11 @@ fn status(destination: &Destination, plugin: &Path) -> anyhow::Result<String> {
 }
 
 /// Returns the next steps. Removing the cluster is only suggested if the demo deployed OLM.
-fn how_to_go_on(name: &str, deployed: bool) -> String {
+fn how_to_go_on(cluster_name: Option<&str>, deployed: bool) -> String {
     let delete = format!("kubectl delete namespace {NAMESPACE}");
+    let Some(name) = cluster_name else {
+        return format!("To remove what the demo made:\n  {delete}");
+    };
     let flag = cluster::flag(name);
     let removal = if deployed {
         format!("To stop it and remove everything:\n  cargo xtask cluster down{flag}")
@@ -306,12 +319,13 @@ mod tests {
     #[test]
     fn a_cluster_with_an_olm_of_ones_own_is_not_said_to_be_removed() {
         let down = "cargo xtask cluster down";
-        let with_ours = how_to_go_on("a", true);
+        let with_ours = how_to_go_on(Some("a"), true);
         assert!(with_ours.ends_with(&format!("{down} --name a")), "{with_ours}");
         let delete = "kubectl delete namespace demo";
         for (name, start) in [
-            ("default", "cargo xtask cluster exec -- "),
-            ("a", "cargo xtask cluster exec --name a -- "),
+            (Some("default"), "cargo xtask cluster exec -- "),
+            (Some("a"), "cargo xtask cluster exec --name a -- "),
+            (None, "  "),
         ] {
             let told = how_to_go_on(name, false);
             assert!(told.ends_with(&format!("{start}{delete}")), "{told}");

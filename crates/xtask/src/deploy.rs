@@ -24,12 +24,17 @@ const APPLIED: &str = "xtask.olm.dev/manifests";
 /// Deployment that the OLM operator creates from package-server's ClusterServiceVersion.
 pub const PACKAGE_SERVER: &str = "packageserver";
 
-/// Installs OLM on `destination` with the images `built`, which it can already pull. Running pods are replaced only if their image or
-/// manifests differ.
+/// Installs OLM on `destination` with the images `built`, which it can already pull. `registry` replaces the registry of our
+/// images if given. Running pods are replaced only if their image or manifests differ.
 ///
 /// # Errors
 /// An object is rejected, or an operator does not become ready. The error names it and the last state of its pod.
-pub fn deploy(destination: &Destination, built: &Built, progress: &Progress) -> anyhow::Result<()> {
+pub fn deploy(
+    destination: &Destination,
+    built: &Built,
+    registry: Option<&str>,
+    progress: &Progress,
+) -> anyhow::Result<()> {
     let folder = workspace::root().join("manifests");
     progress.stage("CustomResourceDefinitions applied", || {
         let definitions = manifest::read_folder(&folder.join("crds"))?;
@@ -38,13 +43,20 @@ pub fn deploy(destination: &Destination, built: &Built, progress: &Progress) -> 
     })?;
     progress.stage("operators applied", || {
         let mut objects = manifest::read_folder(&folder.join("olm"))?;
-        let config = manifest::mount_registry_config(&mut objects, &destination.0.registry_config())?;
-        let namespaces = objects
-            .iter()
-            .filter(|object| object["kind"] == "Namespace")
-            .count();
-        objects.insert(namespaces, config);
+        if let Destination::Embedded(cluster) = destination {
+            let config = manifest::mount_registry_config(&mut objects, &cluster.registry_config())?;
+            let namespaces = objects
+                .iter()
+                .filter(|object| object["kind"] == "Namespace")
+                .count();
+            objects.insert(namespaces, config);
+        }
         pin(&mut objects, built);
+        if let Some(registry) = registry {
+            objects
+                .iter_mut()
+                .for_each(|object| manifest::rename_images(object, registry));
+        }
         destination.apply(&objects)?;
         let note = format!("{APPLIED}={}", digest_of_manifests()?);
         destination.run(&["annotate", "namespace", NAMESPACE, &note, "--overwrite"])?;

@@ -1,6 +1,7 @@
 //! Runs kubectl against the cluster of a command.
 
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,14 +21,45 @@ const MAX_POLL: Duration = Duration::from_secs(1);
 /// Time for which kubectl may keep failing during a wait. A busy API server may respond late or restart.
 const HICCUP: Duration = Duration::from_secs(30);
 
-/// A cluster, for commands that read and write its objects.
+/// The cluster that a command works on.
 #[derive(Debug, Clone)]
-pub struct Destination(pub Cluster);
+pub enum Destination {
+    /// The embedded cluster.
+    Embedded(Cluster),
+    /// An existing cluster of the user, selected by its kubeconfig context.
+    Existing {
+        /// Name of the context.
+        context: String,
+    },
+}
 
 impl Destination {
     /// Returns a kubectl command for this cluster.
     pub fn kubectl(&self, arguments: &[&str]) -> Command {
-        self.0.kubectl(arguments)
+        match self {
+            Self::Embedded(cluster) => cluster.kubectl(arguments),
+            Self::Existing { context } => {
+                let mut command = Command::new("kubectl");
+                command
+                    .args(["--context", context])
+                    .args(arguments)
+                    .stdin(Stdio::null());
+                command
+            }
+        }
+    }
+
+    /// Returns a command of the plugin `program` for this cluster.
+    pub(crate) fn plugin(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = match self {
+            Self::Embedded(cluster) => cluster.command(program),
+            Self::Existing { .. } => Command::new(program),
+        };
+        command.args(arguments).stdin(Stdio::null());
+        if let Self::Existing { context } = self {
+            command.args(["--context", context]);
+        }
+        command
     }
 
     /// Runs kubectl and returns its output.
@@ -72,7 +104,9 @@ impl Destination {
     /// # Errors
     /// The cluster does not respond.
     pub fn get(&self, arguments: &[&str]) -> anyhow::Result<Option<Value>> {
-        if let Some(found) = reader::read(&self.0.api_socket(), arguments) {
+        if let Self::Embedded(cluster) = self
+            && let Some(found) = reader::read(&cluster.api_socket(), arguments)
+        {
             return Ok(found);
         }
         let mut given = vec!["get", "--ignore-not-found", "-o", "json"];
@@ -202,7 +236,9 @@ mod tests {
 
     /// Returns a destination that these tests never use.
     fn nowhere() -> Destination {
-        Destination(Cluster::never_started("nowhere"))
+        Destination::Existing {
+            context: String::new(),
+        }
     }
 
     #[test]

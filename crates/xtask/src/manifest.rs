@@ -42,6 +42,18 @@ pub(crate) fn rename_images_in_text(text: &str, registry: &str) -> String {
     text.replace(IMAGE_PREFIX, &format!("{}/", registry.trim_end_matches('/')))
 }
 
+/// Replaces the prefix of our image names everywhere in `value` by `registry`.
+pub(crate) fn rename_images(value: &mut Value, registry: &str) {
+    match value {
+        Value::String(text) => *text = rename_images_in_text(text, registry),
+        Value::Array(items) => items.iter_mut().for_each(|item| rename_images(item, registry)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .for_each(|field| rename_images(field, registry)),
+        _ => {}
+    }
+}
+
 /// Adds the digest to `image` wherever `value` names it. With a tag alone, a running pod would keep its earlier image.
 pub(crate) fn pin_image(value: &mut Value, image: &str, digest: &str) {
     match value {
@@ -156,12 +168,12 @@ mod tests {
 
     #[test]
     fn images_move_to_another_registry() {
+        let mut value =
+            json!({"a": ["olm.local/olm:0.1.0", "--opmImage=olm.local/opm:0.1.0", "other/olm:1"]});
+        rename_images(&mut value, "registry.example.com/team/");
         assert_eq!(
-            rename_images_in_text(
-                "--opmImage=olm.local/opm:0.1.0 other/olm:1",
-                "registry.example.com/team/"
-            ),
-            "--opmImage=registry.example.com/team/opm:0.1.0 other/olm:1"
+            value,
+            json!({"a": ["registry.example.com/team/olm:0.1.0", "--opmImage=registry.example.com/team/opm:0.1.0", "other/olm:1"]})
         );
     }
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
-use crate::args::{ClusterName, DemoOptions, ImageOptions};
+use crate::args::{DemoOptions, ImageOptions, TargetOptions};
 use crate::catalog::Opm;
 use crate::cluster::{self, Cluster, UpOptions};
 use crate::images::{self as built, Built};
@@ -21,69 +21,65 @@ use crate::{demo as main_job, deploy as installation, interrupt, process};
 pub(crate) fn demo(options: &DemoOptions) -> anyhow::Result<()> {
     interrupt::watch()?;
     let progress = Progress::start();
-    let name = options.cluster.name.as_str();
-    if options.no_deploy {
-        Cluster::open(name).context(
+    let target = &options.target;
+    let registry = target.registry.as_deref();
+    if options.no_deploy && target.existing_cluster.is_none() {
+        Cluster::open(&target.cluster.name).context(
             "--no-deploy takes an OLM that is there; without it, the demo starts the cluster and deploys OLM",
         )?;
     }
-    let cluster = start(name, &progress)?;
-    let destination = Destination(cluster.clone());
+    let destination = open(target, &progress)?;
     let images = if options.no_deploy {
         installation::wait_for_deployed(&destination, &progress)?;
         built::build_for_demo(&progress)?
     } else {
         built::build(built::Profile::Quick, &progress)?
     };
-    images.load(&cluster, &progress)?;
+    publish(&destination, registry, &images, &progress)?;
     if !options.no_deploy {
-        installation::deploy(&destination, &images, &progress)?;
+        installation::deploy(&destination, &images, registry, &progress)?;
     }
-    if options.v1 {
-        installation::v1::deploy(&cluster, &images, &progress)?;
+    if let Destination::Embedded(cluster) = &destination {
+        if options.v1 {
+            installation::v1::deploy(cluster, &images, &progress)?;
+        }
+        for (name, program) in [
+            ("opm", images.opm_program()),
+            ("kubectl-operator", images.plugin_program()),
+            // kubectl completes a plugin by the program of this name.
+            ("kubectl_complete-operator", images.plugin_program()),
+        ] {
+            cluster.add_program(name, &program)?;
+        }
     }
-    for (name, program) in [
-        ("opm", images.opm_program()),
-        ("kubectl-operator", images.plugin_program()),
-        // kubectl completes a plugin by the program of this name.
-        ("kubectl_complete-operator", images.plugin_program()),
-    ] {
-        cluster.add_program(name, &program)?;
-    }
+    let opm = Opm::new(images.opm_program());
     progress.stage("demo bundles and catalog made by opm and pushed", || {
-        publish_demo(&images, None, |tar, reference| {
-            cluster.load(tar, &[reference.to_owned()])
+        main_job::publish(&opm, &images.opm_image(), registry, |tar, reference| {
+            push(&destination, registry, tar, reference)
         })
     })?;
-    main_job::run(&destination, &progress)?;
+    main_job::run(&destination, registry, &progress)?;
     progress.note("the main job is done");
-    main_job::show(&destination, &images.plugin_program(), !options.no_deploy)
-}
-
-fn publish_demo(
-    images: &Built,
-    registry: Option<&str>,
-    push: impl FnMut(&Path, &str) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    main_job::publish(
-        &Opm::new(images.opm_program()),
-        &images.opm_image(),
-        registry,
-        push,
-    )
+    let name = target
+        .existing_cluster
+        .is_none()
+        .then_some(target.cluster.name.as_str());
+    main_job::show(&destination, &images.plugin_program(), name, !options.no_deploy)?;
+    Ok(())
 }
 
 /// Runs `cargo xtask deploy`.
 ///
 /// # Errors
 /// A stage fails.
-pub(crate) fn deploy(options: &ClusterName) -> anyhow::Result<()> {
+pub(crate) fn deploy(options: &TargetOptions) -> anyhow::Result<()> {
     interrupt::watch()?;
     let progress = Progress::start();
-    let cluster = start(&options.name, &progress)?;
+    let destination = open(options, &progress)?;
+    let registry = options.registry.as_deref();
     let images = built::build(built::Profile::Release, &progress)?;
-    images.load(&cluster, &progress)?;
-    installation::deploy(&Destination(cluster), &images, &progress)
+    publish(&destination, registry, &images, &progress)?;
+    installation::deploy(&destination, &images, registry, &progress)
 }
 
 /// Runs `cargo xtask images`.
@@ -109,20 +105,59 @@ pub(crate) fn images(options: &ImageOptions) -> anyhow::Result<()> {
             image.tar.display()
         );
     }
-    if let Some(registry) = &options.registry {
-        publish_demo(&images, Some(registry.as_str()), |tar, reference| {
-            copy(tar, &rename_images_in_text(reference, registry))
-        })?;
-    }
     Ok(())
 }
 
-/// Starts the cluster of that name. Requirements of the cluster and the images are checked and installed first, because a failure after
-/// minutes of compilation would waste them.
-fn start(name: &str, progress: &Progress) -> anyhow::Result<Cluster> {
+/// Returns the selected cluster. Requirements of the cluster and the images are checked and installed first, because a failure
+/// after minutes of compilation would waste them.
+fn open(options: &TargetOptions, progress: &Progress) -> anyhow::Result<Destination> {
     built::require_authorities()?;
+    if let Some(context) = &options.existing_cluster {
+        let destination = Destination::Existing {
+            context: context.clone(),
+        };
+        process::run(Command::new("skopeo").arg("--version"))
+            .context("images are pushed to registries by skopeo; install the package skopeo")?;
+        destination.run(&["version"]).with_context(|| {
+            format!(
+                "the cluster of context {context} does not answer kubectl; `kubectl config get-contexts` lists those you have"
+            )
+        })?;
+        return Ok(destination);
+    }
     cluster::ensure_packages(true, progress)?;
-    Cluster::up(name, UpOptions::default(), progress)
+    Cluster::up(&options.cluster.name, UpOptions::default(), progress).map(Destination::Embedded)
+}
+
+/// Pushes images to the registry from which the destination pulls.
+fn publish(
+    destination: &Destination,
+    registry: Option<&str>,
+    images: &Built,
+    progress: &Progress,
+) -> anyhow::Result<()> {
+    progress.stage("images pushed", || {
+        for image in &images.images {
+            push(destination, registry, &image.tar, &image.reference)?;
+        }
+        Ok(())
+    })
+}
+
+/// Pushes an image tar to the registry from which the destination pulls.
+fn push(
+    destination: &Destination,
+    registry: Option<&str>,
+    tar: &Path,
+    reference: &str,
+) -> anyhow::Result<()> {
+    match (destination, registry) {
+        (Destination::Embedded(cluster), _) => cluster.load(tar, &[reference.to_owned()]),
+        (Destination::Existing { .. }, Some(registry)) => {
+            copy(tar, &rename_images_in_text(reference, registry))
+        }
+        (Destination::Existing { .. }, None) => bail!("an existing cluster needs --registry"),
+    }
 }
 
 /// Copies an OCI layout tar to a registry, with the user's credentials.

@@ -292,7 +292,7 @@ fn against_cluster(
             "the tests against the embedded cluster did not run; `cargo xtask test --unit` runs the others",
         )?;
         built.load(&cluster, progress)?;
-        deploy::deploy(&Destination(cluster), built, progress)?;
+        deploy::deploy(&Destination::Embedded(cluster), built, None, progress)?;
         built.note()
     });
     let outcome = ready.and_then(|images| {

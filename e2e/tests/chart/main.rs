@@ -73,7 +73,7 @@ impl Release {
         let values = values(cluster, &built, helm.home.path())?;
         Ok(Self {
             helm,
-            kubectl: Destination(cluster.clone()),
+            kubectl: Destination::Embedded(cluster.clone()),
             built,
             progress,
             folder: chart::folder().to_string_lossy().into_owned(),
@@ -318,7 +318,7 @@ fn arch_002_met_001_ocp_001_ocp_005_ocp_006_the_chart_is_installed_upgraded_and_
 fn operators_roll_once_all_that_run_elect_one() -> anyhow::Result<()> {
     let scratch = Scratch::start("chart-replicas", UpOptions { no_node: true })?;
     let helm = Helm::new((*scratch).clone())?;
-    let kubectl = Destination((*scratch).clone());
+    let kubectl = Destination::Embedded((*scratch).clone());
     let folder = chart::folder().to_string_lossy().into_owned();
     let shape = || -> anyhow::Result<Vec<(String, bool)>> {
         deploy::OPERATORS

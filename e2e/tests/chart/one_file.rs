@@ -46,7 +46,7 @@ fn as_the_guide_says(kubectl: &Destination, number: usize) -> anyhow::Result<Vec
 #[test]
 fn arch_002_the_file_is_applied_and_taken_away_by_the_lines_of_the_guide() -> anyhow::Result<()> {
     let scratch = Scratch::start("chart-file", UpOptions { no_node: true })?;
-    let kubectl = Destination((*scratch).clone());
+    let kubectl = Destination::Embedded((*scratch).clone());
     ensure!(as_the_guide_says(&kubectl, 1)?.len() == 3);
     for object in [
         "csv/packageserver",
@@ -96,7 +96,7 @@ fn arch_002_the_file_is_applied_and_taken_away_by_the_lines_of_the_guide() -> an
 #[test]
 fn arch_002_one_file_is_applied_by_kubectl_in_two_rounds_at_most() -> anyhow::Result<()> {
     let scratch = Scratch::start("chart-rounds", UpOptions { no_node: true })?;
-    let kubectl = Destination((*scratch).clone());
+    let kubectl = Destination::Embedded((*scratch).clone());
     let file = workspace::root().join("manifests/install.yaml");
     let file = file.to_string_lossy().into_owned();
     let apply = ["apply", "-f", &file];

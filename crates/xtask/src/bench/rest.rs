@@ -88,7 +88,7 @@ pub fn measure(
     lasts: Duration,
     progress: &Progress,
 ) -> anyhow::Result<[f64; 4]> {
-    let destination = Destination(cluster.clone());
+    let destination = Destination::Embedded(cluster.clone());
     delete(&destination)?;
     let _clean_up = CleanUp(&destination);
     progress.stage(&format!("{all} ClusterServiceVersions Succeeded"), || {

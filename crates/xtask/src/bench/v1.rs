@@ -141,7 +141,7 @@ impl Bench {
         publish_catalog(cluster, LARGE, large, &home)?;
         Ok(Self {
             cluster: cluster.clone(),
-            destination: Destination(cluster.clone()),
+            destination: Destination::Embedded(cluster.clone()),
             typical: typical(large)?,
             extensions,
         })

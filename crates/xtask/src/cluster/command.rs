@@ -93,12 +93,16 @@ fn down(name: &str, keep_state: bool) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::CLUSTER_VARIABLE;
+    use super::super::layout::Layout;
+    use super::super::{CLUSTER_VARIABLE, Record};
     use super::*;
 
     #[test]
     fn a_command_in_the_cluster_has_what_the_guides_use() {
-        let cluster = Cluster::never_started("guides");
+        let cluster = Cluster {
+            layout: Layout::new("guides").unwrap(),
+            record: Record { node: true },
+        };
         let mut command = cluster.command("bash");
         command.envs(environment_of_guides(&cluster));
         let value = |wanted: &str| {

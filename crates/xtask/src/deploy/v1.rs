@@ -60,7 +60,7 @@ pub fn with_v1(cluster: &Cluster, destination: &Destination) -> anyhow::Result<[
 /// Helm cannot be built, an object is rejected, or a program does not become ready.
 pub(crate) fn deploy(cluster: &Cluster, built: &Built, progress: &Progress) -> anyhow::Result<()> {
     let helm = cluster::helm(progress).context("helm renders the chart")?;
-    let destination = Destination(cluster.clone());
+    let destination = Destination::Embedded(cluster.clone());
     let mut values = with_v1(cluster, &destination)?.to_vec();
     for template in TEMPLATES {
         values.extend(["--show-only", template]);
