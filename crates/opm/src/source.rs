@@ -1,6 +1,5 @@
 //! Sources of `render` and the image commands: directories and images of bundles and catalogs.
 
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 

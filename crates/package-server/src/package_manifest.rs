@@ -162,7 +162,7 @@ impl Package {
                 Some((name.as_str(), deprecation.as_ref(), channels.get(name)?))
             }),
         );
-        let length = content.iter().map(Bytes::len).sum();
+        let length: usize = content.iter().map(Bytes::len).sum();
         if length > PACKAGE_MANIFEST_BYTES {
             return Err(format!(
                 "its PackageManifest has {length} bytes, the limit is {PACKAGE_MANIFEST_BYTES}"

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::objects::{Document, Objects, read_file};
-use olm_resolver::plan::{Plan, Question, Target, TargetError, answer};
+use olm_resolver::plan::{Plan, Question, Target, TargetError, plan, plan_to};
 use olm_resolver::{CatalogKey, ResolveError};
 
 use crate::args::PlanArgs;
@@ -35,7 +35,10 @@ pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
         version,
         subscription: args.subscription.clone(),
     });
-    let plan = answer(&question, target.as_ref(), &mut |_| {});
+    let plan = match &target {
+        Some(target) => plan_to(&question, target),
+        None => plan(&question).map_err(TargetError::from),
+    };
     let mut plan = plan.map_err(no_plan)?;
     let kubernetes = args.kube_version.clone().or(kubernetes);
     note_bundles(&mut plan, &question, kubernetes.as_ref(), &catalogs).await;

@@ -36,6 +36,11 @@ async fn watched(client: &Client, seconds: u64) -> (anyhow::Result<Watched>, Str
     (result, String::from_utf8(to).unwrap())
 }
 
+async fn read(cluster: &Cluster, namespace: Option<&str>, name: Option<&str>) -> anyhow::Result<Vec<Node>> {
+    let gathered = super::gathered(&cluster.client, namespace, name).await?;
+    trees(&gathered, namespace, name, &cluster.commands)
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_operator_is_shown_from_its_subscription_to_its_pods() {
     let cluster = cluster(2);

@@ -392,7 +392,7 @@ impl App {
             let contents = async |keys: &BTreeSet<CatalogKey>| self.contents(keys).await;
             let read = Box::pin(explain::question_with(&cluster, &self.args, contents)).await?;
             computed(move || {
-                let plan = olm_resolver::plan::answer(&read.question, None, &mut |_| {});
+                let plan = olm_resolver::plan::plan(&read.question);
                 Ok(Outlook {
                     plan: plan.map_err(|error| error.to_string()),
                     read,

@@ -158,7 +158,7 @@ fn why_something_does_not_resolve_is_shown_as_a_tree_with_the_way_out() {
     let keys: BTreeSet<_> = objects.catalog_keys("shop");
     let catalogs = from_directory(folder.path(), &keys).unwrap();
     let question = objects.question("shop", "olm", catalogs.contents);
-    let plan = olm_resolver::plan::answer(&question, None, &mut |_| {}).map_err(|error| error.to_string());
+    let plan = olm_resolver::plan::plan(&question).map_err(|error| error.to_string());
     let commands = CommandLine::default();
     let frame = pages::Frame {
         title: "Why",

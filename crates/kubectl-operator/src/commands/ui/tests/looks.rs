@@ -336,7 +336,7 @@ fn pages_to_look_at_are_written() {
         .unwrap()
         .contents;
     let question = objects.question("shop", "olm", contents);
-    let plan = olm_resolver::plan::answer(&question, None, &mut |_| {}).map_err(|error| error.to_string());
+    let plan = olm_resolver::plan::plan(&question).map_err(|error| error.to_string());
     let explained = explain(&question, None).unwrap();
     write(
         "explain.html",
