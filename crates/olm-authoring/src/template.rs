@@ -227,7 +227,7 @@ pub fn from_catalog(blobs: &[Blob], kind: Kind) -> Result<Document, Error> {
 }
 
 /// Returns the error about a field of the wrong shape.
-fn shape(reason: String) -> Error {
+fn shape(reason: &str) -> Error {
     format!("unmarshalling template: {reason}").into()
 }
 
@@ -236,7 +236,7 @@ fn read_entries(fields: &Fields<'_>) -> Result<Vec<Blob>, Error> {
     let entries = match fields.get("entries") {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Array(entries)) => entries,
-        Some(_) => return Err(shape("field entries: expected a list".to_owned())),
+        Some(_) => return Err(shape("field entries: expected a list")),
     };
     entries
         .iter()

@@ -54,7 +54,7 @@ impl Substitutes {
             None | Some(Value::Null) => &[][..],
             Some(Value::Array(list)) => list.as_slice(),
             Some(_) => {
-                return Err(shape("field substitutions: expected a list".to_owned()));
+                return Err(shape("field substitutions: expected a list"));
             }
         };
         let substitutions = list
