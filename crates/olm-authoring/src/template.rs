@@ -227,7 +227,7 @@ pub fn from_catalog(blobs: &[Blob], kind: Kind) -> Result<Document, Error> {
 }
 
 /// Returns the error about a field of the wrong shape.
-fn shape(reason: &str) -> Error {
+fn shape(reason: impl std::fmt::Display) -> Error {
     format!("unmarshalling template: {reason}").into()
 }
 
