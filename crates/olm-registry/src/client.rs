@@ -199,7 +199,9 @@ impl Client {
         let question = Request::new(HealthCheckRequest {
             service: HEALTH_NAME.to_owned(),
         });
-        let answer: HealthCheckResponse = self.ask("/grpc.health.v1.Health/Check", question).await?;
+        // No permit bounds how many servers are asked at once.
+        let bounded = self.clone().with_message_bytes(PACKAGE_BYTES);
+        let answer: HealthCheckResponse = bounded.ask("/grpc.health.v1.Health/Check", question).await?;
         if answer.status() == ServingStatus::Serving {
             Ok(())
         } else {

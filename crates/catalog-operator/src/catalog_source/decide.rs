@@ -36,6 +36,8 @@ use crate::timing::{elapsed, left};
 /// Time after which a pod that is not ready is mentioned in the status, even without a known problem.
 pub(crate) const SLOW_START: Duration = Duration::from_secs(30);
 
+/// Age until which a pod that ended has no successor: a node that refuses pods would get new ones without end.
+const SHORT_LIFE: Duration = Duration::from_secs(60);
 /// Interval of retries to read the ConfigMap of a catalog.
 const CONFIG_MAP_PAUSE: Duration = Duration::from_secs(15);
 
@@ -251,8 +253,19 @@ impl Draft {
         // A pod that is already being deleted by force is not deleted again at each of its changes.
         let forced = |pod: &&Arc<Pod>| pod.metadata.deletion_grace_period_seconds == Some(0);
         let kept = right.first();
+        let ended = dead
+            .iter()
+            .filter(|pod| pod_state::has_ended(pod) && pod.metadata.deletion_timestamp.is_none());
+        let last = ended.max_by_key(|pod| pod_state::created(pod));
+        let rest = last
+            .filter(|_| kept.is_none())
+            .and_then(|pod| left(SHORT_LIFE, elapsed(pod_state::created(pod)?, now)));
         let mut ending = Requeue::default();
         for pod in dead.iter().filter(|pod| !forced(pod)) {
+            if rest.is_some() && last.map(pod_state::name) == Some(pod_state::name(pod)) {
+                // Kept until it has a successor: it shows why it ended.
+                continue;
+            }
             match pod_state::end_of(pod, now) {
                 End::ByItself { within } => {
                     ending = ending.sooner(Requeue::after(within, "a pod is terminating"));
@@ -274,7 +287,22 @@ impl Draft {
             }
         }
         match kept {
-            None => self.create_pod(wanted, &dead),
+            None => {
+                if let Some(pod) = last {
+                    let when = match rest {
+                        Some(_) => format!("is replaced {} s after its creation", SHORT_LIFE.as_secs()),
+                        None => "is being replaced".to_owned(),
+                    };
+                    let (name, words) = (pod_state::name(pod), pod_state::last_words(pod));
+                    self.trouble = Some(format!("pod {name} terminated: {words}; it {when}"));
+                }
+                match rest {
+                    Some(rest) => {
+                        ending = ending.sooner(Requeue::after(rest, "a pod ended soon after its creation"))
+                    }
+                    None => self.actions.push((Purpose::NewPod, creation(wanted))),
+                }
+            }
             Some(pod) if !replaced => {
                 let patience = (SLOW_START, "registry pod becoming ready");
                 self.trouble = self.start_trouble(pod, pod_state::not_ready_since(pod), patience, now);
@@ -283,19 +311,6 @@ impl Draft {
         }
         self.requeue = self.requeue.sooner(ending);
         self.settle_update(observed, wanted, kept.copied(), now);
-    }
-
-    /// Creates the pod. One after the other where a node refuses them is slowed down by the driver, like all that is written again.
-    fn create_pod(&mut self, wanted: &Pod, dead: &[&Arc<Pod>]) {
-        self.actions.push((Purpose::NewPod, creation(wanted)));
-        let ended = dead
-            .iter()
-            .filter(|pod| pod_state::has_ended(pod) && pod.metadata.deletion_timestamp.is_none());
-        let last = ended.max_by_key(|pod| pod_state::created(pod));
-        self.trouble = last.map(|pod| {
-            let (name, words) = (pod_state::name(pod), pod_state::last_words(pod));
-            format!("pod {name} terminated: {words}; it is being replaced")
-        });
     }
 
     /// Returns why a pod is not ready. A start that takes longer than `patience` since `since` is reported, and looked at again then.

@@ -19,7 +19,7 @@ use serde_json::Value;
 use self::pages::Resources;
 use super::structural_schema::StructuralSchema;
 
-/// Longest time for the check of one definition.
+/// Longest time for the check of one version of a definition.
 const CHECK_TIME: Duration = Duration::from_secs(60);
 
 /// The definition to check.
@@ -63,11 +63,6 @@ pub struct Misfit {
 
 /// Checks all resources of a definition.
 pub(crate) async fn check(client: &Client, request: CheckRequest) -> CheckState {
-    let checked = tokio::time::timeout(CHECK_TIME, check_versions(client, request)).await;
-    checked.unwrap_or_else(|_| CheckState::Unread(format!("timed out after {} s", CHECK_TIME.as_secs())))
-}
-
-async fn check_versions(client: &Client, request: CheckRequest) -> CheckState {
     let CheckRequest {
         crd,
         group,
@@ -84,7 +79,10 @@ async fn check_versions(client: &Client, request: CheckRequest) -> CheckState {
             plural: &plural,
             schema: Arc::new(schema),
         };
-        match resources.check_all().await {
+        let Ok(checked) = tokio::time::timeout(CHECK_TIME, resources.check_all()).await else {
+            return CheckState::Unread(format!("timed out after {} s", CHECK_TIME.as_secs()));
+        };
+        match checked {
             Ok(None) => {}
             Ok(Some(misfit)) => {
                 let Misfit {

@@ -168,18 +168,31 @@ fn refusals_are_told_in_upstreams_words() {
     );
 }
 
-fn rejected() -> Pod {
-    with_status(
+fn rejected(age: i64) -> Pod {
+    let mut pod = with_status(
         Pod::clone(&converged(image_source()).pods[0]),
         json!({"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: Node didn't have enough resource: cpu"}),
-    )
+    );
+    pod.metadata.creation_timestamp = Some(Time(earlier(age)));
+    pod
 }
 
-/// A node that refuses a catalog's pod may refuse the next one, too: the reason is reported, and the driver sees to the pauses.
+/// A node that refuses a catalog's pod may refuse the next one, too: one that ended early has its successor a minute after its creation.
 #[test]
-fn a_pod_that_is_refused_is_replaced_and_its_reason_reported() {
+fn pods_that_end_early_are_replaced_once_a_minute() {
     let mut observed = converged(image_source());
-    observed.pods = vec![Arc::new(rejected())];
+    observed.pods = vec![Arc::new(rejected(4))];
+    let (plan, _) = decide::decide(&observed, now());
+    assert!(plan.actions.is_empty(), "{plan}");
+    assert_eq!(
+        plan.requeue,
+        Requeue::After {
+            delay: Duration::from_secs(56),
+            reason: "a pod ended soon after its creation"
+        }
+    );
+    insta::assert_snapshot!(status_of(&observed).message.unwrap(), @"registry server is not ready - pod cat-1 terminated: OutOfcpu: Pod was rejected: Node didn't have enough resource: cpu; it is replaced 60 s after its creation");
+    observed.pods = vec![Arc::new(rejected(60))];
     assert_eq!(
         plan_text(&observed),
         "delete Pod ns/cat-1\ncreate Pod ns/cat.a-\n"
@@ -191,7 +204,7 @@ fn a_pod_that_is_refused_is_replaced_and_its_reason_reported() {
 #[test]
 fn a_dead_pod_beside_a_living_one_goes_at_once() {
     let mut observed = converged(image_source());
-    let mut dead = rejected();
+    let mut dead = rejected(1);
     dead.metadata.name = Some("cat-0".to_owned());
     observed.pods.push(Arc::new(dead));
     assert_eq!(plan_text(&observed), "delete Pod ns/cat-0\n");

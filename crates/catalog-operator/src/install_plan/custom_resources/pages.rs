@@ -101,7 +101,7 @@ impl Resources<'_> {
             let text = match self.read(&params).await {
                 Ok(text) => text,
                 Err(ReadError::TooLarge) if limit > 1 => {
-                    limit = (limit / 8).max(1);
+                    limit = (limit / 2).max(1);
                     continue;
                 }
                 Err(error) => return Err(error),
