@@ -168,7 +168,9 @@ impl Reader {
             if expected || observed.accounts.contains_key(name) {
                 continue;
             }
-            if let Some(account) = self.stores.account_sketches.get(observed.namespace(), name) {
+            let account = self.stores.account_sketches.get(observed.namespace(), name);
+            // Whether those that OLM created exist is known from their own store only.
+            if let Some(account) = account.filter(|account| !account.is_managed) {
                 observed.accounts.insert(name.clone(), account.owners.clone());
             }
         }

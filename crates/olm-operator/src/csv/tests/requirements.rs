@@ -486,7 +486,8 @@ fn a_deleted_account_or_role_of_a_running_operator_is_told_until_its_plan_has_ma
         env.delete(kind, namespace, name);
         env.settle();
         let told = "a: Failed (RequirementsNotMet) requirements no longer met: ServiceAccount demo (";
-        assert!(env.log[0].starts_with(told), "{kind}: {}", env.log[0]);
+        let first = env.log.first().map(String::as_str).unwrap_or_default();
+        assert!(first.starts_with(told), "{kind}: {first}");
         env.settle_for(60);
         assert!(
             env.status("a").starts_with("Pending RequirementsNotMet"),
