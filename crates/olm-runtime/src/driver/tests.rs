@@ -214,6 +214,8 @@ impl Reconciler for Writer {
 
 struct TestEnv {
     server: Shared,
+    /// Wakes the keys as long as it is there.
+    _config_maps: Store<ConfigMap>,
     queue: Queue<NamespacedName>,
     writer: Arc<Writer>,
     metrics: Metrics,
@@ -307,6 +309,7 @@ impl TestEnv {
         }
         Self {
             server,
+            _config_maps: config_maps,
             queue,
             writer,
             metrics: runner.metrics.clone(),

@@ -389,9 +389,11 @@ async fn an_answer_that_nobody_takes_ends_and_what_it_held_goes() {
         let answer = client.ask(&format!("{BASE}/{path}")).await.unwrap();
         assert_eq!(answer.status(), 200);
         if path.ends_with("large") {
+            // One package's answer has its bytes, and not the package.
             served.send_replace(Arc::default());
+        } else {
+            assert!(held.strong_count() > 1, "a list holds its packages");
         }
-        assert!(held.strong_count() > 0);
         tokio::time::pause();
         tokio::time::advance(REQUEST_TIME).await;
         tokio::time::resume();
