@@ -107,7 +107,7 @@ impl Executor {
                     Ok(Ok(object)) => {
                         tracing::debug!(action = %action.brief(), "done");
                         self.absorb(action, &object);
-                        Outcome::Done(Arc::new(without_bulk(object)))
+                        Outcome::Done(Arc::new(kept(action, object)))
                     }
                     Ok(Err(error)) => outcome_of_error(action, &error),
                     Err(_) => failed(
@@ -164,6 +164,21 @@ impl Executor {
             Err(_) => false,
         }
     }
+}
+
+/// Returns the part of a written object that is kept. Of a patch of metadata nothing else is needed, and a reconcile may label many
+/// objects of any size.
+fn kept(action: &Action, object: Value) -> Value {
+    let mut object = without_bulk(object);
+    if let Action::Patch { patch, .. } = action
+        && patch
+            .as_object()
+            .is_some_and(|patch| patch.keys().eq(["metadata"]))
+        && let Some(map) = object.as_object_mut()
+    {
+        map.retain(|field, _| matches!(field.as_str(), "apiVersion" | "kind" | "metadata"));
+    }
+    object
 }
 
 /// Removes the parts that no status needs and that may be a MiB, since outcomes are kept until the end of a reconcile. The data of

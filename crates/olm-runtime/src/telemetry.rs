@@ -1,4 +1,5 @@
-//! Logs on stderr, one line per event, as text or as JSON. Each line of a reconcile names its controller and its object. If the environment names a collector, spans of reconciles and of their requests are exported to it.
+//! Logs on stderr, one line per event, as text or as JSON. Each line of a reconcile names its controller and its object. If the
+//! environment names a collector, spans of reconciles and of their requests are exported to it.
 
 mod export;
 

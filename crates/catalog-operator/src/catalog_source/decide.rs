@@ -262,7 +262,7 @@ impl Draft {
             .and_then(|pod| left(SHORT_LIFE, elapsed(pod_state::created(pod)?, now)));
         let mut ending = Requeue::default();
         for pod in dead.iter().filter(|pod| !forced(pod)) {
-            if rest.is_some() && last.map(pod_state::name) == Some(pod_state::name(pod)) {
+            if rest.is_some() && last.is_some_and(|last| pod_state::name(last) == pod_state::name(pod)) {
                 // Kept until it has a successor: it shows why it ended.
                 continue;
             }

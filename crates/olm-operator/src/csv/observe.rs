@@ -168,9 +168,7 @@ impl Reader {
             if expected || observed.accounts.contains_key(name) {
                 continue;
             }
-            let account = self.stores.account_sketches.get(observed.namespace(), name);
-            // Whether those that OLM created exist is known from their own store only.
-            if let Some(account) = account.filter(|account| !account.is_managed) {
+            if let Some(account) = self.stores.account_sketches.get(observed.namespace(), name) {
                 observed.accounts.insert(name.clone(), account.owners.clone());
             }
         }

@@ -131,12 +131,12 @@ pub(crate) fn by_account(change: &Change<PartialObjectMeta<ServiceAccount>>, in_
     keys
 }
 
-/// Returns those that grant rights to a ServiceAccount without OLM's label. Accounts with it are handled as
-/// objects, see [`by_account`].
-pub(crate) fn by_account_of_others(change: &Change<AccountSketch>, in_namespace: &Csvs) -> Keys {
+/// Returns those that grant rights to a ServiceAccount. One with OLM's label has two stores, and either may be the last to know of a
+/// change, see [`by_account`].
+pub(crate) fn by_any_account(change: &Change<AccountSketch>, in_namespace: &Csvs) -> Keys {
     let account = change.object();
     select(in_namespace, |csv| {
-        !account.is_managed && accounts(csv).any(|named| named == account.name())
+        accounts(csv).any(|named| named == account.name())
     })
 }
 

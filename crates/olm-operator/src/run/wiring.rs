@@ -145,7 +145,7 @@ fn connect_csvs(stores: &Stores, queues: &Queues) {
     );
     let csvs = stores.csvs.clone();
     wake(&stores.account_sketches, &queues.csvs, move |change| {
-        csv::triggers::by_account_of_others(change, &csvs.list_in(change.object().namespace()))
+        csv::triggers::by_any_account(change, &csvs.list_in(change.object().namespace()))
     });
 }
 

@@ -106,7 +106,7 @@ fn unmet(
             Some(delay) => Requeue::after(delay, "ServiceAccounts and Roles of the InstallPlan expected"),
             None => Requeue::after(
                 rights_interval(position, now),
-                "ServiceAccounts and RBAC not created by OLM are not watched",
+                "RBAC not created by OLM is not watched",
             ),
         });
     }

@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::{ResourceExt, core::PartialObjectMeta};
-use olm_api::labels;
+use kube::core::PartialObjectMeta;
 use olm_runtime::store::{Projected, Projection};
 
 use crate::owner;
@@ -16,8 +15,6 @@ pub(crate) type AccountSketch = Projected<KeptAccount>;
 /// What is kept of a ServiceAccount besides name, uid and version.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct KeptAccount {
-    /// True if OLM created it, so that another store has all of it.
-    pub(crate) is_managed: bool,
     /// Uids of the ClusterServiceVersions that own it.
     pub(crate) owners: BTreeSet<String>,
 }
@@ -27,7 +24,6 @@ impl Projection for KeptAccount {
 
     fn of(account: PartialObjectMeta<ServiceAccount>) -> Self {
         Self {
-            is_managed: account.labels().contains_key(labels::MANAGED),
             owners: owners(&account),
         }
     }
