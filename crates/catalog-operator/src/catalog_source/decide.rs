@@ -298,7 +298,7 @@ impl Draft {
                 }
                 match rest {
                     Some(rest) => {
-                        ending = ending.sooner(Requeue::after(rest, "a pod ended soon after its creation"))
+                        ending = ending.sooner(Requeue::after(rest, "a pod ended soon after its creation"));
                     }
                     None => self.actions.push((Purpose::NewPod, creation(wanted))),
                 }
