@@ -1,6 +1,6 @@
 //! Decides the writes of a reconcile of a namespace's resolution. No I/O.
 //!
-//! An InstallPlan is made in two reconciles. The first creates it, without status, under the name of its generation.
+//! An InstallPlan is made in two reconciles. The first creates it, without status, under a name that follows from its generation.
 //! The second finds it in the store and adopts it ([`adoption`]): its first status is written, and the Subscriptions
 //! that it moves refer to it (`status.rs`). Until the store has it, creating it again finds the name taken and changes
 //! nothing, so a lost response, a late event or a crash makes no second plan. A plan from which a webhook removed the
@@ -37,7 +37,7 @@ use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundl
 use super::outcome::{
     debounce_requeue, debounced_subscriptions, outcomes_by_subscription, subscription_warning,
 };
-use super::plan_object::{WantedPlan, deletion, is_made_here, plan_name};
+use super::plan_object::{WantedPlan, deletion, is_made_here, oldest_uid, plan_name};
 use crate::install_plan::retention::find_surplus;
 use crate::step_kind::StepKind;
 use crate::subscription::ResolutionOutcome;
@@ -226,7 +226,7 @@ impl Draft<'_> {
     fn creation(&self, wanted: &WantedPlan, generation: i64) -> Action {
         let namespace = &self.observed.namespace;
         let object = wanted.object(namespace, generation, &self.observed.subscriptions);
-        let target = Target::of::<InstallPlan>(namespace, &plan_name(namespace, generation));
+        let target = Target::of::<InstallPlan>(namespace, &object.name_any());
         Action::create_or_keep(target, to_value(&object))
     }
 
@@ -259,12 +259,13 @@ impl Draft<'_> {
 
     /// Returns the next generation whose name is free.
     fn next_generation(&self, last: i64) -> i64 {
+        let observed = self.observed;
+        let oldest = oldest_uid(&observed.subscriptions);
         let mut next = last.saturating_add(1);
         while next < i64::MAX
-            && self
-                .observed
+            && observed
                 .taken_names
-                .contains(&plan_name(&self.observed.namespace, next))
+                .contains(&plan_name(&observed.namespace, next, oldest))
         {
             next = next.saturating_add(1);
         }

@@ -10,7 +10,9 @@ use kube::ResourceExt;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscription};
 
 use super::super::observed::Observed;
-use super::super::plan_object::{GENERATE_NAME, WantedPlan, has_our_name, is_made_here, is_owned_by};
+use super::super::plan_object::{
+    GENERATE_NAME, WantedPlan, is_made_here, is_named_for, is_owned_by, oldest_uid,
+};
 
 /// Returns the plan with the status that it has or is about to get, without its steps: Subscriptions do not mention them.
 pub(super) fn adopted(found: Arc<InstallPlan>, wanted: &WantedPlan) -> Arc<InstallPlan> {
@@ -61,11 +63,12 @@ pub(super) fn find_ownerless<'a>(
     observed: &'a Observed,
     wanted: &WantedPlan,
 ) -> Option<&'a Arc<InstallPlan>> {
+    let oldest = oldest_uid(&observed.subscriptions);
     let is_ownerless = |plan: &&Arc<InstallPlan>| {
         let mut owners = plan.owner_references().iter();
         plan.phase() == InstallPlanPhase::None
             && plan.metadata.deletion_timestamp.is_none()
-            && has_our_name(plan)
+            && is_named_for(plan, oldest)
             && plan.metadata.generate_name.as_deref() == Some(GENERATE_NAME)
             && plan.spec.cluster_service_version_names == wanted.csv_names
             && !owners.any(|owner| owner.kind == "Subscription")

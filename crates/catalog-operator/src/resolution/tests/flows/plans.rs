@@ -1,6 +1,33 @@
 //! One plan for one answer, whatever is interrupted, refused or removed.
 
+use std::collections::BTreeSet;
+
 use super::*;
+use crate::resolution::plan_object::plan_name;
+
+/// The uid of the Subscription of `demo`.
+fn uid_of(env: &TestEnv) -> String {
+    env.subscription("demo-sub").metadata.uid.unwrap()
+}
+
+/// Scripts and people remember a plan by its name.
+#[test]
+fn an_operator_that_is_installed_again_gets_a_plan_of_another_name() {
+    let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
+    let mut names = BTreeSet::new();
+    for _ in 0..2 {
+        env.subscribe("demo", &json!({"installPlanApproval": "Manual"}));
+        env.settle();
+        let plan = env.plans().remove(0);
+        assert_eq!(plan.spec.generation, Some(1));
+        let name = plan.metadata.name.unwrap();
+        env.delete("InstallPlan", &name);
+        env.delete("Subscription", "demo-sub");
+        env.settle();
+        names.insert(name);
+    }
+    assert_eq!(names.len(), 2, "{names:?}");
+}
 
 /// Stopped after every write in turn, and once more after the next, there is one plan in the end,
 /// and everything is as without.
@@ -74,12 +101,12 @@ fn a_lost_answer_and_a_late_event_make_no_second_plan() {
 #[test]
 fn a_name_that_is_taken_holds_nothing_up() {
     let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
-    let name = crate::resolution::plan_object::plan_name(NAMESPACE, 1);
+    env.subscribe("demo", &json!({}));
+    let name = plan_name(NAMESPACE, 1, &uid_of(&env));
     let foreign = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
         "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {"clusterServiceVersionNames": [], "approval": "Automatic", "approved": false}});
     env.put(foreign);
-    env.subscribe("demo", &json!({}));
     env.settle();
     let told = env.describe();
     assert!(
@@ -88,20 +115,21 @@ fn a_name_that_is_taken_holds_nothing_up() {
     );
 }
 
-/// A backup brings plans back without owners, status and the start of their generated name, before the Subscriptions or after them.
+/// A backup brings plans back without owners, status and the start of their generated name.
 #[test]
 fn a_plan_that_was_restored_from_a_backup_holds_nothing_up() {
     for approval in ["Automatic", "Manual"] {
         let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
+        env.subscribe("demo", &json!({"installPlanApproval": approval}));
+        let uid = uid_of(&env);
         let restored = |generation: i64| {
             json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
-            "metadata": {"name": crate::resolution::plan_object::plan_name(NAMESPACE, generation), "namespace": NAMESPACE},
+            "metadata": {"name": plan_name(NAMESPACE, generation, &uid), "namespace": NAMESPACE},
             "spec": {"clusterServiceVersionNames": ["demo.v1"], "approval": approval, "approved": approval == "Automatic",
                 "generation": generation}})
         };
         env.put(restored(1));
         env.put(restored(2));
-        env.subscribe("demo", &json!({"installPlanApproval": approval}));
         env.settle();
         let told = env.describe();
         let expected = match approval {
