@@ -1,6 +1,6 @@
 //! Watches that exist only as long as they have users.
 //!
-//! Some objects matter only while something refers to them: a ConfigMap that a catalog is built from, or Roles whose permissions are
+//! Some objects matter only while something refers to them, such as the settings of an API server, or Roles whose permissions are
 //! checked. Others are of a kind that only a bundle names. Watching the whole kind would hold far more than is read. A watch here covers
 //! one namespace, one object by name, or the objects with a label. The first user starts it. Some time after the last user is gone it
 //! ends and its memory is freed.
