@@ -156,16 +156,6 @@ impl<P: Projection> WatchUser<P> {
         &self.store
     }
 
-    /// True if the objects were listed once.
-    pub fn is_ready(&self) -> bool {
-        *self.store.shared.ready.borrow()
-    }
-
-    /// Returns the reason of the last interruption of the watch, for users; `None` while it works.
-    pub fn interruption(&self) -> Option<String> {
-        self.store.shared.interruption.lock().clone()
-    }
-
     /// Waits until the objects were listed for the first time. If the kind is not served, it waits forever.
     pub async fn ready(&self) {
         let mut ready = self.store.shared.ready.subscribe();
