@@ -115,11 +115,9 @@ fn keep_hash(metadata: &mut ObjectMeta, hash: String) {
 /// In place of the labels of components of a ServiceAccount that is no ClusterServiceVersion's: plans give such a one none.
 const FOREIGN: &str = "*";
 
-/// Leaves metadata and its labels of components, as what is kept of its content; of a catalog's account its pull secrets, too.
+/// Leaves metadata and its labels of components, as what is kept of its content, and pull secrets.
 pub(crate) fn prune_account(account: &mut ServiceAccount) {
     account.secrets = None;
-    let annotations = account.metadata.annotations.as_mut();
-    let pull_secrets = annotations.and_then(|annotations| annotations.remove(labels::CATALOG_PULL_SECRETS));
     let kept = if object::is_metadata_of_a_csv(&account.metadata) {
         let labels = account
             .metadata
@@ -135,10 +133,6 @@ pub(crate) fn prune_account(account: &mut ServiceAccount) {
         FOREIGN.to_owned()
     };
     keep_hash(&mut account.metadata, kept);
-    if let Some(pull_secrets) = pull_secrets {
-        let annotations = account.metadata.annotations.get_or_insert_default();
-        annotations.insert(labels::CATALOG_PULL_SECRETS.to_owned(), pull_secrets);
-    }
 }
 
 /// Whether a ServiceAccount of which this is [kept](prune_account) bears a label of components, or is to bear none.
