@@ -3,8 +3,8 @@
 //! An InstallPlan is made in two reconciles. The first creates it, without status, under a name that follows from its generation.
 //! The second finds it in the store and adopts it ([`adoption`]): its first status is written, and the Subscriptions
 //! that it moves refer to it (`status.rs`). Until the store has it, creating it again finds the name taken and changes
-//! nothing, so a lost response, a late event or a crash makes no second plan. A plan from which a webhook removed the
-//! owners is reported, not created again ([`find_ownerless`]).
+//! nothing, so a lost response, a late event or a crash makes no second plan. A plan of that name that no Subscription owns,
+//! because a webhook removed the owners, is reported, and no other one is created.
 //!
 //! While a bundle or catalog has only just begun to load, nothing is planned, so that components that become ready
 //! together share a plan. A component that becomes ready after a plan was created waits until that plan is adopted
@@ -30,7 +30,7 @@ use olm_api::v1alpha1::{BundleLookup, InstallPlan, InstallPlanPhase, Subscriptio
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::{Action, EventDraft, Plan, Target, status_patch, to_value};
 
-use self::adoption::{adopted, find_adoptable, find_ownerless, is_unadopted};
+use self::adoption::{adopted, find_adoptable, is_unadopted};
 use super::approver::{self, Approver};
 use super::memory::Memory;
 use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundles};
@@ -178,8 +178,15 @@ impl Draft<'_> {
             };
             return Some((moving, first_status));
         }
-        if let Some(ownerless) = find_ownerless(self.observed, &wanted) {
-            self.report_ownerless(&ownerless.name_any(), &updates);
+        let next = generation.saturating_add(1);
+        let name = plan_name(
+            &self.observed.namespace,
+            next,
+            oldest_uid(&self.observed.subscriptions),
+        );
+        // One that these Subscriptions own would have counted in the generation.
+        if self.observed.taken_names.contains(&name) {
+            self.report_ownerless(&name, &updates);
             return None;
         }
         if let Some(first) = moved.first() {
@@ -187,7 +194,7 @@ impl Draft<'_> {
             self.warn(warnings(first, reasons::BUNDLE_FILES_SKIPPED, left_out));
             self.warn(warnings(first, reasons::CLUSTER_UNSUITABLE, &wanted.obstacles));
         }
-        *generation = self.next_generation(*generation);
+        *generation = next;
         let moving = Move {
             making: None,
             plan: None,
@@ -255,21 +262,6 @@ impl Draft<'_> {
                 .and_then(|status| status.install_plan_generation)
         });
         known.max().unwrap_or(0).max(self.observed.last_generation)
-    }
-
-    /// Returns the next generation whose name is free.
-    fn next_generation(&self, last: i64) -> i64 {
-        let observed = self.observed;
-        let oldest = oldest_uid(&observed.subscriptions);
-        let mut next = last.saturating_add(1);
-        while next < i64::MAX
-            && observed
-                .taken_names
-                .contains(&plan_name(&observed.namespace, next, oldest))
-        {
-            next = next.saturating_add(1);
-        }
-        next
     }
 
     /// Deletes surplus plans, those that wait by policy with a version that is not chosen any more, and those that another one

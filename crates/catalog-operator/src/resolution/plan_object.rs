@@ -24,7 +24,7 @@ use crate::component;
 use crate::object;
 
 /// Start of the name of every plan made here.
-pub(super) const GENERATE_NAME: &str = "install-";
+const GENERATE_NAME: &str = "install-";
 
 /// Name of the plan of this generation in a namespace whose oldest Subscription has the uid `oldest`.
 ///
@@ -68,15 +68,12 @@ pub(crate) fn is_made_here(plan: &InstallPlan) -> bool {
 
 /// Returns true if the plan has the name of its generation and of one of its owners.
 fn has_our_name(plan: &InstallPlan) -> bool {
-    let mut owners = plan.owner_references().iter();
-    owners.any(|owner| is_named_for(plan, &owner.uid))
-}
-
-/// Returns true if the plan has the name of its generation in a namespace whose oldest Subscription has this uid.
-pub(crate) fn is_named_for(plan: &InstallPlan, oldest: &str) -> bool {
     let (name, namespace) = (&plan.metadata.name, plan.metadata.namespace.as_deref());
-    let ours = plan.spec.generation.zip(namespace);
-    ours.is_some_and(|(generation, namespace)| *name == Some(plan_name(namespace, generation, oldest)))
+    let Some((generation, namespace)) = plan.spec.generation.zip(namespace) else {
+        return false;
+    };
+    let mut owners = plan.owner_references().iter();
+    owners.any(|owner| *name == Some(plan_name(namespace, generation, &owner.uid)))
 }
 
 /// Its deletion, bound to what was looked at: who has approved it since, or has made it anything else, is not to lose it.

@@ -5,11 +5,6 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::resolution::plan_object::plan_name;
 
-/// The uid of the Subscription of `demo`.
-fn uid_of(env: &TestEnv) -> String {
-    env.subscription("demo-sub").metadata.uid.unwrap()
-}
-
 /// Scripts and people remember a plan by its name.
 #[test]
 fn an_operator_that_is_installed_again_gets_a_plan_of_another_name() {
@@ -97,12 +92,13 @@ fn a_lost_answer_and_a_late_event_make_no_second_plan() {
     }
 }
 
-/// Somebody has an InstallPlan of the very name that the next one gets.
+/// A user has an InstallPlan of the very name that the next one gets.
 #[test]
-fn a_name_that_is_taken_holds_nothing_up() {
+fn a_name_that_is_taken_is_reported() {
     let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
     env.subscribe("demo", &json!({}));
-    let name = plan_name(NAMESPACE, 1, &uid_of(&env));
+    let uid = env.subscription("demo-sub").metadata.uid.unwrap();
+    let name = plan_name(NAMESPACE, 1, &uid);
     let foreign = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
         "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {"clusterServiceVersionNames": [], "approval": "Automatic", "approved": false}});
@@ -110,7 +106,14 @@ fn a_name_that_is_taken_holds_nothing_up() {
     env.settle();
     let told = env.describe();
     assert!(
-        told.contains("plan gen=2 Automatic approved=true demo.v1: Installing"),
+        told.contains(&format!("{name} cannot be executed without owner references")),
+        "{told}"
+    );
+    env.delete("InstallPlan", &name);
+    env.settle();
+    let told = env.describe();
+    assert!(
+        told.contains("plan gen=1 Automatic approved=true demo.v1: Installing"),
         "{told}"
     );
 }
@@ -120,21 +123,20 @@ fn a_name_that_is_taken_holds_nothing_up() {
 fn a_plan_that_was_restored_from_a_backup_holds_nothing_up() {
     for approval in ["Automatic", "Manual"] {
         let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
-        env.subscribe("demo", &json!({"installPlanApproval": approval}));
-        let uid = uid_of(&env);
         let restored = |generation: i64| {
             json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
-            "metadata": {"name": plan_name(NAMESPACE, generation, &uid), "namespace": NAMESPACE},
+            "metadata": {"name": plan_name(NAMESPACE, generation, "uid before"), "namespace": NAMESPACE},
             "spec": {"clusterServiceVersionNames": ["demo.v1"], "approval": approval, "approved": approval == "Automatic",
                 "generation": generation}})
         };
         env.put(restored(1));
         env.put(restored(2));
+        env.subscribe("demo", &json!({"installPlanApproval": approval}));
         env.settle();
         let told = env.describe();
         let expected = match approval {
-            "Automatic" => "plan gen=3 Automatic approved=true demo.v1: Installing",
-            _ => "plan gen=3 Manual approved=false demo.v1: RequiresApproval",
+            "Automatic" => "plan gen=1 Automatic approved=true demo.v1: Installing",
+            _ => "plan gen=1 Manual approved=false demo.v1: RequiresApproval",
         };
         assert!(
             told.contains(expected) && !told.contains("without owner references"),
