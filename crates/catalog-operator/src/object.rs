@@ -104,16 +104,6 @@ pub(crate) fn is_of_a_csv(object: &Value) -> bool {
             .any(|(key, value)| key == labels::OWNER_KIND && value == labels::OWNER_KIND_CSV)
 }
 
-/// The same of an object whose metadata are read.
-pub(crate) fn is_metadata_of_a_csv(metadata: &ObjectMeta) -> bool {
-    let mut owners = metadata.owner_references.iter().flatten();
-    let label = metadata.labels.as_ref();
-    owners.any(|owner| owner.kind == labels::OWNER_KIND_CSV)
-        || label
-            .and_then(|labels| labels.get(labels::OWNER_KIND))
-            .is_some_and(|kind| kind == labels::OWNER_KIND_CSV)
-}
-
 /// Whether the owner labels of a cluster-scoped object name this namespace.
 pub(crate) fn is_of_a_csv_in(object: &Value, namespace: &str) -> bool {
     metadata_entries(object, "labels")
