@@ -31,7 +31,7 @@ use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::{Action, EventDraft, Plan, Target, status_patch, to_value};
 
 use self::adoption::{adopted, find_adoptable, is_unadopted};
-use super::approver::{self, Approver};
+use super::approver::Approver;
 use super::memory::Memory;
 use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundles};
 use super::outcome::{
@@ -118,7 +118,12 @@ fn next_groups<'a>(
     ready: Vec<ReadyComponent<'a>>,
     is_failing: bool,
 ) -> (Vec<Group<'a>>, Vec<Group<'a>>) {
-    let mut groups = approver::group(observed, ready, |ready| ready.0);
+    let mut groups: BTreeMap<Approver, Vec<ReadyComponent<'a>>> = BTreeMap::new();
+    for component in ready {
+        let approver = Approver::of(observed, component.0);
+        groups.entry(approver).or_default().push(component);
+    }
+    let mut groups: Vec<Group<'a>> = groups.into_iter().collect();
     let is_alone = !is_failing
         && groups
             .first()
