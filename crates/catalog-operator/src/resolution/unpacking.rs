@@ -97,7 +97,7 @@ fn ask(
         None => {
             let cause = "the catalog has neither an image nor manifests of it";
             let error = UnpackError::new(UnpackClass::NoManifests, cause);
-            Err(failed(&error.of_bundle(&operator.entry.name)))
+            Err(failed(&error.of_bundle(&operator.entry.name), None))
         }
         Some(request) => answer(unpacker.request(request), now),
     });
@@ -114,7 +114,7 @@ fn answer(state: UnpackState, now: Timestamp) -> Result<StoredBundle, BundleResu
                 trouble,
             })
         }
-        UnpackState::Failed { error, .. } => Err(failed(&error)),
+        UnpackState::Failed { error, retry_in } => Err(failed(&error, Some(retry_in))),
     }
 }
 
@@ -158,6 +158,7 @@ enum BundleResult {
     Failed {
         content: bool,
         text: String,
+        retry: Option<Duration>,
     },
 }
 
@@ -187,20 +188,26 @@ fn ready_result(
             let of_image = (!lookup.path.is_empty()).then(|| Box::new(lookup));
             BundleResult::Steps(steps, of_image)
         }
-        Err(text) => BundleResult::Failed { content: true, text },
+        Err(text) => BundleResult::Failed {
+            content: true,
+            text,
+            retry: None,
+        },
     }
 }
 
-fn failed(error: &UnpackError) -> BundleResult {
+fn failed(error: &UnpackError, retry: Option<Duration>) -> BundleResult {
     BundleResult::Failed {
         content: error.class.is_content(),
         text: format!("{}: {error}", error.class.reason()),
+        retry,
     }
 }
 
 /// A component is ready when all of its bundles are. A failure counts more than bundles still on their way.
 fn combine(component: &Component, namespace: &str, results: Vec<BundleResult>, noticed: Noticed) -> Bundles {
     let (mut steps, mut lookups, mut texts, mut troubles) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut retries = Vec::new();
     let (mut content_failure, mut pending, mut debounce) = (false, false, Some(STATUS_DEBOUNCE));
     for result in results {
         match result {
@@ -216,9 +223,10 @@ fn combine(component: &Component, namespace: &str, results: Vec<BundleResult>, n
                 debounce = debounce.zip(left).map(|(one, other)| one.min(other));
                 troubles.extend(trouble.map(|trouble| trouble.to_string()));
             }
-            BundleResult::Failed { content, text } => {
+            BundleResult::Failed { content, text, retry } => {
                 content_failure |= content;
                 texts.push(text);
+                retries.extend(retry);
             }
         }
     }
@@ -231,6 +239,7 @@ fn combine(component: &Component, namespace: &str, results: Vec<BundleResult>, n
         return Bundles::Failed {
             reason,
             message: format!("Bundle unpacking failed - {}", texts.join("; ")),
+            retry: retries.into_iter().min(),
         };
     }
     if pending {

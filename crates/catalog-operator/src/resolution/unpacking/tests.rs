@@ -35,7 +35,7 @@ fn result(objects: &[Value], cluster: &Cluster) -> (BundleResult, Vec<String>) {
         read_manifests(&objects).and_then(|bundle| preflight::check(&bundle, "a.v1").map(|()| bundle));
     let result = match bundle {
         Ok(bundle) => ready_result(&operator, bundle, "ns", cluster, &mut noticed),
-        Err(error) => failed(&error.of_bundle("a.v1")),
+        Err(error) => failed(&error.of_bundle("a.v1"), None),
     };
     (result, noticed.obstacles)
 }
@@ -100,7 +100,7 @@ fn content_in_a_catalog_is_checked_as_that_of_an_image() {
         ),
     ];
     for (objects, expected) in rows {
-        let (BundleResult::Failed { content, text }, _) = result(&objects, &Cluster::default()) else {
+        let (BundleResult::Failed { content, text, .. }, _) = result(&objects, &Cluster::default()) else {
             panic!("no failure: {expected}")
         };
         assert!(
