@@ -97,13 +97,12 @@ impl CatalogSourceReconciler {
         image_template::resolve_template(source, version.ok().as_deref())
     }
 
-    fn observe_config_map(&self, key: &NamespacedName, parsed: &source::Source) -> ConfigMapState {
-        let config_maps = &self.stores.config_maps;
+    async fn observe_config_map(&self, namespace: &str, parsed: &source::Source) -> ConfigMapState {
         let source::Source::ConfigMap { name, .. } = parsed else {
-            config_maps.forget(key);
             return ConfigMapState::NotNamed;
         };
-        config_maps.of_source(key, name)
+        let key = NamespacedName::new(namespace, name.as_str());
+        self.stores.config_maps.find(&key).await
     }
 
     /// Returns the poll state of the catalog, which is polled now if that is due. It is not polled before the
@@ -174,13 +173,12 @@ impl Reconciler for CatalogSourceReconciler {
             source.filter(|source| !terminating && source.metadata.deletion_timestamp.is_none())
         else {
             self.connections.forget(key);
-            self.stores.config_maps.forget(key);
             return Ok(None);
         };
         let template = self.observe_template(&source).await;
         let parsed = source::parse_with_image(&source, template.image(&source));
-        let config_map = self.observe_config_map(key, &parsed);
         let namespace = &key.namespace;
+        let config_map = self.observe_config_map(namespace, &parsed).await;
         // First, because it may take some time, in which the rest changes.
         let poll = self.observe_poll(key, &source, &parsed).await;
         let service = self

@@ -104,16 +104,6 @@ pub(crate) fn is_of_a_csv(object: &Value) -> bool {
             .any(|(key, value)| key == labels::OWNER_KIND && value == labels::OWNER_KIND_CSV)
 }
 
-/// The same of an object whose metadata are read.
-pub(crate) fn is_metadata_of_a_csv(metadata: &ObjectMeta) -> bool {
-    let mut owners = metadata.owner_references.iter().flatten();
-    let label = metadata.labels.as_ref();
-    owners.any(|owner| owner.kind == labels::OWNER_KIND_CSV)
-        || label
-            .and_then(|labels| labels.get(labels::OWNER_KIND))
-            .is_some_and(|kind| kind == labels::OWNER_KIND_CSV)
-}
-
 /// Whether the owner labels of a cluster-scoped object name this namespace.
 pub(crate) fn is_of_a_csv_in(object: &Value, namespace: &str) -> bool {
     metadata_entries(object, "labels")
@@ -171,27 +161,6 @@ fn remove_nulls(value: &mut Value) {
     }
 }
 
-/// Whether `current` already says everything `wanted` says: defaults the API server added do not count as a difference,
-/// lists must have the same length and order.
-pub(crate) fn covers(current: &Value, wanted: &Value) -> bool {
-    match (current, wanted) {
-        (Value::Object(current), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, value)| match current.get(key) {
-                Some(found) => covers(found, value),
-                None => is_empty(value),
-            })
-        }
-        (Value::Array(current), Value::Array(wanted)) => {
-            current.len() == wanted.len()
-                && current
-                    .iter()
-                    .zip(wanted)
-                    .all(|(current, wanted)| covers(current, wanted))
-        }
-        _ => current == wanted,
-    }
-}
-
 /// Equal apart from fields whose value means the same as none, as `is_default` says of a field and its value. When in doubt two values
 /// are different: the write that follows changes nothing then, while a missed difference would.
 pub(crate) fn is_same(one: &Value, other: &Value, is_default: fn(&str, &Value) -> bool) -> bool {
@@ -234,18 +203,6 @@ mod tests {
         let mut object = json!({"metadata": {"name": "x", "creationTimestamp": null, "uid": "u"}, "spec": {"a": null, "b": [{"c": null}]}, "status": {}});
         strip_server_fields(&mut object);
         assert_eq!(object, json!({"metadata": {"name": "x"}, "spec": {"b": [{}]}}));
-    }
-
-    #[test]
-    fn defaults_are_no_difference_but_lists_are_exact() {
-        let current = json!({"a": {"b": 1, "default": true}, "list": [{"x": 1, "y": 2}]});
-        assert!(covers(
-            &current,
-            &json!({"a": {"b": 1}, "list": [{"x": 1}], "none": []})
-        ));
-        assert!(!covers(&current, &json!({"a": {"b": 2}})));
-        assert!(!covers(&current, &json!({"list": []})));
-        assert!(!covers(&current, &json!({"more": 1})));
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! What stores keep of InstallPlans, and of accounts and RBAC that plans restore. Pure.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
@@ -12,7 +10,6 @@ use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Step};
 use olm_api::{labels, permission};
 use serde_json::Value;
 
-use crate::component;
 use crate::manifest::Manifest;
 use crate::object;
 use crate::step_kind::StepKind;
@@ -28,17 +25,9 @@ pub fn prune(install_plan: &mut InstallPlan) {
         return;
     }
     let restores = install_plan.phase() == InstallPlanPhase::Complete;
-    let steps = install_plan.status.iter().flat_map(|status| status.plan.iter());
-    let labels = match restores {
-        true => component::labels_of_plan(install_plan),
-        false => BTreeMap::new(),
-    };
-    let kept: Vec<Option<String>> = steps
-        .map(|step| restores.then(|| fingerprint(&labels, step)).flatten())
-        .collect();
     if let Some(status) = &mut install_plan.status {
-        for (step, kept) in status.plan.iter_mut().zip(kept) {
-            step.resource.manifest = kept;
+        for step in status.plan.iter_mut() {
+            step.resource.manifest = restores.then(|| fingerprint(step)).flatten();
         }
         for lookup in status.bundle_lookups.iter_mut() {
             lookup.properties = None;
@@ -47,15 +36,12 @@ pub fn prune(install_plan: &mut InstallPlan) {
 }
 
 /// What a store keeps of a step's manifest once the plan is Complete: the hash of the content for RBAC whose name is derived from
-/// it, for ServiceAccounts the label of components that they are to bear, nothing but its presence for other RBAC that the step
-/// carries whole, and none for everything else.
-///
-/// `component_labels` are those of the plan, by ClusterServiceVersion.
+/// it, nothing but its presence for ServiceAccounts and other RBAC that the step carries whole, and none for everything else.
 ///
 /// Two operators of a namespace may bring RBAC of one name with different rules. Their plans would overwrite each other's for
 /// ever, so that such objects are only made again when they are gone. The label that derived ones have proves nothing by its
 /// presence, since bundles may have it, too: it has to say what is in the object.
-pub(crate) fn fingerprint(component_labels: &BTreeMap<String, String>, step: &Step) -> Option<String> {
+pub(crate) fn fingerprint(step: &Step) -> Option<String> {
     let kind = StepKind::of(&step.resource.kind)?;
     if !kind.is_account_or_rbac() {
         return None;
@@ -63,9 +49,6 @@ pub(crate) fn fingerprint(component_labels: &BTreeMap<String, String>, step: &St
     let Ok(Manifest::Inline(object)) = Manifest::parse(step.resource.manifest.as_deref()?) else {
         return None;
     };
-    if kind == StepKind::ServiceAccount {
-        return Some(component_labels.get(&step.resolving).cloned().unwrap_or_default());
-    }
     let hash = hash_of_value(kind, &object);
     let is_derived = object::metadata_entries(&object, "labels")
         .any(|(key, value)| key == labels::PERMISSIONS_HASH && value == hash);
@@ -112,38 +95,10 @@ fn keep_hash(metadata: &mut ObjectMeta, hash: String) {
     metadata.annotations = Some([(CONTENT_HASH.to_owned(), hash)].into());
 }
 
-/// In place of the labels of components of a ServiceAccount that is no ClusterServiceVersion's: plans give such a one none.
-const FOREIGN: &str = "*";
-
-/// Leaves metadata and its labels of components, as what is kept of its content; of a catalog's account its pull secrets, too.
+/// Leaves metadata and pull secrets.
 pub(crate) fn prune_account(account: &mut ServiceAccount) {
     account.secrets = None;
-    let annotations = account.metadata.annotations.as_mut();
-    let pull_secrets = annotations.and_then(|annotations| annotations.remove(labels::CATALOG_PULL_SECRETS));
-    let kept = if object::is_metadata_of_a_csv(&account.metadata) {
-        let labels = account
-            .metadata
-            .labels
-            .iter()
-            .flatten()
-            .map(|(key, _)| key.as_str());
-        let of_components: Vec<&str> = labels
-            .filter(|key| labels::operator_of_component(key).is_some())
-            .collect();
-        of_components.join("\n")
-    } else {
-        FOREIGN.to_owned()
-    };
-    keep_hash(&mut account.metadata, kept);
-    if let Some(pull_secrets) = pull_secrets {
-        let annotations = account.metadata.annotations.get_or_insert_default();
-        annotations.insert(labels::CATALOG_PULL_SECRETS.to_owned(), pull_secrets);
-    }
-}
-
-/// Whether a ServiceAccount of which this is [kept](prune_account) bears a label of components, or is to bear none.
-pub(crate) fn bears_label(kept: &str, label: &str) -> bool {
-    label.is_empty() || kept == FOREIGN || kept.lines().any(|found| found == label)
+    account.metadata.annotations = None;
 }
 
 /// Leaves metadata and a hash of the rules.
@@ -168,37 +123,4 @@ pub(crate) fn prune_role_binding(binding: &mut RoleBinding) {
 pub(crate) fn prune_cluster_role_binding(binding: &mut ClusterRoleBinding) {
     let hash = binding_hash(&binding.role_ref, &binding.subjects.take());
     keep_hash(&mut binding.metadata, hash);
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    /// An account that was there before its plan is not given the label, and so lacks none.
-    #[test]
-    fn an_account_of_nobody_lacks_no_label() {
-        const LABEL: &str = "operators.coreos.com/demo.ns";
-        let kept = |metadata: Value| {
-            let mut account: ServiceAccount = serde_json::from_value(json!({"metadata": metadata})).unwrap();
-            prune_account(&mut account);
-            kept_hash(&account)
-        };
-        let owners = json!([{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "name": "a", "uid": "u"}]);
-        let labels = json!({"olm.managed": "true", LABEL: "", "operators.coreos.com/other.ns": ""});
-        let bears = |metadata: Value, label: &str| bears_label(&kept(metadata), label);
-        assert!(bears(json!({"labels": labels, "ownerReferences": owners}), LABEL));
-        assert!(!bears(json!({"labels": {}, "ownerReferences": owners}), LABEL));
-        let others = json!({"olm.managed": "true", "operators.coreos.com/other.ns": ""});
-        assert!(!bears(
-            json!({"labels": others, "ownerReferences": owners}),
-            LABEL
-        ));
-        assert!(
-            bears(json!({"ownerReferences": owners}), ""),
-            "a bundle without package"
-        );
-        assert!(bears(json!({"labels": {}}), LABEL), "somebody else's");
-    }
 }

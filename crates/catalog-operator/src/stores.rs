@@ -47,7 +47,7 @@ pub(crate) struct Stores {
     pub unpacks: Option<UnpackStores>,
     /// Services that OLM made.
     pub services: Store<Service>,
-    /// ConfigMaps that catalogs are made of, watched one by one.
+    /// ConfigMaps that catalogs are made of.
     pub config_maps: ConfigMaps,
     /// ServiceAccounts that OLM made.
     pub accounts: Store<ServiceAccount>,

@@ -113,8 +113,6 @@ pub const CATALOG_SOURCE: &str = "olm.catalogSource";
 pub const CATALOG_UPDATE: &str = "catalogsource.operators.coreos.com/update";
 /// Annotation (ours) of a catalog pod: digest that the registry returned for its image, if a poll triggered the check.
 pub const IMAGE_DIGEST: &str = "operatorframework.io/image-digest";
-/// Annotation (ours) of a catalog's ServiceAccount: a JSON list of the pull secrets in it that came from the CatalogSource.
-pub const CATALOG_PULL_SECRETS: &str = "operatorframework.io/catalog-pull-secrets";
 /// Label of a catalog pod: `resourceVersion` of the ConfigMap it was created for.
 pub const CONFIG_MAP_RESOURCE_VERSION: &str = "olm.configMapResourceVersion";
 /// Annotation of a ClusterServiceVersion: the one that its build replaces.

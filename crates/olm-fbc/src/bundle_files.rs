@@ -137,7 +137,7 @@ pub fn contradictions<'a>(files: impl IntoIterator<Item = (&'a str, &'a Value)>)
 /// Identity of a plan's object in the cluster. Its namespace and API version are ignored: a plan writes all objects into its own
 /// namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ObjectId<'a> {
+struct ObjectId<'a> {
     group: &'a str,
     kind: &'a str,
     name: &'a str,
@@ -146,7 +146,7 @@ pub struct ObjectId<'a> {
 impl<'a> ObjectId<'a> {
     /// Returns the identity of an object; `None` without a name, and for a ServiceAccount. A plan only adds to ServiceAccounts,
     /// and authors often include the one that the permissions imply anyway.
-    pub fn of(object: &'a Value) -> Option<Self> {
+    fn of(object: &'a Value) -> Option<Self> {
         let text = |value: &'a Value| value.as_str().filter(|text| !text.is_empty());
         let api_version = object["apiVersion"].as_str().unwrap_or_default();
         let kind = text(&object["kind"]).filter(|kind| *kind != "ServiceAccount")?;
@@ -158,13 +158,13 @@ impl<'a> ObjectId<'a> {
     }
 
     /// Returns group, kind and name.
-    pub fn to_owned(self) -> (String, String, String) {
+    fn to_owned(self) -> (String, String, String) {
         (self.group.to_owned(), self.kind.to_owned(), self.name.to_owned())
     }
 }
 
 /// Returns a hash of an object's content: equal if two objects differ only in metadata, API version and fields without content.
-pub fn content_hash(object: &Value) -> u64 {
+fn content_hash(object: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     let fields = object.as_object().into_iter().flatten();
     for (name, value) in fields {

@@ -85,14 +85,6 @@ struct Shared<K> {
     ready: channel::Sender<bool>,
     /// Signals that the server's history restarted, so the watch has to restart as well.
     history_restarted: Notify,
-    /// Reason of the last interruption of the watch; `None` while it works.
-    interruption: Mutex<Option<String>>,
-}
-
-impl<K> Shared<K> {
-    fn set_interruption(&self, text: Option<String>) {
-        *self.interruption.lock() = text;
-    }
 }
 
 impl<K> Clone for Store<K> {
@@ -194,7 +186,6 @@ impl<K: Object> Store<K> {
                 listeners: RwLock::default(),
                 ready: channel::Sender::new(false),
                 history_restarted: Notify::new(),
-                interruption: Mutex::default(),
             }),
         }
     }

@@ -60,18 +60,14 @@ pub(crate) struct JobRequest {
 
 /// Returns the name of ConfigMap, Job and rights of an image, the same as upstream's.
 pub(crate) fn name_of_image(image: &str) -> String {
-    hashed_name(image)
+    let hash = Digest::sha256(image.as_bytes());
+    hash.hex().chars().take(NAME_LENGTH).collect()
 }
 
 /// Returns the name to use if that of the image is taken: two catalogs of a namespace may have the same
 /// bundle, and neither may trust the other's result.
 pub(crate) fn name_for_catalog(image: &str, catalog: &str) -> String {
-    hashed_name(&format!("{image}\n{catalog}"))
-}
-
-fn hashed_name(text: &str) -> String {
-    let hash = Digest::sha256(text.as_bytes());
-    hash.hex().chars().take(NAME_LENGTH).collect()
+    name_of_image(&format!("{image}\n{catalog}"))
 }
 
 #[cfg(test)]

@@ -20,7 +20,6 @@ use async_trait::async_trait;
 use olm_fbc::entry::ManifestDigest;
 use olm_runtime::sync::Mutex;
 use olm_runtime::{NamespacedName, Timestamp, clock};
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use self::unpack::Unpack;
@@ -36,6 +35,8 @@ use crate::metrics::Figures;
 /// access again. It is longer than the pause after the failure of another bundle of the same plan, so that this one
 /// is not unpacked again with each of its tries.
 const KEEP_READY: Duration = Duration::from_secs(600);
+/// Time for which a failure is cached after its retry time.
+const KEEP_FAILED: Duration = Duration::from_secs(60);
 /// Source of bundles.
 #[async_trait]
 pub trait BundleSource: Send + Sync + 'static {
@@ -107,10 +108,12 @@ pub enum UnpackState {
     },
     /// Available on disk. If it cannot be read, a later request unpacks it again.
     Ready(StoredBundle),
-    /// Not available now. The subscriber is triggered when it is time for another request.
+    /// Not available now.
     Failed {
         /// Reason of the failure.
         error: UnpackError,
+        /// Time until another request of this subscriber starts the next try.
+        retry_in: Duration,
     },
 }
 
@@ -171,8 +174,6 @@ struct Entry {
     state: EntryState,
     subscribers: BTreeMap<Subscriber, SubscriberRequest>,
     last_used: Instant,
-    /// Wakes the task of a failure when another subscriber joins.
-    joined: Arc<Notify>,
 }
 
 /// Last request of a subscriber; its retry interval does not affect the others.
@@ -261,8 +262,6 @@ impl Unpacker {
             if let EntryState::Failed(failure) = &entry.state {
                 before = Some(failure.clone());
             }
-            // The task of the failure has nothing to do any more.
-            entry.joined.notify_one();
         }
         subscribers.insert(request.subscriber.clone(), asked);
         let since = clock::now();
@@ -285,7 +284,6 @@ impl Unpacker {
             let forget = key.catalog == *catalog && matches!(entry.state, EntryState::Failed(_));
             if forget {
                 subscribers.extend(std::mem::take(&mut entry.subscribers).into_keys());
-                entry.joined.notify_one();
             }
             !forget
         });
@@ -299,14 +297,20 @@ impl Entry {
             state,
             subscribers,
             last_used: Instant::now(),
-            joined: Arc::default(),
         }
     }
 
-    /// True for an available bundle without recent requests.
+    /// True for an available bundle without recent requests, and for a failure that no subscriber waits out any more.
     fn is_outdated(&self, now: Instant) -> bool {
-        let unused = now.saturating_duration_since(self.last_used);
-        matches!(self.state, EntryState::Ready(_)) && unused >= KEEP_READY
+        match &self.state {
+            EntryState::Running { .. } => false,
+            EntryState::Ready(_) => now.saturating_duration_since(self.last_used) >= KEEP_READY,
+            EntryState::Failed(failure) => {
+                let forget_at = failure.at + retry::pause(failure.error.class, None) + KEEP_FAILED;
+                let mut subscribers = self.subscribers.values();
+                forget_at <= now && subscribers.all(|asked| asked.retry_at(failure) <= now)
+            }
+        }
     }
 
     /// Returns the bundle of this entry, known as `known`, if it is available and the requested one. A plan
@@ -331,6 +335,7 @@ impl Entry {
         let is_due = |failure: &Failure| asked.retry_at(failure) <= asked.at;
         let failed = |failure: &Failure| UnpackState::Failed {
             error: failure.error.clone(),
+            retry_in: asked.retry_at(failure).saturating_duration_since(asked.at),
         };
         let answer = match &self.state {
             // Its file was removed.
@@ -347,7 +352,6 @@ impl Entry {
             },
         };
         self.subscribers.insert(request.subscriber.clone(), asked);
-        self.joined.notify_one();
         Some(answer)
     }
 }

@@ -38,7 +38,7 @@ pub(crate) const SLOW_START: Duration = Duration::from_secs(30);
 
 /// Age until which a pod that ended has no successor: a node that refuses pods would get new ones without end.
 const SHORT_LIFE: Duration = Duration::from_secs(60);
-/// Interval of retries to read the ConfigMap of a catalog.
+/// Interval of the reads of a ConfigMap that is not watched.
 const CONFIG_MAP_PAUSE: Duration = Duration::from_secs(15);
 
 /// Purpose of an action; determines the message of its failure.
@@ -90,15 +90,18 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
                     // The pod is made for the version after this write; the watch reports it.
                     draft.actions.push((Purpose::ConfigMapOwner, patch));
                 } else {
+                    if !version.is_watched {
+                        draft.requeue = Requeue::after(CONFIG_MAP_PAUSE, "the ConfigMap is no catalog");
+                    }
                     let settings = &observed.settings;
                     let pod = build_config_map_pod(&observed.source, name, version, config, settings);
                     draft.serve(observed, &pod, now);
                 }
             }
-            // The old content is still served; a watch reports a new ConfigMap.
-            ConfigMapState::Missing | ConfigMapState::NotNamed => {}
-            ConfigMapState::Asked | ConfigMapState::Unread(_) => {
-                draft.requeue = Requeue::after(CONFIG_MAP_PAUSE, "cannot read the catalog's ConfigMap");
+            ConfigMapState::NotNamed => {}
+            // The old content is still served.
+            ConfigMapState::Missing | ConfigMapState::Unread(_) => {
+                draft.requeue = Requeue::after(CONFIG_MAP_PAUSE, "the catalog's ConfigMap was not read");
             }
         },
         Source::Address(_) => draft.stop_serving(observed),

@@ -17,7 +17,6 @@ use olm_api::v1alpha1::{API_VERSION, CatalogSource};
 use olm_api::{hash, labels};
 use serde::Serialize;
 
-use super::account;
 use super::source::is_of_config_map;
 
 /// Suffix of the policy for the catalog's pods.
@@ -109,9 +108,7 @@ fn metadata(source: &CatalogSource, name: String, ownership: Ownership) -> Objec
 
 /// ServiceAccount of the catalog's pod.
 pub(crate) fn build_service_account(source: &CatalogSource) -> ServiceAccount {
-    let names = pull_secrets(source);
-    let note = account::note(&names);
-    let secrets: Vec<_> = names
+    let secrets: Vec<_> = pull_secrets(source)
         .into_iter()
         .map(|name| LocalObjectReference {
             name: name.to_owned(),
@@ -123,10 +120,7 @@ pub(crate) fn build_service_account(source: &CatalogSource) -> ServiceAccount {
         (Ownership::ControllerAndBlocking, None)
     };
     ServiceAccount {
-        metadata: ObjectMeta {
-            annotations: note.map(|note| BTreeMap::from([(labels::CATALOG_PULL_SECRETS.to_owned(), note)])),
-            ..metadata(source, service_account_name(source), ownership)
-        },
+        metadata: metadata(source, service_account_name(source), ownership),
         automount_service_account_token: automount,
         image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
         ..ServiceAccount::default()

@@ -35,7 +35,7 @@ pub fn compose(
     let mut status = observed.source.status.clone().unwrap_or_default();
     let is_owning = verdict.purposes.contains(&Purpose::ConfigMapOwner);
     let is_refused = outcomes.failure().is_some_and(|(_, failure)| lasts(failure));
-    if observed.config_map == ConfigMapState::Asked || is_owning && !is_refused {
+    if is_owning && !is_refused {
         // More will be known in a moment. No change follows if the owner was not stored: then the reference is
         // recorded, which causes a reconcile that serves without it.
         if is_owner_stripped(observed, verdict, outcomes) {
@@ -176,10 +176,9 @@ fn failure_text(observed: &Observed, purpose: Option<&Purpose>, failure: &Failur
 /// Returns the reason why there is no ConfigMap to serve, with the API server's text where there is one.
 fn config_map_trouble(name: &str, state: &ConfigMapState) -> Option<String> {
     match state {
-        ConfigMapState::Found(_) | ConfigMapState::NotNamed | ConfigMapState::Asked => None,
+        ConfigMapState::Found(_) | ConfigMapState::NotNamed => None,
         ConfigMapState::Missing => Some(format!("configmaps \"{name}\" not found")),
-        ConfigMapState::Unread(None) => Some("not yet read from the API server".to_owned()),
-        ConfigMapState::Unread(Some(cause)) => Some(cause.clone()),
+        ConfigMapState::Unread(cause) => Some(cause.clone()),
     }
 }
 

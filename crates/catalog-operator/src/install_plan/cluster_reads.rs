@@ -111,7 +111,7 @@ impl Reads for ClusterReads {
                 message: format!("fetching bundle image: {error}"),
                 debounce: None,
             },
-            UnpackState::Failed { error } => failed(&error),
+            UnpackState::Failed { error, .. } => failed(&error),
         };
         Err(none)
     }

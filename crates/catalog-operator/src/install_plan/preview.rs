@@ -6,14 +6,13 @@
 //!   whether a value changes. OLM may read these values; users who make plans may not, and could guess them. A
 //!   ClusterServiceVersion and its RBAC are always compared with those of the one that it replaces in the same namespace.
 //! - Custom resources that do not fit a changed definition are named as in the plan's condition.
-//! - Facts that take longer than [`TIME`] to read are listed as unknown. No plan waits for its preview.
+//! - Facts that cannot be read are listed as unknown. No plan waits for its preview.
 
 pub(crate) mod reconciler;
 mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -42,8 +41,6 @@ use crate::manifest::Manifest;
 use crate::object;
 use crate::step_kind::StepKind;
 
-/// Longest time for reading what there is, and then for checking custom resources.
-const TIME: Duration = Duration::from_secs(5);
 /// Parts of a field's path that are told.
 const DEPTH: usize = 3;
 /// Fields of one object that are told.
@@ -76,30 +73,19 @@ async fn preview(
         }
         Ok::<_, ObserveError>((states, before, unknown))
     };
-    let (observed, before, unknown) = match tokio::time::timeout(TIME, read).await {
-        Ok(Ok((states, before, mut unknown))) => {
+    let (observed, before, unknown) = match read.await {
+        Ok((states, before, unknown)) => {
             let mut observed = Observed {
                 steps: states,
                 ..observed
             };
             // Where a ServiceAccount is named, definitions are not compared.
             if !observed.is_limited() {
-                let check = observe_definitions(reads, &mut observed);
-                if tokio::time::timeout(TIME, check).await.is_err() {
-                    let text = format!(
-                        "whether custom resources fit changed definitions: not known after {} s",
-                        TIME.as_secs()
-                    );
-                    unknown.push(text);
-                }
+                observe_definitions(reads, &mut observed).await;
             }
             (observed, before, unknown)
         }
-        Ok(Err(error)) => (observed, Before::default(), vec![error.to_string()]),
-        Err(_) => {
-            let text = format!("reading the cluster timed out after {} s", TIME.as_secs());
-            (observed, Before::default(), vec![text])
-        }
+        Err(error) => (observed, Before::default(), vec![error.to_string()]),
     };
     let is_fetched = |state: &StepState| matches!(state, StepState::Missing(NoObject::Fetching { .. }));
     if observed.steps.iter().any(is_fetched) {

@@ -17,15 +17,13 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::plan::Target;
 
 use super::observe::{KnownStep, Observed, Reads, StepState, steps};
-use crate::component;
 use crate::manifest::Manifest;
 use crate::object;
-use crate::pruning::{bears_label, fingerprint, kept_hash};
+use crate::pruning::{fingerprint, kept_hash};
 use crate::step_kind::StepKind;
 use crate::stores::Stores;
 
-/// The content hash of an account or RBAC object (for ServiceAccounts their labels of components), see
-/// [`pruning`](crate::pruning); none when it is not there or does not carry OLM's mark. `namespace` is empty for cluster-scoped kinds.
+/// The content hash of an account or RBAC object (empty for ServiceAccounts), see [`pruning`](crate::pruning); none when it is not there or does not carry OLM's mark. `namespace` is empty for cluster-scoped kinds.
 fn content(stores: &Stores, kind: StepKind, namespace: &str, name: &str) -> Option<String> {
     fn hash<K: Resource>(found: Option<Arc<K>>) -> Option<String> {
         found.map(|found| kept_hash(&*found))
@@ -95,7 +93,6 @@ fn is_missing(stores: &Stores, plan: &InstallPlan, step: &Step) -> bool {
     };
     match content(stores, kind, &namespace, &step.resource.name) {
         None => true,
-        Some(found) if kind == StepKind::ServiceAccount => !bears_label(&found, wanted),
         Some(found) => !wanted.is_empty() && found != *wanted,
     }
 }
@@ -140,11 +137,9 @@ pub(crate) async fn observe(
     else {
         return Ok(None);
     };
-    let component_labels = component::labels_of_plan(&whole);
     for step in steps(&whole) {
         let state = if lacking.contains(&step.resolving) {
-            let fingerprint = fingerprint(&component_labels, step);
-            missing_object(reads, stores, &whole, step, fingerprint).await?
+            missing_object(reads, stores, &whole, step).await?
         } else {
             StepState::Done
         };
@@ -159,9 +154,8 @@ async fn missing_object(
     stores: &Stores,
     plan: &InstallPlan,
     step: &Step,
-    fingerprint: Option<String>,
 ) -> Result<StepState, ObserveError> {
-    let Some(fingerprint) = fingerprint else {
+    let Some(fingerprint) = fingerprint(step) else {
         return Ok(StepState::Done);
     };
     let mut known = step.clone();

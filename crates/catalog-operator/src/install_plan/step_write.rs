@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use olm_api::labels;
+use olm_api::{labels, permission};
 use olm_runtime::plan::merge_patch;
 use serde_json::{Map, Value};
 
@@ -21,8 +21,11 @@ const OWN_MANAGERS: [&str; 3] = [
 /// Fields whose keys are the author's own words.
 pub(crate) const DATA: [&str; 2] = ["data", "binaryData"];
 /// Fields that mean the same as no value where they have this one: the API server fills them in.
-const DEFAULTS: [(&str, &str); 5] = [
+const DEFAULTS: [(&str, &str); 8] = [
+    ("apiGroup", ""),
+    ("apiGroup", permission::API_GROUP),
     ("internalTrafficPolicy", "Cluster"),
+    ("namespace", ""),
     ("preemptionPolicy", "PreemptLowerPriority"),
     ("protocol", "TCP"),
     ("sessionAffinity", "None"),
@@ -161,7 +164,7 @@ fn merged_fields(current: &Value, wanted: &Value, replaced: &[&str], set: &[&str
     };
     for field in replaced {
         match wanted.get(*field).filter(|value| !object::is_empty(value)) {
-            Some(value) => set_unless_covered(map, field, value),
+            Some(value) => set_unless_same(map, field, value),
             None => {
                 map.remove(*field);
             }
@@ -169,33 +172,10 @@ fn merged_fields(current: &Value, wanted: &Value, replaced: &[&str], set: &[&str
     }
     for field in set {
         if let Some(value) = wanted.get(*field) {
-            set_unless_covered(map, field, value);
+            set_unless_same(map, field, value);
         }
     }
     merged
-}
-
-/// Lists are taken over when they differ in more than defaults; maps of data only when they are equal key by key.
-fn set_unless_covered(map: &mut Map<String, Value>, field: &str, value: &Value) {
-    let same = match (map.get(field), value) {
-        (Some(Value::Object(current)), Value::Object(wanted)) if field != "roleRef" => current == wanted,
-        // The API server adds nothing to a rule, and every further field narrows it.
-        (Some(current), wanted) if field == "rules" => without_empty(current) == without_empty(wanted),
-        (Some(current), wanted) => object::covers(current, wanted),
-        (None, _) => false,
-    };
-    if !same {
-        map.insert(field.to_owned(), value.clone());
-    }
-}
-
-/// Rules without their empty lists, which mean the same as absent ones.
-fn without_empty(rules: &Value) -> Vec<Value> {
-    let mut rules = rules.as_array().cloned().unwrap_or_default();
-    for fields in rules.iter_mut().filter_map(Value::as_object_mut) {
-        fields.retain(|_, value| !object::is_empty(value));
-    }
-    rules
 }
 
 /// Labels and annotations united, the step's winning; owner references united by uid.

@@ -2,7 +2,7 @@
 //!
 //! Components with the same approver share a plan, so a component that waits by policy delays no other.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use kube::ResourceExt;
 
@@ -39,18 +39,4 @@ impl Approver {
             Self::Policies(names)
         }
     }
-}
-
-/// Groups components by approver, those that nobody has to approve first.
-pub(crate) fn group<'a, C>(
-    observed: &Observed,
-    components: Vec<C>,
-    progress: impl Fn(&C) -> &'a ComponentProgress,
-) -> Vec<(Approver, Vec<C>)> {
-    let mut groups: BTreeMap<Approver, Vec<C>> = BTreeMap::new();
-    for component in components {
-        let approver = Approver::of(observed, progress(&component));
-        groups.entry(approver).or_default().push(component);
-    }
-    groups.into_iter().collect()
 }

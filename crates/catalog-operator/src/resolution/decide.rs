@@ -1,10 +1,10 @@
 //! Decides the writes of a reconcile of a namespace's resolution. No I/O.
 //!
-//! An InstallPlan is made in two reconciles. The first creates it, without status, under the name of its generation.
+//! An InstallPlan is made in two reconciles. The first creates it, without status, under a name that follows from its generation.
 //! The second finds it in the store and adopts it ([`adoption`]): its first status is written, and the Subscriptions
 //! that it moves refer to it (`status.rs`). Until the store has it, creating it again finds the name taken and changes
-//! nothing, so a lost response, a late event or a crash makes no second plan. A plan from which a webhook removed the
-//! owners is reported, not created again ([`find_ownerless`]).
+//! nothing, so a lost response, a late event or a crash makes no second plan. A plan of that name that no Subscription owns,
+//! because a webhook removed the owners, is reported, and no other one is created.
 //!
 //! While a bundle or catalog has only just begun to load, nothing is planned, so that components that become ready
 //! together share a plan. A component that becomes ready after a plan was created waits until that plan is adopted
@@ -30,14 +30,14 @@ use olm_api::v1alpha1::{BundleLookup, InstallPlan, InstallPlanPhase, Subscriptio
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::{Action, EventDraft, Plan, Target, status_patch, to_value};
 
-use self::adoption::{adopted, find_adoptable, find_ownerless, is_unadopted};
-use super::approver::{self, Approver};
+use self::adoption::{adopted, find_adoptable, is_unadopted};
+use super::approver::Approver;
 use super::memory::Memory;
 use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundles};
 use super::outcome::{
     debounce_requeue, debounced_subscriptions, outcomes_by_subscription, subscription_warning,
 };
-use super::plan_object::{WantedPlan, deletion, is_made_here, plan_name};
+use super::plan_object::{WantedPlan, deletion, is_made_here, oldest_uid, plan_name};
 use crate::install_plan::retention::find_surplus;
 use crate::step_kind::StepKind;
 use crate::subscription::ResolutionOutcome;
@@ -118,7 +118,12 @@ fn next_groups<'a>(
     ready: Vec<ReadyComponent<'a>>,
     is_failing: bool,
 ) -> (Vec<Group<'a>>, Vec<Group<'a>>) {
-    let mut groups = approver::group(observed, ready, |ready| ready.0);
+    let mut groups: BTreeMap<Approver, Vec<ReadyComponent<'a>>> = BTreeMap::new();
+    for component in ready {
+        let approver = Approver::of(observed, component.0);
+        groups.entry(approver).or_default().push(component);
+    }
+    let mut groups: Vec<Group<'a>> = groups.into_iter().collect();
     let is_alone = !is_failing
         && groups
             .first()
@@ -178,8 +183,15 @@ impl Draft<'_> {
             };
             return Some((moving, first_status));
         }
-        if let Some(ownerless) = find_ownerless(self.observed, &wanted) {
-            self.report_ownerless(&ownerless.name_any(), &updates);
+        let next = generation.saturating_add(1);
+        let name = plan_name(
+            &self.observed.namespace,
+            next,
+            oldest_uid(&self.observed.subscriptions),
+        );
+        // One that these Subscriptions own would have counted in the generation.
+        if self.observed.taken_names.contains(&name) {
+            self.report_ownerless(&name, &updates);
             return None;
         }
         if let Some(first) = moved.first() {
@@ -187,7 +199,7 @@ impl Draft<'_> {
             self.warn(warnings(first, reasons::BUNDLE_FILES_SKIPPED, left_out));
             self.warn(warnings(first, reasons::CLUSTER_UNSUITABLE, &wanted.obstacles));
         }
-        *generation = self.next_generation(*generation);
+        *generation = next;
         let moving = Move {
             making: None,
             plan: None,
@@ -226,7 +238,7 @@ impl Draft<'_> {
     fn creation(&self, wanted: &WantedPlan, generation: i64) -> Action {
         let namespace = &self.observed.namespace;
         let object = wanted.object(namespace, generation, &self.observed.subscriptions);
-        let target = Target::of::<InstallPlan>(namespace, &plan_name(namespace, generation));
+        let target = Target::of::<InstallPlan>(namespace, &object.name_any());
         Action::create_or_keep(target, to_value(&object))
     }
 
@@ -255,20 +267,6 @@ impl Draft<'_> {
                 .and_then(|status| status.install_plan_generation)
         });
         known.max().unwrap_or(0).max(self.observed.last_generation)
-    }
-
-    /// Returns the next generation whose name is free.
-    fn next_generation(&self, last: i64) -> i64 {
-        let mut next = last.saturating_add(1);
-        while next < i64::MAX
-            && self
-                .observed
-                .taken_names
-                .contains(&plan_name(&self.observed.namespace, next))
-        {
-            next = next.saturating_add(1);
-        }
-        next
     }
 
     /// Deletes surplus plans, those that wait by policy with a version that is not chosen any more, and those that another one

@@ -127,10 +127,24 @@ pub(crate) enum Bundles {
         reason: &'static str,
         /// Text of the condition.
         message: String,
+        /// Time until the first of them is to be requested again.
+        retry: Option<Duration>,
     },
 }
 
 impl Progress {
+    /// Returns the time until a bundle that failed is to be requested again.
+    pub(crate) fn retry(&self) -> Option<Duration> {
+        let Self::Resolved { components, .. } = self else {
+            return None;
+        };
+        let retries = components.iter().filter_map(|component| match component.bundles {
+            Bundles::Failed { retry, .. } => retry,
+            Bundles::Ready(_) | Bundles::Unpacking { .. } => None,
+        });
+        retries.min()
+    }
+
     /// How much longer to wait for bundles and catalogs that are most likely there in a moment.
     ///
     /// Until then nothing is planned or told of what hangs on them: what is asked for together shall be one plan.

@@ -1,6 +1,7 @@
 //! What each Subscription is told of the resolution, and the events that go with it. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
@@ -65,7 +66,7 @@ pub(crate) fn outcomes_by_subscription(observed: &Observed) -> BTreeMap<String, 
             } => ResolutionOutcome::Unpacking {
                 message: message.clone(),
             },
-            Bundles::Failed { reason, message } => ResolutionOutcome::UnpackFailed {
+            Bundles::Failed { reason, message, .. } => ResolutionOutcome::UnpackFailed {
                 reason,
                 message: message.clone(),
             },
@@ -80,13 +81,13 @@ pub(crate) fn outcomes_by_subscription(observed: &Observed) -> BTreeMap<String, 
     outcomes_by_subscription
 }
 
-/// The next moment at which work that was not mentioned so far has to be.
+/// The next moment at which work that was not mentioned so far has to be, or a bundle is to be requested again.
 pub(crate) fn debounce_requeue(observed: &Observed) -> Requeue {
-    let reason = "bundle or catalog being fetched";
-    observed
-        .progress
-        .gathering()
-        .map_or(Requeue::AwaitChange, |delay| Requeue::after(delay, reason))
+    let after = |delay: Option<Duration>, reason| {
+        delay.map_or(Requeue::AwaitChange, |delay| Requeue::after(delay, reason))
+    };
+    let debounced = after(observed.progress.gathering(), "bundle or catalog being fetched");
+    debounced.sooner(after(observed.progress.retry(), "retry of a failed bundle"))
 }
 
 /// Subscriptions of which more will be known in a moment: writing them now would be a write too many.

@@ -24,15 +24,26 @@ use crate::component;
 use crate::object;
 
 /// Start of the name of every plan made here.
-pub(super) const GENERATE_NAME: &str = "install-";
+const GENERATE_NAME: &str = "install-";
 
-/// Name of the plan of this generation in a namespace.
+/// Name of the plan of this generation in a namespace whose oldest Subscription has the uid `oldest`.
 ///
-/// It is no random one, so that a plan whose creation was answered by nobody, and that no watch has told of yet, is not
-/// made a second time: the API server has a plan of that name already, whatever is wanted by then.
-pub(crate) fn plan_name(namespace: &str, generation: i64) -> String {
-    let identity = format!("{namespace}/{generation}");
+/// It is not random, so a plan whose creation got no response, and that no watch has reported yet, is not created a second
+/// time: the API server has a plan of that name already, whatever is wanted by then. With the uid, an operator that is
+/// installed again does not get the name of a plan that installed something else.
+pub(crate) fn plan_name(namespace: &str, generation: i64, oldest: &str) -> String {
+    let identity = format!("{namespace}/{generation}/{oldest}");
     format!("{GENERATE_NAME}{:016x}", hash::fnv1a64(identity.as_bytes()))
+}
+
+/// Returns the uid of the oldest of these Subscriptions; empty if there is none.
+pub(crate) fn oldest_uid(subscriptions: &[Arc<Subscription>]) -> &str {
+    let oldest = subscriptions
+        .iter()
+        .min_by_key(|subscription| (subscription.creation_timestamp(), subscription.name_any()));
+    oldest
+        .and_then(|subscription| subscription.metadata.uid.as_deref())
+        .unwrap_or_default()
 }
 
 /// The highest generation of the plans that were made for one of these Subscriptions.
@@ -55,11 +66,14 @@ pub(crate) fn is_made_here(plan: &InstallPlan) -> bool {
     plan.metadata.generate_name.as_deref() == Some(GENERATE_NAME) || has_our_name(plan)
 }
 
-/// Whether its name is the one of its generation.
-pub(crate) fn has_our_name(plan: &InstallPlan) -> bool {
+/// Returns true if the plan has the name of its generation and of one of its owners.
+fn has_our_name(plan: &InstallPlan) -> bool {
     let (name, namespace) = (&plan.metadata.name, plan.metadata.namespace.as_deref());
-    let ours = plan.spec.generation.zip(namespace);
-    ours.is_some_and(|(generation, namespace)| *name == Some(plan_name(namespace, generation)))
+    let Some((generation, namespace)) = plan.spec.generation.zip(namespace) else {
+        return false;
+    };
+    let mut owners = plan.owner_references().iter();
+    owners.any(|owner| *name == Some(plan_name(namespace, generation, &owner.uid)))
 }
 
 /// Its deletion, bound to what was looked at: who has approved it since, or has made it anything else, is not to lose it.
@@ -98,7 +112,7 @@ impl WantedPlan {
             .collect();
         InstallPlan {
             metadata: ObjectMeta {
-                name: Some(plan_name(namespace, generation)),
+                name: Some(plan_name(namespace, generation, oldest_uid(owners))),
                 // Without effect beside a name; it tells the plans made here from those of users, and did before.
                 generate_name: Some(GENERATE_NAME.to_owned()),
                 namespace: Some(namespace.to_owned()),

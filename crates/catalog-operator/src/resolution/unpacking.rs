@@ -1,12 +1,10 @@
 //! From the bundles of a component of a solution to the steps that install them.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::{BundleLookup, Step};
-use olm_fbc::bundle_files::{ObjectId, content_hash};
 use olm_resolver::Operator;
 use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_runtime::{NamespacedName, isolation};
@@ -99,7 +97,7 @@ fn ask(
         None => {
             let cause = "the catalog has neither an image nor manifests of it";
             let error = UnpackError::new(UnpackClass::NoManifests, cause);
-            Err(failed(&error.of_bundle(&operator.entry.name)))
+            Err(failed(&error.of_bundle(&operator.entry.name), None))
         }
         Some(request) => answer(unpacker.request(request), now),
     });
@@ -116,7 +114,7 @@ fn answer(state: UnpackState, now: Timestamp) -> Result<StoredBundle, BundleResu
                 trouble,
             })
         }
-        UnpackState::Failed { error, .. } => Err(failed(&error)),
+        UnpackState::Failed { error, retry_in } => Err(failed(&error, Some(retry_in))),
     }
 }
 
@@ -152,7 +150,7 @@ struct Noticed {
 
 /// What has come of one bundle.
 enum BundleResult {
-    Steps(Vec<Step>, Option<Box<BundleLookup>>, Vec<Brought>),
+    Steps(Vec<Step>, Option<Box<BundleLookup>>),
     Pending {
         trouble: Option<UnpackError>,
         debounce: Option<Duration>,
@@ -160,6 +158,7 @@ enum BundleResult {
     Failed {
         content: bool,
         text: String,
+        retry: Option<Duration>,
     },
 }
 
@@ -168,39 +167,6 @@ const GONE: BundleResult = BundleResult::Pending {
     trouble: None,
     debounce: Some(STATUS_DEBOUNCE),
 };
-
-/// An object of a bundle: two bundles of one plan may bring the same, and not each another of one name.
-struct Brought {
-    group_kind_name: (String, String, String),
-    content: u64,
-    bundle: String,
-}
-
-fn brought(bundle: &UnpackedBundle, name: &str) -> Vec<Brought> {
-    let objects = bundle.objects.iter().filter_map(|file| {
-        Some(Brought {
-            group_kind_name: ObjectId::of(&file.object)?.to_owned(),
-            content: content_hash(&file.object),
-            bundle: name.to_owned(),
-        })
-    });
-    objects.collect()
-}
-
-/// Two of one name with different contents: the plan would leave the last, and the operator of the first would be without its own.
-fn find_twins(brought: &[Brought]) -> Option<String> {
-    let mut seen: BTreeMap<&(String, String, String), &Brought> = BTreeMap::new();
-    brought.iter().find_map(|object| {
-        let first = *seen.entry(&object.group_kind_name).or_insert(object);
-        let (_, kind, name) = &object.group_kind_name;
-        (first.content != object.content).then(|| {
-            format!(
-                "bundles {} and {} both contain {kind} {name} with different content",
-                first.bundle, object.bundle
-            )
-        })
-    })
-}
 
 fn ready_result(
     operator: &Operator,
@@ -217,32 +183,35 @@ fn ready_result(
         noticed.left_out.push(cut(&text, EVENT_LIMIT));
     }
     let lookup = lookup(operator);
-    let brought = brought(&bundle, name);
     match plan_steps(bundle, &lookup, namespace) {
         Ok(steps) => {
             let of_image = (!lookup.path.is_empty()).then(|| Box::new(lookup));
-            BundleResult::Steps(steps, of_image, brought)
+            BundleResult::Steps(steps, of_image)
         }
-        Err(text) => BundleResult::Failed { content: true, text },
+        Err(text) => BundleResult::Failed {
+            content: true,
+            text,
+            retry: None,
+        },
     }
 }
 
-fn failed(error: &UnpackError) -> BundleResult {
+fn failed(error: &UnpackError, retry: Option<Duration>) -> BundleResult {
     BundleResult::Failed {
         content: error.class.is_content(),
         text: format!("{}: {error}", error.class.reason()),
+        retry,
     }
 }
 
 /// A component is ready when all of its bundles are. A failure counts more than bundles still on their way.
 fn combine(component: &Component, namespace: &str, results: Vec<BundleResult>, noticed: Noticed) -> Bundles {
     let (mut steps, mut lookups, mut texts, mut troubles) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut objects = Vec::new();
+    let mut retries = Vec::new();
     let (mut content_failure, mut pending, mut debounce) = (false, false, Some(STATUS_DEBOUNCE));
     for result in results {
         match result {
-            BundleResult::Steps(more, lookup, brought) => {
-                objects.extend(brought);
+            BundleResult::Steps(more, lookup) => {
                 steps.extend(more);
                 lookups.extend(lookup.map(|lookup| *lookup));
             }
@@ -254,15 +223,12 @@ fn combine(component: &Component, namespace: &str, results: Vec<BundleResult>, n
                 debounce = debounce.zip(left).map(|(one, other)| one.min(other));
                 troubles.extend(trouble.map(|trouble| trouble.to_string()));
             }
-            BundleResult::Failed { content, text } => {
+            BundleResult::Failed { content, text, retry } => {
                 content_failure |= content;
                 texts.push(text);
+                retries.extend(retry);
             }
         }
-    }
-    if let Some(twins) = find_twins(&objects) {
-        content_failure = true;
-        texts.push(twins);
     }
     if !texts.is_empty() {
         let reason = if content_failure {
@@ -273,6 +239,7 @@ fn combine(component: &Component, namespace: &str, results: Vec<BundleResult>, n
         return Bundles::Failed {
             reason,
             message: format!("Bundle unpacking failed - {}", texts.join("; ")),
+            retry: retries.into_iter().min(),
         };
     }
     if pending {

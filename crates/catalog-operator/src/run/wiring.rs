@@ -139,12 +139,11 @@ fn is_elsewhere(old: &CatalogSource, new: &CatalogSource) -> bool {
 }
 
 fn connect_config_maps(stores: &Stores, queues: &Queues) {
-    let (sources, queue) = (stores.sources.clone(), queues.sources.clone());
-    stores.config_maps.on_change(move |config_map| {
+    let sources = stores.sources.clone();
+    feed(&stores.config_maps.store, &queues.sources, move |change| {
+        let config_map = change.object().key();
         let sources = sources.list_in(&config_map.namespace);
-        catalog_triggers::made_of_config_map(config_map, sources.iter().map(AsRef::as_ref))
-            .into_iter()
-            .for_each(|key| queue.add(key));
+        catalog_triggers::made_of_config_map(&config_map, sources.iter().map(AsRef::as_ref))
     });
 }
 

@@ -1,26 +1,18 @@
-//! The ConfigMaps that catalogs are made of, each watched by its name as long as a CatalogSource names it.
+//! The ConfigMaps that catalogs are made of.
 //!
-//! Of each its owners and a hash are kept: the pod that serves a catalog reads the content.
+//! The first write to such a ConfigMap gives it an owner and a label, by which it is watched. Until then it is read live. Its
+//! owners and a hash are kept: the pod that serves a catalog reads the content.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::Client;
-use kube::core::{ApiResource, DynamicObject};
+use kube::{Api, Client, ResourceExt as _};
 use olm_api::config_map_catalog::{KEYS, content_hash};
+use olm_api::labels;
 use olm_runtime::NamespacedName;
-use olm_runtime::store::{Change, OnDemand, Projected, Projection, Scope, StoreSet, WatchUser};
-use olm_runtime::sync::{Mutex, RwLock};
-use tokio::task::JoinSet;
-use tokio::time::{Duration, Instant};
-
-/// How long the first look may take before it is told that it takes so long.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Most catalogs of a namespace whose ConfigMaps are watched: each costs a request that stays open.
-const MOST_WATCHED: usize = 100;
+use olm_runtime::discovery::deadline;
+use olm_runtime::store::{Projected, Projection, Store, StoreSet, Watch};
 
 /// What is known of the ConfigMap of a catalog.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,10 +23,8 @@ pub enum ConfigMapState {
     Found(Version),
     /// There is none of the name.
     Missing,
-    /// The API server was asked a moment ago.
-    Asked,
-    /// The API server has not told for some time; why, if it says so.
-    Unread(Option<String>),
+    /// It could not be read, for this reason.
+    Unread(String),
 }
 
 /// One version of a ConfigMap.
@@ -48,6 +38,8 @@ pub struct Version {
     pub content_hash: String,
     /// Its owners; `None` for a ConfigMap that has no key of a catalog.
     pub owners: Option<Vec<OwnerReference>>,
+    /// True if it has the label by which it is watched.
+    pub is_watched: bool,
 }
 
 /// The parts of a ConfigMap that the store keeps.
@@ -60,18 +52,17 @@ pub(crate) struct CatalogContent {
 }
 
 impl Projection for CatalogContent {
-    type Object = DynamicObject;
+    type Object = ConfigMap;
 
-    fn of(object: DynamicObject) -> Self {
-        let data = &object.data;
+    fn of(object: ConfigMap) -> Self {
         let text = |key: &str| {
-            if let Some(text) = data["data"][key].as_str() {
-                return Some(Cow::Borrowed(text.as_bytes()));
-            }
+            let text = object.data.as_ref().and_then(|data| data.get(key));
             // A node makes files of both.
-            let binary = data["binaryData"][key].as_str()?;
-            let decoded = olm_fbc::base64::decode(binary);
-            Some(Cow::Owned(decoded.unwrap_or_default()))
+            let binary = || object.binary_data.as_ref().and_then(|data| data.get(key));
+            let bytes = text.map(String::as_bytes);
+            bytes
+                .or_else(|| binary().map(|bytes| bytes.0.as_slice()))
+                .map(Cow::Borrowed)
         };
         let is_catalog = KEYS.iter().any(|key| text(key).is_some());
         Self {
@@ -81,126 +72,83 @@ impl Projection for CatalogContent {
     }
 }
 
-/// The watched ConfigMaps; a clone is another handle to the same.
-#[derive(Clone)]
-pub(crate) struct ConfigMaps {
-    watches: OnDemand<CatalogContent>,
-    /// By CatalogSource.
-    watched: Arc<Mutex<BTreeMap<NamespacedName, Watched>>>,
-    listeners: Arc<RwLock<Vec<Listener>>>,
+impl CatalogContent {
+    fn as_found(
+        &self,
+        uid: Option<String>,
+        resource_version: Option<String>,
+        is_watched: bool,
+    ) -> ConfigMapState {
+        ConfigMapState::Found(Version {
+            uid: uid.unwrap_or_default(),
+            resource_version: resource_version.unwrap_or_default(),
+            content_hash: self.hash.clone(),
+            owners: self.owners.clone(),
+            is_watched,
+        })
+    }
 }
 
-type Listener = Arc<dyn Fn(&NamespacedName) + Send + Sync>;
-
-/// The watch of a CatalogSource's ConfigMap.
-struct Watched {
-    name: String,
-    user: Arc<WatchUser<CatalogContent>>,
-    since: Instant,
-    /// Reports the end of the first look, as no change reports a ConfigMap that does not exist. It ends when this is dropped.
-    _first_look: JoinSet<()>,
+/// The ConfigMaps of catalogs; a clone is another handle to the same.
+#[derive(Clone)]
+pub(crate) struct ConfigMaps {
+    client: Client,
+    /// Those with the label.
+    pub store: Store<Projected<CatalogContent>>,
 }
 
 impl ConfigMaps {
-    /// No watch begins before a CatalogSource asks.
-    pub(crate) fn register(set: &StoreSet, client: &Client) -> Self {
+    /// Registers the watch in `set`.
+    pub(crate) fn register(set: &mut StoreSet, client: &Client) -> Self {
         Self {
-            watches: set.on_demand(client),
-            watched: Arc::default(),
-            listeners: Arc::default(),
+            client: client.clone(),
+            store: set.add_projected(Watch::new(client).label_exists(labels::CATALOG_SOURCE)),
         }
     }
 
-    /// Calls `listener` with namespace and name of a watched ConfigMap that changed, or was looked for the first time.
-    pub(crate) fn on_change(&self, listener: impl Fn(&NamespacedName) + Send + Sync + 'static) {
-        let listener: Listener = Arc::new(listener);
-        let mut listeners = self.listeners.write();
-        listeners.push(Arc::clone(&listener));
-        self.watches
-            .on_change(move |_, change: &Change<Projected<CatalogContent>>| listener(&change.object().key()));
-    }
-
-    /// What is known of the ConfigMap `name` beside the CatalogSource `source`, which is watched from now on.
-    ///
-    /// Nothing is waited for: a reconcile that did would keep others from theirs. Listeners hear when the first look is over.
-    pub(crate) fn of_source(&self, source: &NamespacedName, name: &str) -> ConfigMapState {
-        let namespace = &source.namespace;
-        let Some((user, since)) = self.watch(source, name) else {
-            let cause = format!("namespace {namespace} has more than {MOST_WATCHED} catalogs in ConfigMaps");
-            return ConfigMapState::Unread(Some(cause));
-        };
-        if !user.is_ready() {
-            return match since.elapsed() < PATIENCE {
-                true => ConfigMapState::Asked,
-                false => ConfigMapState::Unread(user.interruption()),
-            };
+    /// Returns what is known of a ConfigMap, from the store or, without the label, from the API server.
+    pub(crate) async fn find(&self, key: &NamespacedName) -> ConfigMapState {
+        if let Some(found) = self.store.get_key(key) {
+            return found.as_found(found.uid(), found.resource_version(), true);
         }
-        let found = user
-            .store()
-            .get_key(&NamespacedName::new(&*source.namespace, name));
-        found.map_or(ConfigMapState::Missing, |found| {
-            ConfigMapState::Found(Version {
-                uid: found.uid().unwrap_or_default(),
-                resource_version: found.resource_version().unwrap_or_default(),
-                content_hash: found.hash.clone(),
-                owners: found.owners.clone(),
-            })
-        })
-    }
-
-    /// The CatalogSource is gone, or is not made of a ConfigMap any more.
-    pub(crate) fn forget(&self, source: &NamespacedName) {
-        self.watched.lock().remove(source);
-    }
-
-    /// The watch of a source's ConfigMap and its beginning; `None` if its namespace has too many.
-    fn watch(
-        &self,
-        source: &NamespacedName,
-        name: &str,
-    ) -> Option<(Arc<WatchUser<CatalogContent>>, Instant)> {
-        let mut watched = self.watched.lock();
-        if let Some(known) = watched.get(source).filter(|known| known.name == name) {
-            return Some((Arc::clone(&known.user), known.since));
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &key.namespace);
+        match deadline(&format!("ConfigMap {key}"), api.get_opt(&key.name)).await {
+            Ok(None) => ConfigMapState::Missing,
+            Ok(Some(found)) => {
+                let is_watched = found.labels().contains_key(labels::CATALOG_SOURCE);
+                let (uid, resource_version) = (found.uid(), found.resource_version());
+                CatalogContent::of(found).as_found(uid, resource_version, is_watched)
+            }
+            Err(error) => ConfigMapState::Unread(error.to_string()),
         }
-        let others = watched
-            .keys()
-            .filter(|other| other.namespace == source.namespace && *other != source);
-        if others.count() >= MOST_WATCHED {
-            return None;
-        }
-        let user = Arc::new(self.watches.user(&scope(&source.namespace, name)));
-        let since = Instant::now();
-        let new = Watched {
-            name: name.to_owned(),
-            since,
-            _first_look: self.first_look(&user, NamespacedName::new(&*source.namespace, name)),
-            user: Arc::clone(&user),
-        };
-        watched.insert(source.clone(), new);
-        Some((user, since))
-    }
-
-    fn first_look(&self, user: &Arc<WatchUser<CatalogContent>>, config_map: NamespacedName) -> JoinSet<()> {
-        let (user, listeners) = (Arc::clone(user), Arc::clone(&self.listeners));
-        let mut task = JoinSet::new();
-        task.spawn(async move {
-            user.ready().await;
-            let listeners = listeners.read().clone();
-            listeners.iter().for_each(|listener| listener(&config_map));
-        });
-        task
-    }
-}
-
-fn scope(namespace: &str, name: &str) -> Scope {
-    Scope {
-        api: ApiResource::erase::<ConfigMap>(&()),
-        namespace: Some(namespace.to_owned()),
-        name: Some(name.to_owned()),
-        label: None,
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn hash(fields: &Value) -> String {
+        let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "annotations": {"a": "b"}}});
+        object
+            .as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        CatalogContent::of(serde_json::from_value(object).unwrap()).hash
+    }
+
+    #[test]
+    fn only_the_catalog_counts() {
+        let empty = hash(&json!({}));
+        let some = hash(&json!({"data": {"packages": "x"}}));
+        assert_ne!(some, empty);
+        assert_eq!(hash(&json!({"data": {"packages": "x", "other": "y"}})), some);
+        assert_eq!(hash(&json!({"data": {"other": "y"}})), empty);
+        // The folder in the pod has files of both.
+        assert_eq!(hash(&json!({"binaryData": {"packages": "eA=="}})), some);
+        let file = content_hash(|key| (key == "packages").then_some(Cow::Borrowed(b"x".as_slice())));
+        assert_eq!(some, file);
+    }
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use go_compat::duration::{self, Signed};
-use jiff::civil::{Date, Weekday};
+use jiff::civil::Date;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp, Zoned};
 
@@ -98,28 +98,22 @@ fn parse_days(text: &str) -> Result<[bool; 7], String> {
     let mut days = [false; 7];
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let last = parse_day(last)?;
-        let mut day = parse_day(first)?;
-        loop {
-            if let Some(set) = usize::try_from(day.to_monday_zero_offset())
-                .ok()
-                .and_then(|place| days.get_mut(place))
-            {
-                *set = true;
-            }
-            if day == last {
-                break;
-            }
-            day = day.next();
+        let (first, last) = (parse_day(first)?, parse_day(last)?);
+        for (day, is_open) in days.iter_mut().enumerate() {
+            // `Fri-Mon` goes beyond the end of the week.
+            *is_open |= match first <= last {
+                true => (first..=last).contains(&day),
+                false => day >= first || day <= last,
+            };
         }
     }
     Ok(days)
 }
 
-fn parse_day(text: &str) -> Result<Weekday, String> {
+/// Returns the number of a weekday, 0 for Monday.
+fn parse_day(text: &str) -> Result<usize, String> {
     let place = DAYS.iter().position(|day| day.eq_ignore_ascii_case(text));
-    let day = place.and_then(|place| i8::try_from(place).ok());
-    day.and_then(|day| Weekday::from_monday_zero_offset(day).ok())
+    place
         .ok_or_else(|| format!("invalid day {text}: expected Mon to Sun, as in Sat,Sun or Mon-Fri, or daily"))
 }
 

@@ -72,17 +72,8 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
                     }
                 };
                 match event {
-                    Some(Ok(event)) => {
-                        // `Init` comes before any answer of the server.
-                        if !matches!(event, watcher::Event::Init) {
-                            self.store.shared.set_interruption(None);
-                        }
-                        self.take(event, &decode);
-                    }
+                    Some(Ok(event)) => self.take(event, &decode),
                     Some(Err(error)) => {
-                        self.store
-                            .shared
-                            .set_interruption(Some(interruption_text(&error)));
                         tracing::warn!(kind = %self.name, error = with_causes(&error), "watch interrupted, retrying");
                         self.metrics.watch_restarted(&self.name);
                     }
@@ -132,18 +123,6 @@ impl<S: Object + Send + Sync + 'static> Feed<S> {
             format!("This object cannot be decoded; its last valid version, if any, stays in use: {error}");
         self.store.warn_about(revision, reason::UNREADABLE, message);
     }
-}
-
-/// Returns the reason of an interruption for users, with a text that is the same for each attempt.
-fn interruption_text(error: &watcher::Error) -> String {
-    let (code, reason) = match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status)) => (status.code, &status.reason),
-        watcher::Error::WatchError(status) => (status.code, &status.reason),
-        _ => return "the API server cannot be reached".to_owned(),
-    };
-    format!("the API server answers {code} {reason}")
 }
 
 /// Wraps `client` to report to `store` the version from which each watch starts. kube's watcher does not expose the list's version, but

@@ -1,6 +1,6 @@
 //! Watches that exist only as long as they have users.
 //!
-//! Some objects matter only while something refers to them: a ConfigMap that a catalog is built from, or Roles whose permissions are
+//! Some objects matter only while something refers to them, such as the settings of an API server, or Roles whose permissions are
 //! checked. Others are of a kind that only a bundle names. Watching the whole kind would hold far more than is read. A watch here covers
 //! one namespace, one object by name, or the objects with a label. The first user starts it. Some time after the last user is gone it
 //! ends and its memory is freed.
@@ -154,16 +154,6 @@ impl<P: Projection> WatchUser<P> {
     /// Returns the store with the objects of the scope.
     pub fn store(&self) -> &Store<Projected<P>> {
         &self.store
-    }
-
-    /// True if the objects were listed once.
-    pub fn is_ready(&self) -> bool {
-        *self.store.shared.ready.borrow()
-    }
-
-    /// Returns the reason of the last interruption of the watch, for users; `None` while it works.
-    pub fn interruption(&self) -> Option<String> {
-        self.store.shared.interruption.lock().clone()
     }
 
     /// Waits until the objects were listed for the first time. If the kind is not served, it waits forever.

@@ -7,8 +7,8 @@
 //! result counts. The Job has the whole deadline again. Where Jobs are the only way (`UnpackJobs::is_only_way`), this
 //! process never pulls images; with `--unpack=in-process` there are no Jobs.
 //!
-//! Subscribers are triggered by the result, and before it by each new error of an attempt or a Job. After a failure the
-//! task stays to trigger each of them at its retry time.
+//! Subscribers are triggered by the result, and before it by each new error of an attempt or a Job. After a failure they
+//! request the bundle again at their retry time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use olm_oci::Reference;
 use olm_runtime::isolation::{Panicked, blocking, isolated};
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::super::bundle_store::StoredBundle;
@@ -25,10 +24,8 @@ use super::super::error::{UnpackClass, UnpackError};
 use super::super::job::{JobRequest, UnpackJobs};
 use super::super::preflight;
 use super::super::retry;
-use super::{Entry, EntryState, Failure, Key, Shared, Subscriber, SubscriberRequest};
+use super::{Entry, EntryState, Failure, Key, Shared};
 
-/// Time for which a failure is cached after its retry time.
-const KEEP_FAILED: Duration = Duration::from_secs(60);
 /// Maximum time of one attempt, independent of the deadline of the whole unpack.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(600);
 
@@ -69,7 +66,10 @@ impl Unpack {
                 }
                 None => {
                     self.shared.figures.unpacked(elapsed, false);
-                    return self.give_up(error.after_deadline()).await;
+                    return self.set(EntryState::Failed(Failure {
+                        error: error.after_deadline(),
+                        at: Instant::now(),
+                    }));
                 }
             }
         }
@@ -219,52 +219,6 @@ impl Unpack {
         tracing::error!(%image, %panicked, "unpacking a bundle panicked");
         let cause = format!("image `{image}`: catalog-operator panicked while reading it; this is a bug");
         UnpackError::new(UnpackClass::InvalidManifest, cause)
-    }
-
-    /// Reports the failure, and triggers each subscriber at its retry time.
-    async fn give_up(self, error: UnpackError) {
-        let failure = Failure {
-            error,
-            at: Instant::now(),
-        };
-        self.set(EntryState::Failed(failure.clone()));
-        while let Some((next, joined)) = self.wake_due(&failure) {
-            tokio::select! {
-                () = tokio::time::sleep_until(next) => {}
-                () = joined.notified() => {}
-            }
-        }
-    }
-
-    /// Triggers subscribers at their retry time. Returns the next retry time, and a notification for new
-    /// subscribers. `None` when the failure is outdated, or forgotten because there are no subscribers.
-    fn wake_due(&self, failure: &Failure) -> Option<(Instant, Arc<Notify>)> {
-        let forget_at = failure.at + retry::pause(failure.error.class, None) + KEEP_FAILED;
-        let mut entries = self.shared.entries.lock();
-        let entry = entries.get_mut(&self.key)?;
-        if !matches!(&entry.state, EntryState::Failed(present) if present.at == failure.at) {
-            return None;
-        }
-        let now = Instant::now();
-        let is_due = |asked: &SubscriberRequest| asked.retry_at(failure) <= now;
-        let due = entry.subscribers.iter().filter(|(_, asked)| is_due(asked));
-        let due: BTreeSet<Subscriber> = due.map(|(subscriber, _)| subscriber.clone()).collect();
-        entry
-            .subscribers
-            .retain(|subscriber, _| !due.contains(subscriber));
-        let next = entry
-            .subscribers
-            .values()
-            .map(|asked| asked.retry_at(failure))
-            .min();
-        let joined = Arc::clone(&entry.joined);
-        let is_over = next.is_none() && forget_at <= now;
-        if is_over {
-            entries.remove(&self.key);
-        }
-        drop(entries);
-        self.shared.wake_all(&due);
-        (!is_over).then(|| (next.unwrap_or(forget_at), joined))
     }
 
     /// Triggers the subscribers when the error differs in any part from the last one, so not for each attempt.

@@ -4,8 +4,6 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 
 use super::*;
 
-const NOTE: &str = labels::CATALOG_PULL_SECRETS;
-
 fn wanted(secrets: &[&str]) -> ServiceAccount {
     objects::build_service_account(&source(
         json!({"sourceType": "grpc", "image": IMAGE, "secrets": secrets}),
@@ -37,48 +35,18 @@ fn secrets(account: &ServiceAccount) -> Vec<&str> {
     secrets.map(|secret| secret.name.as_str()).collect()
 }
 
+/// As for upstream, one that leaves the spec stays: others may use it.
 #[test]
-fn a_pull_secret_that_leaves_the_spec_leaves_the_account() {
-    let account = wanted(&["a", "b"]);
-    assert_eq!(secrets(&account), ["a", "b"]);
-    let account = mended(&account, &["b"]);
-    assert_eq!(secrets(&account), ["b"]);
-    let account = mended(&account, &["c"]);
-    assert_eq!(secrets(&account), ["c"]);
-    let account = mended(&account, &[]);
-    assert_eq!(secrets(&account), Vec::<&str>::new());
-    assert_eq!(account.metadata.annotations.unwrap_or_default().get(NOTE), None);
-}
-
-#[test]
-fn pull_secrets_of_others_stay() {
+fn pull_secrets_are_added_to_those_of_others() {
     let platform = json!({"imagePullSecrets": [{"name": "a"}, {"name": "platform"}]});
     let account = changed(&wanted(&["a"]), platform);
     assert_eq!(account::mend(&account, &wanted(&["a"])), None);
     let account = mended(&account, &["c"]);
-    assert_eq!(secrets(&account), ["platform", "c"]);
-    // The platform added it, even if the spec names it, too.
-    let account = mended(&account, &["c", "platform"]);
-    assert_eq!(secrets(&mended(&account, &[])), ["platform"]);
+    assert_eq!(secrets(&account), ["a", "platform", "c"]);
+    assert_eq!(account::mend(&account, &wanted(&[])), None);
     // A secret that others remove is restored.
     let account = changed(&account, json!({"imagePullSecrets": [{"name": "platform"}]}));
     assert_eq!(secrets(&mended(&account, &["c", "platform"])), ["platform", "c"]);
-}
-
-/// Accounts of upstream and of an earlier version have no record of the owner of their secrets.
-#[test]
-fn an_account_without_a_note_loses_nothing() {
-    let earlier = changed(&wanted(&["a", "b"]), json!({"metadata": {"annotations": null}}));
-    assert_eq!(
-        account::mend(&earlier, &wanted(&["a", "b"])),
-        None,
-        "nothing is written at rest"
-    );
-    let account = mended(&earlier, &["b", "c"]);
-    assert_eq!(secrets(&account), ["a", "b", "c"]);
-    assert_eq!(secrets(&mended(&account, &["b"])), ["a", "b"]);
-    let broken = changed(&earlier, json!({"metadata": {"annotations": {NOTE: "no list"}}}));
-    assert_eq!(secrets(&mended(&broken, &["b"])), ["a", "b"]);
 }
 
 /// The list is one value: changes by others between the read and the write must not be lost.
@@ -96,17 +64,4 @@ fn pull_secrets_are_written_as_they_were_read() {
         panic!("{plan}");
     };
     assert_eq!(guard.resource_version.as_deref(), Some("7"));
-}
-
-/// Decisions are based on the pruned object of the store.
-#[test]
-fn the_note_is_kept() {
-    let mut kept = changed(
-        &wanted(&["a"]),
-        json!({"metadata": {"annotations": {"other": "x"}}}),
-    );
-    crate::pruning::prune_account(&mut kept);
-    assert_eq!(account::mend(&kept, &wanted(&["a"])), None);
-    assert_eq!(secrets(&mended(&kept, &[])), Vec::<&str>::new());
-    assert!(!kept.metadata.annotations.unwrap().contains_key("other"));
 }

@@ -11,6 +11,7 @@ fn version(number: u32, content: &str) -> ConfigMapState {
         resource_version: number.to_string(),
         content_hash: content.to_owned(),
         owners: Some(vec![owner("u1")]),
+        is_watched: true,
     })
 }
 
@@ -285,9 +286,8 @@ fn what_the_status_says_of_a_version_is_said_once() {
 async fn cat_009_a_missing_config_map_is_told_and_what_runs_stays() {
     for (state, cause) in [
         (ConfigMapState::Missing, "configmaps \"content\" not found"),
-        (ConfigMapState::Unread(None), "not yet read from the API server"),
         (
-            ConfigMapState::Unread(Some("the API server answers 403 Forbidden".to_owned())),
+            ConfigMapState::Unread("the API server answers 403 Forbidden".to_owned()),
             "the API server answers 403 Forbidden",
         ),
     ] {
@@ -320,14 +320,50 @@ async fn cat_009_a_missing_config_map_is_told_and_what_runs_stays() {
     }
 }
 
-/// The watch triggers catalogs that wait for a ConfigMap; a timer triggers those that wait for the watch.
+/// Only one with the label is watched, and only a catalog gets the label.
 #[test]
-fn a_config_map_that_could_not_be_read_is_looked_at_again() {
-    let requeue = |state: ConfigMapState| decide::decide(&with(state), now()).0.requeue;
-    for state in [ConfigMapState::Asked, ConfigMapState::Unread(None)] {
-        assert!(matches!(requeue(state), Requeue::After { delay, .. } if delay == Duration::from_secs(15)));
+fn a_config_map_that_is_not_watched_is_read_again() {
+    let requeue = |observed: &Observed| decide::decide(observed, now()).0.requeue;
+    let ConfigMapState::Found(found) = version(7, "hash") else {
+        unreachable!()
+    };
+    let no_catalog = ConfigMapState::Found(Version {
+        owners: None,
+        is_watched: false,
+        ..found
+    });
+    for state in [
+        ConfigMapState::Missing,
+        ConfigMapState::Unread("no".to_owned()),
+        no_catalog,
+    ] {
+        let found = requeue(&with(state.clone()));
+        assert!(
+            matches!(found, Requeue::After { delay, .. } if delay == Duration::from_secs(15)),
+            "{state:?}"
+        );
     }
-    assert_eq!(requeue(ConfigMapState::Missing), Requeue::AwaitChange);
+    let served = converge(with(version(7, "hash")));
+    assert_eq!(requeue(&served), Requeue::AwaitChange);
+}
+
+/// Of one that was owned before, too, as upstream's are.
+#[test]
+fn a_config_map_without_the_label_gets_it() {
+    let ConfigMapState::Found(found) = version(7, "hash") else {
+        unreachable!()
+    };
+    let observed = with(ConfigMapState::Found(Version {
+        is_watched: false,
+        ..found
+    }));
+    let actions = decide::decide(&observed, now()).0.actions;
+    let [Action::Patch { patch, .. }] = &actions[..] else {
+        unreachable!("{actions:?}")
+    };
+    assert_eq!(patch["metadata"]["labels"], json!({"olm.catalogSource": "cat.a"}));
+    let owners = patch["metadata"]["ownerReferences"].as_array().unwrap();
+    assert_eq!(owners.len(), 1, "{patch}");
 }
 
 #[test]
@@ -363,18 +399,4 @@ fn a_config_map_wakes_the_catalogs_that_are_made_of_it() {
     let woken = triggers::made_of_config_map(&NamespacedName::new("ns", "content"), &sources);
     let names: Vec<_> = woken.iter().map(|key| key.name.as_str()).collect();
     assert_eq!(names, ["one", "two"]);
-}
-
-/// Neither for a new source nor for one whose operator has just started.
-#[test]
-fn nothing_is_told_of_a_config_map_that_was_just_asked_for() {
-    assert_eq!(
-        status_of(&with(ConfigMapState::Asked)),
-        CatalogSourceStatus::default()
-    );
-    let mut observed = with(ConfigMapState::Missing);
-    let told = status_of(&observed);
-    Arc::make_mut(&mut observed.source).status = Some(told.clone());
-    observed.config_map = ConfigMapState::Asked;
-    assert_eq!(status_of(&observed), told);
 }

@@ -78,44 +78,6 @@ fn a_deleted_account_role_or_binding_comes_back_as_it_was() {
     }
 }
 
-/// A label of components is part of what a plan gives an account; olm-operator sees to the other kinds.
-#[test]
-fn a_component_label_that_is_taken_off_an_account_comes_back() {
-    let mut env = TestEnv::with_plan(&[small()]);
-    env.converge();
-    let key = only(&env, "ServiceAccount");
-    let labels = |env: &TestEnv| env.all("ServiceAccount")[0]["metadata"]["labels"].clone();
-    let before = labels(&env);
-    let label = before
-        .as_object()
-        .unwrap()
-        .keys()
-        .find(|key| key.starts_with("operators.coreos.com/"))
-        .unwrap()
-        .clone();
-    for restarted in [false, true] {
-        env.writes.clear();
-        if restarted {
-            env.stage.kill();
-        }
-        env.change(&key, |account| {
-            account["metadata"]["labels"]
-                .as_object_mut()
-                .unwrap()
-                .remove(&label);
-            account["secrets"] = json!([{"name": "somebody-elses"}]);
-        });
-        assert!(writes(&mut env));
-        assert_eq!(labels(&env), before);
-        assert_eq!(
-            env.all("ServiceAccount")[0]["secrets"][0]["name"],
-            "somebody-elses"
-        );
-        assert_eq!(env.writes.len(), 1, "{:?}", env.writes);
-        assert!(!writes(&mut env), "{:?}", env.writes);
-    }
-}
-
 #[test]
 fn rules_and_subjects_that_were_changed_are_put_back() {
     for (kind, patch) in [

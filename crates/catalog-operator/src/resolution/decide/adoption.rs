@@ -6,11 +6,10 @@
 
 use std::sync::Arc;
 
-use kube::ResourceExt;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscription};
 
 use super::super::observed::Observed;
-use super::super::plan_object::{GENERATE_NAME, WantedPlan, has_our_name, is_made_here, is_owned_by};
+use super::super::plan_object::{WantedPlan, is_made_here, is_owned_by};
 
 /// Returns the plan with the status that it has or is about to get, without its steps: Subscriptions do not mention them.
 pub(super) fn adopted(found: Arc<InstallPlan>, wanted: &WantedPlan) -> Arc<InstallPlan> {
@@ -52,25 +51,6 @@ pub(super) fn find_adoptable<'a>(
         .plans()
         .filter(fits)
         .max_by_key(|plan| plan.spec.generation)
-}
-
-/// Returns a plan for what is wanted from which a webhook has removed the owners. No Subscription can move to it, and another
-/// one would lose its owners, too. Tools that restore backups remove `generateName` as well; such a plan does not count,
-/// because the next one is stored as it is created.
-pub(super) fn find_ownerless<'a>(
-    observed: &'a Observed,
-    wanted: &WantedPlan,
-) -> Option<&'a Arc<InstallPlan>> {
-    let is_ownerless = |plan: &&Arc<InstallPlan>| {
-        let mut owners = plan.owner_references().iter();
-        plan.phase() == InstallPlanPhase::None
-            && plan.metadata.deletion_timestamp.is_none()
-            && has_our_name(plan)
-            && plan.metadata.generate_name.as_deref() == Some(GENERATE_NAME)
-            && plan.spec.cluster_service_version_names == wanted.csv_names
-            && !owners.any(|owner| owner.kind == "Subscription")
-    };
-    observed.plans().find(is_ownerless)
 }
 
 /// True for a plan without status that was made here, by its name and its owners.

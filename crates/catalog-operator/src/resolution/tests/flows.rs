@@ -40,9 +40,10 @@ fn a_subscription_becomes_a_plan_and_an_operator() {
       CatalogSourcesUnhealthy=False/AllCatalogSourcesHealthy all available catalogsources are healthy
     plan gen=1 Automatic approved=true demo.v3: Complete ClusterServiceVersion/demo.v3
     ");
-    insta::assert_snapshot!(env.writes.join("\n"), @r"
-    create InstallPlan ns/install-4a7c4bba48dd398e
-    patch InstallPlan ns/install-4a7c4bba48dd398e status
+    let name = env.plans()[0].metadata.name.clone().unwrap();
+    insta::assert_snapshot!(env.writes.join("\n").replace(&name, "install-HASH"), @r"
+    create InstallPlan ns/install-HASH
+    patch InstallPlan ns/install-HASH status
     patch Subscription ns/demo-sub status
     patch Subscription ns/demo-sub status
     ");

@@ -7,7 +7,6 @@ use olm_resolver::{CatalogKey, Snapshot};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::bundle_unpack::content::BundleFile;
 use crate::bundle_unpack::preflight;
 use crate::catalog_manifests::read_manifests;
 use crate::test_env::bundle;
@@ -36,7 +35,7 @@ fn result(objects: &[Value], cluster: &Cluster) -> (BundleResult, Vec<String>) {
         read_manifests(&objects).and_then(|bundle| preflight::check(&bundle, "a.v1").map(|()| bundle));
     let result = match bundle {
         Ok(bundle) => ready_result(&operator, bundle, "ns", cluster, &mut noticed),
-        Err(error) => failed(&error.of_bundle("a.v1")),
+        Err(error) => failed(&error.of_bundle("a.v1"), None),
     };
     (result, noticed.obstacles)
 }
@@ -101,7 +100,7 @@ fn content_in_a_catalog_is_checked_as_that_of_an_image() {
         ),
     ];
     for (objects, expected) in rows {
-        let (BundleResult::Failed { content, text }, _) = result(&objects, &Cluster::default()) else {
+        let (BundleResult::Failed { content, text, .. }, _) = result(&objects, &Cluster::default()) else {
             panic!("no failure: {expected}")
         };
         assert!(
@@ -123,7 +122,7 @@ fn what_the_cluster_will_not_take_of_content_in_a_catalog_is_told() {
     let mut csv = csv("a.v1");
     csv["spec"]["installModes"] = json!([{"type": "AllNamespaces", "supported": true}]);
     let (result, obstacles) = result(&[csv, object("v1", "ConfigMap")], &cluster);
-    let BundleResult::Steps(steps, None, _) = result else {
+    let BundleResult::Steps(steps, None) = result else {
         panic!("no steps")
     };
     assert_eq!(steps.len(), 2);
@@ -135,58 +134,6 @@ fn what_the_cluster_will_not_take_of_content_in_a_catalog_is_told() {
              watch own namespace: its ClusterServiceVersion will fail with UnsupportedOperatorGroup; change spec.targetNamespaces, or \
              install it in another namespace"
         ]
-    );
-}
-
-/// Bundles often repeat what others bring; a plan would leave the last of those that differ.
-#[test]
-fn two_bundles_that_bring_different_objects_of_one_name_are_refused() {
-    let of = |bundle: &str, objects: &[Value]| {
-        let objects = objects.iter().map(|object| BundleFile {
-            name: "file".to_owned(),
-            object: object.clone(),
-        });
-        let bundle_content = UnpackedBundle {
-            image: String::new(),
-            csv: csv(bundle),
-            objects: objects.collect(),
-            ..UnpackedBundle::default()
-        };
-        brought(&bundle_content, bundle)
-    };
-    let together = |first: &[Value], second: &[Value]| {
-        let mut all = of("a.v1", first);
-        all.extend(of("b.v1", second));
-        find_twins(&all)
-    };
-    let mut elsewhere = with_data("1");
-    elsewhere["metadata"]["namespace"] = json!("other");
-    assert_eq!(together(&[with_data("1")], &[with_data("1")]), None);
-    assert_eq!(
-        together(&[with_data("1")], &[elsewhere]),
-        None,
-        "a plan has one namespace"
-    );
-    let mut account = object("v1", "ServiceAccount");
-    account["metadata"]["labels"] = json!({"a": "b"});
-    assert_eq!(
-        together(&[object("v1", "ServiceAccount")], &[account]),
-        None,
-        "is only added to"
-    );
-    let mut labelled = with_data("1");
-    labelled["metadata"]["labels"] = json!({"a": "b"});
-    assert_eq!(
-        together(&[with_data("1")], &[labelled]),
-        None,
-        "labels are united"
-    );
-    let mut secret = with_data("1");
-    secret["kind"] = json!("Secret");
-    assert_eq!(together(&[with_data("1")], &[secret]), None);
-    assert_eq!(
-        together(&[with_data("1")], &[with_data("2")]).as_deref(),
-        Some("bundles a.v1 and b.v1 both contain ConfigMap x with different content")
     );
 }
 

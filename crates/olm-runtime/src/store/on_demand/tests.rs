@@ -1,7 +1,7 @@
 //! Tests of watches and their users, with a minimal server, on a paused clock.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::client::Body;
@@ -33,8 +33,6 @@ struct Asked {
     lists: Mutex<Vec<String>>,
     /// Number of watches with an open connection.
     open: AtomicUsize,
-    /// True if lists are refused.
-    is_refusing: AtomicBool,
 }
 
 struct Connection(Arc<Asked>);
@@ -66,14 +64,6 @@ fn client(asked: &Arc<Asked>) -> Client {
                 return std::future::pending().await;
             }
             asked.lists.lock().push(format!("{path}?{query}"));
-            if asked.is_refusing.load(Ordering::SeqCst) {
-                let refusal = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden",
-                    "message": "who knows what", "code": 403});
-                let refusal = http::Response::builder()
-                    .status(403)
-                    .body(Body::from(refusal.to_string().into_bytes()));
-                return Ok(refusal.unwrap());
-            }
             let namespace = path.split('/').nth(4).unwrap_or("all");
             let list = json!({
                 "apiVersion": "v1", "kind": "ConfigMapList", "metadata": {"resourceVersion": "3"},
@@ -272,25 +262,4 @@ async fn a_watch_is_there_exactly_as_long_as_it_is_needed() {
         assert_eq!(bench.open(), needed);
         assert_eq!(bench.watches.shared.running.lock().len(), needed);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn why_a_watch_does_not_begin_is_told_until_it_does() {
-    let bench = Bench::new();
-    bench.asked.is_refusing.store(true, Ordering::SeqCst);
-    let api = kube::core::ApiResource::erase::<ConfigMap>(&());
-    let user = bench.watches.user(&Scope {
-        api,
-        namespace: Some("ns".to_owned()),
-        name: None,
-        label: None,
-    });
-    assert_eq!(user.interruption(), None);
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    let told = "the API server answers 403 Forbidden";
-    assert_eq!(user.interruption().as_deref(), Some(told));
-    assert!(bench.lists() > 1, "it is tried again");
-    bench.asked.is_refusing.store(false, Ordering::SeqCst);
-    user.ready().await;
-    assert_eq!(user.interruption(), None);
 }

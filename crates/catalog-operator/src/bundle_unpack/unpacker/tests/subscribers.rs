@@ -26,7 +26,6 @@ async fn one_namespaces_pause_after_a_failure_is_not_anothers() {
     wait(30).await;
     assert_eq!(rig.ask("quiet"), "failed NotFound", "its own minute is not over");
     wait(30).await;
-    assert_eq!(rig.woken(), ["quiet"], "each is told at its own time");
     assert_eq!(rig.ask("quiet"), "unpacking");
     assert_eq!(
         rig.ask_with("patient", None, Some(24 * HOUR)),

@@ -1,6 +1,28 @@
 //! One plan for one answer, whatever is interrupted, refused or removed.
 
+use std::collections::BTreeSet;
+
 use super::*;
+use crate::resolution::plan_object::plan_name;
+
+/// Scripts and people remember a plan by its name.
+#[test]
+fn an_operator_that_is_installed_again_gets_a_plan_of_another_name() {
+    let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
+    let mut names = BTreeSet::new();
+    for _ in 0..2 {
+        env.subscribe("demo", &json!({"installPlanApproval": "Manual"}));
+        env.settle();
+        let plan = env.plans().remove(0);
+        assert_eq!(plan.spec.generation, Some(1));
+        let name = plan.metadata.name.unwrap();
+        env.delete("InstallPlan", &name);
+        env.delete("Subscription", "demo-sub");
+        env.settle();
+        names.insert(name);
+    }
+    assert_eq!(names.len(), 2, "{names:?}");
+}
 
 /// Stopped after every write in turn, and once more after the next, there is one plan in the end,
 /// and everything is as without.
@@ -70,32 +92,40 @@ fn a_lost_answer_and_a_late_event_make_no_second_plan() {
     }
 }
 
-/// Somebody has an InstallPlan of the very name that the next one gets.
+/// A user has an InstallPlan of the very name that the next one gets.
 #[test]
-fn a_name_that_is_taken_holds_nothing_up() {
+fn a_name_that_is_taken_is_reported() {
     let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
-    let name = crate::resolution::plan_object::plan_name(NAMESPACE, 1);
+    env.subscribe("demo", &json!({}));
+    let uid = env.subscription("demo-sub").metadata.uid.unwrap();
+    let name = plan_name(NAMESPACE, 1, &uid);
     let foreign = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
         "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {"clusterServiceVersionNames": [], "approval": "Automatic", "approved": false}});
     env.put(foreign);
-    env.subscribe("demo", &json!({}));
     env.settle();
     let told = env.describe();
     assert!(
-        told.contains("plan gen=2 Automatic approved=true demo.v1: Installing"),
+        told.contains(&format!("{name} cannot be executed without owner references")),
+        "{told}"
+    );
+    env.delete("InstallPlan", &name);
+    env.settle();
+    let told = env.describe();
+    assert!(
+        told.contains("plan gen=1 Automatic approved=true demo.v1: Installing"),
         "{told}"
     );
 }
 
-/// A backup brings plans back without owners, status and the start of their generated name, before the Subscriptions or after them.
+/// A backup brings plans back without owners, status and the start of their generated name.
 #[test]
 fn a_plan_that_was_restored_from_a_backup_holds_nothing_up() {
     for approval in ["Automatic", "Manual"] {
         let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
         let restored = |generation: i64| {
             json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
-            "metadata": {"name": crate::resolution::plan_object::plan_name(NAMESPACE, generation), "namespace": NAMESPACE},
+            "metadata": {"name": plan_name(NAMESPACE, generation, "uid before"), "namespace": NAMESPACE},
             "spec": {"clusterServiceVersionNames": ["demo.v1"], "approval": approval, "approved": approval == "Automatic",
                 "generation": generation}})
         };
@@ -105,8 +135,8 @@ fn a_plan_that_was_restored_from_a_backup_holds_nothing_up() {
         env.settle();
         let told = env.describe();
         let expected = match approval {
-            "Automatic" => "plan gen=3 Automatic approved=true demo.v1: Installing",
-            _ => "plan gen=3 Manual approved=false demo.v1: RequiresApproval",
+            "Automatic" => "plan gen=1 Automatic approved=true demo.v1: Installing",
+            _ => "plan gen=1 Manual approved=false demo.v1: RequiresApproval",
         };
         assert!(
             told.contains(expected) && !told.contains("without owner references"),
