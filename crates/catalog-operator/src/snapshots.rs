@@ -6,7 +6,7 @@
 //! use the catalog are triggered. Unchanged content keeps its identity, so that nothing is resolved again.
 //!
 //! # Guarantees
-//! - One read of a catalog at a time, at most [`PARALLEL_READS`] over all, each with a deadline. Namespaces take turns, and
+//! - One read of a catalog at a time, at most [`PARALLEL_READS`] over all. Namespaces take turns, and
 //!   one namespace's catalogs never take all reads ([`FairPermits`]).
 //! - While a catalog is being read again, or cannot be reached any more, its last good content stands, for as long as a
 //!   namespace uses it. A catalog no namespace uses is forgotten.
@@ -42,8 +42,6 @@ use crate::fair_permits::FairPermits;
 
 /// Maximum number of concurrent reads.
 pub(crate) const PARALLEL_READS: usize = 4;
-/// Time limit of a read.
-pub(crate) const READ_DEADLINE: Duration = Duration::from_secs(60);
 /// Age after which the content of a server that may change it is read again.
 pub(crate) const READ_AGAIN: Duration = Duration::from_secs(30 * 60);
 /// Approximate limit of all catalogs in one namespace, in bytes.
@@ -63,7 +61,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 #[async_trait]
 pub trait CatalogReader: Send + Sync + 'static {
     /// Reads everything that resolution needs of the catalog behind `channel`, or returns an error. Also returns
-    /// the approximate bytes that it takes in memory.
+    /// the approximate bytes that it takes in memory. Has a deadline of its own.
     async fn read(&self, channel: Channel) -> Result<(CatalogSnapshot, usize), String>;
 
     /// Reads the manifests of a bundle that are in the catalog itself.

@@ -9,12 +9,11 @@ use olm_resolver::Snapshot;
 use olm_runtime::NamespacedName;
 use olm_runtime::isolation::isolated;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
 use super::{
-    Bounds, Content, Entry, FIRST_RETRY, Failure, LONGEST_RETRY, READ_AGAIN, READ_AGAIN_WHEN_FULL,
-    READ_DEADLINE, Shared,
+    Bounds, Content, Entry, FIRST_RETRY, Failure, LONGEST_RETRY, READ_AGAIN, READ_AGAIN_WHEN_FULL, Shared,
 };
 
 /// Content that was read, with its size in memory.
@@ -75,20 +74,16 @@ impl Read {
     }
 
     async fn read(&self, channel: Channel) -> Result<Weighed, String> {
-        // Waiting for a permit does not count towards the deadline: other namespaces must not cause a
+        // Waiting for a permit does not count towards the reader's deadline: other namespaces must not cause a
         // failure.
         let _permit = self.shared.permits.acquire(&self.key.namespace).await;
         // A panic in reading one catalog must not leave it in state loading forever.
         let reading = isolated(self.shared.reader.read(channel));
-        let (listed, bytes) = match timeout(READ_DEADLINE, reading).await {
-            Ok(Ok(listed)) => listed?,
-            Ok(Err(panicked)) => {
+        let (listed, bytes) = match reading.await {
+            Ok(listed) => listed?,
+            Err(panicked) => {
                 tracing::error!(catalog = %self.key, %panicked, "reading a catalog panicked");
                 return Err("failed to list bundles: catalog-operator panicked; this is a bug".to_owned());
-            }
-            Err(_) => {
-                let limit = READ_DEADLINE.as_secs();
-                return Err(format!("failed to list bundles: timed out after {limit} s"));
             }
         };
         let index = move || Weighed {
