@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use hyper_util::rt::TokioIo;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -38,27 +39,39 @@ pub struct Dialled {
     pub lost: oneshot::Receiver<()>,
 }
 
-/// Connects to `dial` (`host:port`). Errors show the server as `address`.
-///
-/// # Errors
-/// The cause of the failure, with `address` in it.
-pub async fn dial(dial: &str, address: &str) -> Result<Dialled, String> {
-    let failed = |error: &dyn std::fmt::Display| format!("cannot connect to {address}: {error}");
-    let stream = timeout(socket_deadline(dial), TcpStream::connect(dial))
-        .await
-        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-        .map_err(|error| failed(&error))?;
-    keep_alive(&stream).map_err(|error| failed(&error))?;
-    let (alive, lost) = oneshot::channel();
-    let socket = Watched {
-        socket: stream,
-        _alive: alive,
-    };
-    let channel = timeout(CONNECT_TIME, over(socket, address))
-        .await
-        .map_err(|_| failed(&"no answer"))?
-        .map_err(|error| failed(&innermost(&error)))?;
-    Ok(Dialled { channel, lost })
+/// Makes connections; tests replace it.
+#[async_trait]
+pub trait Dial: Send + Sync + 'static {
+    /// Connects once to `dial` (`host:port`), or returns the cause of the failure, which shows the server as
+    /// `address`.
+    async fn connect(&self, dial: &str, address: &str) -> Result<Dialled, String>;
+}
+
+/// Connects over the network, to servers that answer.
+#[derive(Debug)]
+pub struct Tcp;
+
+#[async_trait]
+impl Dial for Tcp {
+    async fn connect(&self, dial: &str, address: &str) -> Result<Dialled, String> {
+        let failed = |error: &dyn std::fmt::Display| format!("cannot connect to {address}: {error}");
+        let stream = timeout(socket_deadline(dial), TcpStream::connect(dial))
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            .map_err(|error| failed(&error))?;
+        keep_alive(&stream).map_err(|error| failed(&error))?;
+        let (alive, lost) = oneshot::channel();
+        let socket = Watched {
+            socket: stream,
+            _alive: alive,
+        };
+        let channel = timeout(CONNECT_TIME, over(socket, address))
+            .await
+            .map_err(|_| failed(&"no answer"))?
+            .map_err(|error| failed(&innermost(&error)))?;
+        greet(&channel, address).await?;
+        Ok(Dialled { channel, lost })
+    }
 }
 
 /// Opens a channel over an existing stream to the server `address`.
@@ -86,7 +99,7 @@ where
 ///
 /// # Errors
 /// The cause of the failure, with `address` in it.
-pub async fn greet(channel: &Channel, address: &str) -> Result<(), String> {
+async fn greet(channel: &Channel, address: &str) -> Result<(), String> {
     let answer = Box::pin(Client::new(channel.clone()).check()).await;
     let silent = [
         Code::Unavailable,

@@ -17,7 +17,6 @@
 //!   limited. New content without room is not served, and nothing is evicted for it.
 //! - A registry that closes the connection soon after a read is not read again at once.
 
-mod dial;
 mod reader;
 mod source;
 
@@ -36,7 +35,6 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
-pub use self::dial::{Dial, Dialled, Tcp};
 pub use self::reader::ReadError;
 pub use self::source::Target;
 use crate::index::{Catalog, Index, Packages};
@@ -44,6 +42,7 @@ use crate::limits::{
     GLOBAL_CATALOG_BYTES, NAMESPACE_BYTES, PARALLEL_HEADS, PARALLEL_READS, READ_AGAIN_WHEN_FULL, READ_TIME,
     TENANT_BYTES,
 };
+pub use olm_registry::connection::{Dial, Dialled, Tcp};
 
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
@@ -397,7 +396,7 @@ impl CatalogTask {
         let room = shared.room(&shared.entries.lock(), &self.key);
         let dial = Arc::clone(&shared.dial);
         let read = async {
-            let mut dialled = dial.connect(address).await.map_err(ReadError::Failed)?;
+            let mut dialled = dial.connect(address, address).await.map_err(ReadError::Failed)?;
             // A panic while one catalog is read must not end the process, nor block that catalog forever.
             let reading = isolated(reader::read(&dialled.channel, room, &shared.parsing));
             let read = unless_lost(&mut dialled.lost, reading).await;

@@ -20,9 +20,9 @@ struct Counting(AtomicUsize);
 
 #[async_trait]
 impl Dial for Counting {
-    async fn connect(&self, address: &str) -> Result<Dialled, String> {
+    async fn connect(&self, dial: &str, address: &str) -> Result<Dialled, String> {
         self.0.fetch_add(1, Ordering::SeqCst);
-        Tcp.connect(address).await
+        Tcp.connect(dial, address).await
     }
 }
 

@@ -101,8 +101,8 @@ struct HangingUp {
 
 #[async_trait]
 impl Dial for HangingUp {
-    async fn connect(&self, address: &str) -> Result<Dialled, String> {
-        let dialled = Tcp.connect(address).await?;
+    async fn connect(&self, dial: &str, address: &str) -> Result<Dialled, String> {
+        let dialled = Tcp.connect(dial, address).await?;
         let (alive, lost) = oneshot::channel();
         self.dialled.lock().push((Instant::now(), alive));
         Ok(Dialled { lost, ..dialled })
