@@ -30,6 +30,7 @@ use olm_fbc::entry::CatalogSnapshot;
 use olm_registry::snapshot::manifest_digest;
 use olm_resolver::Snapshot;
 use olm_runtime::NamespacedName;
+use olm_runtime::fair_permits::FairPermits;
 use olm_runtime::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -38,7 +39,6 @@ use tonic::transport::Channel;
 use self::read::Read;
 use crate::bundle_unpack::InlineBundle;
 use crate::catalog_source::connection::{Connections, LiveConnection};
-use crate::fair_permits::FairPermits;
 
 /// Maximum number of concurrent reads.
 pub(crate) const PARALLEL_READS: usize = 4;

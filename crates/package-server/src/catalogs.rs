@@ -11,8 +11,8 @@
 //! - The last complete content is served until a newer one has been read whole, or until the CatalogSource is
 //!   deleted. An unreachable registry does not change that.
 //! - Changes of a CatalogSource's names and labels are visible at once, and cause no read.
-//! - At most [`PARALLEL_READS`] catalogs of the global namespace are read at a time, and as many of all
-//!   others, of which each namespace has one. A read has a deadline.
+//! - At most [`PARALLEL_READS`] catalogs are read at a time. Those of the global namespace leave one read to the
+//!   others together and these one to them, and another namespace has one at a time. A read has a deadline.
 //! - The memory of each global catalog, of the catalogs of one other namespace and of all tenants' catalogs is
 //!   limited. New content without room is not served, and nothing is evicted for it.
 //! - A registry that closes the connection soon after a read is not read again at once.
@@ -26,6 +26,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use olm_api::v1alpha1::CatalogSource;
+use olm_runtime::fair_permits::FairPermits;
 use olm_runtime::isolation::isolated;
 use olm_runtime::store::{Change, Store};
 use olm_runtime::sync::Mutex;
@@ -58,12 +59,8 @@ pub struct Catalogs {
 struct Shared {
     entries: Mutex<BTreeMap<NamespacedName, Entry>>,
     index: watch::Sender<Arc<Index>>,
-    /// Slots for the global namespace's catalogs, which wait for no tenant's.
-    global_reads: Semaphore,
-    /// Slots for all other catalogs.
-    reads: Semaphore,
-    /// One slot per namespace, so that a tenant's slow catalogs do not take all of `reads`.
-    turns: Mutex<BTreeMap<String, Weak<Semaphore>>>,
+    /// Slots for reads.
+    reads: FairPermits,
     /// Slots for parsing channel heads.
     parsing: Arc<Semaphore>,
     interval: watch::Sender<Duration>,
@@ -125,9 +122,9 @@ impl Catalogs {
             shared: Arc::new(Shared {
                 entries: Mutex::default(),
                 index: watch::Sender::new(Arc::new(index)),
-                global_reads: Semaphore::new(PARALLEL_READS),
-                reads: Semaphore::new(PARALLEL_READS),
-                turns: Mutex::default(),
+                reads: FairPermits::new(PARALLEL_READS)
+                    .with_share(1)
+                    .with_preferred(global_namespace),
                 parsing: Arc::new(Semaphore::new(PARALLEL_HEADS)),
                 interval: watch::Sender::new(interval),
                 dial,
@@ -242,18 +239,6 @@ impl Shared {
     /// Publishes a changed index. Call it with the entries locked, so that changes are ordered.
     fn change(&self, change: impl FnOnce(&mut Index)) {
         self.index.send_modify(|index| change(Arc::make_mut(index)));
-    }
-
-    /// Returns the slot of a namespace.
-    fn turn(&self, namespace: &str) -> Arc<Semaphore> {
-        let mut turns = self.turns.lock();
-        if let Some(turn) = turns.get(namespace).and_then(Weak::upgrade) {
-            return turn;
-        }
-        turns.retain(|_, turn| turn.strong_count() > 0);
-        let turn = Arc::new(Semaphore::new(1));
-        turns.insert(namespace.to_owned(), Arc::downgrade(&turn));
-        turn
     }
 
     /// Returns the bytes that other catalogs leave for `key`.
@@ -386,12 +371,7 @@ impl CatalogTask {
     async fn read(&self, address: &str) -> Option<Result<Dialled, ReadError>> {
         let shared = self.shared.upgrade()?;
         // The wait is not part of the deadline: a slow catalog must not make others fail.
-        let (turn, permit) = if shared.is_global(&self.key.namespace) {
-            (None, shared.global_reads.acquire().await.ok()?)
-        } else {
-            let turn = shared.turn(&self.key.namespace).acquire_owned().await.ok()?;
-            (Some(turn), shared.reads.acquire().await.ok()?)
-        };
+        let permit = shared.reads.acquire(&self.key.namespace).await;
         let began = Instant::now();
         let room = shared.room(&shared.entries.lock(), &self.key);
         let dial = Arc::clone(&shared.dial);
@@ -409,7 +389,7 @@ impl CatalogTask {
             Err(ReadError::Failed(text))
         };
         let read = timeout(READ_TIME, read).await.unwrap_or_else(late);
-        drop((permit, turn));
+        drop(permit);
         Some(read.and_then(|(dialled, read)| {
             let (packages, bytes, left_out) = (read.packages.len(), read.bytes, read.left_out);
             shared.keep(&self.key, self.uid.as_deref(), read)?;
