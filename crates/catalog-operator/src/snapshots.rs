@@ -247,7 +247,10 @@ impl Snapshots {
         if manifest_digest(&objects) == bundle.digest {
             return Ok(objects);
         }
-        self.shared.read_changed(key, &link);
+        let is_old = |at: Instant| at.elapsed() >= READ_AGAIN_WHEN_CHANGED;
+        self.shared.read_again(key, &link, |entry| {
+            entry.read == Some(link.generation) && entry.read_at.is_some_and(is_old)
+        });
         Err(format!(
             "manifests of {name} in catalog {key} have changed since it was read; the catalog is being read again"
         ))
@@ -352,30 +355,17 @@ impl Shared {
         tokio::spawn(read.run(link.channel.clone()));
     }
 
-    /// Reads a catalog again that has changed, unless that was just done.
-    fn read_changed(self: &Arc<Self>, key: &NamespacedName, link: &LiveConnection) {
+    /// Reads a catalog again that is in use and due.
+    fn read_again(
+        self: &Arc<Self>,
+        key: &NamespacedName,
+        link: &LiveConnection,
+        is_due: impl FnOnce(&Entry) -> bool,
+    ) {
         let mut entries = self.entries.lock();
-        let Some(entry) = entries.get_mut(key) else { return };
-        let is_old = entry
-            .read_at
-            .is_some_and(|at| at.elapsed() >= READ_AGAIN_WHEN_CHANGED);
-        if entry.read == Some(link.generation) && is_old {
+        if let Some(entry) = entries.get_mut(key).filter(|entry| is_due(entry)) {
             entry.read = None;
             self.refresh(key, entry, link);
-        }
-    }
-
-    /// Reads a catalog again whose server may have changed it, unless that was done since `read_at` or it is
-    /// unused.
-    fn read_again(self: &Arc<Self>, key: &NamespacedName, generation: u64, read_at: Instant) {
-        let link = self.connections.link(key);
-        let mut entries = self.entries.lock();
-        if let (Some(entry), Some(link)) = (entries.get_mut(key), link)
-            && entry.read == Some(generation)
-            && entry.read_at == Some(read_at)
-        {
-            entry.read = None;
-            self.refresh(key, entry, &link);
         }
     }
 }
