@@ -37,8 +37,6 @@ pub const FIRST_READS: Duration = Duration::from_secs(3);
 
 /// Open connections, including unfinished handshakes.
 pub const CONNECTIONS: usize = 256;
-/// Time for a TLS handshake.
-pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// Time for the head of a request.
 pub const HEAD_TIME: Duration = Duration::from_secs(10);
 /// Bytes of the head of a request.
