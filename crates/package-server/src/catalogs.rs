@@ -26,6 +26,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use olm_api::v1alpha1::CatalogSource;
+use olm_runtime::driver::backoff;
 use olm_runtime::fair_permits::FairPermits;
 use olm_runtime::isolation::isolated;
 use olm_runtime::store::{Change, Store};
@@ -328,6 +329,7 @@ impl CatalogTask {
                 continue;
             };
             let began = clock::now();
+            let pause = backoff(FIRST_RETRY, LONGEST_RETRY, failures);
             let pause = match self.read(&address).await {
                 Some(Ok(dialled)) => {
                     let since = Instant::now();
@@ -338,10 +340,9 @@ impl CatalogTask {
                         failures = 0;
                         continue;
                     }
-                    backoff(&mut failures)
+                    pause
                 }
                 Some(Err(error)) => {
-                    let pause = backoff(&mut failures);
                     let pause = if error.is_full() {
                         READ_AGAIN_WHEN_FULL
                     } else {
@@ -352,6 +353,7 @@ impl CatalogTask {
                 }
                 None => return,
             };
+            failures = failures.saturating_add(1);
             // A change of the registry ends the pause.
             if let Ok(Err(_)) = timeout(pause, self.target.changed()).await {
                 return;
@@ -432,13 +434,6 @@ async fn unless_lost<T>(lost: &mut oneshot::Receiver<()>, reading: impl Future<O
         read = reading => Some(read),
     }
     .filter(|_| matches!(lost.try_recv(), Err(TryRecvError::Empty)))
-}
-
-/// Returns the pause after one more failure.
-fn backoff(failures: &mut u32) -> Duration {
-    let pause = FIRST_RETRY.saturating_mul(1 << (*failures).min(10));
-    *failures = failures.saturating_add(1);
-    pause.min(LONGEST_RETRY)
 }
 
 #[cfg(test)]

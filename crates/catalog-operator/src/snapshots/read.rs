@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use olm_resolver::Snapshot;
 use olm_runtime::NamespacedName;
+use olm_runtime::driver::backoff;
 use olm_runtime::isolation::isolated;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -136,10 +137,7 @@ impl Read {
         let entry = self.own_entry(&mut entries)?;
         entry.loading = None;
         let attempts = entry.failure.as_ref().map_or(0, |failure| failure.attempts);
-        let pause = FIRST_RETRY
-            .saturating_mul(1 << attempts.min(10))
-            .min(LONGEST_RETRY)
-            .max(least);
+        let pause = backoff(FIRST_RETRY, LONGEST_RETRY, attempts).max(least);
         let retry_at = Instant::now() + pause;
         entry.failure = Some(Failure {
             generation: self.generation,
