@@ -23,6 +23,7 @@ use tonic::transport::{Channel, Endpoint, Uri};
 
 use crate::client::Client;
 use crate::limits::CONNECT_TIME;
+use crate::snapshot::message;
 
 /// Bytes that a server may send before they are read, on one stream and on all together.
 const WINDOW: u32 = 1 << 20;
@@ -112,7 +113,7 @@ async fn greet(channel: &Channel, address: &str) -> Result<(), String> {
         Err(status) if silent.contains(&status.code()) => {
             let cause = match status.source() {
                 Some(cause) => innermost(cause),
-                None => status.message().to_owned(),
+                None => message(&status),
             };
             Err(format!("cannot connect to {address}: {cause}"))
         }
