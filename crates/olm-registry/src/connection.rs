@@ -11,15 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use hyper_util::rt::TokioIo;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use tonic::Code;
 use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::{Code, async_trait};
 
 use crate::client::Client;
 use crate::limits::CONNECT_TIME;
