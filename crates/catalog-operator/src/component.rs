@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::labels;
 use olm_api::v1alpha1::{BundleLookup, InstallPlan, Step, StepResource};
-use olm_fbc::property::{PackageProperty, Property, Typed};
-use serde::Deserialize;
+use olm_fbc::property::PackageProperty;
+use olm_resolver::installed::package_in;
 
 use crate::manifest::Manifest;
 use crate::step_kind::StepKind;
@@ -15,9 +15,9 @@ use crate::step_kind::StepKind;
 /// in the catalog itself, the step. `None` if neither has it.
 pub(crate) fn package_of(csv: &str, steps: &[Step], lookups: &[BundleLookup]) -> Option<PackageProperty> {
     let mut lookups = lookups.iter().filter(|lookup| lookup.identifier == csv);
-    let of_image = lookups.find_map(|lookup| package_among(lookup.properties.as_deref()?));
+    let of_image = lookups.find_map(|lookup| package_in(lookup.properties.as_deref()?));
     let mut resources = csv_steps(steps).filter(|resource| resource.name == csv);
-    of_image.or_else(|| resources.find_map(|resource| package_in(resource.manifest.as_deref()?)))
+    of_image.or_else(|| resources.find_map(|resource| package_in_step(resource.manifest.as_deref()?)))
 }
 
 /// Returns the label for what these steps bring to `namespace`, by ClusterServiceVersion.
@@ -52,32 +52,15 @@ fn csv_steps(steps: &[Step]) -> impl Iterator<Item = &StepResource> {
     resources.filter(|resource| StepKind::of(&resource.kind) == Some(StepKind::ClusterServiceVersion))
 }
 
-fn package_in(manifest: &str) -> Option<PackageProperty> {
+fn package_in_step(manifest: &str) -> Option<PackageProperty> {
     match Manifest::parse(manifest).ok()? {
         Manifest::Inline(object) => {
             let annotations = object.pointer("/metadata/annotations")?;
-            package_among(annotations.get(labels::PROPERTIES)?.as_str()?)
+            package_in(annotations.get(labels::PROPERTIES)?.as_str()?)
         }
-        Manifest::ConfigMap(reference) => package_among(&reference.properties),
+        Manifest::ConfigMap(reference) => package_in(&reference.properties),
         Manifest::BundleImage(_) => None,
     }
-}
-
-/// The package among a bundle's properties.
-fn package_among(properties: &str) -> Option<PackageProperty> {
-    #[derive(Deserialize)]
-    struct Properties {
-        properties: Vec<Property>,
-    }
-    let found: Properties = serde_json::from_str(properties).ok()?;
-    let mut typed = found
-        .properties
-        .iter()
-        .filter_map(|property| property.parse().ok());
-    typed.find_map(|property| match property {
-        Typed::Package(package) => Some(package),
-        _ => None,
-    })
 }
 
 #[cfg(test)]

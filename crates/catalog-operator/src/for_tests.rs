@@ -6,11 +6,11 @@
 pub use crate::bundle_unpack::UnpackError;
 pub use crate::bundle_unpack::content::{BundleFile, UnpackedBundle, read_files};
 pub use crate::bundle_unpack::unpacker::BundleSource;
-pub use crate::catalog_source::connection::dial::{Dial, Dialled};
 pub use crate::catalog_source::connection::{ConnectionState, Connections, Endpoint};
 pub use crate::grpc_catalog_reader::GrpcCatalogReader;
 pub use crate::manifest::{BundleImageReference, Manifest};
 pub use crate::snapshots::{CatalogReader, ContentState, Snapshots};
+pub use olm_registry::connection::{Dial, Dialled};
 
 pub mod annotation {
     pub use crate::annotation::*;

@@ -13,7 +13,6 @@ mod catalog_manifests;
 mod catalog_source;
 mod cluster_operator;
 mod component;
-mod fair_permits;
 #[doc(hidden)]
 pub mod for_tests;
 mod grpc_catalog_reader;

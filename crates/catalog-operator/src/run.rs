@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use kube::Client;
 use olm_oci::RegistryConfig;
+use olm_registry::connection::{Dial, Tcp};
 use olm_runtime::cluster_operator::ClusterOperators;
 use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::Runner;
@@ -21,7 +22,7 @@ use crate::bundle_unpack::job::{JobStores, UnpackJobReconciler, UnpackJobs};
 use crate::bundle_unpack::{BundleSource, BundleStore, ImageBundleSource, Unpacker, UnpackerConfig};
 use crate::catalog_manifests::BundleSources;
 use crate::catalog_source::CatalogSourceReconciler;
-use crate::catalog_source::connection::{Connections, Dial, Tcp};
+use crate::catalog_source::connection::Connections;
 use crate::catalog_source::pod::PodSettings;
 use crate::cluster_operator::Report;
 use crate::grpc_catalog_reader::GrpcCatalogReader;

@@ -6,7 +6,7 @@
 //! use the catalog are triggered. Unchanged content keeps its identity, so that nothing is resolved again.
 //!
 //! # Guarantees
-//! - One read of a catalog at a time, at most [`PARALLEL_READS`] over all, each with a deadline. Namespaces take turns, and
+//! - One read of a catalog at a time, at most [`PARALLEL_READS`] over all. Namespaces take turns, and
 //!   one namespace's catalogs never take all reads ([`FairPermits`]).
 //! - While a catalog is being read again, or cannot be reached any more, its last good content stands, for as long as a
 //!   namespace uses it. A catalog no namespace uses is forgotten.
@@ -30,6 +30,7 @@ use olm_fbc::entry::CatalogSnapshot;
 use olm_registry::snapshot::manifest_digest;
 use olm_resolver::Snapshot;
 use olm_runtime::NamespacedName;
+use olm_runtime::fair_permits::FairPermits;
 use olm_runtime::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -38,12 +39,9 @@ use tonic::transport::Channel;
 use self::read::Read;
 use crate::bundle_unpack::InlineBundle;
 use crate::catalog_source::connection::{Connections, LiveConnection};
-use crate::fair_permits::FairPermits;
 
 /// Maximum number of concurrent reads.
 pub(crate) const PARALLEL_READS: usize = 4;
-/// Time limit of a read.
-pub(crate) const READ_DEADLINE: Duration = Duration::from_secs(60);
 /// Age after which the content of a server that may change it is read again.
 pub(crate) const READ_AGAIN: Duration = Duration::from_secs(30 * 60);
 /// Approximate limit of all catalogs in one namespace, in bytes.
@@ -63,7 +61,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 #[async_trait]
 pub trait CatalogReader: Send + Sync + 'static {
     /// Reads everything that resolution needs of the catalog behind `channel`, or returns an error. Also returns
-    /// the approximate bytes that it takes in memory.
+    /// the approximate bytes that it takes in memory. Has a deadline of its own.
     async fn read(&self, channel: Channel) -> Result<(CatalogSnapshot, usize), String>;
 
     /// Reads the manifests of a bundle that are in the catalog itself.
@@ -249,7 +247,10 @@ impl Snapshots {
         if manifest_digest(&objects) == bundle.digest {
             return Ok(objects);
         }
-        self.shared.read_changed(key, &link);
+        let is_old = |at: Instant| at.elapsed() >= READ_AGAIN_WHEN_CHANGED;
+        self.shared.read_again(key, &link, |entry| {
+            entry.read == Some(link.generation) && entry.read_at.is_some_and(is_old)
+        });
         Err(format!(
             "manifests of {name} in catalog {key} have changed since it was read; the catalog is being read again"
         ))
@@ -354,30 +355,17 @@ impl Shared {
         tokio::spawn(read.run(link.channel.clone()));
     }
 
-    /// Reads a catalog again that has changed, unless that was just done.
-    fn read_changed(self: &Arc<Self>, key: &NamespacedName, link: &LiveConnection) {
+    /// Reads a catalog again that is in use and due.
+    fn read_again(
+        self: &Arc<Self>,
+        key: &NamespacedName,
+        link: &LiveConnection,
+        is_due: impl FnOnce(&Entry) -> bool,
+    ) {
         let mut entries = self.entries.lock();
-        let Some(entry) = entries.get_mut(key) else { return };
-        let is_old = entry
-            .read_at
-            .is_some_and(|at| at.elapsed() >= READ_AGAIN_WHEN_CHANGED);
-        if entry.read == Some(link.generation) && is_old {
+        if let Some(entry) = entries.get_mut(key).filter(|entry| is_due(entry)) {
             entry.read = None;
             self.refresh(key, entry, link);
-        }
-    }
-
-    /// Reads a catalog again whose server may have changed it, unless that was done since `read_at` or it is
-    /// unused.
-    fn read_again(self: &Arc<Self>, key: &NamespacedName, generation: u64, read_at: Instant) {
-        let link = self.connections.link(key);
-        let mut entries = self.entries.lock();
-        if let (Some(entry), Some(link)) = (entries.get_mut(key), link)
-            && entry.read == Some(generation)
-            && entry.read_at == Some(read_at)
-        {
-            entry.read = None;
-            self.refresh(key, entry, &link);
         }
     }
 }

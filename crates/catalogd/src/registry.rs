@@ -5,11 +5,10 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use olm_oci::{
-    ContainerTools, Credentials, CredentialsError, Limits, PullError, PullErrorClass, Puller, Reference,
-    RegistryConfig, Spool, certificate_files,
+    ContainerTools, Credentials, Limits, PullError, PullErrorClass, Puller, Reference, RegistryConfig, Spool,
+    certificate_files,
 };
 use olm_runtime::error::{ObserveError, with_causes};
 use olm_runtime::{NamespacedName, pull_secrets};
@@ -80,18 +79,12 @@ impl Registry {
             secrets.extend(named.map_err(unread)?);
         }
         let mut credentials = Credentials::anonymous();
-        for (key, secret) in pull_secrets::read(&self.client, secrets).await.map_err(unread)? {
-            let read = read_secret(&secret, &format!("Secret {key}"));
+        for (secret, data) in pull_secrets::read(&self.client, secrets).await.map_err(unread)? {
+            let read = Credentials::from_secret(&data, &secret);
             credentials.merge(read.map_err(|error| error.to_string())?);
         }
         Ok(credentials)
     }
-}
-
-/// Returns the credentials in a pull secret of either type; none in other secrets.
-fn read_secret(secret: &Secret, origin: &str) -> Result<Credentials, CredentialsError> {
-    let data = |key: &str| Some(secret.data.as_ref()?.get(key)?.0.as_slice());
-    Credentials::from_secret(data, origin)
 }
 
 /// Returns the ServiceAccount that a token of Kubernetes belongs to. The token is our own, so its signature does not matter.
@@ -149,8 +142,6 @@ fn way_out(class: PullErrorClass) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::ByteString;
-
     use super::*;
 
     /// A registry that does not exist: upstream's users look for the text, and ours for the way out.
@@ -202,33 +193,5 @@ mod tests {
         for token in ["", "a", "a.%.c"] {
             assert_eq!(account_of(token), None, "{token}");
         }
-    }
-
-    #[test]
-    fn both_types_of_pull_secret_are_read_and_errors_show_none_of_it() {
-        let secret = |key: &str, text: &str| Secret {
-            data: Some([(key.to_owned(), ByteString(text.as_bytes().to_vec()))].into()),
-            ..Secret::default()
-        };
-        let auth = r#"{"quay.io": {"username": "u", "password": "p"}}"#;
-        let config = format!("{{\"auths\": {auth}}}");
-        for (key, text, expected) in [
-            (".dockerconfigjson", config.as_str(), 1),
-            (".dockercfg", auth, 1),
-            ("other", "x", 0),
-        ] {
-            let credentials = read_secret(&secret(key, text), "Secret a/b").unwrap();
-            assert_eq!(
-                credentials.for_repository("quay.io", "a/b").len(),
-                expected,
-                "{key}"
-            );
-        }
-        let broken = secret(".dockerconfigjson", "{\"auths\": hunter2}");
-        let error = read_secret(&broken, "Secret a/b").unwrap_err().to_string();
-        assert!(
-            error.contains("Secret a/b") && !error.contains("hunter2"),
-            "{error}"
-        );
     }
 }

@@ -19,13 +19,11 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use olm_runtime::connections::{OpenConnections, accept_until};
+use olm_runtime::connections::{OpenConnections, accept_until, handshake};
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 
 use crate::api::Api;
 
@@ -33,8 +31,6 @@ use crate::api::Api;
 pub(crate) const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
 /// Open connections. Each has buffers of some hundred KiB while it is answered.
 const CONNECTIONS: usize = 128;
-/// Time for a TLS handshake.
-const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// Time for the head of a request, and until the next request of a connection.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// Bytes of the head of a request.
@@ -64,17 +60,10 @@ async fn accepted_one(
 ) {
     let ended = match config {
         None => answer(stream, api, stopped).await,
-        Some(config) => {
-            let handshake = TlsAcceptor::from(config).accept(stream);
-            match timeout(HANDSHAKE_TIME, handshake).await {
-                Ok(Ok(tls)) => answer(tls, api, stopped).await,
-                Ok(Err(error)) => {
-                    tracing::debug!(%error, "a handshake failed");
-                    return;
-                }
-                Err(_) => return,
-            }
-        }
+        Some(config) => match handshake(config, stream).await {
+            Some(tls) => answer(tls, api, stopped).await,
+            None => return,
+        },
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");

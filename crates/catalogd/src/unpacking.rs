@@ -23,6 +23,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use olm_oci::{Digest, Reference};
+use olm_runtime::driver::backoff;
 use olm_runtime::sync::Mutex;
 use olm_runtime::{clock, isolation};
 use tokio::sync::Semaphore;
@@ -239,7 +240,7 @@ impl Shared {
                 }
                 Err(error) => {
                     tracing::warn!(catalog, %error, error.is_terminal, "content cannot be unpacked");
-                    let delay = backoff(failures);
+                    let delay = backoff(FIRST_BACKOFF, LONGEST_BACKOFF, failures);
                     failures = failures.saturating_add(1);
                     (!error.is_terminal).then_some(delay)
                 }
@@ -327,11 +328,6 @@ impl Shared {
 fn sourcing(mut error: UnpackError) -> UnpackError {
     error.text.insert_str(0, "source catalog content: ");
     error
-}
-
-fn backoff(failures: u32) -> Duration {
-    let delay = FIRST_BACKOFF.saturating_mul(1 << failures.min(16));
-    delay.min(LONGEST_BACKOFF)
 }
 
 fn jittered(interval: Duration) -> Duration {

@@ -12,7 +12,7 @@ use kube::{Api, Client, ResourceExt as _};
 use olm_api::labels;
 use olm_api::v1alpha1::CatalogSource;
 use olm_registry::client::Client as Registry;
-use olm_registry::connection;
+use olm_registry::connection::{self, Dial as _, Tcp};
 use olm_registry::index::Index;
 use olm_registry::snapshot::{self, Fetched};
 use olm_resolver::entry::Entry;
@@ -226,7 +226,10 @@ async fn read_one(client: &Client, key: &CatalogKey) -> anyhow::Result<(Registry
         .as_deref()
         .filter(|address| !address.is_empty())
     {
-        Some(address) => Registry::connect(address)?,
+        Some(address) => {
+            let dialled = Tcp.connect(address, address).await;
+            Registry::new(dialled.map_err(anyhow::Error::msg)?.channel)
+        }
         None => Registry::new(forward(client, key).await?),
     };
     let fetched = snapshot::fetch(&registry).await?;

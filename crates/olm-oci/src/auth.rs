@@ -69,18 +69,15 @@ impl Credentials {
         Self::from_auths(auths, origin)
     }
 
-    /// Reads a pull secret of either type; none in other secrets. `data` returns the value of a key.
+    /// Reads the data of a pull secret of either type; none in other secrets.
     ///
     /// # Errors
     /// [`CredentialsError::Parse`] and [`CredentialsError::Auth`].
-    pub fn from_secret<'a>(
-        data: impl Fn(&str) -> Option<&'a [u8]>,
-        origin: &str,
-    ) -> Result<Self, CredentialsError> {
-        if let Some(text) = data(".dockerconfigjson") {
+    pub fn from_secret(data: &BTreeMap<String, Vec<u8>>, origin: &str) -> Result<Self, CredentialsError> {
+        if let Some(text) = data.get(".dockerconfigjson") {
             return Self::from_docker_config(text, origin);
         }
-        data(".dockercfg").map_or_else(
+        data.get(".dockercfg").map_or_else(
             || Ok(Self::anonymous()),
             |text| Self::from_dockercfg(text, origin),
         )
@@ -426,6 +423,30 @@ mod tests {
         let old = br#"{"quay.io":{"username":"old","password":"3"}}"#;
         merged.merge(Credentials::from_dockercfg(old, "test").expect("credentials"));
         assert_eq!(users(&merged, "quay.io", "x"), ["first:1", "second:2", "old:3"]);
+    }
+
+    #[test]
+    fn both_types_of_pull_secret_are_read_and_errors_show_none_of_it() {
+        let auth = r#"{"quay.io": {"username": "u", "password": "p"}}"#;
+        let config = format!("{{\"auths\": {auth}}}");
+        let read = |key: &str, text: &str| {
+            let data = [(key.to_owned(), text.as_bytes().to_vec())].into();
+            Credentials::from_secret(&data, "Secret a/b")
+        };
+        for (key, text, expected) in [
+            (".dockerconfigjson", config.as_str(), 1),
+            (".dockercfg", auth, 1),
+            ("other", "x", 0),
+        ] {
+            let credentials = read(key, text).expect("credentials");
+            assert_eq!(users(&credentials, "quay.io", "a/b").len(), expected, "{key}");
+        }
+        let broken = read(".dockerconfigjson", "{\"auths\": hunter2}").expect_err("not JSON");
+        let error = broken.to_string();
+        assert!(
+            error.contains("Secret a/b") && !error.contains("hunter2"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -1,36 +1,24 @@
 //! A client of the contract, with deadlines on every call.
 
 use std::pin::Pin;
-use std::time::Duration;
 
 use prost::Message;
 use tokio_stream::Stream;
 use tokio_stream::StreamExt as _;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Request, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use crate::limits::{
-    CALL_TIME, CONNECT_TIME, MESSAGE_BYTES, PACKAGE_BYTES, PACKAGE_NAME_BYTES, ReadLimits, STALL_TIME,
-};
+use crate::limits::{CALL_TIME, MESSAGE_BYTES, PACKAGE_BYTES, PACKAGE_NAME_BYTES, ReadLimits, STALL_TIME};
 use crate::proto;
 use crate::receive::BoundedCodec;
 use crate::status_details::WithoutDetails;
 
 /// Name readers use in health checks.
 pub const HEALTH_NAME: &str = "Registry";
-
-/// A client cannot be created, because its address is invalid.
-#[derive(Debug, thiserror::Error)]
-#[error("invalid registry address {address:?}")]
-pub struct AddressError {
-    address: String,
-    #[source]
-    source: tonic::transport::Error,
-}
 
 /// Messages of a stream, up to its end or first error.
 pub type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -43,14 +31,6 @@ pub struct Client {
 }
 
 impl Client {
-    /// Returns a client for `host:port`; connects when first used. Must be called within a tokio runtime.
-    ///
-    /// # Errors
-    /// The address is invalid.
-    pub fn connect(address: &str) -> Result<Self, AddressError> {
-        Ok(Self::new(endpoint(address)?.connect_lazy()))
-    }
-
     /// Returns a client over the caller's channel.
     pub fn new(channel: Channel) -> Self {
         Self {
@@ -208,16 +188,4 @@ impl Client {
             Err(Status::unavailable("the registry is not serving"))
         }
     }
-}
-
-fn endpoint(address: &str) -> Result<Endpoint, AddressError> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|source| AddressError {
-        address: address.to_owned(),
-        source,
-    })?;
-    Ok(endpoint
-        .connect_timeout(CONNECT_TIME)
-        .tcp_nodelay(true)
-        .http2_keep_alive_interval(Duration::from_secs(30))
-        .keep_alive_timeout(Duration::from_secs(10)))
 }

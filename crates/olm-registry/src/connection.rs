@@ -17,11 +17,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use tonic::Code;
 use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::{Code, async_trait};
 
 use crate::client::Client;
 use crate::limits::CONNECT_TIME;
+use crate::snapshot::message;
 
 /// Bytes that a server may send before they are read, on one stream and on all together.
 const WINDOW: u32 = 1 << 20;
@@ -38,27 +39,39 @@ pub struct Dialled {
     pub lost: oneshot::Receiver<()>,
 }
 
-/// Connects to `dial` (`host:port`). Errors show the server as `address`.
-///
-/// # Errors
-/// The cause of the failure, with `address` in it.
-pub async fn dial(dial: &str, address: &str) -> Result<Dialled, String> {
-    let failed = |error: &dyn std::fmt::Display| format!("cannot connect to {address}: {error}");
-    let stream = timeout(socket_deadline(dial), TcpStream::connect(dial))
-        .await
-        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-        .map_err(|error| failed(&error))?;
-    keep_alive(&stream).map_err(|error| failed(&error))?;
-    let (alive, lost) = oneshot::channel();
-    let socket = Watched {
-        socket: stream,
-        _alive: alive,
-    };
-    let channel = timeout(CONNECT_TIME, over(socket, address))
-        .await
-        .map_err(|_| failed(&"no answer"))?
-        .map_err(|error| failed(&innermost(&error)))?;
-    Ok(Dialled { channel, lost })
+/// Makes connections; tests replace it.
+#[async_trait]
+pub trait Dial: Send + Sync + 'static {
+    /// Connects once to `dial` (`host:port`), or returns the cause of the failure, which shows the server as
+    /// `address`.
+    async fn connect(&self, dial: &str, address: &str) -> Result<Dialled, String>;
+}
+
+/// Connects over the network, to servers that answer.
+#[derive(Debug)]
+pub struct Tcp;
+
+#[async_trait]
+impl Dial for Tcp {
+    async fn connect(&self, dial: &str, address: &str) -> Result<Dialled, String> {
+        let failed = |error: &dyn std::fmt::Display| format!("cannot connect to {address}: {error}");
+        let stream = timeout(socket_deadline(dial), TcpStream::connect(dial))
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            .map_err(|error| failed(&error))?;
+        keep_alive(&stream).map_err(|error| failed(&error))?;
+        let (alive, lost) = oneshot::channel();
+        let socket = Watched {
+            socket: stream,
+            _alive: alive,
+        };
+        let channel = timeout(CONNECT_TIME, over(socket, address))
+            .await
+            .map_err(|_| failed(&"no answer"))?
+            .map_err(|error| failed(&innermost(&error)))?;
+        greet(&channel, address).await?;
+        Ok(Dialled { channel, lost })
+    }
 }
 
 /// Opens a channel over an existing stream to the server `address`.
@@ -86,7 +99,7 @@ where
 ///
 /// # Errors
 /// The cause of the failure, with `address` in it.
-pub async fn greet(channel: &Channel, address: &str) -> Result<(), String> {
+async fn greet(channel: &Channel, address: &str) -> Result<(), String> {
     let answer = Box::pin(Client::new(channel.clone()).check()).await;
     let silent = [
         Code::Unavailable,
@@ -99,7 +112,7 @@ pub async fn greet(channel: &Channel, address: &str) -> Result<(), String> {
         Err(status) if silent.contains(&status.code()) => {
             let cause = match status.source() {
                 Some(cause) => innermost(cause),
-                None => status.message().to_owned(),
+                None => message(&status),
             };
             Err(format!("cannot connect to {address}: {cause}"))
         }

@@ -175,7 +175,7 @@ async fn read_slowly<Responding: Future<Output = proto::Package> + Send + 'stati
 ) -> Result<Fetched, SnapshotError> {
     let (address, task) = serve(bundles, package).await;
     let began = Instant::now();
-    let client = Client::connect(&address).expect("address");
+    let client = client(&address);
     let fetched = fetch_within(&client, &limits).await;
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     task.abort();
@@ -183,6 +183,11 @@ async fn read_slowly<Responding: Future<Output = proto::Package> + Send + 'stati
 }
 
 type Serving = tokio::task::JoinHandle<Result<(), tonic::transport::Error>>;
+
+fn client(address: &str) -> Client {
+    let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{address}"));
+    Client::new(endpoint.expect("address").connect_lazy())
+}
 
 /// Starts a server with these answers and returns its address.
 async fn serve<Responding: Future<Output = proto::Package> + Send + 'static>(
@@ -431,7 +436,7 @@ async fn names_of_packages_are_bounded() {
         ..proto::Bundle::default()
     };
     let (address, task) = serve(move || endless(named), |_| std::future::ready(package())).await;
-    let listed = Client::connect(&address).expect("address").list_packages().await;
+    let listed = client(&address).list_packages().await;
     task.abort();
     let error = listed.expect_err("they have no end");
     assert!(error.message().contains("package names"), "{error}");
@@ -449,7 +454,7 @@ async fn details_of_a_status_that_are_none_are_not_read() {
                 .add_service(server::Detailed { in_trailers })
                 .serve_with_incoming(incoming),
         );
-        let client = Client::connect(&address).expect("address");
+        let client = client(&address);
         let package = client.get_package("demo").await.expect_err("a status");
         let streamed = match client.list_bundles().await {
             Ok(bundles) => Box::pin(bundles)

@@ -9,7 +9,7 @@ use kube_core::ResourceExt;
 use olm_api::labels::PROPERTIES;
 use olm_api::v1alpha1::{ClusterServiceVersion, Subscription as SubscriptionObject, SubscriptionStatus};
 use olm_fbc::entry::{BundleEntry, EntryProperty};
-use olm_fbc::property::{Gvk, Typed, kinds};
+use olm_fbc::property::{Gvk, PackageProperty, Typed, kinds};
 use serde_json::value::RawValue;
 
 use crate::entry::{Entry, Reader};
@@ -153,15 +153,19 @@ pub fn adopts(
 
 /// Returns the package of an installed ClusterServiceVersion; `None` if its annotation names none.
 pub fn package_of(csv: &ClusterServiceVersion) -> Option<String> {
-    let annotation = csv.annotations().get(PROPERTIES)?;
+    package_in(csv.annotations().get(PROPERTIES)?).map(|package| package.package_name)
+}
+
+/// Returns the package in the text of an annotation with properties; `None` if it names none.
+pub fn package_in(annotation: &str) -> Option<PackageProperty> {
     package_among(&parse_annotation(annotation).ok()?)
 }
 
 /// Returns the package that properties name, the last one if there are several.
-fn package_among(properties: &[EntryProperty]) -> Option<String> {
+fn package_among(properties: &[EntryProperty]) -> Option<PackageProperty> {
     let mut packages = properties.iter().rev().filter(|p| &*p.kind == kinds::PACKAGE);
     packages.find_map(|p| match p.parse() {
-        Ok(Typed::Package(package)) => Some(package.package_name),
+        Ok(Typed::Package(package)) => Some(package),
         _ => None,
     })
 }
@@ -293,7 +297,7 @@ fn entry(
         }
         None => derived_properties(csv, packages, &version).into(),
     };
-    let package = package_among(&properties);
+    let package = package_among(&properties).map(|package| package.package_name);
     let bundle = BundleEntry {
         name: csv.name.as_str().into(),
         package: package.unwrap_or_default().into(),

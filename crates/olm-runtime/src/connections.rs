@@ -4,17 +4,23 @@ use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::ServerConfig;
 #[cfg(target_os = "linux")]
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 /// Pause after a connection could not be accepted, for example without a free file descriptor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Time for a TLS handshake.
+pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// Time for open requests on shutdown.
 pub const LAST_REQUESTS: Duration = Duration::from_secs(10);
 /// Time without progress of a write after which a connection is closed. Reads may take any time: connections may be idle.
@@ -55,6 +61,14 @@ pub async fn accept_until(
     if timeout(LAST_REQUESTS, finished).await.is_err() {
         tracing::warn!("shutdown grace period exceeded; stopping with requests in progress");
     }
+}
+
+/// Returns the connection after its TLS handshake; `None` if it fails or takes longer than [`HANDSHAKE_TIME`].
+pub async fn handshake(config: Arc<ServerConfig>, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+    let handshake = TlsAcceptor::from(config).accept(stream);
+    let tls = timeout(HANDSHAKE_TIME, handshake).await.ok()?;
+    tls.inspect_err(|error| tracing::debug!(%error, "TLS handshake failed"))
+        .ok()
 }
 
 /// Sets the options of a connection. A failure is harmless.

@@ -44,6 +44,11 @@ const SOONEST_ASKED: Duration = Duration::from_secs(5);
 /// reads take time and reconciles use whole seconds.
 pub const TELL_AFTER: Duration = Duration::from_secs(4);
 
+/// Returns the delay after a failure that followed this many others: `first`, which doubles up to `longest`.
+pub fn backoff(first: Duration, longest: Duration, failures: u32) -> Duration {
+    first.saturating_mul(1 << failures.min(16)).min(longest)
+}
+
 /// Result of `status`: the patches, events, the requeue, and the memory for the next reconcile. `M` is [`Reconciler::Memory`].
 #[derive(Debug)]
 pub struct StatusUpdate<M = ()> {
@@ -462,8 +467,7 @@ impl<R: Reconciler> Worker<R> {
             state.failures = before.saturating_add(1);
             before
         });
-        let delay = first.saturating_mul(1 << failures.min(16));
-        delay.min(LONGEST_BACKOFF)
+        backoff(first, LONGEST_BACKOFF, failures)
     }
 
     /// Changes the state of `key`, and drops it if it becomes empty.

@@ -23,6 +23,7 @@ pub mod discovery;
 pub mod driver;
 pub mod error;
 pub mod event;
+pub mod fair_permits;
 pub mod gate;
 pub mod isolation;
 pub mod key;

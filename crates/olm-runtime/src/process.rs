@@ -25,7 +25,7 @@ use crate::plan::EventDraft;
 use crate::review::{KubeReviewer, Reviews};
 use crate::store::{StoreSet, StoreSetHandle};
 use crate::tls::{LOOK_EVERY, TlsFiles};
-use crate::{args, isolation, telemetry};
+use crate::{args, isolation, listener, telemetry};
 
 /// Shutdown grace period for reconciles in progress.
 const LAST_ROUNDS: Duration = Duration::from_secs(20);
@@ -169,7 +169,7 @@ async fn serve_secured(endpoint: Option<SecureEndpoint>, admin: Admin, guard: Gu
         return std::future::pending().await;
     };
     let (config, keeping) = usable(files).await;
-    let listener = secure::listen(address).await;
+    let listener = listener::bind(address).await;
     let listener = listener.map_err(|source| RunError::Serve {
         what: "metrics",
         address,

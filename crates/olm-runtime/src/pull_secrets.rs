@@ -1,6 +1,6 @@
 //! Reads pull secrets, live each time: a cache would contain every Secret of the cluster, and pulls are rare.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::{Api, Client};
@@ -30,20 +30,23 @@ pub async fn of_account(
     Ok(named.into_iter().map(|secret| key(secret.name)).collect())
 }
 
-/// Returns the Secrets with these names that exist, each once, up to the limit: another one may suffice, as for kubelets. Invalid names
-/// are skipped, because they could request other resources, such as the list of all Secrets.
+/// Returns the Secrets with these names that exist, each once, up to the limit: another one may suffice, as for kubelets. Each has its
+/// name for errors and its data. Invalid names are skipped, because they could request other resources, such as the list of all Secrets.
 ///
 /// # Errors
 /// The API server does not answer.
 pub async fn read(
     client: &Client,
     keys: Vec<NamespacedName>,
-) -> Result<Vec<(NamespacedName, Secret)>, ObserveError> {
+) -> Result<Vec<(String, BTreeMap<String, Vec<u8>>)>, ObserveError> {
     let mut found = Vec::new();
     for key in readable(keys) {
         let api: Api<Secret> = Api::namespaced(client.clone(), &key.namespace);
-        let secret = deadline(&format!("Secret {key}"), api.get_opt(&key.name)).await?;
-        found.extend(secret.map(|secret| (key, secret)));
+        let what = format!("Secret {key}");
+        if let Some(secret) = deadline(&what, api.get_opt(&key.name)).await? {
+            let data = secret.data.unwrap_or_default().into_iter();
+            found.push((what, data.map(|(key, value)| (key, value.0)).collect()));
+        }
     }
     Ok(found)
 }

@@ -186,42 +186,79 @@ impl TlsFiles {
         TlsError,
     > {
         let (provider, versions) = (self.profile.provider(), self.profile.versions());
-        let configured = move |read: &Contents| {
+        let configured = move |read: &Contents, (): &()| {
             read.pair
                 .config_with(provider.clone(), &read.authorities, versions, protocols)
         };
-        let mut last = self.read()?;
-        let (sender, receiver) = watch::channel(Arc::new(configured(&last)?));
-        let keep = async move {
-            let mut told = String::new();
-            loop {
-                tokio::time::sleep(LOOK_EVERY).await;
-                let changed = match self.read() {
-                    Ok(read) if read == last => {
-                        // The error is resolved, and is logged again if it returns.
-                        told.clear();
-                        continue;
-                    }
-                    Ok(read) => configured(&read).map(|config| (read, config)),
-                    Err(error) => Err(error),
-                };
-                match changed {
-                    Ok((read, config)) => {
-                        last = read;
-                        told.clear();
-                        sender.send_replace(Arc::new(config));
-                        tracing::info!(certificate = ?self.certificate, "certificate files reloaded");
-                    }
-                    Err(error) if error.to_string() == told => {}
-                    Err(error) => {
+        reloading(move || self.read(), watch::channel(()).1, configured)
+    }
+}
+
+/// Returns what `configured` makes of the content of files and of `settings`, updated whenever one of them changes. `read` reads
+/// the files. An unusable change is logged once and the last usable content stays in use, also with new settings. The returned
+/// future does the updates and has to be polled all the time.
+///
+/// # Errors
+/// If the files cannot be used initially.
+pub fn reloading<T, S>(
+    mut read: impl FnMut() -> Result<T, TlsError> + Send,
+    mut settings: watch::Receiver<S>,
+    configured: impl Fn(&T, &S) -> Result<ServerConfig, TlsError> + Send,
+) -> Result<
+    (
+        watch::Receiver<Arc<ServerConfig>>,
+        impl Future<Output = ()> + Send,
+    ),
+    TlsError,
+>
+where
+    T: PartialEq + Send,
+    S: PartialEq + Clone + Send + Sync,
+{
+    let mut last = read()?;
+    let mut applied = settings.borrow_and_update().clone();
+    let (sender, receiver) = watch::channel(Arc::new(configured(&last, &applied)?));
+    let keep = async move {
+        let mut told = String::new();
+        loop {
+            tokio::select! {
+                Ok(()) = settings.changed() => {}
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+            let given = settings.borrow_and_update().clone();
+            let is_new = given != applied;
+            let looked = read().and_then(|content| {
+                if !is_new && content == last {
+                    return Ok(None);
+                }
+                Ok(Some((configured(&content, &given)?, content)))
+            });
+            let config = match looked {
+                Ok(changed) => {
+                    // The error is resolved, and is logged again if it returns.
+                    told.clear();
+                    changed.map(|(config, content)| {
+                        last = content;
+                        config
+                    })
+                }
+                Err(error) => {
+                    if error.to_string() != told {
                         tracing::error!(%error, "cannot reload certificate files, keeping the previous certificate");
                         told = error.to_string();
                     }
+                    // Unusable files must not keep new settings out.
+                    is_new.then(|| configured(&last, &given).ok()).flatten()
                 }
+            };
+            applied = given;
+            if let Some(config) = config {
+                sender.send_replace(Arc::new(config));
+                tracing::info!("certificate files reloaded");
             }
-        };
-        Ok((receiver, keep))
-    }
+        }
+    };
+    Ok((receiver, keep))
 }
 
 /// Subject of a certificate. Unreadable parts are empty.

@@ -140,7 +140,8 @@ async fn opm_002_the_generated_dockerfile_gives_an_image_that_serves_the_catalog
         .args(["--port", &port.to_string()])
         .stderr(Stdio::null());
     let mut serving = Running(serving.spawn().expect("opm runs"));
-    let client = olm_registry::client::Client::connect(&format!("127.0.0.1:{port}")).expect("client");
+    let endpoint = tonic::transport::Endpoint::from_shared(format!("http://127.0.0.1:{port}"));
+    let client = olm_registry::client::Client::new(endpoint.expect("address").connect_lazy());
     let deadline = Instant::now() + Duration::from_secs(30);
     let packages = loop {
         if let Ok(packages) = client.list_packages().await {

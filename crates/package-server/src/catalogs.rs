@@ -11,13 +11,12 @@
 //! - The last complete content is served until a newer one has been read whole, or until the CatalogSource is
 //!   deleted. An unreachable registry does not change that.
 //! - Changes of a CatalogSource's names and labels are visible at once, and cause no read.
-//! - At most [`PARALLEL_READS`] catalogs of the global namespace are read at a time, and as many of all
-//!   others, of which each namespace has one. A read has a deadline.
+//! - At most [`PARALLEL_READS`] catalogs are read at a time. Those of the global namespace leave one read to the
+//!   others together and these one to them, and another namespace has one at a time. A read has a deadline.
 //! - The memory of each global catalog, of the catalogs of one other namespace and of all tenants' catalogs is
 //!   limited. New content without room is not served, and nothing is evicted for it.
 //! - A registry that closes the connection soon after a read is not read again at once.
 
-mod dial;
 mod reader;
 mod source;
 
@@ -27,7 +26,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use olm_api::v1alpha1::CatalogSource;
-use olm_registry::limits::ERROR_CHARACTERS;
+use olm_runtime::driver::backoff;
+use olm_runtime::fair_permits::FairPermits;
 use olm_runtime::isolation::isolated;
 use olm_runtime::store::{Change, Store};
 use olm_runtime::sync::Mutex;
@@ -35,9 +35,8 @@ use olm_runtime::{NamespacedName, Timestamp, clock};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
-pub use self::dial::{Dial, Dialled, Tcp};
 pub use self::reader::ReadError;
 pub use self::source::Target;
 use crate::index::{Catalog, Index, Packages};
@@ -45,6 +44,7 @@ use crate::limits::{
     GLOBAL_CATALOG_BYTES, NAMESPACE_BYTES, PARALLEL_HEADS, PARALLEL_READS, READ_AGAIN_WHEN_FULL, READ_TIME,
     TENANT_BYTES,
 };
+pub use olm_registry::connection::{Dial, Dialled, Tcp};
 
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
@@ -60,12 +60,8 @@ pub struct Catalogs {
 struct Shared {
     entries: Mutex<BTreeMap<NamespacedName, Entry>>,
     index: watch::Sender<Arc<Index>>,
-    /// Slots for the global namespace's catalogs, which wait for no tenant's.
-    global_reads: Semaphore,
-    /// Slots for all other catalogs.
-    reads: Semaphore,
-    /// One slot per namespace, so that a tenant's slow catalogs do not take all of `reads`.
-    turns: Mutex<BTreeMap<String, Weak<Semaphore>>>,
+    /// Slots for reads.
+    reads: FairPermits,
     /// Slots for parsing channel heads.
     parsing: Arc<Semaphore>,
     interval: watch::Sender<Duration>,
@@ -127,9 +123,9 @@ impl Catalogs {
             shared: Arc::new(Shared {
                 entries: Mutex::default(),
                 index: watch::Sender::new(Arc::new(index)),
-                global_reads: Semaphore::new(PARALLEL_READS),
-                reads: Semaphore::new(PARALLEL_READS),
-                turns: Mutex::default(),
+                reads: FairPermits::new(PARALLEL_READS)
+                    .with_share(1)
+                    .with_preferred(global_namespace),
                 parsing: Arc::new(Semaphore::new(PARALLEL_HEADS)),
                 interval: watch::Sender::new(interval),
                 dial,
@@ -159,11 +155,7 @@ impl Catalogs {
 
     /// Changes the interval after which each catalog is read again.
     pub fn set_interval(&self, interval: Duration) {
-        self.shared.interval.send_if_modified(|known| {
-            let is_other = *known != interval;
-            *known = interval;
-            is_other
-        });
+        self.shared.interval.send_replace(interval);
     }
 
     /// Returns the state of each catalog.
@@ -250,18 +242,6 @@ impl Shared {
         self.index.send_modify(|index| change(Arc::make_mut(index)));
     }
 
-    /// Returns the slot of a namespace.
-    fn turn(&self, namespace: &str) -> Arc<Semaphore> {
-        let mut turns = self.turns.lock();
-        if let Some(turn) = turns.get(namespace).and_then(Weak::upgrade) {
-            return turn;
-        }
-        turns.retain(|_, turn| turn.strong_count() > 0);
-        let turn = Arc::new(Semaphore::new(1));
-        turns.insert(namespace.to_owned(), Arc::downgrade(&turn));
-        turn
-    }
-
     /// Returns the bytes that other catalogs leave for `key`.
     fn room(&self, entries: &BTreeMap<NamespacedName, Entry>, key: &NamespacedName) -> usize {
         if self.is_global(&key.namespace) {
@@ -318,12 +298,12 @@ impl Shared {
     }
 
     /// Records a failure. The previous content stays.
-    fn note_failure(&self, key: &NamespacedName, uid: Option<&str>, failure: ReadFailure) {
+    fn note_failure(&self, key: &NamespacedName, uid: Option<&str>, error: &ReadError) {
         let mut entries = self.entries.lock();
         if let Some(entry) = entries.get_mut(key).filter(|entry| entry.uid.as_deref() == uid) {
             entry.state.was_tried = true;
-            entry.state.failure = Some(failure.text);
-            entry.state.has_no_room = failure.is_full;
+            entry.state.failure = Some(error.text());
+            entry.state.has_no_room = error.is_full();
         }
     }
 }
@@ -335,40 +315,6 @@ struct CatalogTask {
     uid: Option<String>,
     target: watch::Receiver<Target>,
     interval: watch::Receiver<Duration>,
-}
-
-/// Reason for the end of a wait.
-enum Wake {
-    /// The content may have changed.
-    Read,
-    /// The content may have changed, because the connection ended.
-    Lost,
-    /// The CatalogSource was deleted, or the process ends.
-    Forgotten,
-}
-
-/// A catalog was not read.
-struct ReadFailure {
-    text: String,
-    /// True if there is no room for it. A retry helps only if catalogs change.
-    is_full: bool,
-}
-
-impl From<String> for ReadFailure {
-    fn from(text: String) -> Self {
-        // An address can be arbitrarily long.
-        let text = text.chars().take(ERROR_CHARACTERS).collect();
-        Self { text, is_full: false }
-    }
-}
-
-impl From<ReadError> for ReadFailure {
-    fn from(error: ReadError) -> Self {
-        Self {
-            is_full: matches!(error, ReadError::TooLarge { .. }),
-            ..error.to_string().into()
-        }
-    }
 }
 
 impl CatalogTask {
@@ -383,74 +329,69 @@ impl CatalogTask {
                 continue;
             };
             let began = clock::now();
-            let woken = match self.read(&address).await {
-                Some(Ok(connection)) => {
+            let pause = backoff(FIRST_RETRY, LONGEST_RETRY, failures);
+            let pause = match self.read(&address).await {
+                Some(Ok(dialled)) => {
                     let since = Instant::now();
-                    let woken = self.rest(connection, &target, began).await;
+                    let is_lost = self.rest(dialled, &target, began).await;
                     // A registry that closes the connection after each read would be read forever without a
                     // pause.
-                    let hangs_up = matches!(woken, Wake::Lost) && since.elapsed() < STEADY;
-                    if hangs_up {
-                        self.pause(backoff(&mut failures)).await
-                    } else {
+                    if !is_lost || since.elapsed() >= STEADY {
                         failures = 0;
-                        woken
+                        continue;
                     }
+                    pause
                 }
-                Some(Err(failure)) => {
-                    let pause = backoff(&mut failures);
-                    let pause = if failure.is_full {
+                Some(Err(error)) => {
+                    let pause = if error.is_full() {
                         READ_AGAIN_WHEN_FULL
                     } else {
                         pause
                     };
-                    self.failed(failure, pause);
-                    self.pause(pause).await
+                    self.failed(&error, pause);
+                    pause
                 }
-                None => Wake::Forgotten,
+                None => return,
             };
-            if let Wake::Forgotten = woken {
+            failures = failures.saturating_add(1);
+            // A change of the registry ends the pause.
+            if let Ok(Err(_)) = timeout(pause, self.target.changed()).await {
                 return;
             }
         }
     }
 
-    fn failed(&self, failure: ReadFailure, pause: Duration) {
+    fn failed(&self, error: &ReadError, pause: Duration) {
         let retry_s = pause.as_secs();
-        tracing::warn!(catalog = %self.key, error = failure.text, retry_s, "cannot read catalog, serving its previous content");
+        tracing::warn!(catalog = %self.key, error = error.text(), retry_s, "cannot read catalog, serving its previous content");
         if let Some(shared) = self.shared.upgrade() {
-            shared.note_failure(&self.key, self.uid.as_deref(), failure);
+            shared.note_failure(&self.key, self.uid.as_deref(), error);
         }
     }
 
     /// Connects, reads and publishes. `None` when the process ends.
-    async fn read(&self, address: &str) -> Option<Result<Dialled, ReadFailure>> {
+    async fn read(&self, address: &str) -> Option<Result<Dialled, ReadError>> {
         let shared = self.shared.upgrade()?;
         // The wait is not part of the deadline: a slow catalog must not make others fail.
-        let (turn, permit) = if shared.is_global(&self.key.namespace) {
-            (None, shared.global_reads.acquire().await.ok()?)
-        } else {
-            let turn = shared.turn(&self.key.namespace).acquire_owned().await.ok()?;
-            (Some(turn), shared.reads.acquire().await.ok()?)
-        };
+        let permit = shared.reads.acquire(&self.key.namespace).await;
         let began = Instant::now();
         let room = shared.room(&shared.entries.lock(), &self.key);
         let dial = Arc::clone(&shared.dial);
         let read = async {
-            let mut dialled = dial.connect(address).await.map_err(ReadFailure::from)?;
+            let mut dialled = dial.connect(address, address).await.map_err(ReadError::Failed)?;
             // A panic while one catalog is read must not end the process, nor block that catalog forever.
             let reading = isolated(reader::read(&dialled.channel, room, &shared.parsing));
             let read = unless_lost(&mut dialled.lost, reading).await;
-            let read = read.ok_or_else(|| "connection to the registry lost".to_owned())?;
-            let read = read.map_err(|panicked| panicked.to_string())??;
-            Ok::<_, ReadFailure>((dialled, read))
+            let read = read.ok_or_else(|| ReadError::Failed("connection to the registry lost".to_owned()))?;
+            let read = read.map_err(|panicked| ReadError::Failed(panicked.to_string()))??;
+            Ok::<_, ReadError>((dialled, read))
         };
         let late = |_| {
             let text = format!("reading the catalog timed out after {} s", READ_TIME.as_secs());
-            Err(text.into())
+            Err(ReadError::Failed(text))
         };
         let read = timeout(READ_TIME, read).await.unwrap_or_else(late);
-        drop((permit, turn));
+        drop(permit);
         Some(read.and_then(|(dialled, read)| {
             let (packages, bytes, left_out) = (read.packages.len(), read.bytes, read.left_out);
             shared.keep(&self.key, self.uid.as_deref(), read)?;
@@ -460,40 +401,26 @@ impl CatalogTask {
         }))
     }
 
-    /// Waits with a living connection until the content may have changed.
-    async fn rest(&mut self, mut dialled: Dialled, read: &Target, began: Timestamp) -> Wake {
+    /// Waits with a living connection until the content may have changed. Returns true if the connection was
+    /// lost.
+    async fn rest(&mut self, mut dialled: Dialled, read: &Target, began: Timestamp) -> bool {
         let since = Instant::now();
         loop {
             let due = since + *self.interval.borrow_and_update();
             tokio::select! {
                 _ = &mut dialled.lost => {
                     tracing::info!(catalog = %self.key, "connection to the registry lost");
-                    return Wake::Lost;
+                    return true;
                 }
-                () = sleep_until(due) => return Wake::Read,
-                changed = self.interval.changed() => if changed.is_err() {
-                    return Wake::Forgotten;
-                },
-                changed = self.target.changed() => {
-                    if changed.is_err() {
-                        return Wake::Forgotten;
-                    }
+                () = sleep_until(due) => return false,
+                // Without senders the CatalogSource was deleted, which aborts this task.
+                Ok(()) = self.interval.changed() => {}
+                Ok(()) = self.target.changed() => {
                     if self.target.borrow_and_update().is_news(read, began) {
-                        return Wake::Read;
+                        return false;
                     }
                 }
             }
-        }
-    }
-
-    /// Waits after a failure, or until the CatalogSource reports a change of its registry.
-    async fn pause(&mut self, pause: Duration) -> Wake {
-        tokio::select! {
-            () = sleep(pause) => Wake::Read,
-            changed = self.target.changed() => match changed {
-                Ok(()) => Wake::Read,
-                Err(_) => Wake::Forgotten,
-            },
         }
     }
 }
@@ -507,13 +434,6 @@ async fn unless_lost<T>(lost: &mut oneshot::Receiver<()>, reading: impl Future<O
         read = reading => Some(read),
     }
     .filter(|_| matches!(lost.try_recv(), Err(TryRecvError::Empty)))
-}
-
-/// Returns the pause after one more failure.
-fn backoff(failures: &mut u32) -> Duration {
-    let pause = FIRST_RETRY.saturating_mul(1 << (*failures).min(10));
-    *failures = failures.saturating_add(1);
-    pause.min(LONGEST_RETRY)
 }
 
 #[cfg(test)]

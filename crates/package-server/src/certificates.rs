@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use olm_runtime::tls::{KeyPair, LOOK_EVERY, TlsError};
+use olm_runtime::tls::{KeyPair, TlsError, reloading};
 use rustls::{ServerConfig, SupportedProtocolVersion};
 use tokio::sync::watch;
 
-use crate::front_proxy;
+use crate::front_proxy::FrontProxyConfig;
 
 /// Protocols in the order of preference.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
@@ -34,119 +34,40 @@ impl Source {
     }
 }
 
-/// The last valid certificate and key of a source, and the settings for serving with them.
-#[derive(Debug)]
-pub struct Certificates {
+/// Returns the TLS configuration, updated whenever the files or the API server's settings change. An invalid
+/// certificate is logged once, and the previous one stays in use. The returned future must be polled
+/// throughout.
+///
+/// # Errors
+/// There is no certificate to serve with, or it cannot be used.
+pub fn serve(
     source: Source,
-    pair: KeyPair,
     versions: &'static [&'static SupportedProtocolVersion],
-}
-
-impl Certificates {
-    /// Reads the files, or creates a certificate.
-    ///
-    /// # Errors
-    /// There is no certificate to serve with.
-    pub fn load(
-        source: Source,
-        versions: &'static [&'static SupportedProtocolVersion],
-    ) -> anyhow::Result<Self> {
-        let pair = match source.read()? {
-            Some(pair) => pair,
-            None => {
-                tracing::warn!("no certificate files found; using a self-signed certificate for localhost");
-                self_signed(&source).context("cannot create a certificate")?
-            }
-        };
-        let certificates = Self {
-            source,
-            pair,
-            versions,
-        };
-        certificates.configured(&certificates.pair, None)?;
-        Ok(certificates)
-    }
-
-    /// Returns the TLS configuration for `pair`. `known` verifies the API server's client certificate.
-    fn configured(
-        &self,
-        pair: &KeyPair,
-        known: Option<&front_proxy::FrontProxy>,
-    ) -> Result<ServerConfig, TlsError> {
-        let authorities = known
-            .map(|known| known.authorities.as_slice())
-            .unwrap_or_default();
-        pair.config(authorities, self.versions, &PROTOCOLS)
-    }
-
-    /// Returns the TLS configuration, updated whenever the files or the API server's settings change. An
-    /// invalid certificate is logged once, and the previous one stays in use. The returned future must be
-    /// polled throughout.
-    ///
-    /// # Errors
-    /// The certificate cannot be used.
-    pub fn serve(
-        mut self,
-        mut known: watch::Receiver<front_proxy::FrontProxyConfig>,
-    ) -> Result<
-        (
-            watch::Receiver<Arc<ServerConfig>>,
-            impl Future<Output = ()> + Send,
-        ),
-        TlsError,
-    > {
-        let mut applied = known.borrow_and_update().clone();
-        let config = self.configured(&self.pair, applied.as_deref())?;
-        let (sender, receiver) = watch::channel(Arc::new(config));
-        let keep = async move {
-            let mut told = String::new();
-            loop {
-                tokio::select! {
-                    Ok(()) = known.changed() => {}
-                    () = tokio::time::sleep(LOOK_EVERY) => {}
-                }
-                let settings = known.borrow_and_update().clone();
-                let pair = match self.look() {
-                    Ok(pair) => {
-                        told.clear();
-                        pair
-                    }
-                    Err(error) => {
-                        if error.to_string() != told {
-                            tracing::error!(%error, "cannot reload certificate files, keeping the previous certificate");
-                            told = error.to_string();
-                        }
-                        self.pair.clone()
-                    }
-                };
-                if pair == self.pair && settings == applied {
-                    continue;
-                }
-                match self.configured(&pair, settings.as_deref()) {
-                    Ok(config) => {
-                        self.pair = pair;
-                        sender.send_replace(Arc::new(config));
-                        tracing::info!("certificate or front proxy CA reloaded");
-                    }
-                    Err(error) => {
-                        tracing::error!(%error, "cannot apply changed certificates, keeping the previous ones");
-                    }
-                }
-                applied = settings;
-            }
-        };
-        Ok((receiver, keep))
-    }
-
-    /// Reads the files again; returns the present pair if they are missing and may be.
-    fn look(&self) -> Result<KeyPair, TlsError> {
-        let pair = self.source.read()?.unwrap_or_else(|| self.pair.clone());
-        if pair != self.pair {
-            // An unusable pair must not keep new authorities out.
-            self.configured(&pair, None)?;
+    known: watch::Receiver<FrontProxyConfig>,
+) -> anyhow::Result<(
+    watch::Receiver<Arc<ServerConfig>>,
+    impl Future<Output = ()> + Send + use<>,
+)> {
+    let mut last = match source.read()? {
+        Some(pair) => pair,
+        None => {
+            tracing::warn!("no certificate files found; using a self-signed certificate for localhost");
+            self_signed(&source).context("cannot create a certificate")?
         }
-        Ok(pair)
-    }
+    };
+    // Files that may be missing do not end the use of the last certificate.
+    let read = move || -> Result<KeyPair, TlsError> {
+        if let Some(pair) = source.read()? {
+            last = pair;
+        }
+        Ok(last.clone())
+    };
+    // The authorities of the API server's client certificate.
+    let configured = move |pair: &KeyPair, known: &FrontProxyConfig| {
+        let authorities = known.as_ref().map(|known| known.authorities.as_slice());
+        pair.config(authorities.unwrap_or_default(), versions, &PROTOCOLS)
+    };
+    Ok(reloading(read, known, configured)?)
 }
 
 fn self_signed(source: &Source) -> Result<KeyPair, rcgen::Error> {

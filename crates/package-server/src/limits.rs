@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-/// Catalogs of the global namespace read at once, and as many of all others. The catalogs of another
-/// namespace are read one after the other.
-pub const PARALLEL_READS: usize = 4;
+/// Catalogs read at once; those of the global namespace and all others leave each other one. The catalogs of
+/// another namespace are read one after the other.
+pub const PARALLEL_READS: usize = 8;
 /// Time to read a catalog.
 pub const READ_TIME: Duration = Duration::from_secs(120);
 /// Bytes of one message of a registry: a head with the other objects of its bundle. It has the
@@ -37,8 +37,6 @@ pub const FIRST_READS: Duration = Duration::from_secs(3);
 
 /// Open connections, including unfinished handshakes.
 pub const CONNECTIONS: usize = 256;
-/// Time for a TLS handshake.
-pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// Time for the head of a request.
 pub const HEAD_TIME: Duration = Duration::from_secs(10);
 /// Bytes of the head of a request.

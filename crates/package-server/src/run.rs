@@ -18,10 +18,9 @@ use tokio::time::{sleep, timeout};
 use crate::api::Api;
 use crate::args::Args;
 use crate::catalogs::{Catalogs, Tcp};
-use crate::certificates::Certificates;
 use crate::limits::FIRST_READS;
 use crate::readiness::Readiness;
-use crate::{metrics, serving, stores};
+use crate::{certificates, metrics, serving, stores};
 
 /// Interval of checking whether the catalogs have been read.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -39,8 +38,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         .with_context(|| format!("cannot listen on port {}", args.secure_port))?;
     let readiness = Readiness::default();
     let (known, front_proxy) = watch::channel(None);
-    let certificates = Certificates::load(args.certificate(), args.tls_versions())?;
-    let (config, keeping) = certificates.serve(front_proxy.clone())?;
+    let (config, keeping) =
+        certificates::serve(args.certificate(), args.tls_versions(), front_proxy.clone())?;
 
     let catalogs = Catalogs::new(&args.global_namespace, args.interval, Arc::new(Tcp));
     metrics::register(&figures, &catalogs);

@@ -22,19 +22,17 @@ use hyper::rt::Executor;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use olm_runtime::connections::{LAST_REQUESTS, OpenConnections, accept_until};
+use olm_runtime::connections::{LAST_REQUESTS, OpenConnections, accept_until, handshake};
 use olm_runtime::tls::Subject;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::api::{Api, Peer};
 use crate::limits::{
-    CONNECTIONS, HANDSHAKE_TIME, HEAD_BYTES, HEAD_TIME, PROXY_HEAD_BYTES, PROXY_STREAMS, REQUEST_TIME,
-    SEND_BYTES, STREAMS,
+    CONNECTIONS, HEAD_BYTES, HEAD_TIME, PROXY_HEAD_BYTES, PROXY_STREAMS, REQUEST_TIME, SEND_BYTES, STREAMS,
 };
 
 /// Interval of liveness checks on HTTP/2 connections.
@@ -84,14 +82,8 @@ struct Connection {
 impl Connection {
     async fn run(mut self, stream: TcpStream) {
         let config = Arc::clone(&self.config.borrow_and_update());
-        let handshake = TlsAcceptor::from(config).accept(stream);
-        let tls = match timeout(HANDSHAKE_TIME, handshake).await {
-            Ok(Ok(tls)) => tls,
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "TLS handshake failed");
-                return;
-            }
-            Err(_) => return,
+        let Some(tls) = handshake(config, stream).await else {
+            return;
         };
         let peer = peer(&tls);
         if let Err(error) = self.answer(tls, peer).await {

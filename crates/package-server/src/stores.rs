@@ -54,7 +54,7 @@ pub(crate) fn olm_config(
 
 /// The settings for recognising the API server, from a ConfigMap.
 #[derive(Debug, Clone)]
-struct Settings(Result<Arc<FrontProxy>, String>);
+pub(crate) struct Settings(Result<Arc<FrontProxy>, String>);
 
 impl Projection for Settings {
     type Object = DynamicObject;
@@ -70,19 +70,14 @@ impl Projection for Settings {
     }
 }
 
-/// The watch of that ConfigMap, which lasts as long as this value.
-pub(crate) struct FrontProxyWatch {
-    _user: WatchUser<Settings>,
-}
-
 /// Follows the ConfigMap with the settings for recognising the API server. While it is missing or invalid,
-/// the previous settings apply.
+/// the previous settings apply. The watch lasts as long as the result.
 pub(crate) fn front_proxy(
     set: &StoreSet,
     client: &Client,
     known: watch::Sender<front_proxy::FrontProxyConfig>,
     readiness: Readiness,
-) -> FrontProxyWatch {
+) -> WatchUser<Settings> {
     let watches: OnDemand<Settings> = set.on_demand(client);
     watches.on_change(move |_, change: &Change<Projected<Settings>>| {
         let Change::Applied { new, .. } = change else {
@@ -107,7 +102,5 @@ pub(crate) fn front_proxy(
         name: Some(CONFIG_NAME.to_owned()),
         label: None,
     };
-    FrontProxyWatch {
-        _user: watches.user(&scope),
-    }
+    watches.user(&scope)
 }

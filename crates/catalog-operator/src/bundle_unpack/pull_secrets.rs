@@ -1,9 +1,8 @@
 //! The pull secrets of a catalog.
 
-use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use olm_api::v1alpha1::CatalogSource;
-use olm_oci::{Credentials, CredentialsError, PullErrorClass};
+use olm_oci::{Credentials, PullErrorClass};
 use olm_runtime::error::ObserveError;
 use olm_runtime::store::Store;
 use olm_runtime::{NamespacedName, pull_secrets};
@@ -56,62 +55,15 @@ impl PullSecrets {
     async fn read(&self, secrets: Vec<NamespacedName>) -> Result<Credentials, UnpackError> {
         let mut credentials = Credentials::anonymous();
         let found = pull_secrets::read(&self.client, secrets).await;
-        for (key, secret) in found.map_err(unreadable)? {
-            let read = read_secret(&secret, &format!("Secret {key}"));
+        for (secret, data) in found.map_err(unreadable)? {
+            let read = Credentials::from_secret(&data, &secret);
             credentials.merge(read.map_err(|error| UnpackError::new(UnpackClass::Unauthorized, error))?);
         }
         Ok(credentials)
     }
 }
 
-/// Returns the credentials in a pull secret of either type; none in other secrets.
-fn read_secret(secret: &Secret, origin: &str) -> Result<Credentials, CredentialsError> {
-    let data = |key: &str| Some(secret.data.as_ref()?.get(key)?.0.as_slice());
-    Credentials::from_secret(data, origin)
-}
-
 /// An unresponsive API server is as temporary as an unresponsive registry.
 fn unreadable(error: ObserveError) -> UnpackError {
     UnpackError::new(UnpackClass::Unreachable, error)
-}
-
-#[cfg(test)]
-mod tests {
-    use k8s_openapi::ByteString;
-
-    use super::*;
-
-    fn secret(key: &str, text: &str) -> Secret {
-        Secret {
-            data: Some([(key.to_owned(), ByteString(text.as_bytes().to_vec()))].into()),
-            ..Secret::default()
-        }
-    }
-
-    #[test]
-    fn both_types_of_pull_secret_are_read() {
-        let auth = r#"{"quay.io": {"username": "u", "password": "p"}}"#;
-        let rows = [
-            (secret(".dockerconfigjson", &format!("{{\"auths\": {auth}}}")), 1),
-            (secret(".dockercfg", auth), 1),
-            (secret("other", "x"), 0),
-        ];
-        for (secret, expected) in rows {
-            let credentials = read_secret(&secret, "Secret olm/s").unwrap();
-            assert_eq!(credentials.for_repository("quay.io", "a/b").len(), expected);
-        }
-    }
-
-    #[test]
-    fn a_broken_pull_secret_is_named_without_its_content() {
-        let error = read_secret(
-            &secret(".dockerconfigjson", "{\"auths\": hunter2}"),
-            "Secret olm/s",
-        )
-        .unwrap_err();
-        assert!(
-            error.to_string().contains("Secret olm/s") && !error.to_string().contains("hunter2"),
-            "{error}"
-        );
-    }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use olm_runtime::driver::backoff;
+
 use super::error::UnpackClass;
 
 /// First pause after a missing response of a registry; doubles up to [`LONGEST_PAUSE`].
@@ -25,9 +27,7 @@ pub(crate) fn next(
     elapsed: Duration,
     deadline: Duration,
 ) -> Option<Duration> {
-    let pause = FIRST_PAUSE
-        .saturating_mul(1 << attempt.min(10))
-        .min(LONGEST_PAUSE);
+    let pause = backoff(FIRST_PAUSE, LONGEST_PAUSE, attempt);
     let in_time = deadline.is_zero() || elapsed + pause < deadline;
     (class.is_passing() && in_time).then_some(pause)
 }

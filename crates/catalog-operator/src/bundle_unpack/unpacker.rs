@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use olm_fbc::entry::ManifestDigest;
+use olm_runtime::fair_permits::FairPermits;
 use olm_runtime::sync::Mutex;
 use olm_runtime::{NamespacedName, Timestamp, clock};
 use tokio::time::Instant;
@@ -28,7 +29,6 @@ use super::content::UnpackedBundle;
 use super::error::{UnpackClass, UnpackError};
 use super::job::UnpackJobs;
 use super::retry;
-use crate::fair_permits::FairPermits;
 use crate::metrics::Figures;
 
 /// Time without requests after which an available bundle is forgotten. The next request checks the catalog's

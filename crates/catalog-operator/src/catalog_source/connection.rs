@@ -17,14 +17,13 @@
 //!
 //! The states are those of gRPC (`docs/reference/catalogs.md`), without the short-lived ones.
 
-pub(crate) mod dial;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use olm_registry::connection::{Dial, Dialled, Tcp};
 use olm_runtime::isolation::{Panicked, isolated};
 use olm_runtime::sync::Mutex;
 use olm_runtime::{NamespacedName, clock};
@@ -34,8 +33,6 @@ use tokio::task::JoinSet;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::transport::Channel;
-
-pub(crate) use self::dial::{Dial, Dialled, Tcp};
 
 /// Time without a connection after which its source counts as failing.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
@@ -246,13 +243,16 @@ impl ConnectionTask {
         let dial = Arc::clone(&self.dial);
         loop {
             // Libraries parse the server's responses, and a bad header must not end the process.
-            let attempt = timeout(ATTEMPT_DEADLINE, isolated(dial.connect(endpoint)));
+            let attempt = timeout(
+                ATTEMPT_DEADLINE,
+                isolated(dial.connect(&endpoint.dial, &endpoint.address)),
+            );
             let result = tokio::select! {
                 result = attempt => self.attempted(endpoint, result),
                 ended = self.target.changed() => return ended,
             };
             match result {
-                Ok((channel, lost)) => {
+                Ok(Dialled { channel, lost }) => {
                     let connected = Instant::now();
                     self.publish(
                         endpoint,

@@ -7,21 +7,15 @@ use std::time::Duration;
 
 use olm_resolver::Snapshot;
 use olm_runtime::NamespacedName;
+use olm_runtime::driver::backoff;
 use olm_runtime::isolation::isolated;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
 use super::{
-    Bounds, Content, Entry, FIRST_RETRY, Failure, LONGEST_RETRY, READ_AGAIN, READ_AGAIN_WHEN_FULL,
-    READ_DEADLINE, Shared,
+    Bounds, Content, Entry, FIRST_RETRY, Failure, LONGEST_RETRY, READ_AGAIN, READ_AGAIN_WHEN_FULL, Shared,
 };
-
-/// Content that was read, with its size in memory.
-struct Weighed {
-    snapshot: Arc<Snapshot>,
-    bytes: usize,
-}
 
 /// One read of one catalog.
 pub(super) struct Read {
@@ -31,70 +25,47 @@ pub(super) struct Read {
     pub(super) may_change: bool,
 }
 
-/// A failed read.
-struct Miss {
-    text: String,
-    /// True when the content did not fit.
-    refused: bool,
-}
-
-impl From<String> for Miss {
-    fn from(text: String) -> Self {
-        let refused = false;
-        Self { text, refused }
-    }
-}
-
 impl Read {
     pub(super) async fn run(self, channel: Channel) {
         let started = Instant::now();
         let read = match self.read(channel).await {
-            Ok(content) => {
-                let (entries, bytes) = (content.snapshot.entries().len(), content.bytes);
+            Ok((snapshot, bytes)) => {
+                let entries = snapshot.entries().len();
                 tracing::info!(catalog = %self.key, entries, bytes, elapsed_ms = millis(started), "catalog read");
-                self.keep(content)
+                self.keep(snapshot, bytes).map_err(|text| (text, true))
             }
-            Err(text) => Err(text.into()),
+            Err(text) => Err((text, false)),
         };
-        match read {
-            Ok(()) => {}
-            Err(miss) => {
-                tracing::warn!(catalog = %self.key, error = %miss.text, "cannot read catalog");
-                if let Some(pause) = self.note_failure(miss) {
-                    sleep(pause).await;
-                    let users = self
-                        .shared
-                        .entries
-                        .lock()
-                        .get(&self.key)
-                        .map(|entry| entry.users.clone());
-                    self.shared.wake_users(&users.unwrap_or_default());
-                }
-            }
-        }
+        let Err((text, refused)) = read else { return };
+        tracing::warn!(catalog = %self.key, error = %text, "cannot read catalog");
+        let Some(pause) = self.note_failure(text, refused) else {
+            return;
+        };
+        sleep(pause).await;
+        let users = self
+            .shared
+            .entries
+            .lock()
+            .get(&self.key)
+            .map(|entry| entry.users.clone());
+        self.shared.wake_users(&users.unwrap_or_default());
     }
 
-    async fn read(&self, channel: Channel) -> Result<Weighed, String> {
-        // Waiting for a permit does not count towards the deadline: other namespaces must not cause a
+    /// Returns the content, and its size in memory.
+    async fn read(&self, channel: Channel) -> Result<(Arc<Snapshot>, usize), String> {
+        // Waiting for a permit does not count towards the reader's deadline: other namespaces must not cause a
         // failure.
         let _permit = self.shared.permits.acquire(&self.key.namespace).await;
         // A panic in reading one catalog must not leave it in state loading forever.
         let reading = isolated(self.shared.reader.read(channel));
-        let (listed, bytes) = match timeout(READ_DEADLINE, reading).await {
-            Ok(Ok(listed)) => listed?,
-            Ok(Err(panicked)) => {
+        let (listed, bytes) = match reading.await {
+            Ok(listed) => listed?,
+            Err(panicked) => {
                 tracing::error!(catalog = %self.key, %panicked, "reading a catalog panicked");
                 return Err("failed to list bundles: catalog-operator panicked; this is a bug".to_owned());
             }
-            Err(_) => {
-                let limit = READ_DEADLINE.as_secs();
-                return Err(format!("failed to list bundles: timed out after {limit} s"));
-            }
         };
-        let index = move || Weighed {
-            snapshot: Arc::new(Snapshot::from(&listed)),
-            bytes,
-        };
+        let index = move || (Arc::new(Snapshot::from(&listed)), bytes);
         tokio::task::spawn_blocking(index)
             .await
             .map_err(|error| format!("failed to index bundles: {error}"))
@@ -104,20 +75,17 @@ impl Read {
     ///
     /// # Errors
     /// It does not fit.
-    fn keep(&self, content: Weighed) -> Result<(), Miss> {
+    fn keep(&self, snapshot: Arc<Snapshot>, bytes: usize) -> Result<(), String> {
         let mut entries = self.shared.entries.lock();
         if self.own_entry(&mut entries).is_none() {
             return Ok(());
         }
         let (bounds, global) = (self.shared.bounds, &self.shared.global_namespace);
-        check_bounds(&self.key, content.bytes, &entries, bounds, global).map_err(|text| Miss {
-            text: format!("failed to list bundles: {text}"),
-            refused: true,
-        })?;
+        check_bounds(&self.key, bytes, &entries, bounds, global)
+            .map_err(|text| format!("failed to list bundles: {text}"))?;
         let Some(entry) = self.own_entry(&mut entries) else {
             return Ok(());
         };
-        let Weighed { snapshot, bytes } = content;
         let now = Instant::now();
         entry.again = self.may_change.then(|| self.timer(now));
         entry.loading = None;
@@ -145,16 +113,20 @@ impl Read {
         let mut timer = JoinSet::new();
         timer.spawn(async move {
             sleep(READ_AGAIN).await;
-            if let Some(shared) = shared.upgrade() {
-                shared.read_again(&key, generation, read_at);
+            if let Some(shared) = shared.upgrade()
+                && let Some(link) = shared.connections.link(&key)
+            {
+                // It may have been read since then.
+                shared.read_again(&key, &link, |entry| {
+                    entry.read == Some(generation) && entry.read_at == Some(read_at)
+                });
             }
         });
         timer
     }
 
-    /// Reports the failure, and returns the time to the next try.
-    fn note_failure(&self, miss: Miss) -> Option<Duration> {
-        let Miss { text, refused } = miss;
+    /// Reports the failure, and returns the time to the next try. `refused` is true when the content did not fit.
+    fn note_failure(&self, text: String, refused: bool) -> Option<Duration> {
         // Other contents do not become smaller within a moment.
         let least = if refused {
             READ_AGAIN_WHEN_FULL
@@ -165,10 +137,7 @@ impl Read {
         let entry = self.own_entry(&mut entries)?;
         entry.loading = None;
         let attempts = entry.failure.as_ref().map_or(0, |failure| failure.attempts);
-        let pause = FIRST_RETRY
-            .saturating_mul(1 << attempts.min(10))
-            .min(LONGEST_RETRY)
-            .max(least);
+        let pause = backoff(FIRST_RETRY, LONGEST_RETRY, attempts).max(least);
         let retry_at = Instant::now() + pause;
         entry.failure = Some(Failure {
             generation: self.generation,

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use olm_fbc::entry::{BundleEntry, CatalogSnapshot};
+use olm_registry::connection::{Dial, Dialled};
 use olm_runtime::NamespacedName;
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -14,8 +15,6 @@ use crate::bundle_unpack::UnpackedBundle;
 use crate::bundle_unpack::content::BundleFile;
 use crate::bundle_unpack::error::{UnpackClass, UnpackError};
 use crate::bundle_unpack::unpacker::{BundleSource, InlineBundle};
-use crate::catalog_source::connection::Endpoint;
-use crate::catalog_source::connection::dial::{Dial, Dialled};
 use crate::registry_tags::ImageTags;
 use crate::snapshots::CatalogReader;
 use crate::test_env::BundleRow;
@@ -112,15 +111,16 @@ impl Shared {
 
 #[async_trait]
 impl Dial for Shared {
-    async fn connect(&self, endpoint: &Endpoint) -> Result<Dialled, String> {
+    async fn connect(&self, _: &str, address: &str) -> Result<Dialled, String> {
         if *self.unreachable.lock().unwrap() {
-            return Err(format!("cannot connect to {}: refused", endpoint.address));
+            return Err(format!("cannot connect to {address}: refused"));
         }
         *self.dialled.lock().unwrap() += 1;
         let (alive, lost) = oneshot::channel();
         self.open.lock().unwrap().push(alive);
         // Nobody speaks over it: what would be read is here.
-        Ok((Target::from_static("http://nowhere").connect_lazy(), lost))
+        let channel = Target::from_static("http://nowhere").connect_lazy();
+        Ok(Dialled { channel, lost })
     }
 }
 

@@ -125,9 +125,11 @@ async fn tasks_end_with_their_owner() {
 
 #[test]
 fn delays_double_up_to_five_minutes() {
-    let delays: Vec<u64> = (0..12).map(|failures| backoff(failures).as_secs()).collect();
+    let delays: Vec<u64> = (0..12)
+        .map(|failures| backoff(FIRST_BACKOFF, LONGEST_BACKOFF, failures).as_secs())
+        .collect();
     assert_eq!(delays, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
-    assert_eq!(backoff(u32::MAX), LONGEST_BACKOFF);
+    assert_eq!(backoff(FIRST_BACKOFF, LONGEST_BACKOFF, u32::MAX), LONGEST_BACKOFF);
     let interval = Duration::from_secs(1000);
     for _ in 0..100 {
         let delay = jittered(interval);

@@ -18,7 +18,7 @@ use kube::{Resource, ResourceExt};
 use olm_api::{
     api_key::ApiKey,
     condition::requirement,
-    labels, permission,
+    permission,
     v1alpha1::{
         ApiServiceDescription, ClusterServiceVersion, CrdDescription, RequirementStatus, WebhookType,
     },
@@ -233,16 +233,14 @@ fn crd(observed: &Observed, description: &CrdDescription, owned: bool) -> Row {
 /// Returns the predecessors a CustomResourceDefinition came with, until it has also come with this
 /// ClusterServiceVersion: its new form is then still to be applied.
 fn only_installed_with(observed: &Observed, crd: &StoredCrd) -> Vec<String> {
-    let notes = crd.annotations().iter();
-    let notes = notes.filter(|(key, _)| key.starts_with(labels::INSTALLED_ALONGSIDE_PREFIX));
-    let alongside: BTreeSet<&String> = notes.map(|(_, csv)| csv).collect();
-    let key = |name: &str| format!("{}/{name}", observed.namespace());
-    if alongside.contains(&key(observed.name())) {
+    let origins: BTreeSet<(&str, &str)> = crd.origins().collect();
+    let came_with = |name: &str| origins.contains(&(observed.namespace(), name));
+    if came_with(observed.name()) {
         return Vec::new();
     }
     replacement::ancestors(observed.name(), observed.replaces(), &observed.siblings)
         .into_iter()
-        .filter(|ancestor| alongside.contains(&key(ancestor)))
+        .filter(|ancestor| came_with(ancestor))
         .map(str::to_owned)
         .collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
+use std::io::{self, BufWriter, IntoInnerError, Read as _, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
@@ -34,16 +34,10 @@ pub enum BuildError {
     Digest(#[source] DigestError),
     /// The file cannot be written.
     #[error("write index")]
-    Write(#[source] io::Error),
+    Write(#[from] io::Error),
     /// The catalog's folder cannot be read.
     #[error("read catalog")]
-    Load(#[source] LoadError),
-}
-
-impl From<LoadError> for BuildError {
-    fn from(error: LoadError) -> Self {
-        Self::Load(error)
-    }
+    Load(#[from] LoadError),
 }
 
 /// Builds the index of the catalog below `root` in `path`. An existing file is replaced once the index is
@@ -54,14 +48,10 @@ impl From<LoadError> for BuildError {
 pub fn build(root: &Path, path: &Path) -> Result<(), BuildError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new()
-        .prefix(".index-")
-        .tempfile_in(folder)
-        .map_err(BuildError::Write)?;
+    let mut file = tempfile::Builder::new().prefix(".index-").tempfile_in(folder)?;
     build_in(root, file.as_file_mut())?;
-    make_readable(file.as_file()).map_err(BuildError::Write)?;
-    file.persist(path)
-        .map_err(|error| BuildError::Write(error.error))?;
+    make_readable(file.as_file())?;
+    file.persist(path).map_err(|error| error.error)?;
     Ok(())
 }
 
@@ -151,8 +141,7 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     fn new(file: &'a mut File) -> Result<Self, BuildError> {
-        file.seek(SeekFrom::Start(HEADER_BYTES))
-            .map_err(BuildError::Write)?;
+        file.seek(SeekFrom::Start(HEADER_BYTES))?;
         Ok(Self {
             out: BufWriter::with_capacity(1 << 16, file),
             position: HEADER_BYTES,
@@ -168,7 +157,7 @@ impl<'a> Builder<'a> {
 
     fn write(&mut self, message: &impl prost::Message) -> Result<Span, BuildError> {
         let encoded = message.encode_to_vec();
-        self.out.write_all(&encoded).map_err(BuildError::Write)?;
+        self.out.write_all(&encoded)?;
         self.checksum.update(&encoded);
         let span = Span {
             offset: self.position,
@@ -180,8 +169,7 @@ impl<'a> Builder<'a> {
 
     fn add_bundle(&mut self, bundle: &Bundle) -> Result<(), BuildError> {
         let converted = convert::bundle(bundle);
-        let number = u32::try_from(self.directory.bundles.len())
-            .map_err(|error| BuildError::Write(io::Error::other(error)))?;
+        let number = u32::try_from(self.directory.bundles.len()).map_err(io::Error::other)?;
         let common = self.write(&converted.common)?;
         let content = if converted.metadata.is_some() {
             self.put_aside(number, bundle)?;
@@ -215,12 +203,12 @@ impl<'a> Builder<'a> {
                 .collect(),
             ..bundle.clone()
         };
-        let text = serde_json::to_vec(&slim).map_err(|error| BuildError::Write(error.into()))?;
+        let text = serde_json::to_vec(&slim).map_err(io::Error::from)?;
         let file = match &mut self.pending_file {
             Some(file) => file,
-            none => none.insert(temp_file::create().map_err(BuildError::Write)?),
+            none => none.insert(temp_file::create()?),
         };
-        file.write_all(&text).map_err(BuildError::Write)?;
+        file.write_all(&text)?;
         let span = Span {
             offset: self.pending_end,
             length: text.len() as u64,
@@ -262,7 +250,7 @@ impl<'a> Builder<'a> {
             .collect();
         self.directory.body = self.checksum.clone().finalize();
         let encoded = self.directory.encode_to_vec();
-        self.out.write_all(&encoded).map_err(BuildError::Write)?;
+        self.out.write_all(&encoded)?;
         let header = Header {
             digest,
             directory: Span {
@@ -271,25 +259,19 @@ impl<'a> Builder<'a> {
             },
             checksum: blake3::hash(&encoded).into(),
         };
-        let file = self
-            .out
-            .into_inner()
-            .map_err(|error| BuildError::Write(error.into_error()))?;
-        file.write_all_at(&header.encode(), 0).map_err(BuildError::Write)
+        let file = self.out.into_inner().map_err(IntoInnerError::into_error)?;
+        Ok(file.write_all_at(&header.encode(), 0)?)
     }
 
     fn write_pending(&mut self, model: &Model) -> Result<(), BuildError> {
         let Some(mut file) = self.pending_file.take() else {
             return Ok(());
         };
-        file.seek(SeekFrom::Start(0)).map_err(BuildError::Write)?;
+        file.seek(SeekFrom::Start(0))?;
         for (number, span) in std::mem::take(&mut self.pending) {
             let mut text = Vec::new();
-            (&mut file)
-                .take(span.length)
-                .read_to_end(&mut text)
-                .map_err(BuildError::Write)?;
-            let value = serde_json::from_slice(&text).map_err(|error| BuildError::Write(error.into()))?;
+            (&mut file).take(span.length).read_to_end(&mut text)?;
+            let value = serde_json::from_slice(&text).map_err(io::Error::from)?;
             let Ok(Blob::Bundle(bundle)) = Blob::from_value(value) else {
                 continue;
             };

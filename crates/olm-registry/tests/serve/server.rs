@@ -53,7 +53,8 @@ impl Server {
     }
 
     pub(crate) fn client(&self) -> Client {
-        Client::connect(&self.address).expect("address")
+        let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{}", self.address));
+        Client::new(endpoint.expect("address").connect_lazy())
     }
 
     pub(crate) fn registry(&self) -> Registry {

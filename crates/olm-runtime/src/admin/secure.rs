@@ -5,7 +5,6 @@
 //! is logged once until the next client is admitted. Each connection has one request; handshake, request and answer share one deadline,
 //! [`PATIENCE`].
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -120,14 +119,6 @@ async fn respond(admin: &Admin, guard: &Guard, head: Parts, peer: Option<User>) 
         _ => None,
     };
     refusal.unwrap_or_else(|| admin.content(&head.method, head.uri.path()))
-}
-
-/// Listens on `address`.
-///
-/// # Errors
-/// If the address cannot be bound.
-pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    crate::listener::bind(address).await
 }
 
 /// Returns the user that a verified certificate names, as Kubernetes reads it. `None` if the common name is empty.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use catalog_operator::for_tests::{
-    BundleFile, BundleSource, CatalogReader, Dial, Dialled, Endpoint, UnpackError, UnpackedBundle,
+    BundleFile, BundleSource, CatalogReader, Dial, Dialled, UnpackError, UnpackedBundle,
 };
 use catalog_operator::run;
 use go_compat::semver::Version;
@@ -42,11 +42,12 @@ impl Outside {
 
 #[async_trait]
 impl Dial for Outside {
-    async fn connect(&self, _: &Endpoint) -> Result<Dialled, String> {
+    async fn connect(&self, _: &str, _: &str) -> Result<Dialled, String> {
         let (alive, lost) = oneshot::channel();
         self.open.lock().unwrap().push(alive);
         // The connection is never used, since the content is read from here.
-        Ok((Target::from_static("http://nowhere").connect_lazy(), lost))
+        let channel = Target::from_static("http://nowhere").connect_lazy();
+        Ok(Dialled { channel, lost })
     }
 }
 

@@ -11,7 +11,7 @@ use olm_api::extension_v1::{
 };
 use olm_runtime::Timestamp;
 use olm_runtime::condition::{condition_of, remove_condition, set_condition};
-use olm_runtime::driver::StatusUpdate;
+use olm_runtime::driver::{StatusUpdate, backoff};
 use olm_runtime::outcome::Outcomes;
 use olm_runtime::plan::{Action, Requeue, Target, status_patch};
 
@@ -93,8 +93,7 @@ pub(super) fn unobserved(extension: &ClusterExtension, error: &str, now: Timesta
 
 /// The delay doubles with each failure.
 fn requeue(failures: u32) -> Requeue {
-    let delay = FAILURE_LASTS.saturating_mul(1 << failures.min(16));
-    Requeue::after(delay.min(LONGEST_BACKOFF), "retry")
+    Requeue::after(backoff(FAILURE_LASTS, LONGEST_BACKOFF, failures), "retry")
 }
 
 /// Returns the requeue at which certificates of the newest revision are due. If they are due already, what keeps them from being renewed

@@ -63,8 +63,8 @@ impl Serving {
     }
 
     fn client(&self) -> olm_registry::client::Client {
-        let address = format!("127.0.0.1:{}", self.port);
-        olm_registry::client::Client::connect(&address).expect("client")
+        let endpoint = tonic::transport::Endpoint::from_shared(format!("http://127.0.0.1:{}", self.port));
+        olm_registry::client::Client::new(endpoint.expect("address").connect_lazy())
     }
 
     fn stop(mut self) -> i32 {

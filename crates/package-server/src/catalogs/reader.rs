@@ -57,6 +57,21 @@ pub enum ReadError {
         /// The limit.
         allowed: usize,
     },
+    /// There is no connection, or reading did not end well.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl ReadError {
+    /// Returns the error for users. An address in it can be arbitrarily long.
+    pub(super) fn text(&self) -> String {
+        short(&self.to_string())
+    }
+
+    /// Returns whether there is no room for the catalog. A retry helps only if catalogs change.
+    pub(super) fn is_full(&self) -> bool {
+        matches!(self, Self::TooLarge { .. })
+    }
 }
 
 impl Read {

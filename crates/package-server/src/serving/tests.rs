@@ -22,7 +22,7 @@ use tokio_rustls::TlsConnector;
 
 use super::*;
 use crate::args::Args;
-use crate::certificates::{Certificates, Source};
+use crate::certificates::{self, Source};
 use crate::front_proxy::{FrontProxy, FrontProxyConfig};
 use crate::index::{Catalog, CatalogFacts, Index, Packages};
 use crate::package_manifest::Package;
@@ -57,8 +57,8 @@ impl Server {
         let (known, receiver) = watch::channel(known);
         let versions = clap::Parser::parse_from(["package-server"]);
         let versions = Args::tls_versions(&versions);
-        let certificates = Certificates::load(source(folder.path()), versions).unwrap();
-        let (config, keeping) = certificates.serve(receiver.clone()).unwrap();
+        let (config, keeping) =
+            certificates::serve(source(folder.path()), versions, receiver.clone()).unwrap();
         let readiness = Readiness::default();
         let api = Api::new(
             index,
@@ -266,8 +266,8 @@ async fn a_replaced_certificate_is_served_and_a_broken_one_is_not() {
     write_pair(folder.path(), &authority.sign("first"));
     let (known, receiver) = watch::channel(None);
     let versions = clap::Parser::parse_from(["package-server"]);
-    let certificates = Certificates::load(source(folder.path()), Args::tls_versions(&versions)).unwrap();
-    let (mut config, keeping) = certificates.serve(receiver).unwrap();
+    let versions = Args::tls_versions(&versions);
+    let (mut config, keeping) = certificates::serve(source(folder.path()), versions, receiver).unwrap();
     let keeping = tokio::spawn(keeping);
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(!config.has_changed().unwrap(), "nothing was replaced");
@@ -285,11 +285,8 @@ async fn a_replaced_certificate_is_served_and_a_broken_one_is_not() {
         "a broken certificate keeps other authorities out"
     );
     keeping.abort();
-    let missing = Certificates::load(
-        source(&folder.path().join("absent")),
-        Args::tls_versions(&versions),
-    );
-    assert!(missing.is_err());
+    let absent = source(&folder.path().join("absent"));
+    assert!(certificates::serve(absent, versions, watch::channel(None).1).is_err());
 }
 
 #[tokio::test]
@@ -300,9 +297,8 @@ async fn without_files_localhost_is_served() {
         or_self_signed: true,
         ..source(folder.path())
     };
-    let certificates = Certificates::load(source, Args::tls_versions(&versions)).unwrap();
     let known: FrontProxyConfig = Some(Arc::new(FrontProxy::default()));
-    assert!(certificates.serve(watch::channel(known).1).is_ok());
+    assert!(certificates::serve(source, Args::tls_versions(&versions), watch::channel(known).1).is_ok());
 }
 
 /// Returns the number of parallel requests that a server announces in the first frame of HTTP/2. The frame

@@ -162,7 +162,7 @@ struct Panics;
 
 #[async_trait]
 impl Dial for Panics {
-    async fn connect(&self, _endpoint: &Endpoint) -> Result<Dialled, String> {
+    async fn connect(&self, _dial: &str, _address: &str) -> Result<Dialled, String> {
         panic!("a header that cannot be");
     }
 }

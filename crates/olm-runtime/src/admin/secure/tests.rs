@@ -117,7 +117,9 @@ impl Server {
         let stores = stores.start(&mut tokio::task::JoinSet::new());
         let guard = Guard::new(reviews, refusals(&metrics));
         let admin = Admin::new(stores, Leadership::default(), true);
-        let listener = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let listener = crate::listener::bind("127.0.0.1:0".parse().unwrap())
+            .await
+            .unwrap();
         let address = listener.local_addr().unwrap();
         let serving = tokio::spawn(async move {
             tokio::select! {

@@ -101,8 +101,8 @@ struct HangingUp {
 
 #[async_trait]
 impl Dial for HangingUp {
-    async fn connect(&self, address: &str) -> Result<Dialled, String> {
-        let dialled = Tcp.connect(address).await?;
+    async fn connect(&self, dial: &str, address: &str) -> Result<Dialled, String> {
+        let dialled = Tcp.connect(dial, address).await?;
         let (alive, lost) = oneshot::channel();
         self.dialled.lock().push((Instant::now(), alive));
         Ok(Dialled { lost, ..dialled })
@@ -138,7 +138,7 @@ async fn what_was_read_of_one_is_not_served_as_another_of_its_name() {
     shared
         .keep(&key, Some("another"), reader::Read::default())
         .unwrap();
-    shared.note_failure(&key, Some("another"), "away".to_owned().into());
+    shared.note_failure(&key, Some("another"), &ReadError::Failed("away".to_owned()));
     assert_eq!(lab.seen(None), ["olm/demo.v1.0.0"]);
     assert_eq!(lab.state("olm", "cat").unwrap().failure, None);
 }

@@ -9,12 +9,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use olm_runtime::sync::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::sync::Mutex;
 
 /// A number of permits; clones share them.
 #[derive(Clone)]
-pub(crate) struct FairPermits {
+pub struct FairPermits {
     common: Arc<Semaphore>,
     /// Maximum number of permits of one namespace.
     share: usize,
@@ -34,7 +35,7 @@ struct Preferred {
 }
 
 /// The right to do one piece of work, until it is dropped.
-pub(crate) struct Permit {
+pub struct Permit {
     _common: Option<OwnedSemaphorePermit>,
     _others: Option<OwnedSemaphorePermit>,
     _own: Option<OwnedSemaphorePermit>,
@@ -42,7 +43,7 @@ pub(crate) struct Permit {
 
 impl FairPermits {
     /// Creates this many permits, of which one namespace holds at most half.
-    pub(crate) fn new(permits: usize) -> Self {
+    pub fn new(permits: usize) -> Self {
         Self {
             common: Arc::new(Semaphore::new(permits.max(1))),
             share: (permits / 2).max(1),
@@ -51,9 +52,16 @@ impl FairPermits {
         }
     }
 
+    /// Limits the permits that one namespace holds.
+    #[must_use]
+    pub fn with_share(mut self, share: usize) -> Self {
+        self.share = share;
+        self
+    }
+
     /// Prefers a namespace: it holds at most all permits but one, and so do the others together.
     #[must_use]
-    pub(crate) fn with_preferred(mut self, namespace: &str) -> Self {
+    pub fn with_preferred(mut self, namespace: &str) -> Self {
         let share = self.common.available_permits().saturating_sub(1).max(1);
         self.preferred = Some(Preferred {
             namespace: namespace.to_owned(),
@@ -64,7 +72,7 @@ impl FairPermits {
     }
 
     /// Waits for a permit for a namespace.
-    pub(crate) async fn acquire(&self, namespace: &str) -> Permit {
+    pub async fn acquire(&self, namespace: &str) -> Permit {
         let of_namespace = self.of_namespace(namespace);
         // Acquiring only fails for a closed semaphore, and these are never closed.
         let own = of_namespace.acquire_owned().await.ok();
