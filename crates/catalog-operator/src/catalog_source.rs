@@ -53,7 +53,7 @@ use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
 use olm_runtime::outcome::Outcomes;
-use olm_runtime::plan::{Plan, Target, status_patch};
+use olm_runtime::plan::{Plan, status_of};
 use olm_runtime::{NamespacedName, clock};
 use tokio::time::timeout;
 
@@ -225,10 +225,9 @@ impl Reconciler for CatalogSourceReconciler {
     fn status(observed: &Observed, verdict: Verdict, outcomes: &Outcomes, now: Timestamp) -> StatusUpdate {
         let source = &observed.source;
         let next = status::compose(observed, &verdict, outcomes, now);
-        let target = Target::of::<CatalogSource>(&source.namespace().unwrap_or_default(), &source.name_any());
         let old = source.status.clone().unwrap_or_default();
         StatusUpdate {
-            patches: Vec::from_iter(status_patch(target, source.metadata.uid.as_deref(), &old, &next)),
+            patches: Vec::from_iter(status_of(&**source, &old, &next)),
             ..StatusUpdate::default()
         }
     }

@@ -20,7 +20,6 @@ mod install_plan;
 mod manifest;
 mod metrics;
 mod object;
-pub mod program;
 mod pruning;
 mod registry_tags;
 mod resolution;

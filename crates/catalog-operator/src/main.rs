@@ -9,5 +9,5 @@ use tikv_jemallocator::Jemalloc;
 static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
-    catalog_operator::program::main(std::env::args_os())
+    catalog_operator::run::main(std::env::args_os())
 }

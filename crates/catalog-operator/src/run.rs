@@ -2,6 +2,8 @@
 
 mod wiring;
 
+use std::ffi::OsString;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use kube::Client;
@@ -11,9 +13,10 @@ use olm_runtime::cluster_operator::ClusterOperators;
 use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::Runner;
 use olm_runtime::metrics::Metrics;
+use olm_runtime::process::{self, Start};
 use olm_runtime::queue::Queue;
 use olm_runtime::store::StoreSet;
-use olm_runtime::{NamespacedName, client, clock, process};
+use olm_runtime::{NamespacedName, client, clock};
 use tokio::task::JoinSet;
 
 use crate::args::{Args, UnpackMode};
@@ -96,6 +99,17 @@ pub struct Services {
     pub unpacker: Unpacker,
     /// Those that Jobs unpack; none if everything is to be pulled in this process.
     pub(crate) unpack_jobs: Option<UnpackJobs>,
+}
+
+/// Runs the program with its arguments, of which the first is its name. It ends after a signal or an error.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let start = |args: &Args| Start {
+        program: env!("CARGO_PKG_NAME"),
+        common: args.operator.common.clone(),
+        usage_error: args.operator.usage_error(),
+        without_effect: args.without_effect(),
+    };
+    process::run_program(arguments, &[], start, run)
 }
 
 /// Runs until SIGTERM or SIGINT.

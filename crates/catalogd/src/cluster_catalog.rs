@@ -28,7 +28,7 @@ use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
 use olm_runtime::event::regarding;
 use olm_runtime::outcome::Outcomes;
-use olm_runtime::plan::{Action, Guard, Plan, Target, status_patch};
+use olm_runtime::plan::{Action, Guard, Plan, Target, status_of};
 use olm_runtime::store::Store;
 use olm_runtime::{NamespacedName, Timestamp};
 use serde_json::{Map, Value, json};
@@ -229,8 +229,7 @@ pub(crate) fn status(observed: &Observed, now: Timestamp) -> Option<Action> {
             set_condition(&mut new.conditions, serving(TRUE, words::AVAILABLE, message));
         }
     }
-    let target = Target::cluster::<ClusterCatalog>(&catalog.name_any());
-    status_patch(target, catalog.metadata.uid.as_deref(), &old, &new)
+    status_of(&**catalog, &old, &new)
 }
 
 fn serves_nothing(status: &mut ClusterCatalogStatus) {

@@ -15,7 +15,6 @@
 pub mod api;
 pub mod args;
 mod cluster_catalog;
-pub mod program;
 pub mod registry;
 pub mod run;
 mod serving;

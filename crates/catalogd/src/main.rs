@@ -9,5 +9,5 @@ use tikv_jemallocator::Jemalloc;
 static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
-    catalogd::program::main(std::env::args_os())
+    catalogd::run::main(std::env::args_os())
 }

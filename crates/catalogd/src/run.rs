@@ -1,5 +1,7 @@
 //! Opens the store, serves it from the start, and runs the controller. No decisions.
 
+use std::ffi::OsString;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,15 +12,16 @@ use olm_api::extension_v1::ClusterCatalog;
 use olm_oci::Limits;
 use olm_runtime::driver::Runner;
 use olm_runtime::metrics::Metrics;
+use olm_runtime::process::{self, Start};
 use olm_runtime::queue::Queue;
 use olm_runtime::store::{Change, Store, StoreSet, Watch};
-use olm_runtime::{NamespacedName, client, listener, process};
+use olm_runtime::{NamespacedName, client, listener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::api::Api;
-use crate::args::{Args, METRICS};
+use crate::args::{Args, METRICS, OBSOLETE};
 use crate::cluster_catalog::ClusterCatalogs;
 use crate::serving;
 use crate::store::ContentStore;
@@ -34,6 +37,17 @@ const WORKERS: usize = 2;
 const FIRST_CONTENTS: Duration = Duration::from_secs(60);
 /// Interval of checking whether the catalogs are known, and whether their contents are there.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Runs the program with its arguments, of which the first is its name. It ends after a signal or an error.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let start = |args: &Args| Start {
+        program: env!("CARGO_PKG_NAME"),
+        common: args.common.clone(),
+        usage_error: args.usage_error(),
+        without_effect: args.serving.without_effect(),
+    };
+    process::run_program(arguments, &OBSOLETE, start, run)
+}
 
 /// Runs until SIGTERM or SIGINT.
 ///

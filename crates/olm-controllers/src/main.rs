@@ -31,11 +31,11 @@ type Main = fn(Vec<OsString>) -> ExitCode;
 
 /// The programs by name.
 const PROGRAMS: [(&str, Main); 5] = [
-    ("catalog-operator", catalog_operator::program::main),
-    ("olm-operator", olm_operator::program::main),
-    ("package-server", package_server::program::main),
-    ("catalogd", catalogd::program::main),
-    ("operator-controller", operator_controller::program::main),
+    ("catalog-operator", catalog_operator::run::main),
+    ("olm-operator", olm_operator::run::main),
+    ("package-server", package_server::run::main),
+    ("catalogd", catalogd::run::main),
+    ("operator-controller", operator_controller::run::main),
 ];
 
 /// Selects the program by the name of the link it is called by, else by the first argument. Returns it with its arguments; `None` if

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::did_you_mean::did_you_mean;
@@ -138,9 +139,6 @@ struct Search {
     found: Vec<Misspelling>,
 }
 
-/// A known key, and true if the object has it.
-type Key = (&'static str, bool);
-
 impl Search {
     fn new(package: &str, schema: &str, name: &str) -> Self {
         let mut object = cut(schema);
@@ -165,13 +163,21 @@ impl Search {
         });
     }
 
-    fn keys(&mut self, path: &str, extra: &Map<String, Value>, known: &[Key]) {
+    /// Adds the misspelt keys of an object; `extra` are the keys that its type does not know.
+    fn keys(
+        &mut self,
+        path: &str,
+        object: &impl Serialize,
+        extra: &Map<String, Value>,
+        known: &[&'static str],
+    ) {
+        if extra.is_empty() {
+            return;
+        }
+        let object = serde_json::to_value(object).unwrap_or_default();
+        let absent = known.iter().copied().filter(|name| is_empty(&object[name]));
         for key in extra.keys() {
-            let absent = known
-                .iter()
-                .filter(|(_, is_there)| !is_there)
-                .map(|(name, _)| *name);
-            if let Some(meant) = near_key(key, absent) {
+            if let Some(meant) = near_key(key, absent.clone()) {
                 self.add(path, Misspelt::Key, key, meant);
             }
         }
@@ -180,11 +186,7 @@ impl Search {
     fn properties(&mut self, properties: &[Property]) {
         for (index, property) in properties.iter().enumerate() {
             let path = format!("properties[{index}]");
-            let known = [
-                ("type", !property.kind.is_empty()),
-                ("value", !property.value.is_null()),
-            ];
-            self.keys(&path, &property.extra, &known);
+            self.keys(&path, property, &property.extra, &["type", "value"]);
             if let Some(meant) = near_name(&property.kind, &PROPERTY_TYPES) {
                 self.add(&path, Misspelt::PropertyType, &property.kind, meant);
             }
@@ -197,75 +199,39 @@ impl Search {
     }
 
     fn package(&mut self, package: &Package) {
-        let known = [
-            ("name", !package.name.is_empty()),
-            ("defaultChannel", !package.default_channel.is_empty()),
-            ("icon", package.icon.is_some()),
-            ("description", !package.description.is_empty()),
-            ("properties", !package.properties.is_empty()),
-        ];
-        self.keys("", &package.extra, &known);
+        let known = ["name", "defaultChannel", "icon", "description", "properties"];
+        self.keys("", package, &package.extra, &known);
         if let Some(icon) = &package.icon {
-            let known = [
-                ("base64data", !icon.base64data.is_empty()),
-                ("mediatype", !icon.mediatype.is_empty()),
-            ];
-            self.keys("icon", &icon.extra, &known);
+            self.keys("icon", icon, &icon.extra, &["base64data", "mediatype"]);
         }
         self.properties(&package.properties);
     }
 
     fn channel(&mut self, channel: &Channel) {
-        let known = [
-            ("name", !channel.name.is_empty()),
-            ("package", !channel.package.is_empty()),
-            ("entries", !channel.entries.is_empty()),
-            ("properties", !channel.properties.is_empty()),
-        ];
-        self.keys("", &channel.extra, &known);
+        let known = ["name", "package", "entries", "properties"];
+        self.keys("", channel, &channel.extra, &known);
         for (index, entry) in channel.entries.iter().enumerate() {
-            let known = [
-                ("name", !entry.name.is_empty()),
-                ("replaces", !entry.replaces.is_empty()),
-                ("skips", !entry.skips.is_empty()),
-                ("skipRange", !entry.skip_range.is_empty()),
-            ];
-            self.keys(&format!("entries[{index}]"), &entry.extra, &known);
+            let known = ["name", "replaces", "skips", "skipRange"];
+            self.keys(&format!("entries[{index}]"), entry, &entry.extra, &known);
         }
         self.properties(&channel.properties);
     }
 
     fn bundle(&mut self, bundle: &Bundle) {
-        let known = [
-            ("name", !bundle.name.is_empty()),
-            ("package", !bundle.package.is_empty()),
-            ("image", !bundle.image.is_empty()),
-            ("properties", !bundle.properties.is_empty()),
-            ("relatedImages", !bundle.related_images.is_empty()),
-        ];
-        self.keys("", &bundle.extra, &known);
+        let known = ["name", "package", "image", "properties", "relatedImages"];
+        self.keys("", bundle, &bundle.extra, &known);
         for (index, related) in bundle.related_images.iter().enumerate() {
-            let known = [
-                ("name", !related.name.is_empty()),
-                ("image", !related.image.is_empty()),
-            ];
-            self.keys(&format!("relatedImages[{index}]"), &related.extra, &known);
+            let path = format!("relatedImages[{index}]");
+            self.keys(&path, related, &related.extra, &["name", "image"]);
         }
         self.properties(&bundle.properties);
     }
 
     fn deprecations(&mut self, deprecations: &Deprecations) {
-        let known = [
-            ("package", !deprecations.package.is_empty()),
-            ("entries", !deprecations.entries.is_empty()),
-        ];
-        self.keys("", &deprecations.extra, &known);
+        self.keys("", deprecations, &deprecations.extra, &["package", "entries"]);
         for (index, entry) in deprecations.entries.iter().enumerate() {
-            let known = [
-                ("reference", !entry.reference.schema.is_empty()),
-                ("message", !entry.message.is_empty()),
-            ];
-            self.keys(&format!("entries[{index}]"), &entry.extra, &known);
+            let path = format!("entries[{index}]");
+            self.keys(&path, entry, &entry.extra, &["reference", "message"]);
         }
     }
 
@@ -273,6 +239,17 @@ impl Search {
         if let Some(meant) = near_name(&other.schema, &SCHEMAS) {
             self.add("", Misspelt::Schema, &other.schema, meant);
         }
+    }
+}
+
+/// Returns true for a field without content, which its type writes although the document may not have it.
+fn is_empty(field: &Value) -> bool {
+    match field {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.values().all(is_empty),
+        Value::Bool(_) | Value::Number(_) => false,
     }
 }
 

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use go_compat::json::{self, Html};
 use serde::Serialize;
-use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
+use serde_json::ser::{Formatter, PrettyFormatter};
 
 use crate::schema::Blob;
 use crate::yaml;
@@ -37,10 +37,18 @@ pub struct SortKey {
 impl SortKey {
     /// Returns the key of a blob. Blobs with equal keys keep their order.
     pub fn of(blob: &Blob) -> Self {
-        let (without_package, package, rank, name) = key(blob);
+        let (rank, name) = match blob {
+            Blob::Package(package) => (0, package.name.as_str()),
+            Blob::Channel(channel) => (1, channel.name.as_str()),
+            Blob::Bundle(bundle) => (2, bundle.name.as_str()),
+            // Other schemas keep their order: within one schema of a package, and all together without a package.
+            Blob::Other(other) if other.package.is_empty() => (3, ""),
+            Blob::Other(other) => (3, other.schema.as_str()),
+            Blob::Deprecations(_) => (4, ""),
+        };
         Self {
-            without_package,
-            package: package.to_owned(),
+            without_package: blob.package().is_empty(),
+            package: blob.package().to_owned(),
             rank,
             name: name.to_owned(),
         }
@@ -49,20 +57,7 @@ impl SortKey {
 
 /// Sorts blobs into the order of output.
 pub fn sort(blobs: &mut [Blob]) {
-    blobs.sort_by(|a, b| key(a).cmp(&key(b)));
-}
-
-fn key(blob: &Blob) -> (bool, &str, u8, &str) {
-    let (rank, name) = match blob {
-        Blob::Package(package) => (0, package.name.as_str()),
-        Blob::Channel(channel) => (1, channel.name.as_str()),
-        Blob::Bundle(bundle) => (2, bundle.name.as_str()),
-        // Other schemas keep their order: within one schema of a package, and all together without a package.
-        Blob::Other(other) if other.package.is_empty() => (3, ""),
-        Blob::Other(other) => (3, other.schema.as_str()),
-        Blob::Deprecations(_) => (4, ""),
-    };
-    (blob.package().is_empty(), blob.package(), rank, name)
+    blobs.sort_by_cached_key(SortKey::of);
 }
 
 /// Writes sorted blobs.
@@ -105,15 +100,15 @@ pub fn write_json(value: &impl Serialize, mut out: impl Write) -> io::Result<()>
 /// # Errors
 /// The writer's errors.
 pub fn write_line(value: &impl Serialize, mut out: impl Write) -> io::Result<()> {
-    let formatter = GoFormatter(CompactFormatter);
+    let formatter = json::Compact(Html::Plain);
     value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, formatter))?;
     out.write_all(b"\n")
 }
 
 /// Writes floats and the two Unicode line separators as Go does.
-struct GoFormatter<F>(F);
+struct GoFormatter(PrettyFormatter<'static>);
 
-impl<F: Formatter> Formatter for GoFormatter<F> {
+impl Formatter for GoFormatter {
     fn write_f64<W: ?Sized + Write>(&mut self, out: &mut W, value: f64) -> io::Result<()> {
         out.write_all(json::float(value).as_bytes())
     }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::load::{self, LoadError, Origin};
 use crate::misspelling::{Misspelling, misspellings, misspellings_of_bundle};
@@ -131,6 +132,26 @@ pub fn report_with(root: &Path, csv_check: CsvCheck) -> Report {
         ..Checker::default()
     };
     read(root, checker)
+}
+
+/// Checks blobs that were read already; `file` names their origin.
+///
+/// # Errors
+/// All faults.
+pub fn check(blobs: &[Blob], file: &str) -> Result<Model, Faults> {
+    let mut checker = Checker::default();
+    let file: Arc<str> = file.into();
+    for (index, blob) in blobs.iter().enumerate() {
+        let origin = Origin {
+            file: Arc::clone(&file),
+            document: index + 1,
+        };
+        match blob {
+            Blob::Bundle(bundle) => checker.add_bundle(bundle, &origin),
+            blob => checker.add(blob.clone(), &origin),
+        }
+    }
+    checker.finish()
 }
 
 fn read(root: &Path, mut checker: Checker) -> Report {

@@ -65,12 +65,8 @@ impl Labelled {
     /// Reads `object` from a store; `None` while it is being deleted.
     pub(crate) fn of<K: Resource<DynamicType = ()>>(object: &K) -> Option<Self> {
         let metadata = object.meta();
-        let name = metadata.name.as_deref().unwrap_or_default();
         metadata.deletion_timestamp.is_none().then(|| Self {
-            target: match &metadata.namespace {
-                Some(namespace) => Target::of::<K>(namespace, name),
-                None => Target::cluster::<K>(name),
-            },
+            target: Target::of_object(object),
             uid: metadata.uid.clone(),
             // All of them, so that existing labels are not written again.
             labels: component::labels_of(metadata).map(str::to_owned).collect(),

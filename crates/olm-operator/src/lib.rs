@@ -27,7 +27,6 @@ mod operator_group;
 mod operator_sketch;
 mod orphaned_caller;
 mod owner;
-pub mod program;
 #[doc(hidden)]
 pub mod rounds;
 pub mod run;

@@ -10,5 +10,5 @@ use tikv_jemallocator::Jemalloc;
 static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
-    olm_operator::program::main(std::env::args_os())
+    olm_operator::run::main(std::env::args_os())
 }

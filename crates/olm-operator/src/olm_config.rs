@@ -29,7 +29,7 @@ use olm_runtime::{
     event::regarding,
     key::reference,
     outcome::Outcomes,
-    plan::{EventDraft, Plan, Target, status_patch},
+    plan::{EventDraft, Plan, status_of},
 };
 
 use crate::{
@@ -153,8 +153,7 @@ pub(crate) fn status(observed: &Observed, told: Option<Told>, now: Timestamp) ->
     let old = config.status.clone().unwrap_or_default();
     let mut new = old.clone();
     set_condition(&mut new.conditions, condition(observed, now));
-    let target = Target::cluster::<OLMConfig>(&config.name_any());
-    let patch = status_patch(target, config.uid().as_deref(), &old, &new);
+    let patch = status_of(&**config, &old, &new);
     let is_off = config.spec.copied_csvs_are_disabled();
     let was_off = old.conditions.iter().any(|known| known.reason == words::DISABLED);
     let present = || observed.operators.iter().filter(|_| is_off);

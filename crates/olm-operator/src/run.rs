@@ -4,11 +4,17 @@
 mod tests;
 mod wiring;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, ffi::OsString, process::ExitCode, sync::Arc};
 
 use olm_runtime::{
-    client, cluster_operator::ClusterOperators, discovery::Discovery, driver::Runner, metrics::Metrics,
-    process, queue::Queue, store::StoreSet,
+    client,
+    cluster_operator::ClusterOperators,
+    discovery::Discovery,
+    driver::Runner,
+    metrics::Metrics,
+    process::{self, Start},
+    queue::Queue,
+    store::StoreSet,
 };
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -90,6 +96,17 @@ impl Default for Queues {
 
 fn of_namespace(key: &olm_runtime::NamespacedName) -> &str {
     &key.namespace
+}
+
+/// Runs the program with its arguments, of which the first is its name. It ends after a signal or an error.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let start = |args: &Args| Start {
+        program: env!("CARGO_PKG_NAME"),
+        common: args.operator.common.clone(),
+        usage_error: args.usage_error(),
+        without_effect: args.without_effect(),
+    };
+    process::run_program(arguments, &[], start, run)
 }
 
 /// Runs until SIGTERM or SIGINT.

@@ -39,8 +39,8 @@ pub(crate) use custom_resource_definition::CustomResourceDefinition;
 pub(crate) use proxy::{ClusterProxy, ProxyVariables};
 pub(crate) use serving_secret::ServingSecret;
 
-/// All watches of this program.
-#[derive(Clone)]
+/// All watches of this program. By default the stores have no watches, for models of a cluster.
+#[derive(Clone, Default)]
 pub struct Stores {
     /// ClusterServiceVersions, without copies.
     pub csvs: Store<ClusterServiceVersion>,
@@ -141,38 +141,6 @@ impl Stores {
             Some((name, role))
         });
         found.collect()
-    }
-
-    /// Stores without watches, for models of a cluster.
-    #[doc(hidden)]
-    pub fn empty() -> Self {
-        Self {
-            csvs: Store::new(),
-            csv_sketches: Store::projected(),
-            groups: Store::new(),
-            conditions: Store::new(),
-            subscriptions: Store::new(),
-            install_plans: Store::new(),
-            deployments: Store::new(),
-            replica_sets: Store::new(),
-            accounts: Store::new(),
-            account_sketches: Store::projected(),
-            roles: Store::new(),
-            role_bindings: Store::new(),
-            cluster_roles: Store::new(),
-            cluster_role_bindings: Store::new(),
-            crds: Store::new(),
-            api_services: Store::new(),
-            services: Store::new(),
-            secrets: Store::new(),
-            config_maps: Store::new(),
-            validating_webhooks: Store::new(),
-            mutating_webhooks: Store::new(),
-            namespaces: Store::new(),
-            olm_configs: Store::new(),
-            proxy: ClusterProxy::none(),
-            operators: Store::projected(),
-        }
     }
 }
 

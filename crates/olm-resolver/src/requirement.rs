@@ -1,5 +1,6 @@
 //! Requirement properties as predicates (`docs/reference/resolution.md`).
 
+use go_compat::json::field;
 use go_compat::semver::Range;
 use olm_fbc::entry::EntryProperty;
 use olm_fbc::property::{Gvk, PackageRequired, PropertyError, Typed, kinds};
@@ -194,16 +195,6 @@ fn text(fields: &Map<String, Value>, name: &str) -> Result<String, MalformedProp
         Some(Value::String(text)) => Ok(text.clone()),
         Some(other) => Err(malformed(format!("{name} is a text, not {other}"))),
     }
-}
-
-fn field<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
-    fields.get(name).or_else(|| {
-        fields
-            .iter()
-            .filter(|(key, _)| key.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value)
-            .next_back()
-    })
 }
 
 fn part<'a>(

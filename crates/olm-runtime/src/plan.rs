@@ -14,7 +14,7 @@ use kube::{Resource, core::ApiResource};
 use serde_json::Value;
 
 pub use self::{
-    patch::{merge_patch, status_patch, to_value},
+    patch::{merge_patch, status_of, status_patch, to_value},
     secret::SecretData,
 };
 use crate::outcome::Outcome;
@@ -47,6 +47,13 @@ impl Target {
             namespace: None,
             name: name.to_owned(),
         }
+    }
+
+    /// Returns the target of an object that was read.
+    pub fn of_object<K: Resource<DynamicType = ()>>(object: &K) -> Self {
+        let metadata = object.meta();
+        let name = metadata.name.as_deref().unwrap_or_default();
+        Self::dynamic(ApiResource::erase::<K>(&()), metadata.namespace.as_deref(), name)
     }
 
     /// Returns the target of an object of a type found by discovery.

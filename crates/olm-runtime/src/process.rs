@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::error::Error;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Parser;
 use kube::Client;
 use rustls::ServerConfig;
 use tokio::sync::{mpsc, watch};
@@ -15,6 +17,7 @@ use tokio::task::JoinSet;
 use crate::admin::secure::{self, Guard};
 use crate::admin::{Admin, Endpoints, SecureEndpoint};
 use crate::apply::Executor;
+use crate::args::{self, Common};
 use crate::driver::Runner;
 use crate::error::with_causes;
 use crate::event::Recorder;
@@ -25,7 +28,7 @@ use crate::plan::EventDraft;
 use crate::review::{KubeReviewer, Reviews};
 use crate::store::{StoreSet, StoreSetHandle};
 use crate::tls::{LOOK_EVERY, TlsFiles};
-use crate::{args, isolation, listener, telemetry};
+use crate::{isolation, listener, telemetry};
 
 /// Shutdown grace period for reconciles in progress.
 const LAST_ROUNDS: Duration = Duration::from_secs(20);
@@ -35,22 +38,38 @@ const LAST_ROUNDS: Duration = Duration::from_secs(20);
 pub struct Start {
     /// Name of the program.
     pub program: &'static str,
-    /// Print the version and exit.
-    pub version: bool,
-    /// Log each reconcile.
-    pub debug: bool,
+    /// Flags of every program.
+    pub common: Common,
     /// Error in the flags; ends the process with exit code 2.
     pub usage_error: Option<String>,
     /// Flags that were given and have no effect; each is logged as a warning.
     pub without_effect: Vec<&'static str>,
 }
 
+/// Parses the arguments of a program, of which the first is its name, and runs `work` with its flags until it ends. `start` takes the settings
+/// of the process from the flags. Flags of upstream's logging library and `obsolete` ones, each with whether its value may be a separate
+/// argument, have no effect. Returns the exit code of the process.
+pub fn run_program<A: Parser, E: AsRef<dyn Error>>(
+    arguments: impl IntoIterator<Item = OsString>,
+    obsolete: &[(&'static str, bool)],
+    start: impl FnOnce(&A) -> Start,
+    work: impl AsyncFnOnce(A) -> Result<(), E>,
+) -> ExitCode {
+    let (given, of_log) = args::without_log_flags(arguments);
+    let (given, obsolete) = args::without_obsolete_flags(given, obsolete);
+    let flags = A::parse_from(given);
+    let mut start = start(&flags);
+    start.without_effect.extend([of_log, obsolete].concat());
+    // Boxed, because it is large.
+    main(start, async || Box::pin(work(flags)).await)
+}
+
 /// Runs `work` on one thread and returns the exit code. It is 0, 1 after logging an error of `work`, or 2 for an error in the flags.
-pub fn main<E>(start: Start, work: impl AsyncFnOnce() -> Result<(), E>) -> ExitCode
+fn main<E>(start: Start, work: impl AsyncFnOnce() -> Result<(), E>) -> ExitCode
 where
     E: AsRef<dyn Error>,
 {
-    if start.version {
+    if start.common.version {
         let version = env!("CARGO_PKG_VERSION");
         print!("{}", args::version_text(version, args::COMMIT));
         return ExitCode::SUCCESS;
@@ -72,7 +91,7 @@ where
             return ExitCode::FAILURE;
         }
     };
-    let (telemetry, errors) = telemetry::start(start.debug, start.program, runtime.handle());
+    let (telemetry, errors) = telemetry::start(start.common.debug, start.program, runtime.handle());
     for error in errors {
         tracing::warn!("{error}");
     }

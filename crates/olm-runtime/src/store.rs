@@ -160,12 +160,12 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     }
 }
 
-impl<P: Projection> Store<Projected<P>>
+impl<P: Projection> Default for Store<Projected<P>>
 where
     P::Object: Resource<DynamicType = ()>,
 {
     /// Creates an empty store of projections `P`, without a watch.
-    pub fn projected() -> Self {
+    fn default() -> Self {
         Self::of_kind(kind_of::<P::Object>())
     }
 }

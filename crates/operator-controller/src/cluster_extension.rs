@@ -225,9 +225,7 @@ fn delete_abandoned_secrets(observed: &Observed, actions: &[Action]) -> Vec<Acti
     };
     let abandoned = observed.secrets.iter().filter(is_abandoned);
     let delete = |secret: &Arc<PartialObjectMeta<Secret>>| {
-        let namespace = secret.namespace().unwrap_or_default();
-        let target = Target::of::<Secret>(&namespace, &secret.name_any());
-        Action::delete(target, secret.metadata.uid.clone())
+        Action::delete(Target::of_object(secret.as_ref()), secret.metadata.uid.clone())
     };
     abandoned.map(delete).collect()
 }
@@ -248,8 +246,7 @@ fn deletion_annotation(extension: &ClusterExtension, revision: &ClusterObjectSet
         ..Guard::of(&revision.metadata)
     };
     let patch = json!({"metadata": {"annotations": {key: wanted.then_some(labels::TRUE)}}});
-    let target = Target::cluster::<ClusterObjectSet>(&revision.name_any());
-    Some(Action::patch(target, patch, guard))
+    Some(Action::patch(Target::of_object(revision), patch, guard))
 }
 
 /// Returns the patch that removes the finalizers of upstream's program from an extension that is being deleted.

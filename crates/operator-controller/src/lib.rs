@@ -12,7 +12,6 @@ pub mod args;
 pub mod bundle_images;
 pub mod catalog_content;
 pub mod cluster_extension;
-pub mod program;
 mod reads;
 pub mod render;
 pub mod resolve;

@@ -9,5 +9,5 @@ use tikv_jemallocator::Jemalloc;
 static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
-    operator_controller::program::main(std::env::args_os())
+    operator_controller::run::main(std::env::args_os())
 }

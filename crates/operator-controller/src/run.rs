@@ -1,25 +1,39 @@
 //! Connects both controllers to the cluster, and runs them. No decisions.
 
+use std::ffi::OsString;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use kube::Client;
 use olm_api::extension_v1::ClusterObjectSet;
 use olm_oci::Limits;
+use olm_runtime::client;
 use olm_runtime::driver::Runner;
 use olm_runtime::metrics::Metrics;
+use olm_runtime::process::{self, Start};
 use olm_runtime::review::KubeReviewer;
 use olm_runtime::store::{Store, StoreSet, Watch};
-use olm_runtime::{client, process};
 use tokio::task::JoinSet;
 
 use crate::apply::object_set::triggers as object_set;
-use crate::args::{Args, METRICS};
+use crate::args::{Args, METRICS, OBSOLETE};
 use crate::catalog_content::ServedContents;
 use crate::cluster_extension::{Sources, triggers as cluster_extension};
 
 /// Name of the Lease, as upstream's.
 const LEASE: &str = "9c4404e7.operatorframework.io";
+
+/// Runs the program with its arguments, of which the first is its name. It ends after a signal or an error.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let start = |args: &Args| Start {
+        program: env!("CARGO_PKG_NAME"),
+        common: args.common.clone(),
+        usage_error: args.usage_error(),
+        without_effect: args.serving.without_effect(),
+    };
+    process::run_program(arguments, &OBSOLETE, start, run)
+}
 
 /// Runs until SIGTERM or SIGINT.
 ///

@@ -7,10 +7,10 @@ use anyhow::{Context as _, bail};
 use go_compat::error_chain;
 use olm_api::labels::{INDEX_CONFIGS, INDEX_DATABASE, bundle as annotations};
 use olm_authoring::bundle::BundleContent;
-use olm_fbc::load::{LoadError, Origin};
+use olm_fbc::load::LoadError;
 use olm_fbc::property::kinds;
 use olm_fbc::schema::Blob;
-use olm_fbc::validate::{Checker, Model, check_objects};
+use olm_fbc::validate::check_objects;
 use olm_oci::Reference;
 
 use crate::nearest;
@@ -141,25 +141,6 @@ pub(crate) async fn load_catalog_reference(text: &str, settings: &Settings) -> a
     }
     normalise(&mut blobs);
     Ok(blobs)
-}
-
-/// Checks blobs as `validate` does.
-///
-/// # Errors
-/// All faults.
-pub(crate) fn checked(blobs: &[Blob], reference: &str) -> anyhow::Result<Model> {
-    let mut checker = Checker::default();
-    for (index, blob) in blobs.iter().enumerate() {
-        let origin = Origin {
-            file: reference.into(),
-            document: index + 1,
-        };
-        match blob {
-            Blob::Bundle(bundle) => checker.add_bundle(bundle, &origin),
-            blob => checker.add(blob.clone(), &origin),
-        }
-    }
-    Ok(checker.finish()?)
 }
 
 /// Puts bundles into the order of rendering: manifests and metadata after all other properties, related images by image.

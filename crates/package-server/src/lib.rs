@@ -23,7 +23,6 @@ mod media_type;
 mod metrics;
 mod openapi;
 mod package_manifest;
-pub mod program;
 mod readiness;
 mod rendering;
 mod request;

@@ -10,5 +10,5 @@ use tikv_jemallocator::Jemalloc;
 static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
-    package_server::program::main(std::env::args_os())
+    package_server::run::main(std::env::args_os())
 }

@@ -1,5 +1,7 @@
 //! Builds everything, serves from the start, and stops in order. No decisions.
 
+use std::ffi::OsString;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use go_compat::duration;
 use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::client;
 use olm_runtime::metrics::Metrics;
-use olm_runtime::process::stop_signal;
+use olm_runtime::process::{self, Start, stop_signal};
 use olm_runtime::review::{KubeReviewer, Reviews};
 use olm_runtime::store::{Store, StoreSet};
 use tokio::sync::watch;
@@ -16,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::api::Api;
-use crate::args::Args;
+use crate::args::{Args, OBSOLETE};
 use crate::catalogs::{Catalogs, Tcp};
 use crate::limits::FIRST_READS;
 use crate::readiness::Readiness;
@@ -24,6 +26,17 @@ use crate::{certificates, metrics, serving, stores};
 
 /// Interval of checking whether the catalogs have been read.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Runs the program with its arguments, of which the first is its name. It ends after a signal or an error.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let start = |args: &Args| Start {
+        program: env!("CARGO_PKG_NAME"),
+        common: args.common.clone(),
+        usage_error: args.usage_error(),
+        without_effect: args.without_effect(),
+    };
+    process::run_program(arguments, &OBSOLETE, start, run)
+}
 
 /// Runs until SIGTERM or SIGINT.
 ///

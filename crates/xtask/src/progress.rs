@@ -1,6 +1,6 @@
 //! Progress of a command on stderr: one line for each stage with its time. Stdout only has data.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 /// Prints stages with their durations and the time since the start.
@@ -24,7 +24,7 @@ impl Progress {
 
     /// Prints a line that is no stage, for example about an installation.
     pub fn note(&self, text: &str) {
-        line(&format!("{} {text}", paint(DIM, &clock(self.elapsed()))));
+        line(&format!("{} {text}", clock(self.elapsed())));
     }
 
     /// Runs a stage and prints its line at the end. A failed stage prints nothing, because its error is reported.
@@ -41,37 +41,19 @@ impl Progress {
 
     /// Prints the line of a stage that took `took`.
     pub fn done(&self, name: &str, took: Duration) {
-        let mark = paint(GREEN, "✓");
-        line(&format!(
-            "{} {mark} {name} {}",
-            paint(DIM, &clock(self.elapsed())),
-            paint(DIM, &format!("({})", seconds(took))),
-        ));
+        line(&format!("{} ✓ {name} ({})", clock(self.elapsed()), seconds(took)));
     }
 }
 
 /// Prints an error with its causes, outermost first, each on its own line.
 pub fn print_error(error: &anyhow::Error) {
-    line(&format!("{} {error}", paint(RED, "error:")));
+    line(&format!("error: {error}"));
     for cause in error.chain().skip(1) {
         line(&format!(
             "  cause: {}",
             cause.to_string().replace('\n', "\n         ")
         ));
     }
-}
-
-/// Codes of a terminal for times and other details, success, and failure.
-const DIM: &str = "2";
-const GREEN: &str = "32";
-const RED: &str = "31;1";
-
-/// Returns `text` in a colour if stderr is a terminal and NO_COLOR is not set, else unchanged.
-fn paint(code: &str, text: &str) -> String {
-    if !std::io::stderr().is_terminal() || std::env::var_os("NO_COLOR").is_some() {
-        return text.to_owned();
-    }
-    format!("\u{1b}[{code}m{text}\u{1b}[0m")
 }
 
 fn clock(elapsed: Duration) -> String {

@@ -16,7 +16,7 @@ use olm_api::v1alpha1::{InstallPlan, InstallPlanCondition, InstallPlanPhase, Ins
 use olm_runtime::condition::stored_time;
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
-use olm_runtime::plan::{EventDraft, Requeue, Target, status_patch};
+use olm_runtime::plan::{EventDraft, Requeue, status_of};
 
 use super::decide::Verdict;
 use super::execution::{ErrorClass, StepError, StepWrites, Wait};
@@ -105,11 +105,8 @@ pub fn status(
             requeue
         }
     };
-    let plan = &observed.install_plan;
-    let target = Target::of::<InstallPlan>(&plan.namespace().unwrap_or_default(), &plan.name_any());
-    let patch = status_patch(target, plan.uid().as_deref(), old, &new);
     StatusUpdate {
-        patches: Vec::from_iter(patch),
+        patches: Vec::from_iter(status_of(&*observed.install_plan, old, &new)),
         requeue,
         events,
         ..StatusUpdate::default()

@@ -7,10 +7,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use olm_api::condition::subscription as reasons;
-use olm_api::v1alpha1::Subscription;
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{FailureClass, Outcome, Outcomes};
-use olm_runtime::plan::{Requeue, Target, status_patch};
+use olm_runtime::plan::{Requeue, status_of};
 
 use super::decide::{Move, Verdict};
 use super::memory::Memory;
@@ -72,9 +71,7 @@ pub(crate) fn status(
         }
         update.events.extend(unpack_event(subscription, facts.outcome));
         let old = subscription.status.clone().unwrap_or_default();
-        let target = Target::of::<Subscription>(&observed.namespace, &name);
-        let uid = subscription.metadata.uid.as_deref();
-        update.patches.extend(status_patch(target, uid, &old, &next));
+        update.patches.extend(status_of(&**subscription, &old, &next));
     }
     // While a status is refused its Subscription goes on not telling, and there is reason for the event again and again.
     let failure = resolution_event(observed, &verdict.outcomes_by_subscription);

@@ -1,15 +1,13 @@
 //! Templates in which bundles replace others.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use go_compat::json::Fields;
 use olm_api::labels::SUBSTITUTES_FOR;
-use olm_fbc::load::Origin;
 use olm_fbc::property::Typed;
 use olm_fbc::release::{Release, VersionRelease};
 use olm_fbc::schema::{Blob, Bundle, Channel, ChannelEntry};
-use olm_fbc::validate::Checker;
+use olm_fbc::validate::check;
 use serde_json::Value;
 
 use super::{Rendered, SUBSTITUTIONS, only_package, read_entries, shape};
@@ -18,6 +16,9 @@ use olm_fbc::did_you_mean::suggestion;
 
 /// Maximum number of bundles that are compared with an unknown name.
 const MAX_COMPARED: usize = 10_000;
+
+/// Origin of the blobs, in faults.
+const ORIGIN: &str = "template";
 
 #[derive(Debug)]
 pub(super) struct Substitutes {
@@ -88,7 +89,7 @@ impl Substitutes {
 
     pub(super) fn render(&self, rendered: &Rendered) -> Result<Vec<Blob>, String> {
         let mut blobs = self.entries.clone();
-        check_catalog(&blobs).map_err(|faults| format!("entries are not valid FBC: {faults}"))?;
+        check(&blobs, ORIGIN).map_err(|faults| format!("entries are not valid FBC: {faults}"))?;
         let mut bases = BTreeSet::new();
         let mut names: BTreeMap<&str, &str> = BTreeMap::new();
         for substitution in &self.substitutions {
@@ -144,7 +145,8 @@ fn substitute(blobs: &mut Vec<Blob>, substitution: &Substitution, rendered: &Ren
         }
     }
     blobs.push(Blob::Bundle(bundle.clone()));
-    check_catalog(blobs).map_err(|faults| format!("resulting config is not valid FBC: {faults}"))
+    check(blobs, ORIGIN).map_err(|faults| format!("resulting config is not valid FBC: {faults}"))?;
+    Ok(())
 }
 
 /// Moves the edges of the base to the substitute, which skips the base. Edges that led to the base lead to the substitute.
@@ -173,19 +175,6 @@ fn relink(channel: &mut Channel, name: &str, base: &str) {
         }
     }
     channel.entries.extend(added);
-}
-
-fn check_catalog(blobs: &[Blob]) -> Result<(), String> {
-    let mut checker = Checker::default();
-    let file: Arc<str> = "template".into();
-    for (index, blob) in blobs.iter().enumerate() {
-        let origin = Origin {
-            file: file.clone(),
-            document: index + 1,
-        };
-        checker.add(blob.clone(), &origin);
-    }
-    checker.finish().map(|_| ()).map_err(|faults| faults.to_string())
 }
 
 /// Returns version and release for comparison. Without a release, the build metadata of a substitute counts as the release.

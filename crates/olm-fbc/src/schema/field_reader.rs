@@ -1,6 +1,6 @@
 //! Reads an object field by field and keeps the remaining fields.
 
-use go_compat::json::kind_of;
+use go_compat::json::{self, kind_of};
 use serde_json::{Map, Value};
 
 use super::Unquoted;
@@ -16,29 +16,19 @@ impl FieldReader {
         Self { map }
     }
 
-    fn field(&mut self, name: &str) -> Value {
+    /// Returns any JSON; null if absent.
+    pub(super) fn any(&mut self, name: &str) -> Value {
         if let Some(value) = self.map.remove(name) {
             return value;
         }
-        let Some(key) = self
-            .map
-            .keys()
-            .find(|key| key.eq_ignore_ascii_case(name))
-            .cloned()
-        else {
-            return Value::Null;
-        };
-        self.map.remove(&key).unwrap_or_default()
-    }
-
-    /// Returns any JSON; null if absent.
-    pub(super) fn any(&mut self, name: &str) -> Value {
-        self.field(name)
+        let mut keys = self.map.keys();
+        let key = keys.find(|key| key.eq_ignore_ascii_case(name)).cloned();
+        key.and_then(|key| self.map.remove(&key)).unwrap_or_default()
     }
 
     /// Returns a text; empty if absent or null.
     pub(super) fn text(&mut self, name: &str) -> Result<String, FieldError> {
-        match self.field(name) {
+        match self.any(name) {
             Value::Null => Ok(String::new()),
             Value::String(text) => Ok(text),
             other => Err(mismatch(name, "a string", &other)),
@@ -47,7 +37,7 @@ impl FieldReader {
 
     /// Returns true if there is such a field.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.map.contains_key(name) || self.map.keys().any(|key| key.eq_ignore_ascii_case(name))
+        json::field(&self.map, name).is_some()
     }
 
     /// Returns bytes as base64, in canonical form: line breaks are dropped.
@@ -95,7 +85,7 @@ impl FieldReader {
         name: &str,
         read: impl Fn(&mut FieldReader) -> Result<T, FieldError>,
     ) -> Result<Option<T>, FieldError> {
-        match self.field(name) {
+        match self.any(name) {
             Value::Null => Ok(None),
             Value::Object(map) => read(&mut FieldReader::new(map))
                 .map(Some)
@@ -105,7 +95,7 @@ impl FieldReader {
     }
 
     fn items(&mut self, name: &str) -> Result<Vec<Value>, FieldError> {
-        match self.field(name) {
+        match self.any(name) {
             Value::Null => Ok(Vec::new()),
             Value::Array(items) => Ok(items),
             other => Err(mismatch(name, "an array", &other)),

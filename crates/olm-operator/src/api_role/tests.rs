@@ -364,7 +364,7 @@ fn observed(stores: &Stores, key: &ServedBy) -> Option<Observed> {
 /// The definition determines its versions; a ClusterServiceVersion may name any.
 #[test]
 fn a_version_that_the_definition_has_not_gets_no_roles() {
-    let stores = Stores::empty();
+    let stores = Stores::default();
     let mut providing = csv("a", "");
     providing["spec"]["customresourcedefinitions"]["owned"] = json!([
         {"name": CRD, "version": "v1", "kind": "Demo"}, {"name": CRD, "version": "v1-admin", "kind": "Demo"}]);
@@ -382,7 +382,7 @@ fn a_version_that_the_definition_has_not_gets_no_roles() {
 #[test]
 fn what_is_olms_own_is_opened_to_nobody() {
     let name = "operatorgroups.operators.coreos.com";
-    let stores = Stores::empty();
+    let stores = Stores::default();
     let mut claiming = csv("a", "");
     claiming["spec"]["customresourcedefinitions"]["owned"] =
         json!([{"name": name, "version": "v1", "kind": "OperatorGroup"}]);
@@ -397,7 +397,7 @@ fn what_is_olms_own_is_opened_to_nobody() {
 
 /// A running operator that claims to serve `owned` with the APIService `v1.things.example.com`.
 fn serving(owned: &Value) -> Stores {
-    let stores = Stores::empty();
+    let stores = Stores::default();
     let mut serving = csv("a", "");
     serving["spec"]["apiservicedefinitions"] = json!({"owned": owned});
     serving["status"] = json!({"phase": "Succeeded"});

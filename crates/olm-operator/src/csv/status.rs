@@ -22,7 +22,7 @@ use olm_runtime::{
     driver::StatusUpdate,
     error::ObserveError,
     outcome::{Outcome, Outcomes},
-    plan::{Action, EventDraft, Requeue, Target, status_patch},
+    plan::{Action, EventDraft, Requeue, status_of},
 };
 
 use crate::csv::{
@@ -134,8 +134,7 @@ pub(crate) fn status(
             update.requeue = requeue.sooner(later);
         }
         Some(_) => {
-            let target = Target::of::<ClusterServiceVersion>(observed.namespace(), observed.name());
-            update.patches = Vec::from_iter(status_patch(target, Some(observed.uid()), &old, &new));
+            update.patches = Vec::from_iter(status_of(&*observed.csv, &old, &new));
             if !update.patches.is_empty() {
                 update.events = events(observed, &transitions);
                 update.events.extend(missing_rights(observed, &old, &new));
@@ -155,11 +154,7 @@ pub(crate) fn unobserved(csv: &ClusterServiceVersion, error: &ObserveError) -> O
     let mut new = old.clone();
     let told = old.message.as_deref().unwrap_or_default();
     new.message = Some(held_up::with(told, &error.to_string()));
-    let target = Target::of::<ClusterServiceVersion>(
-        csv.metadata.namespace.as_deref().unwrap_or_default(),
-        csv.metadata.name.as_deref().unwrap_or_default(),
-    );
-    status_patch(target, csv.metadata.uid.as_deref(), &old, &new)
+    status_of(csv, &old, &new)
 }
 
 /// Finds a component that the API server accepted but stored differently, because an admission plugin or

@@ -1,16 +1,15 @@
 //! The status of an OperatorGroup. No I/O.
 
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
-use kube::ResourceExt;
 use olm_api::{
     condition::{self, operator_group as types},
-    v1::{OperatorGroup, OperatorGroupStatus},
+    v1::OperatorGroupStatus,
 };
 use olm_runtime::{
     Timestamp,
     condition::{remove_condition, set_condition, stored_time},
     driver::StatusUpdate,
-    plan::{Target, status_patch},
+    plan::status_of,
 };
 
 use crate::operator_group::{
@@ -51,9 +50,8 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> S
     if new != old && new.last_updated.is_none() {
         new.last_updated = Some(stored_time(now));
     }
-    let target = Target::of::<OperatorGroup>(&group.namespace().unwrap_or_default(), &group.name_any());
     StatusUpdate {
-        patches: Vec::from_iter(status_patch(target, group.uid().as_deref(), &old, &new)),
+        patches: Vec::from_iter(status_of(&**group, &old, &new)),
         memory: verdict.mistake,
         ..StatusUpdate::default()
     }

@@ -402,7 +402,7 @@ fn ogx_011_a_list_of_apis_is_pruned_as_it_was_read_to_what_members_provide() {
 
 #[test]
 fn ogx_011_copies_provide_nothing() {
-    let stores = Stores::empty();
+    let stores = Stores::default();
     stores.groups.put(decode(group("ns", "og", &["ns"])));
     let mut copy = csv("copied", "");
     copy["metadata"]["annotations"]["olm.operatorNamespace"] = json!("elsewhere");

@@ -53,8 +53,8 @@ pub(crate) struct ProxyVariables {
     pub(crate) are_awaited: bool,
 }
 
-/// The cluster's Proxy. Without the kind there is no watch, and no variable.
-#[derive(Clone)]
+/// The cluster's Proxy. Without the kind there is no watch, and no variable; by default there never is one.
+#[derive(Clone, Default)]
 pub(crate) struct ClusterProxy {
     watches: Option<OnDemand<Variables>>,
     watched: Arc<Mutex<Option<Watched>>>,
@@ -71,14 +71,6 @@ impl ClusterProxy {
     pub(crate) fn register(set: &StoreSet, client: &Client) -> Self {
         Self {
             watches: Some(set.on_demand(client)),
-            watched: Arc::default(),
-        }
-    }
-
-    /// For a cluster that never has one.
-    pub(crate) fn none() -> Self {
-        Self {
-            watches: None,
             watched: Arc::default(),
         }
     }

@@ -37,7 +37,7 @@ pub struct Model {
 impl Default for Model {
     fn default() -> Self {
         Self {
-            stores: Stores::empty(),
+            stores: Stores::default(),
             objects: BTreeMap::new(),
             now: "2026-01-01T00:00:00Z".parse().expect("time"),
             version: 1,

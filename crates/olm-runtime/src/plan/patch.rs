@@ -1,5 +1,6 @@
 //! Objects as JSON, and minimal patches between them.
 
+use kube::Resource;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -31,6 +32,16 @@ pub fn status_patch(
         guard: Guard::of_uid(uid.map(str::to_owned)),
         identity: Identity::Operator,
     })
+}
+
+/// Returns the [`status_patch`] of an object that was read.
+pub fn status_of<K: Resource<DynamicType = ()>>(
+    object: &K,
+    old: &impl Serialize,
+    new: &impl Serialize,
+) -> Option<Action> {
+    let uid = object.meta().uid.as_deref();
+    status_patch(Target::of_object(object), uid, old, new)
 }
 
 /// Returns the JSON merge patch (RFC 7386) from `old` to `new`; `None` if they are equal.

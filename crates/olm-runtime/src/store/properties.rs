@@ -514,7 +514,7 @@ fn a_store_keeps_its_promises_whatever_the_watch_and_our_own_answers_do() {
 
 #[test]
 fn a_store_of_what_a_reader_keeps_makes_the_same_promises() {
-    keeps_its_promises(&Store::<Projected<Nothing>>::projected(), 5, 512, 100_000);
+    keeps_its_promises(&Store::<Projected<Nothing>>::default(), 5, 512, 100_000);
 }
 
 /// More deletions at a time than are remembered: the store may miss our own writes for a while, but equals the server in the end.

@@ -92,7 +92,7 @@ impl StoreSet {
     where
         P::Object: Stored,
     {
-        self.add_decoded::<P, _>(watch, Store::projected(), Item::<P>::projected)
+        self.add_decoded::<P, _>(watch, Store::default(), Item::<P>::projected)
     }
 
     /// Adds a store of metadata only.

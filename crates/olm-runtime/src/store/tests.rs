@@ -497,7 +497,7 @@ fn a_listener_that_panics_stops_nobody() {
 /// Namespace and name are concatenated, and one namespace may start with the name of another.
 #[test]
 fn projected_objects_are_found_by_namespace_and_name_as_whole_ones_are() {
-    let (whole, projected) = (Store::new(), Store::<Projected<Entries>>::projected());
+    let (whole, projected) = (Store::new(), Store::<Projected<Entries>>::default());
     let all = [("a", "bc"), ("ab", "c"), ("ab", "d"), ("abc", ""), ("", "abc")];
     for (namespace, name) in all {
         let mut object = config_map(name, "1", 1);

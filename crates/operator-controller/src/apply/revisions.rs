@@ -294,8 +294,7 @@ fn outdated<'a>(
 }
 
 fn delete_set(revision: &ClusterObjectSet) -> Action {
-    let target = Target::cluster::<ClusterObjectSet>(&revision.name_any());
-    Action::delete(target, revision.metadata.uid.clone())
+    Action::delete(Target::of_object(revision), revision.metadata.uid.clone())
 }
 
 fn apply_secret(revision: &str, secret: PackedSecret, desired: &DesiredRevision<'_>) -> Action {

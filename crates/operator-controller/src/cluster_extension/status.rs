@@ -13,7 +13,7 @@ use olm_runtime::Timestamp;
 use olm_runtime::condition::{condition_of, remove_condition, set_condition};
 use olm_runtime::driver::{StatusUpdate, backoff};
 use olm_runtime::outcome::Outcomes;
-use olm_runtime::plan::{Action, Requeue, Target, status_patch};
+use olm_runtime::plan::{Action, Requeue, status_of};
 
 use super::choose::active;
 use super::revision::{newest, renewed_at};
@@ -121,10 +121,8 @@ impl<'a> Report<'a> {
     }
 
     fn patch(&self) -> Option<Action> {
-        let extension = self.extension;
-        let target = Target::cluster::<ClusterExtension>(&extension.name_any());
-        let old = extension.status.clone().unwrap_or_default();
-        status_patch(target, extension.metadata.uid.as_deref(), &old, &self.status)
+        let old = self.extension.status.clone().unwrap_or_default();
+        status_of(self.extension, &old, &self.status)
     }
 
     fn set(&mut self, type_: &str, status: &str, reason: &str, message: &str) {

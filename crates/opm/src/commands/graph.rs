@@ -3,15 +3,16 @@
 use anyhow::bail;
 use olm_authoring::graph::{PackageGraph, to_dot, to_svg};
 use olm_fbc::did_you_mean::suggestion;
+use olm_fbc::validate::check;
 
 use crate::args::{GraphArgs, GraphFormat};
 use crate::printer;
 use crate::settings::Settings;
-use crate::source::{checked, load_catalog_reference};
+use crate::source::load_catalog_reference;
 
 pub(crate) async fn run(args: &GraphArgs, settings: &Settings) -> anyhow::Result<()> {
     let blobs = load_catalog_reference(&args.catalog, settings).await?;
-    let model = checked(&blobs, &args.catalog)?;
+    let model = check(&blobs, &args.catalog)?;
     let Some(package) = model.packages.get(&args.package) else {
         let meant = suggestion(&args.package, model.packages.keys().map(String::as_str));
         bail!("package {:?} not found{meant}", args.package);

@@ -7,12 +7,12 @@ use olm_fbc::channel::Graph;
 use olm_fbc::did_you_mean::suggestion;
 use olm_fbc::printable::escape;
 use olm_fbc::schema::{Blob, Bundle};
-use olm_fbc::validate::{Model, PackageModel};
+use olm_fbc::validate::{Model, PackageModel, check};
 
 use crate::args::ListCommand;
 use crate::printer;
 use crate::settings::Settings;
-use crate::source::{checked, load_catalog_reference};
+use crate::source::load_catalog_reference;
 
 pub(crate) async fn run(command: &ListCommand, settings: &Settings) -> anyhow::Result<()> {
     let (reference, package) = match command {
@@ -28,7 +28,7 @@ pub(crate) async fn run(command: &ListCommand, settings: &Settings) -> anyhow::R
         }
         result => result?,
     };
-    let model = checked(&blobs, reference)?;
+    let model = check(&blobs, reference)?;
     let packages = pick(&model, package)?;
     printer::data(&columns(&match command {
         ListCommand::Packages { .. } => packages_table(&packages, &blobs),

@@ -1,14 +1,10 @@
 //! Requests of OLM's accounts to the API server, and the permissions that allowed them.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
-use anyhow::Context as _;
-
 use super::rule::{Request, Right, Subject};
-use crate::cluster::audit::{AuditEvent, AuditUser, OLM_ACCOUNTS};
+use crate::cluster::audit::{AuditEvent, AuditTail, AuditUser, OLM_ACCOUNTS};
 
 /// Annotation with the decision of RBAC: `allow` or `forbid`. It is missing if a request did not reach authorization.
 const DECISION: &str = "authorization.k8s.io/decision";
@@ -32,24 +28,9 @@ impl Asked {
     /// # Errors
     /// The log cannot be read, or a line of OLM is no audit event.
     pub(super) fn read(&mut self, log: &Path, rights: &[Right]) -> anyhow::Result<()> {
-        let file = File::open(log).with_context(|| format!("cannot open {}", log.display()))?;
-        let mut reader = BufReader::with_capacity(1 << 20, file);
-        let mut line = Vec::new();
-        for number in 1_u64.. {
-            line.clear();
-            reader
-                .read_until(b'\n', &mut line)
-                .with_context(|| format!("cannot read {}", log.display()))?;
-            // The end, or an incomplete line.
-            if line.last() != Some(&b'\n') {
-                break;
-            }
-            let text = String::from_utf8_lossy(&line);
-            if text.contains(OLM_ACCOUNTS) {
-                let event = serde_json::from_str(&text)
-                    .with_context(|| format!("{}, line {number}: no audit event", log.display()))?;
-                self.note(&event, rights);
-            }
+        let mut events = AuditTail::whole_of_olm(log)?;
+        while let Some(event) = events.next_event()? {
+            self.note(&event, rights);
         }
         Ok(())
     }
@@ -335,7 +316,7 @@ mod tests {
     fn a_log_is_read_to_its_last_whole_line() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("audit.log");
-        let mut file = File::create(&log).unwrap();
+        let mut file = std::fs::File::create(&log).unwrap();
         let line = event("get", 200, Some("allow")).to_string();
         writeln!(
             file,
@@ -350,6 +331,6 @@ mod tests {
 
         writeln!(file).unwrap();
         let broken = Asked::default().read(&log, &rights).unwrap_err();
-        assert!(broken.to_string().ends_with("line 4: no audit event"), "{broken}");
+        assert!(broken.to_string().contains(": no audit event: {"), "{broken}");
     }
 }

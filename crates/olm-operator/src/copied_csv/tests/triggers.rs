@@ -13,7 +13,7 @@ use crate::test_env::{csv, decode, group};
 
 /// Namespaces `ns`, `one` and `two`; `a` and `b` in `ns`, with copies in `stray`.
 fn cluster(groups: &[Arc<OperatorGroup>]) -> Stores {
-    let stores = Stores::empty();
+    let stores = Stores::default();
     for name in ["ns", "one", "two"] {
         stores.namespaces.put(decode(json!({"metadata": {"name": name}})));
     }

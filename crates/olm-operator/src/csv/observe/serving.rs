@@ -139,14 +139,10 @@ fn add_delegations(serving: &mut Serving, stores: &Stores, namespace: &str) {
 
 fn keep<K: Stored + Serialize>(live: &mut BTreeMap<String, Value>, store: &Store<K>, key: &NamespacedName) {
     if let Some(found) = store.get_key(key) {
-        live.insert(target_of(found.as_ref()).to_string(), to_value(found.as_ref()));
-    }
-}
-
-fn target_of<K: Stored>(object: &K) -> Target {
-    match object.namespace() {
-        Some(namespace) => Target::of::<K>(&namespace, &object.name_any()),
-        None => Target::cluster::<K>(&object.name_any()),
+        live.insert(
+            Target::of_object(found.as_ref()).to_string(),
+            to_value(found.as_ref()),
+        );
     }
 }
 
@@ -258,7 +254,7 @@ fn labelled<K: Stored>(store: &Store<K>, key: &NamespacedName) -> Vec<(Target, O
         .iter()
         .filter(|found| found.meta().deletion_timestamp.is_none());
     stays
-        .map(|found| (target_of(found.as_ref()), found.uid()))
+        .map(|found| (Target::of_object(found.as_ref()), found.uid()))
         .collect()
 }
 
@@ -315,7 +311,7 @@ fn own<K: Stored>(
     let found = store
         .get(namespace, name)
         .filter(|found| is_owned_alone(found.as_ref(), uid))?;
-    Some((target_of(found.as_ref()), found.uid()))
+    Some((Target::of_object(found.as_ref()), found.uid()))
 }
 
 fn is_owned_alone<K: Resource>(object: &K, uid: &str) -> bool {

@@ -34,7 +34,7 @@ impl Rig {
     /// The ClusterServiceVersion `a`, its successor `b` and the group `og` of namespace `ns`, with no change
     /// pending.
     async fn new() -> Self {
-        let (stores, queues) = (Stores::empty(), Queues::default());
+        let (stores, queues) = (Stores::default(), Queues::default());
         connect(&stores, &queues);
         let rig = Self { stores, queues };
         let mut needing = csv("a", "");

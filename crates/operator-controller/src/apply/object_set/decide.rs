@@ -58,11 +58,11 @@ fn finalizer_patch(set: &ClusterObjectSet, is_wanted: bool) -> Option<Action> {
     }
     finalizers.retain(|finalizer| finalizer != FINALIZER);
     finalizers.extend(is_wanted.then(|| FINALIZER.to_owned()));
-    Some(replace_finalizers(target_of(set), &set.metadata, &finalizers))
-}
-
-fn target_of(set: &ClusterObjectSet) -> Target {
-    Target::cluster::<ClusterObjectSet>(set.metadata.name.as_deref().unwrap_or_default())
+    Some(replace_finalizers(
+        Target::of_object(set),
+        &set.metadata,
+        &finalizers,
+    ))
 }
 
 /// Tears an archived revision down. Its finalizer goes after its status says so.
@@ -323,7 +323,7 @@ fn archive_older(observed: &Observed) -> impl Iterator<Item = Action> + '_ {
             resource_version: None,
         };
         let patch = json!({"spec": {"lifecycleState": LifecycleState::Archived}});
-        Action::patch(target_of(sibling), patch, guard)
+        Action::patch(Target::of_object(&**sibling), patch, guard)
     })
 }
 

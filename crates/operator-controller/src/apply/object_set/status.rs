@@ -10,7 +10,7 @@ use olm_runtime::Timestamp;
 use olm_runtime::condition::{condition_of, set_condition};
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
-use olm_runtime::plan::{Action, Requeue, Target, status_patch};
+use olm_runtime::plan::{Action, Requeue, status_of};
 use serde_json::Value;
 
 use super::decide::{extension_of, is_known};
@@ -110,10 +110,8 @@ impl<'a> Report<'a> {
     }
 
     fn patch(&self) -> Option<Action> {
-        let (set, name) = (self.set, self.set.metadata.name.as_deref());
-        let target = Target::cluster::<ClusterObjectSet>(name.unwrap_or_default());
-        let old = set.status.clone().unwrap_or_default();
-        status_patch(target, set.metadata.uid.as_deref(), &old, &self.status)
+        let old = self.set.status.clone().unwrap_or_default();
+        status_of(self.set, &old, &self.status)
     }
 
     fn set(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
