@@ -150,6 +150,10 @@ fn catalogs_that_cannot_serve_the_plan_are_told() {
             "warning: catalog there/ours cannot be used from namespace shop, only those of shop and olm: see \
              --global-catalog-namespace\n",
         ),
+        (
+            &["cat/olm=catalog"][..],
+            "warning: catalog cat/olm is used as olm/cat, to which the objects refer; the form is NAMESPACE/NAME\n",
+        ),
     ] {
         let output = opm(folder.path(), &[&["plan", "objects.yaml"], catalogs].concat());
         assert_eq!(text(&output.stderr), expected);

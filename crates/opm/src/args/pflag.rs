@@ -104,7 +104,24 @@ pub(crate) fn usage_error(error: &Error) -> String {
     let rendered = error.render().to_string();
     let (own, rest) = rendered.split_once("\n\n").unwrap_or((&rendered, ""));
     let text = upstream_text(error).unwrap_or_else(|| own.trim_start_matches("error: ").to_owned());
-    format!("Error: {text}\n\n{rest}")
+    let Some(tip) = other_command(error) else {
+        return format!("Error: {text}\n\n{rest}");
+    };
+    // It replaces clap's tip about a similar command.
+    let rest = match rest.split_once("\n\n") {
+        Some((alike, rest)) if alike.starts_with("  tip:") => rest,
+        _ => rest,
+    };
+    format!("Error: {text}\n\n  tip: {tip}\n\n{rest}")
+}
+
+/// Returns a tip for a command that another program of the project has.
+fn other_command(error: &Error) -> Option<&'static str> {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    (name == "explain" && command_path(error)? == "opm")
+        .then_some("'opm plan' shows what OLM would do, and why it would not")
 }
 
 /// Returns upstream's text for an invalid command line, where scripts could look for it.
@@ -195,6 +212,11 @@ mod tests {
                 "opm rendr",
                 "Error: unknown command \"rendr\" for \"opm\"\n\n  tip: a similar subcommand exists: 'render'\n\n\
                  Usage: opm [OPTIONS] <COMMAND>\n\nFor more information, try '--help'.\n",
+            ),
+            (
+                "opm explain db",
+                "Error: unknown command \"explain\" for \"opm\"\n\n  tip: 'opm plan' shows what OLM would do, and why it would \
+                 not\n\nUsage: opm [OPTIONS] <COMMAND>\n\nFor more information, try '--help'.\n",
             ),
             (
                 "opm plan c f --steps -1",

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     let Inputs { objects, catalogs } = read_inputs(args)?;
     let namespace = objects.namespace(args.namespace.as_deref())?;
     let known = objects.catalog_keys(&namespace);
-    let catalogs = named(catalogs)?;
+    let catalogs = named(catalogs, &known)?;
     let Catalogs { contents, indexes } = read_catalogs(&catalogs, &known)?;
     let mut question = question(args, &objects, &namespace, contents);
     if let Some(file) = &args.runtime_constraints {
@@ -109,13 +109,16 @@ fn read_inputs(args: &PlanArgs) -> anyhow::Result<Inputs> {
     Ok(Inputs { objects, catalogs })
 }
 
-/// Returns the directories with their catalogs.
-fn named(catalogs: Vec<(Option<String>, PathBuf)>) -> anyhow::Result<Vec<(Option<CatalogKey>, PathBuf)>> {
+/// Returns the directories with their catalogs; `known` are the catalogs of the objects.
+fn named(
+    catalogs: Vec<(Option<String>, PathBuf)>,
+    known: &BTreeSet<CatalogKey>,
+) -> anyhow::Result<Vec<(Option<CatalogKey>, PathBuf)>> {
     let mut seen: BTreeMap<CatalogKey, PathBuf> = BTreeMap::new();
     let is_alone = catalogs.len() == 1;
     let mut named = Vec::new();
     for (name, directory) in catalogs {
-        let key = name.map(|name| parse_key(&name, &directory)).transpose()?;
+        let key = name.map(|name| parse_key(&name, &directory, known)).transpose()?;
         match &key {
             None if !is_alone => bail!(
                 "several catalogs: write NAMESPACE/NAME={0} to say which catalog {0} is",
@@ -137,7 +140,7 @@ fn named(catalogs: Vec<(Option<String>, PathBuf)>) -> anyhow::Result<Vec<(Option
     Ok(named)
 }
 
-fn parse_key(name: &str, directory: &Path) -> anyhow::Result<CatalogKey> {
+fn parse_key(name: &str, directory: &Path, known: &BTreeSet<CatalogKey>) -> anyhow::Result<CatalogKey> {
     let parts = name.split_once('/');
     let Some((namespace, name)) = parts.filter(|(home, name)| !home.is_empty() && !name.is_empty()) else {
         bail!(
@@ -145,10 +148,18 @@ fn parse_key(name: &str, directory: &Path) -> anyhow::Result<CatalogKey> {
             directory.display()
         );
     };
-    Ok(CatalogKey {
+    let key = |namespace: &str, name: &str| CatalogKey {
         name: name.to_owned(),
         namespace: namespace.to_owned(),
-    })
+    };
+    let (found, turned) = (key(namespace, name), key(name, namespace));
+    if !known.contains(&found) && known.contains(&turned) {
+        printer::warning(&format!(
+            "catalog {found} is used as {turned}, to which the objects refer; the form is NAMESPACE/NAME"
+        ));
+        return Ok(turned);
+    }
+    Ok(found)
 }
 
 fn parse_catalog(input: &str) -> anyhow::Result<(Option<String>, PathBuf)> {
