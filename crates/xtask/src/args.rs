@@ -52,7 +52,8 @@ pub enum Command {
     /// The table of who may depend on whom is crates/structure.yaml. Links need lychee, licences and advisories need cargo-deny; without
     /// them these checks are left out, and said to be. `cargo xtask test` makes these checks too.
     Check,
-    /// Write generated files anew: names of fields, from `manifests/crds`; `manifests/olm` and `manifests/install.yaml`, from the chart
+    /// Write generated files anew: names of fields, from `manifests/crds`; `manifests/olm` and `manifests/install.yaml`, from the
+    /// chart; `docs/reference/messages.md`, from the texts in the sources
     ///
     /// The chart is rendered by helm, which is built with Go.
     Gen {

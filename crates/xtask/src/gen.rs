@@ -1,4 +1,4 @@
-//! Generated files: the field names of specs, and the rendered chart.
+//! Generated files: the field names of specs, the page of messages, and the rendered chart.
 //!
 //! A test of the API types generates the first from `manifests/crds`. This command runs that test, either to write the file or to
 //! compare it. So xtask does not depend on the Kubernetes crates and compiles fast. Helm renders the chart.
@@ -6,7 +6,7 @@
 use anyhow::{Context as _, bail};
 
 use crate::progress::Progress;
-use crate::{chart, workspace};
+use crate::{chart, messages, workspace};
 
 /// Variable that makes the test write the file instead of comparing it.
 const UPDATE: &str = "OLM_UPDATE_GENERATED";
@@ -34,5 +34,6 @@ pub(crate) fn run(check: bool) -> anyhow::Result<()> {
             String::from_utf8_lossy(&printed)
         );
     }
+    messages::generate(check)?;
     chart::generate(check, &Progress::start())
 }

@@ -20,6 +20,7 @@ pub mod images;
 mod interrupt;
 pub mod kubectl;
 pub mod manifest;
+mod messages;
 pub mod oci_layout;
 mod process;
 pub mod progress;
