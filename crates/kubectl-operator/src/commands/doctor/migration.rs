@@ -1,7 +1,6 @@
 //! `kubectl operator doctor --migration`: reports whether this OLM can replace upstream's, and the effects of the move. The first
 //! part reads the cluster; the checks after it are pure.
 
-mod accounts;
 mod deployments;
 
 use std::collections::BTreeSet;
@@ -16,7 +15,6 @@ use olm_api::v1alpha1::{
     InstallPlanPhase, SourceType,
 };
 
-use self::accounts::Account;
 use self::deployments::{Edit, Owners};
 use super::catalogs::is_ready;
 use super::cluster_parts;
@@ -58,8 +56,6 @@ pub(crate) struct Migration {
     /// Versions in which objects are stored, by name of the CustomResourceDefinition.
     definitions: Read<Vec<(String, Vec<String>)>>,
     edits: Read<Vec<Edit>>,
-    /// ServiceAccounts of OperatorGroups that have operators.
-    accounts: Read<Vec<Account>>,
     /// Objects that do not match their schema.
     unreadable: Vec<Unreadable>,
 }
@@ -73,7 +69,6 @@ pub(crate) async fn observe(reader: &Reader<'_>) -> Migration {
     let owners = Owners::of(known);
     let edits = reader.projected(&owned, PAGE, |found| Some(owners.edits(&found)));
     let edits = edits.await.map(|edits| edits.into_iter().flatten().collect());
-    let accounts = accounts::observe(reader, known).await;
     Migration {
         now: now(),
         programs,
@@ -81,7 +76,6 @@ pub(crate) async fn observe(reader: &Reader<'_>) -> Migration {
         catalogs: reader.all(None, "").await,
         definitions: reader.projected("", PAGE, stored).await,
         edits,
-        accounts,
         csvs,
         unreadable: reader.take_unreadable(),
     }
@@ -105,10 +99,6 @@ pub(crate) fn diagnose(observed: &Migration) -> Diagnosis {
         (
             "Deployments match their ClusterServiceVersions",
             deployments::findings(&observed.edits),
-        ),
-        (
-            "ServiceAccounts of OperatorGroups have the permissions that this OLM needs",
-            accounts::findings(&observed.accounts),
         ),
         (
             "certificates are valid for at least a day",
