@@ -6,6 +6,7 @@ pub(crate) mod tests;
 use anyhow::bail;
 use kube::api::ListParams;
 use kube::{Client, Resource as _, ResourceExt as _};
+use olm_api::api_key::{ApiKey, ApiSet};
 use olm_api::labels;
 use olm_api::labels::package_manifest;
 use olm_api::names::is_dns1123_subdomain;
@@ -64,6 +65,9 @@ pub(crate) struct Channel {
     pub suggested_namespace: String,
     /// CustomResourceDefinitions of the head, as `Kind (name)`.
     pub provides: Vec<String>,
+    /// APIs that the head provides, as far as package-server tells them.
+    #[serde(skip)]
+    pub apis: ApiSet,
     /// CustomResourceDefinitions that the head requires.
     pub requires: Vec<String>,
     /// Versions, newest first.
@@ -205,6 +209,12 @@ impl From<olm_api::packages::PackageChannel> for Channel {
         let description = channel.current_csv_desc.unwrap_or_default();
         let modes = description.install_modes.iter().filter(|mode| mode.supported);
         let definitions = description.custom_resource_definitions.unwrap_or_default();
+        let services = description.api_service_definitions.unwrap_or_default();
+        let services = services.owned.iter().map(ApiKey::from);
+        let owned = definitions
+            .owned
+            .iter()
+            .filter_map(|crd| ApiKey::try_from(crd).ok());
         let named = |crd: &olm_api::v1alpha1::CrdDescription| format!("{} ({})", crd.kind, crd.name);
         let entries = channel.entries.into_iter();
         let suggested = description.annotations.get(labels::SUGGESTED_NAMESPACE);
@@ -212,6 +222,7 @@ impl From<olm_api::packages::PackageChannel> for Channel {
             suggested_namespace: suggested.cloned().unwrap_or_default(),
             install_modes: modes.map(|mode| mode.type_.as_str().to_owned()).collect(),
             provides: definitions.owned.iter().map(named).collect(),
+            apis: owned.chain(services).collect(),
             requires: definitions.required.iter().map(named).collect(),
             min_kube_version: description.min_kube_version.unwrap_or_default(),
             head_version: description.version.unwrap_or_default(),

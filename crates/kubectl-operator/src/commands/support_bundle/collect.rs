@@ -137,12 +137,11 @@ where
             }
         };
         match reader.within(read).await {
-            Ok(objects) => {
-                if let Some(objects) = objects {
-                    archive.answered();
-                    found.extend(objects);
-                }
+            Ok(Some(objects)) => {
+                archive.answered();
+                found.extend(objects);
             }
+            Ok(None) => {}
             Err(cause) => archive.unread(&what, &cause),
         }
     }
