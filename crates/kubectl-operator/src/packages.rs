@@ -5,14 +5,11 @@ pub(crate) mod tests;
 
 use anyhow::bail;
 use kube::api::ListParams;
-use kube::{Client, Resource as _, ResourceExt as _};
+use kube::{Client, Resource as _};
 use olm_api::api_key::{ApiKey, ApiSet};
 use olm_api::labels;
-use olm_api::labels::package_manifest;
-use olm_api::names::is_dns1123_subdomain;
 use olm_api::packages::{Deprecation, PackageManifest};
 use olm_api::v1::OperatorGroup;
-use olm_api::v1alpha1::Subscription;
 use olm_fbc::did_you_mean::did_you_mean;
 use serde::Serialize;
 
@@ -288,40 +285,6 @@ pub(crate) async fn preferred(client: &Client, namespace: &str, name: &str) -> O
     let found = crate::reader::get::<PackageManifest>(client, namespace, name).await;
     let package = Package::from(found.ok()??);
     Some(package.catalog_key())
-}
-
-/// Describes the position of an operator in the channel of its Subscription; `None` if package-server does not know it. Only one package is
-/// requested.
-pub(crate) async fn way(client: &Client, subscription: &Subscription, position: &Position) -> Option<String> {
-    let spec = &subscription.spec;
-    // The names become part of a selector.
-    if ![&spec.name, &spec.source, &spec.source_namespace]
-        .into_iter()
-        .all(|name| is_dns1123_subdomain(name))
-    {
-        return None;
-    }
-    let packages = api::<PackageManifest>(client, subscription.namespace().as_deref());
-    let params = ListParams::default()
-        .fields(&format!("metadata.name={}", spec.name))
-        .labels(&format!(
-            "{}={},{}={}",
-            package_manifest::CATALOG,
-            spec.source,
-            package_manifest::CATALOG_NAMESPACE,
-            spec.source_namespace
-        ));
-    let what = || format!("read package {}", spec.name);
-    let found = answer(what, packages.list(&params)).await.ok()?;
-    let mut found = found.items.into_iter().map(Package::from);
-    let package = found.find(|package| {
-        package.name == spec.name
-            && package.catalog == spec.source
-            && package.catalog_namespace == spec.source_namespace
-    })?;
-    let name = spec.channel().unwrap_or(&package.default_channel);
-    let channel = package.channels.iter().find(|channel| channel.name == name)?;
-    Some(format!("channel {}: {}", plain(name), channel.way(position)))
 }
 
 /// Returns true if no server is registered for the API, or it does not respond.

@@ -217,35 +217,3 @@ fn the_versions_of_a_channel_are_a_line_with_where_one_stands() {
     evil.versions[0].version = "\u{1b}[2J\n1".to_owned();
     assert_eq!(evil.way(&nowhere), r"\u{1b}[2J 1 (head)");
 }
-
-#[tokio::test(start_paused = true)]
-async fn where_one_stands_is_asked_of_one_package() {
-    let cluster = served();
-    for name in ["vault", "etcd"] {
-        let mut manifest = manifest(name, "cat");
-        manifest["metadata"]["labels"] = json!({"catalog": "cat", "catalog-namespace": "olm"});
-        cluster.put(manifest);
-    }
-    let subscribed: Subscription =
-        serde_json::from_value(crate::operators::tests::subscription("db", &json!({}))).unwrap();
-    let position = Position {
-        installed: "etcd.v1.0.0".to_owned(),
-        ..Position::default()
-    };
-    let (client, _link) = cluster.connect();
-    let told = async |subscription: &Subscription| way(&client, subscription, &position).await;
-    assert_eq!(
-        told(&subscribed).await.as_deref(),
-        Some("channel stable: [1.0.0] -> 1.1.0 (head)")
-    );
-    let mut elsewhere = subscribed.clone();
-    elsewhere.spec.source = "other".to_owned();
-    assert_eq!(told(&elsewhere).await, None);
-    // Invalid names are not put into a selector.
-    elsewhere.spec.source = "cat,catalog!=x".to_owned();
-    cluster.on_request(|_| panic!("it was asked"));
-    assert_eq!(told(&elsewhere).await, None);
-    let mut other = subscribed;
-    other.spec.name = "../x".to_owned();
-    assert_eq!(told(&other).await, None);
-}
