@@ -47,15 +47,9 @@ const CHECKS: [(&str, Check); 15] = [
     ("operators are ready", operators::ready),
     ("operators that run have a Subscription", csvs::unsubscribed),
     ("no ClusterServiceVersion is held by finalizers", csvs::deleted),
-    ("webhooks reach a service that they trust", serving::webhooks),
-    (
-        "APIServices reach a service that they trust",
-        serving::api_services,
-    ),
-    (
-        "conversions reach a service that they trust",
-        serving::conversions,
-    ),
+    ("webhooks reach a service", serving::webhooks),
+    ("APIServices reach a service", serving::api_services),
+    ("conversions reach a service", serving::conversions),
     (
         "cluster-wide rights belong to a ClusterServiceVersion",
         csvs::rights,
@@ -132,10 +126,6 @@ fn print(
 pub(crate) fn diagnose(observed: &Observed) -> Diagnosis {
     let checks = CHECKS.map(|(name, check)| (name, check(observed)));
     let optional = [
-        (
-            "copied ClusterServiceVersions have an original",
-            observed.copies.as_ref().map(|read| csvs::copies(observed, read)),
-        ),
         (
             "labels that OLM trusts are protected",
             observed.guard.as_ref().map(cluster_parts::guarded),

@@ -15,7 +15,7 @@ use olm_api::condition;
 use olm_api::labels;
 use olm_api::v1alpha1::Subscription;
 
-use super::super::observed::{Caller, Definition, Read, ServiceState, Target};
+use super::super::observed::{Caller, Definition, Read};
 use super::{Reader, owned, owned_by};
 use crate::operators::{Gathered, Key};
 use crate::reader::{PAGE, get, get_cluster};
@@ -52,14 +52,10 @@ impl Reader<'_> {
             let unavailable = conditions
                 .into_iter()
                 .find(|found| found.type_ == "Available" && found.status == condition::FALSE);
-            let spec = found.spec?;
-            let service = spec.service?;
+            let service = found.spec?.service?;
             Some(Caller {
                 object: owned("APIService", found.metadata)?,
-                targets: vec![Target {
-                    service: (service.namespace?, service.name?),
-                    ca: spec.ca_bundle.map(|bundle| bundle.0).unwrap_or_default(),
-                }],
+                targets: vec![(service.namespace?, service.name?)],
                 trouble: unavailable.map(|found| found.message.or(found.reason).unwrap_or_default()),
             })
         };
@@ -94,14 +90,12 @@ impl Reader<'_> {
         self.projected("", PAGE_OF_DEFINITIONS, keep).await
     }
 
-    /// Returns the state of a Service; `None` if it does not exist.
-    pub(super) async fn service(&self, (namespace, name): &Key) -> Read<Option<ServiceState>> {
+    /// Returns the number of ready endpoints of a Service; `None` if it does not exist.
+    pub(super) async fn service(&self, (namespace, name): &Key) -> Read<Option<usize>> {
         let service = self.within(get::<Service>(self.client, namespace, name)).await?;
-        let Some(service) = service else {
+        if service.is_none() {
             return Ok(None);
-        };
-        let mut owners = service.owner_references().iter();
-        let is_own = owners.any(|owner| owner.kind == labels::OWNER_KIND_CSV);
+        }
         let slices: Vec<EndpointSlice> = self
             .all(Some(namespace), &format!("{SERVICE_NAME}={name}"))
             .await?;
@@ -111,10 +105,7 @@ impl Reader<'_> {
             let conditions = endpoint.conditions.as_ref();
             conditions.and_then(|conditions| conditions.ready) != Some(false)
         });
-        Ok(Some(ServiceState {
-            ready: ready.count(),
-            is_own,
-        }))
+        Ok(Some(ready.count()))
     }
 }
 
@@ -130,12 +121,9 @@ fn caller(
     })
 }
 
-fn target(config: WebhookClientConfig) -> Option<Target> {
+fn target(config: WebhookClientConfig) -> Option<Key> {
     let service = config.service?;
-    Some(Target {
-        service: (service.namespace, service.name),
-        ca: config.ca_bundle.map(|bundle| bundle.0).unwrap_or_default(),
-    })
+    Some((service.namespace, service.name))
 }
 
 fn definition(crd: CustomResourceDefinition) -> Definition {
@@ -160,10 +148,7 @@ fn definition(crd: CustomResourceDefinition) -> Definition {
             .unwrap_or_default(),
         conversion: config.and_then(|config| {
             let service = config.service?;
-            Some(Target {
-                service: (service.namespace, service.name),
-                ca: config.ca_bundle.map(|bundle| bundle.0).unwrap_or_default(),
-            })
+            Some((service.namespace, service.name))
         }),
     }
 }
@@ -180,8 +165,5 @@ pub(super) fn targets(
         .iter()
         .flatten()
         .filter_map(|definition| definition.conversion.as_ref());
-    of_callers
-        .chain(of_definitions)
-        .map(|target| target.service.clone())
-        .collect()
+    of_callers.chain(of_definitions).cloned().collect()
 }
