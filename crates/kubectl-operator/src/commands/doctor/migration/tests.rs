@@ -1,6 +1,5 @@
 use serde_json::{Value, json};
 
-use super::deployments::How;
 use super::*;
 
 fn read<T: serde::de::DeserializeOwned>(objects: Value) -> Vec<T> {
@@ -23,15 +22,13 @@ fn plan(name: &str, phase: &str) -> Value {
         "status": {"phase": phase, "catalogSources": []}})
 }
 
-fn catalog(name: &str, source: &str, state: &str) -> Value {
-    json!({"metadata": {"namespace": "olm", "name": name}, "spec": {"sourceType": source},
-        "status": {"connectionState": {"lastObservedState": state}}})
+fn catalog(name: &str, source: &str) -> Value {
+    json!({"metadata": {"namespace": "olm", "name": name}, "spec": {"sourceType": source}})
 }
 
 /// Returns a cluster with upstream's OLM and no operation in progress.
 fn cluster() -> Migration {
     Migration {
-        now: "2026-01-01T00:00:00Z".parse().unwrap(),
         programs: Ok(read(json!([
             program(
                 "olm",
@@ -56,7 +53,7 @@ fn cluster() -> Migration {
             plan("done", "Complete"),
             plan("waits", "RequiresApproval")
         ]))),
-        catalogs: Ok(read(json!([catalog("cat", "grpc", "READY")]))),
+        catalogs: Ok(read(json!([catalog("cat", "grpc")]))),
         definitions: Ok(vec![
             (
                 "operatorconditions.operators.coreos.com".to_owned(),
@@ -103,7 +100,7 @@ fn check(change: impl FnOnce(&mut Migration), expected: &[&str], told: &str) {
 #[test]
 fn a_cluster_at_rest_can_be_taken_over() {
     check(|_| (), &[], "OLM can be replaced; no operator is restarted");
-    assert_eq!(diagnose(&cluster()).fine.len(), 9);
+    assert_eq!(diagnose(&cluster()).fine.len(), 8);
 }
 
 #[test]
@@ -270,15 +267,9 @@ fn what_is_on_its_way_is_waited_for() {
 fn what_would_change_is_told() {
     check(
         |cluster| {
-            cluster.catalogs = Ok(read(json!([
-                catalog("c", "internal", "READY"),
-                catalog("d", "grpc", "CONNECTING")
-            ])));
+            cluster.catalogs = Ok(read(json!([catalog("c", "internal"), catalog("d", "grpc")])));
         },
-        &[
-            "warning CatalogSource olm/c: it is a ConfigMap catalog",
-            "warning CatalogSource olm/d: it is not READY",
-        ],
+        &["warning CatalogSource olm/c: it is a ConfigMap catalog"],
         "OLM can",
     );
     check(
@@ -292,43 +283,22 @@ fn what_would_change_is_told() {
         "OLM cannot be replaced yet",
     );
     check(
-        |cluster| {
-            cluster.csvs = Ok(read(json!([csv(
-                "b.v1",
-                &json!({"phase": "Succeeded", "certsRotateAt": "2026-01-01T12:00:00Z"})
-            )])));
-        },
-        &["warning ClusterServiceVersion shop/b.v1: its certificates are renewed"],
-        "OLM can",
-    );
-    check(
         |cluster| cluster.edits = Err("no right".to_owned()),
         &["not checked whether Deployments match their ClusterServiceVersions: no right"],
         "unknown whether",
     );
 }
 
-/// Returns the differences of a Deployment whose ClusterServiceVersion has `wanted`.
-#[allow(clippy::needless_pass_by_value, reason = "each is written where it is given")]
-fn edits(wanted: Value, live: Value, entries: Value) -> Vec<How> {
-    let mut csv = csv("a.v1", &json!({}));
-    csv["spec"]["install"]["spec"] = json!({"deployments": [{"name": "d", "spec": wanted}]});
-    let csvs: Vec<ClusterServiceVersion> = read(json!([csv]));
-    let deployment = json!({"metadata": {"namespace": "shop", "name": "d", "labels": {"olm.owner": "a.v1", "olm.managed": "true"},
-        "managedFields": entries},
-        "spec": live});
-    let edits = Owners::of(&csvs).edits(&serde_json::from_value(deployment).unwrap());
-    assert!(
-        edits
-            .iter()
-            .all(|edit| edit.deployment == ("shop".to_owned(), "d".to_owned()))
-    );
-    edits.into_iter().map(|edit| edit.how).collect()
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "each is written where it is given")]
-fn pod(spec: Value) -> Value {
-    json!({"selector": {}, "template": {"spec": spec}})
+/// Returns what would be changed in a Deployment.
+fn edits_of(metadata: &Value) -> Vec<String> {
+    let mut deployment = json!({"metadata": metadata});
+    deployment["metadata"]["namespace"] = json!("shop");
+    deployment["metadata"]["name"] = json!("d");
+    let found = deployments::edits(&serde_json::from_value(deployment).unwrap());
+    let found = found.into_iter();
+    found
+        .map(|edit| format!("{}: {}", edit.object, edit.cause))
+        .collect()
 }
 
 #[test]
@@ -337,15 +307,16 @@ fn edits_that_are_put_back_are_told_and_others_are_not() {
         let entries = json!([
             {"manager": "olm", "operation": "Update", "fieldsV1": {"f:spec": {"f:template": {"f:spec": {}}}}},
             {"manager": manager, "operation": "Update", "subresource": subresource, "fieldsV1": {"f:spec": spec}}]);
-        edits(
-            pod(json!({"containers": []})),
-            pod(json!({"containers": []})),
-            entries,
-        )
+        edits_of(&json!({"labels": {"olm.managed": "true"}, "managedFields": entries}))
     };
     let image = json!({"f:template": {"f:spec": {"f:containers": {}}}});
-    let found = edited("kubectl-edit", "", image.clone());
-    assert_eq!(found, [How::Set("kubectl-edit".to_owned())]);
+    assert_eq!(
+        edited("kubectl-edit", "", image.clone()),
+        [
+            "Deployment shop/d: it was changed by hand with kubectl-edit: this OLM restores it from its ClusterServiceVersion, which \
+             replaces its pods"
+        ]
+    );
     let restarted = json!({"f:template": {"f:metadata": {"f:annotations": {".": {}, "f:kubectl.kubernetes.io/restartedAt": {}}}}});
     for (manager, subresource, spec) in [
         ("olm", "", image.clone()),
@@ -354,57 +325,30 @@ fn edits_that_are_put_back_are_told_and_others_are_not() {
         ("kubectl", "", json!({"f:replicas": {}})),
         ("kubectl-rollout", "", restarted),
     ] {
-        assert_eq!(edited(manager, subresource, spec), [], "{manager}");
+        assert_eq!(edited(manager, subresource, spec), [""; 0], "{manager}");
     }
-    let told = |how| {
-        let deployment = ("shop".to_owned(), "d".to_owned());
-        move |cluster: &mut Migration| cluster.edits = Ok(vec![Edit { deployment, how }])
-    };
-    check(
-        told(How::Set("kubectl-edit".to_owned())),
-        &["warning Deployment shop/d: it was changed by hand with kubectl-edit: this OLM restores it"],
-        "OLM can be replaced; the warnings",
+    let found = Finding::warning(
+        "Deployment shop/d".to_owned(),
+        "it was changed by hand",
+        "nothing",
     );
     check(
-        told(How::Unlabelled),
-        &["warning Deployment shop/d: it lacks the label olm.managed=true: this OLM reinstalls it"],
-        "OLM can be replaced; the warnings",
-    );
-    check(
-        told(How::Scaled(3, 1)),
-        &["warning Deployment shop/d: it was scaled to 3, its ClusterServiceVersion has 1: it stays scaled"],
+        |cluster| cluster.edits = Ok(vec![found]),
+        &["warning Deployment shop/d: it was changed by hand"],
         "OLM can be replaced; the warnings",
     );
 }
 
 #[test]
 fn a_deployment_without_the_label_that_it_is_found_by_is_told() {
+    let told = "Deployment shop/d: it lacks the label olm.managed=true: this OLM reinstalls it";
     for (labels, expected) in [
         (json!({"olm.managed": "true"}), vec![]),
-        (json!({}), vec![How::Unlabelled]),
-        (json!({"olm.managed": "false"}), vec![How::Unlabelled]),
+        (json!({}), vec![told]),
+        (json!({"olm.managed": "false"}), vec![told]),
     ] {
-        let deployment = json!({"metadata": {"namespace": "shop", "name": "d", "labels": labels}});
-        let found = Owners::of(&[]).edits(&serde_json::from_value(deployment).unwrap());
-        let found: Vec<How> = found.into_iter().map(|edit| edit.how).collect();
-        assert_eq!(found, expected, "{labels}");
+        assert_eq!(edits_of(&json!({"labels": labels})), expected, "{labels}");
     }
-}
-
-#[test]
-fn a_scaled_deployment_is_told() {
-    let scaled = |wanted: Value, live: Value| {
-        let spec = |replicas: Value| {
-            let mut spec = pod(json!({"containers": []}));
-            spec["replicas"] = replicas;
-            spec
-        };
-        edits(spec(wanted), spec(live), json!([]))
-    };
-    assert_eq!(scaled(json!(1), json!(3)), [How::Scaled(3, 1)]);
-    assert_eq!(scaled(Value::Null, json!(0)), [How::Scaled(0, 1)]);
-    assert_eq!(scaled(Value::Null, json!(1)), []);
-    assert_eq!(scaled(json!(2), json!(2)), []);
 }
 
 #[tokio::test(start_paused = true)]
