@@ -8,13 +8,13 @@ use olm_api::v1::{OperatorGroup, OperatorGroupSpec};
 use olm_api::v1alpha1::{Approval, InstallModeType as Mode, Subscription, SubscriptionSpec};
 
 use crate::args::change::{InstallArgs, WhoApproves};
+use crate::catalogs::MAX_NAMED;
 use crate::command_line::CommandLine;
 use crate::groups::{ALL, Group, provided_elsewhere};
 use crate::operators::PART_GROUPS;
 use crate::packages::{Channel, Package};
+use crate::terminal::listed;
 
-/// Maximum number of versions named in an error about a missing one.
-const MAX_NAMED: usize = 10;
 /// Maximum length of a label's value. OLM labels the objects of a ClusterServiceVersion with its name.
 const MAX_LABEL: usize = 63;
 
@@ -283,16 +283,11 @@ fn starting_csv(package: &Package, channel: &Channel, wanted: &str) -> anyhow::R
         );
     }
     let all = channel.versions.iter().map(|version| version.version.clone());
-    let mut names: Vec<String> = all.take(MAX_NAMED).collect();
-    let more = channel.versions.len().saturating_sub(MAX_NAMED);
-    if more > 0 {
-        names.push(format!("and {more} more"));
-    }
+    let names: Vec<String> = all.collect();
     bail!(
-        "channel {} has no version {}; it has {}",
+        "channel {} has no version {wanted}; it has {}",
         channel.name,
-        wanted,
-        names.join(", ")
+        listed(&names, MAX_NAMED)
     )
 }
 
