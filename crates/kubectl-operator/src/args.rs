@@ -101,7 +101,7 @@ pub(crate) enum Command {
     /// Find problems of OLM and its operators, and suggest fixes
     ///
     /// The command checks what status does not show: OLM itself, catalogs, OperatorGroups, webhooks, APIServices, conversions,
-    /// stored versions, and orphaned objects. It also reports each operator that is not ready; status has more details about it.
+    /// and orphaned objects. It also reports each operator that is not ready; status has more details about it.
     /// Each finding names an object and its problem, followed by
     /// the command or edit that fixes it. The command only reads. A check that your permissions do not allow, or that does not
     /// finish in time, is reported as not checked, never as fine.

@@ -34,7 +34,7 @@ use crate::{Verdict, global, printer};
 type Check = for<'a> fn(&'a Observed) -> Result<Vec<Finding>, &'a Unread>;
 
 /// The checks of a namespace and of a cluster. The name states what is true if the check finds nothing.
-const CHECKS: [(&str, Check); 15] = [
+const CHECKS: [(&str, Check); 14] = [
     ("OLM runs", cluster_parts::programs),
     ("catalogs are ready", catalogs::ready),
     (
@@ -53,10 +53,6 @@ const CHECKS: [(&str, Check); 15] = [
     (
         "cluster-wide rights belong to a ClusterServiceVersion",
         csvs::rights,
-    ),
-    (
-        "stored versions of objects are served",
-        cluster_parts::stored_versions,
     ),
     ("objects match their kind's schema", cluster_parts::readable),
 ];

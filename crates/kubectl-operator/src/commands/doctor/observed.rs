@@ -58,7 +58,8 @@ pub(crate) struct Observed {
     pub(super) roles: Read<Vec<Owned>>,
     /// Numbers of ready endpoints of Services that the API server calls; `None` if they do not exist.
     pub(super) services: BTreeMap<Key, Read<Option<usize>>>,
-    pub(super) definitions: Read<Vec<Definition>>,
+    /// CustomResourceDefinitions with a conversion webhook, and its Service.
+    pub(super) conversions: Read<Vec<(String, Key)>>,
 }
 
 /// A cluster-wide object that a ClusterServiceVersion owns by labels.
@@ -77,20 +78,6 @@ pub(super) struct Caller {
     pub(super) targets: Vec<Key>,
     /// Problem that the API server reports for it.
     pub(super) trouble: Option<String>,
-}
-
-/// A CustomResourceDefinition.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Definition {
-    pub(super) name: String,
-    /// Versions, and whether they are served.
-    pub(super) versions: BTreeMap<String, bool>,
-    /// Version in which new objects are stored.
-    pub(super) storage: String,
-    /// Versions in which objects are stored.
-    pub(super) stored: Vec<String>,
-    /// The Service of the conversion webhook.
-    pub(super) conversion: Option<Key>,
 }
 
 impl Observed {

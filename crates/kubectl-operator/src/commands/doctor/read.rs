@@ -73,11 +73,11 @@ async fn read(reader: &Reader<'_>, namespace: Option<&str>, own: OlmNamespaces<'
     let (catalogs, unlisted_catalogs) = reader.catalogs(namespace, global, subscriptions).await;
     let groups = reader.all::<OperatorGroup>(namespace, "").await;
     // Owned definitions depend on the ClusterServiceVersions.
-    let definitions = match &operators {
-        Ok(operators) => reader.definitions(namespace, operators).await,
+    let conversions = match &operators {
+        Ok(operators) => reader.conversions(namespace, operators).await,
         Err(cause) => Err(cause.clone()),
     };
-    let targets = serving::targets(&webhooks, &api_services, &definitions);
+    let targets = serving::targets(&webhooks, &api_services, &conversions);
     Observed {
         global: global.to_owned(),
         olm: own.olm.to_owned(),
@@ -97,7 +97,7 @@ async fn read(reader: &Reader<'_>, namespace: Option<&str>, own: OlmNamespaces<'
         webhooks,
         api_services,
         services: each(targets, async |key: &Key| reader.service(key).await).await,
-        definitions,
+        conversions,
         unreadable: reader.take_unreadable(),
     }
 }

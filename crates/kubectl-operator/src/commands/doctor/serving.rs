@@ -28,11 +28,14 @@ pub(super) fn api_services(observed: &Observed) -> Result<Vec<Finding>, &Unread>
 
 /// Checks the same for conversions of CustomResourceDefinitions.
 pub(super) fn conversions(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
-    let findings = observed.definitions.as_ref()?.iter().filter_map(|definition| {
-        let about = object("CustomResourceDefinition", "", &definition.name);
-        let target = definition.conversion.as_ref()?;
-        reach(observed, about, target, "so its objects cannot be converted")
-    });
+    let findings = observed
+        .conversions
+        .as_ref()?
+        .iter()
+        .filter_map(|(name, target)| {
+            let about = object("CustomResourceDefinition", "", name);
+            reach(observed, about, target, "so its objects cannot be converted")
+        });
     Ok(findings.collect())
 }
 

@@ -78,18 +78,4 @@ async fn calls_that_reach_nobody_are_told() {
         found(unavailable).await,
         ["error: APIService v1.api.example.com: the API server reports it as unavailable: no"]
     );
-    let stored = |cluster: &FakeCluster| {
-        was(cluster.edit(
-            "CustomResourceDefinition",
-            "",
-            "etcds.example.com",
-            &json!({"status": {"storedVersions": ["v1alpha1", "v1"]}}),
-        ));
-    };
-    assert_eq!(
-        found(stored).await,
-        [
-            "error: CustomResourceDefinition etcds.example.com: objects are stored in v1alpha1, which it no longer serves; the API server rejects upgrades that remove it"
-        ]
-    );
 }
