@@ -6,7 +6,7 @@ use std::pin::pin;
 use futures::AsyncReadExt as _;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
+use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{ApiResource, DynamicObject, ListParams, LogParams};
@@ -20,13 +20,12 @@ use olm_api::v2::OperatorCondition;
 use serde_json::{Value, json};
 
 use super::archive::Archive;
-use super::redact::redact;
 use crate::args::look::OlmNamespaces;
 use crate::command_line::CommandLine;
 use crate::commands::doctor::{PROGRAMS, Reader, diagnose, observe};
 use crate::gather;
 use crate::operators::{Node, lines};
-use crate::reader::{PAGE, answer, get, is_unserved, pages, place};
+use crate::reader::{PAGE, answer, is_unserved, pages, place};
 use crate::terminal::Colours;
 
 /// Maximum number of lines of one log, from its end.
@@ -78,9 +77,7 @@ pub(super) async fn collect(
     kind::<ClusterCatalog>(reader, archive, &[None], "").await;
     kind::<ClusterExtension>(reader, archive, &[None], "").await;
     kind::<ClusterObjectSet>(reader, archive, &[None], "").await;
-    let jobs = objects::<Job>(reader, archive, &places, labels::BUNDLE_UNPACK_REF).await;
-    config_maps(reader, archive, &jobs).await;
-    archive.objects("objects/jobs.json", jobs);
+    kind::<Job>(reader, archive, &places, labels::BUNDLE_UNPACK_REF).await;
     kind::<Event>(reader, archive, &places, "").await;
     let of_operators = format!("{}={}", labels::OWNER_KIND, labels::OWNER_KIND_CSV);
     let deployments = objects::<Deployment>(reader, archive, &places, &of_operators).await;
@@ -146,28 +143,6 @@ where
         }
     }
     found
-}
-
-/// Adds the keys of the ConfigMaps that bundles were unpacked into. Their Jobs have the same names.
-async fn config_maps(reader: &Reader<'_>, archive: &mut Archive, jobs: &[Value]) {
-    let mut maps = Vec::new();
-    for job in jobs {
-        let text = |field: &str| job["metadata"][field].as_str().unwrap_or_default();
-        let (namespace, name) = (text("namespace"), text("name"));
-        let read = get::<ConfigMap>(reader.client(), namespace, name);
-        match reader.within(read).await {
-            Ok(Some(map)) => {
-                let mut map = serde_json::to_value(map).unwrap_or_default();
-                map["kind"] = "ConfigMap".into();
-                // Redacted at once, so that the contents are not kept in memory.
-                redact(&mut map);
-                maps.push(map);
-            }
-            Ok(None) => {}
-            Err(cause) => archive.unread(&format!("ConfigMap {namespace}/{name}"), &cause),
-        }
-    }
-    archive.objects("objects/configmaps.json", maps);
 }
 
 /// Returns the pods that Deployments select.

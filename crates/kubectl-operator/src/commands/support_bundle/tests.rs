@@ -92,10 +92,6 @@ async fn a_bundle_has_what_a_maintainer_needs_and_asks_for_no_secret() {
     ));
     cluster.put(json!({"apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"namespace": "olm", "name": "unpack", "labels": {labels::BUNDLE_UNPACK_REF: "unpack"}}}));
-    cluster.put(
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "olm", "name": "unpack"},
-        "data": {"csv.yaml": SECRET}}),
-    );
     for namespace in [None, Some("shop")] {
         drop(cluster.take_log());
         let (archive, parts, _) = bundle_of(&cluster, namespace).await;
@@ -128,7 +124,6 @@ async fn a_bundle_has_what_a_maintainer_needs_and_asks_for_no_secret() {
             ("objects/clusterserviceversions.json", "\"etcd.v1.0.0\""),
             ("objects/operatorgroups.json", "\"og\""),
             ("objects/jobs.json", "\"unpack\""),
-            ("objects/configmaps.json", "\"csv.yaml\": \"REDACTED\""),
             ("objects/deployments.json", "\"catalog-operator\""),
             ("objects/pods.json", "\"catalog-operator-1\""),
             (
