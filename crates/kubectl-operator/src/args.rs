@@ -90,8 +90,7 @@ pub(crate) enum Command {
     /// Describe a package: its channels, versions, deprecations and install modes
     ///
     /// The command reads OLM's package-server (packages.operators.coreos.com/v1), which lists the catalogs that the namespace can
-    /// use. If the namespace has a Subscription to the package, its channel shows the installed version in brackets, such as
-    /// [1.0.0], and marks the version that follows it with (next), (upgrading) or (failed).
+    /// use.
     ///
     /// Exit codes: 0 if the package is described, 1 on an error.
     #[command(after_help = "Examples:\n  \

@@ -14,14 +14,10 @@ use olm_fbc::did_you_mean::did_you_mean;
 use serde::Serialize;
 
 use crate::command_line::CommandLine;
-use crate::operators::Position;
 use crate::reader::{answer, api, is_unknown_kind, list_names, place};
-use crate::terminal::plain;
 
 /// Maximum number of packages named in an error about a missing one.
 const MAX_NAMED: usize = 5;
-/// Maximum number of versions shown after the installed one, besides the head.
-const MAX_AHEAD: usize = 4;
 
 /// A package of a catalog.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -121,52 +117,6 @@ impl Package {
 pub(crate) async fn needs_group(client: &Client, namespace: &str) -> bool {
     let groups = list_names::<OperatorGroup>(client, namespace).await;
     groups.is_ok_and(|groups| groups.is_empty())
-}
-
-impl Channel {
-    /// Returns the versions in order, with the installed one in brackets and the next one marked: `1.0.0 -> [1.1.0] -> 1.2.0
-    /// (upgrading) -> 2.0.0 (head)`. The catalog decides which of them OLM installs on the way. An installed version that is not in
-    /// the channel is named behind them.
-    pub(crate) fn way(&self, position: &Position) -> String {
-        let at = |name: &str| {
-            let at = self.versions.iter().position(|version| version.name == name);
-            at.map(|at| self.versions.len() - 1 - at)
-        };
-        let (stands, next) = (at(&position.installed), at(&position.next));
-        let next_mark = format!(" ({})", position.next_is);
-        let last = self.versions.len().saturating_sub(1);
-        // Without an installed version, the newest are shown.
-        let from = stands.map_or(last.saturating_sub(MAX_AHEAD), |at| at.saturating_sub(1));
-        let to = stands.map_or(last, |at| at.saturating_add(MAX_AHEAD));
-        let mut words: Vec<String> = Vec::new();
-        let mut is_gap = false;
-        for (at, version) in self.versions.iter().rev().enumerate() {
-            let is_head = version.name == self.head;
-            if !(from..=to).contains(&at) && Some(at) != next && !is_head {
-                if !std::mem::replace(&mut is_gap, true) {
-                    words.push("…".to_owned());
-                }
-                continue;
-            }
-            is_gap = false;
-            let mut word = match version.version.as_str() {
-                "" => plain(&version.name),
-                number => plain(number),
-            };
-            if Some(at) == stands {
-                word = format!("[{word}]");
-            }
-            for (is_so, mark) in [(Some(at) == next, next_mark.as_str()), (is_head, " (head)")] {
-                word.push_str(if is_so { mark } else { "" });
-            }
-            words.push(word);
-        }
-        let way = words.join(" -> ");
-        match stands.is_none() && !position.installed.is_empty() {
-            true => format!("{way}; the installed {} is not in it", plain(&position.installed)),
-            false => way,
-        }
-    }
 }
 
 impl From<PackageManifest> for Package {
