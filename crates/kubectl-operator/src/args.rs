@@ -90,8 +90,7 @@ pub(crate) enum Command {
     /// Describe a package: its channels, versions, deprecations and install modes
     ///
     /// The command reads OLM's package-server (packages.operators.coreos.com/v1), which lists the catalogs that the namespace can
-    /// use. If the namespace has a Subscription to the package, its channel shows the installed version in brackets, such as
-    /// [1.0.0], and marks the version that follows it with (next), (upgrading) or (failed).
+    /// use.
     ///
     /// Exit codes: 0 if the package is described, 1 on an error.
     #[command(after_help = "Examples:\n  \
@@ -100,9 +99,9 @@ pub(crate) enum Command {
     Describe(DescribeArgs),
     /// Find problems of OLM and its operators, and suggest fixes
     ///
-    /// The command checks what status does not show: OLM itself, catalogs, OperatorGroups, copied ClusterServiceVersions,
-    /// webhooks, APIServices, conversions and their certificates, stored versions, and orphaned objects. It also reports each
-    /// operator that is not ready; status has more details about it. Each finding names an object and its problem, followed by
+    /// The command checks what status does not show: OLM itself, catalogs, OperatorGroups, webhooks, APIServices, conversions,
+    /// and orphaned objects. It also reports each operator that is not ready; status has more details about it.
+    /// Each finding names an object and its problem, followed by
     /// the command or edit that fixes it. The command only reads. A check that your permissions do not allow, or that does not
     /// finish in time, is reported as not checked, never as fine.
     ///
@@ -223,7 +222,7 @@ pub(crate) enum Command {
     Olmv1(Olmv1Command),
     /// Show what OLM will install and upgrade, step by step to the channel heads
     ///
-    /// Exit codes: 0 if everything resolves, 2 if something cannot be resolved, 1 on an error.
+    /// Exit codes: 0 if everything resolves, 2 if something cannot be resolved or a bundle cannot be unpacked, 1 on an error.
     #[command(after_help = "Examples:\n  \
         kubectl operator plan -n shop                          # plan for the cluster as it is\n  \
         kubectl operator plan -n shop -f new.yaml              # plan as if the file were applied\n  \

@@ -25,6 +25,7 @@ use tonic::transport::Channel;
 use crate::operators::pod_node;
 use crate::printer;
 use crate::reader::{answer, get, list};
+use crate::terminal::listed;
 
 /// Port that catalog pods serve.
 const REGISTRY_PORT: u16 = 50051;
@@ -33,7 +34,7 @@ const REGISTRY_PORT: u16 = 50051;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Maximum number of versions named in an error about a missing one.
-const MAX_NAMED: usize = 10;
+pub(crate) const MAX_NAMED: usize = 10;
 /// Maximum of concurrent catalog reads. It bounds memory, because each catalog may have the maximum size.
 pub(crate) const AT_ONCE: usize = 4;
 
@@ -180,18 +181,16 @@ pub(crate) fn find(
     if let Some(entry) = all().find(is_wanted) {
         return Ok(Arc::clone(entry));
     }
-    let mut names: Vec<String> = all().filter_map(number).collect();
-    let more = names.len().saturating_sub(MAX_NAMED);
-    names.truncate(MAX_NAMED);
-    if more > 0 {
-        names.push(format!("and {more} more"));
-    }
+    let names: Vec<String> = all().filter_map(number).collect();
     let place = match channel {
         Some(channel) => format!("channel {channel} of package {package}"),
         None => format!("package {package}"),
     };
     match (version, names.is_empty()) {
-        (Some(version), false) => bail!("{place} has no version {version}; it has {}", names.join(", ")),
+        (Some(version), false) => bail!(
+            "{place} has no version {version}; it has {}",
+            listed(&names, MAX_NAMED)
+        ),
         _ => bail!("{place} has no versions"),
     }
 }

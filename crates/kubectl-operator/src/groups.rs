@@ -1,7 +1,9 @@
 //! OperatorGroups, and the compatibility of operators with them. Pure.
 
 use kube::ResourceExt as _;
+use olm_api::api_key::ApiSet;
 use olm_api::install_mode::check_install_modes;
+use olm_api::intersection::{NamespaceSet, listed_apis};
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{InstallMode, InstallModeType};
 
@@ -64,6 +66,37 @@ impl Group {
     }
 }
 
+/// Returns a text for each of these APIs that a group of another namespace lists, if it has a namespace in common with a group of
+/// `namespace` that has these targets. OLM fails an operator with such an API, unless the group of its own namespace lists all of its
+/// APIs already.
+pub(crate) fn provided_elsewhere(
+    apis: &ApiSet,
+    namespace: &str,
+    targets: &[String],
+    groups: &[OperatorGroup],
+) -> Vec<String> {
+    let ours = NamespaceSet::of_group(namespace, targets);
+    let (own, others): (Vec<_>, Vec<_>) = groups
+        .iter()
+        .partition(|group| group.namespace().as_deref() == Some(namespace));
+    if own.iter().any(|group| apis.is_subset(&listed_apis(group))) {
+        return Vec::new();
+    }
+    let shared = others.into_iter().flat_map(|group| {
+        let of = group.namespace().unwrap_or_default();
+        let targets = group.status.iter().flat_map(|status| status.namespaces.iter());
+        let listed = match ours.intersects(&NamespaceSet::of_group(&of, targets)) {
+            true => listed_apis(group),
+            false => ApiSet::new(),
+        };
+        listed
+            .intersection(apis)
+            .map(|api| format!("{api} is provided by OperatorGroup {of}/{}", group.name_any()))
+            .collect::<Vec<String>>()
+    });
+    shared.collect()
+}
+
 fn supported(mode: &str) -> InstallMode {
     InstallMode {
         type_: InstallModeType::from(mode),
@@ -95,6 +128,41 @@ mod tests {
         let selector = json!({"selector": {"matchLabels": {"a": "b"}}});
         assert_eq!(of(selector.clone(), json!([])), None);
         assert_eq!(of(selector, json!(["x"])), Some(vec!["x".to_owned()]));
+    }
+
+    #[test]
+    fn an_api_is_provided_elsewhere_by_a_group_with_a_common_namespace() {
+        let group = |namespace: &str, targets: &[&str], apis: &str| -> OperatorGroup {
+            let object = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+                "metadata": {"name": "og", "namespace": namespace, "annotations": {"olm.providedAPIs": apis}},
+                "spec": {}, "status": {"namespaces": targets, "lastUpdated": null}});
+            serde_json::from_value(object).unwrap()
+        };
+        let etcd = "Etcd.v1.example.com";
+        let apis = ApiSet::from([etcd.parse().unwrap()]);
+        let told = ["Etcd.v1.example.com is provided by OperatorGroup far/og"];
+        for (targets, groups, expected) in [
+            (&[""][..], vec![group("far", &["far"], etcd)], &told[..]),
+            (&["a"], vec![group("far", &[""], etcd)], &told),
+            (&["a"], vec![group("far", &["shop"], etcd)], &told),
+            (&["a"], vec![group("far", &["b"], etcd)], &[]),
+            (&[""], vec![group("far", &[""], "Etcd.v2.example.com")], &[]),
+            // It is not processed yet.
+            (&[""], vec![group("far", &[], etcd)], &[]),
+            (
+                &[""],
+                vec![group("far", &[""], etcd), group("shop", &[""], etcd)],
+                &[],
+            ),
+            (&[""], vec![group("shop", &[""], etcd)], &[]),
+        ] {
+            let targets: Vec<String> = targets.iter().map(|target| (*target).to_owned()).collect();
+            assert_eq!(
+                provided_elsewhere(&apis, "shop", &targets, &groups),
+                expected,
+                "{targets:?}"
+            );
+        }
     }
 
     #[test]

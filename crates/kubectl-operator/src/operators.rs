@@ -25,7 +25,7 @@ use crate::command_line::CommandLine;
 use crate::printer;
 use crate::reader::Unreadable;
 
-pub(crate) use self::cause::message_or_reason;
+pub(crate) use self::cause::{PART_GROUPS, message_or_reason};
 pub(crate) use self::state::{State, Verdict};
 pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node};
 
@@ -332,19 +332,11 @@ pub(crate) struct Position {
     pub next: String,
     /// True if the next one is being installed, or failed.
     pub has_begun: bool,
-    /// State of the next one in a word.
-    pub next_is: &'static str,
 }
 
 impl Row {
     /// Returns the position of the operator in its channel.
     pub(crate) fn position(&self) -> Position {
-        let next_is = match self.state {
-            State::Installing => "installing",
-            State::Upgrading => "upgrading",
-            State::Failed => "failed",
-            _ => "next",
-        };
         let is_other = self.current_csv != self.installed_csv;
         Position {
             installed: self.installed_csv.clone(),
@@ -353,8 +345,7 @@ impl Row {
             } else {
                 String::new()
             },
-            has_begun: is_other && next_is != "next",
-            next_is,
+            has_begun: is_other && matches!(self.state, State::Installing | State::Upgrading | State::Failed),
         }
     }
 }

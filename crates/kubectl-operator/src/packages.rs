@@ -5,25 +5,19 @@ pub(crate) mod tests;
 
 use anyhow::bail;
 use kube::api::ListParams;
-use kube::{Client, Resource as _, ResourceExt as _};
+use kube::{Client, Resource as _};
+use olm_api::api_key::{ApiKey, ApiSet};
 use olm_api::labels;
-use olm_api::labels::package_manifest;
-use olm_api::names::is_dns1123_subdomain;
 use olm_api::packages::{Deprecation, PackageManifest};
 use olm_api::v1::OperatorGroup;
-use olm_api::v1alpha1::Subscription;
 use olm_fbc::did_you_mean::did_you_mean;
 use serde::Serialize;
 
 use crate::command_line::CommandLine;
-use crate::operators::Position;
 use crate::reader::{answer, api, is_unknown_kind, list_names, place};
-use crate::terminal::plain;
 
 /// Maximum number of packages named in an error about a missing one.
 const MAX_NAMED: usize = 5;
-/// Maximum number of versions shown after the installed one, besides the head.
-const MAX_AHEAD: usize = 4;
 
 /// A package of a catalog.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -64,6 +58,9 @@ pub(crate) struct Channel {
     pub suggested_namespace: String,
     /// CustomResourceDefinitions of the head, as `Kind (name)`.
     pub provides: Vec<String>,
+    /// APIs that the head provides, as far as package-server tells them.
+    #[serde(skip)]
+    pub apis: ApiSet,
     /// CustomResourceDefinitions that the head requires.
     pub requires: Vec<String>,
     /// Versions, newest first.
@@ -122,52 +119,6 @@ pub(crate) async fn needs_group(client: &Client, namespace: &str) -> bool {
     groups.is_ok_and(|groups| groups.is_empty())
 }
 
-impl Channel {
-    /// Returns the versions in order, with the installed one in brackets and the next one marked: `1.0.0 -> [1.1.0] -> 1.2.0
-    /// (upgrading) -> 2.0.0 (head)`. The catalog decides which of them OLM installs on the way. An installed version that is not in
-    /// the channel is named behind them.
-    pub(crate) fn way(&self, position: &Position) -> String {
-        let at = |name: &str| {
-            let at = self.versions.iter().position(|version| version.name == name);
-            at.map(|at| self.versions.len() - 1 - at)
-        };
-        let (stands, next) = (at(&position.installed), at(&position.next));
-        let next_mark = format!(" ({})", position.next_is);
-        let last = self.versions.len().saturating_sub(1);
-        // Without an installed version, the newest are shown.
-        let from = stands.map_or(last.saturating_sub(MAX_AHEAD), |at| at.saturating_sub(1));
-        let to = stands.map_or(last, |at| at.saturating_add(MAX_AHEAD));
-        let mut words: Vec<String> = Vec::new();
-        let mut is_gap = false;
-        for (at, version) in self.versions.iter().rev().enumerate() {
-            let is_head = version.name == self.head;
-            if !(from..=to).contains(&at) && Some(at) != next && !is_head {
-                if !std::mem::replace(&mut is_gap, true) {
-                    words.push("…".to_owned());
-                }
-                continue;
-            }
-            is_gap = false;
-            let mut word = match version.version.as_str() {
-                "" => plain(&version.name),
-                number => plain(number),
-            };
-            if Some(at) == stands {
-                word = format!("[{word}]");
-            }
-            for (is_so, mark) in [(Some(at) == next, next_mark.as_str()), (is_head, " (head)")] {
-                word.push_str(if is_so { mark } else { "" });
-            }
-            words.push(word);
-        }
-        let way = words.join(" -> ");
-        match stands.is_none() && !position.installed.is_empty() {
-            true => format!("{way}; the installed {} is not in it", plain(&position.installed)),
-            false => way,
-        }
-    }
-}
-
 impl From<PackageManifest> for Package {
     fn from(manifest: PackageManifest) -> Self {
         let status = manifest.status.unwrap_or_default();
@@ -205,6 +156,12 @@ impl From<olm_api::packages::PackageChannel> for Channel {
         let description = channel.current_csv_desc.unwrap_or_default();
         let modes = description.install_modes.iter().filter(|mode| mode.supported);
         let definitions = description.custom_resource_definitions.unwrap_or_default();
+        let services = description.api_service_definitions.unwrap_or_default();
+        let services = services.owned.iter().map(ApiKey::from);
+        let owned = definitions
+            .owned
+            .iter()
+            .filter_map(|crd| ApiKey::try_from(crd).ok());
         let named = |crd: &olm_api::v1alpha1::CrdDescription| format!("{} ({})", crd.kind, crd.name);
         let entries = channel.entries.into_iter();
         let suggested = description.annotations.get(labels::SUGGESTED_NAMESPACE);
@@ -212,6 +169,7 @@ impl From<olm_api::packages::PackageChannel> for Channel {
             suggested_namespace: suggested.cloned().unwrap_or_default(),
             install_modes: modes.map(|mode| mode.type_.as_str().to_owned()).collect(),
             provides: definitions.owned.iter().map(named).collect(),
+            apis: owned.chain(services).collect(),
             requires: definitions.required.iter().map(named).collect(),
             min_kube_version: description.min_kube_version.unwrap_or_default(),
             head_version: description.version.unwrap_or_default(),
@@ -277,40 +235,6 @@ pub(crate) async fn preferred(client: &Client, namespace: &str, name: &str) -> O
     let found = crate::reader::get::<PackageManifest>(client, namespace, name).await;
     let package = Package::from(found.ok()??);
     Some(package.catalog_key())
-}
-
-/// Describes the position of an operator in the channel of its Subscription; `None` if package-server does not know it. Only one package is
-/// requested.
-pub(crate) async fn way(client: &Client, subscription: &Subscription, position: &Position) -> Option<String> {
-    let spec = &subscription.spec;
-    // The names become part of a selector.
-    if ![&spec.name, &spec.source, &spec.source_namespace]
-        .into_iter()
-        .all(|name| is_dns1123_subdomain(name))
-    {
-        return None;
-    }
-    let packages = api::<PackageManifest>(client, subscription.namespace().as_deref());
-    let params = ListParams::default()
-        .fields(&format!("metadata.name={}", spec.name))
-        .labels(&format!(
-            "{}={},{}={}",
-            package_manifest::CATALOG,
-            spec.source,
-            package_manifest::CATALOG_NAMESPACE,
-            spec.source_namespace
-        ));
-    let what = || format!("read package {}", spec.name);
-    let found = answer(what, packages.list(&params)).await.ok()?;
-    let mut found = found.items.into_iter().map(Package::from);
-    let package = found.find(|package| {
-        package.name == spec.name
-            && package.catalog == spec.source
-            && package.catalog_namespace == spec.source_namespace
-    })?;
-    let name = spec.channel().unwrap_or(&package.default_channel);
-    let channel = package.channels.iter().find(|channel| channel.name == name)?;
-    Some(format!("channel {}: {}", plain(name), channel.way(position)))
 }
 
 /// Returns true if no server is registered for the API, or it does not respond.

@@ -81,6 +81,15 @@ pub(crate) fn count(number: usize, of: &str) -> String {
     }
 }
 
+/// Returns the first few names, at most `most`, and the number of the others.
+pub(crate) fn listed(names: &[String], most: usize) -> String {
+    let named = names.get(..most).unwrap_or(names).join(", ");
+    match names.len().saturating_sub(most) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
 /// Returns the time by the user's clock.
 #[expect(
     clippy::disallowed_methods,

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::io::{self, IsTerminal as _, Write};
 use std::time::Duration;
 
+use anyhow::bail;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::{Api, Resource, ResourceExt as _};
 use tokio::time::{Instant, sleep, timeout};
@@ -12,6 +13,7 @@ use crate::args::shared::WaitArgs;
 use crate::operators::{Node, flat, lines};
 use crate::reader::answer;
 use crate::terminal::{Colours, count, cut, escape, escape_painted, plain, size};
+use crate::writer::subject;
 
 /// Interval between reads.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -308,10 +310,27 @@ where
     Ok(outcome.await? == Outcome::Done)
 }
 
+/// Waits until an object that was deleted is gone.
+///
+/// # Errors
+/// The time limit is reached, or those of [`until`].
+pub(crate) async fn is_gone<K>(api: Api<K>, object: &K, wait: &WaitArgs) -> anyhow::Result<()>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let subject = subject(object);
+    let going = [(api, object, subject.clone())];
+    if are_gone(&going, "deletion", wait, &mut Screen::stderr()).await? {
+        return Ok(());
+    }
+    bail!(
+        "deletion of {subject} timed out after {} s; it continues in the background, use --timeout to wait longer",
+        wait.timeout().as_secs()
+    )
+}
+
 #[cfg(test)]
 mod tests {
-    use anyhow::bail;
-
     use super::*;
 
     fn look(text: &str, outcome: Outcome) -> Look {

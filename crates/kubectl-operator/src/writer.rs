@@ -6,6 +6,7 @@
 )]
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use k8s_openapi::serde::Serialize;
@@ -160,6 +161,25 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
     delete_in(false, api, object).await
+}
+
+/// Deletes an object that did not become ready, as upstream's plugin does, within a time limit. Returns the error to report: the
+/// cause, what became of the object, and the remedy. `remove` is the command that deletes it.
+pub(crate) async fn clean_up<K>(
+    api: &Api<K>,
+    object: &K,
+    limit: Duration,
+    [cause, remedy, remove]: [&str; 3],
+) -> anyhow::Error
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let subject = subject(object);
+    match tokio::time::timeout(limit, delete(api, object)).await {
+        Ok(Ok(())) => anyhow!("{cause}; {subject} was deleted again; {remedy}"),
+        Ok(Err(error)) => anyhow!("{cause}; cannot delete {subject}, delete it with `{remove}`: {error:#}"),
+        Err(_) => anyhow!("{cause}; deleting {subject} timed out, delete it with `{remove}`"),
+    }
 }
 
 /// Does the same as [`delete`], also as a dry run.

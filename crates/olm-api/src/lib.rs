@@ -17,6 +17,7 @@ pub mod embedded;
 pub mod extension_v1;
 pub mod hash;
 pub mod install_mode;
+pub mod intersection;
 pub mod labels;
 pub mod manifest;
 pub mod names;

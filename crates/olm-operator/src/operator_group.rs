@@ -28,10 +28,7 @@ use async_trait::async_trait;
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::LabelSelector};
 use kube::{Client, ResourceExt, core::Selector};
 use olm_api::{
-    api_key::{ApiSet, parse_api_set},
-    install_mode::NAMESPACE_ALL,
-    labels::{self, operator_group_uid_label},
-    v1::OperatorGroup,
+    api_key::ApiSet, install_mode::NAMESPACE_ALL, labels::operator_group_uid_label, v1::OperatorGroup,
 };
 use olm_runtime::{
     NamespacedName, Timestamp,
@@ -41,6 +38,8 @@ use olm_runtime::{
     outcome::Outcomes,
     plan::Plan,
 };
+
+pub(crate) use olm_api::intersection::listed_apis as provided_apis;
 
 use crate::{
     operator_group::{decide::Verdict, intersection::NamespaceSet, observe::Observed, targets::Selection},
@@ -159,15 +158,6 @@ impl Group {
 /// True for the only name that means all namespaces.
 pub(crate) fn is_all<'a>(mut targets: impl Iterator<Item = &'a String>) -> bool {
     targets.next().is_some_and(|first| first == NAMESPACE_ALL) && targets.next().is_none()
-}
-
-/// APIs a group lists as provided.
-pub(crate) fn provided_apis(group: &OperatorGroup) -> ApiSet {
-    group
-        .annotations()
-        .get(labels::PROVIDED_APIS)
-        .map(|text| parse_api_set(text))
-        .unwrap_or_default()
 }
 
 pub(crate) struct OperatorGroups {

@@ -178,8 +178,8 @@ pub(crate) struct DoctorArgs {
     /// Check instead whether this OLM can replace upstream's OLM in the cluster, and what would change
     ///
     /// Checks all namespaces: the OLM that runs and its flags, ClusterServiceVersions and InstallPlans in progress, catalogs,
-    /// versions in which objects are stored, edited Deployments, and certificates that expire. The last line is the verdict; with
-    /// errors OLM cannot be replaced yet. The command only reads. See docs/guides/move-from-upstream.md for the migration
+    /// versions in which objects are stored, and edited Deployments. The last line is the verdict; with errors OLM cannot be
+    /// replaced yet. The command only reads. See docs/guides/move-from-upstream.md for the migration
     #[arg(long, conflicts_with = "namespace")]
     pub migration: bool,
     /// Output format; wide also lists the checks that found nothing [default: text]

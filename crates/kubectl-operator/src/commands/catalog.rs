@@ -47,12 +47,12 @@ async fn add(args: &AddArgs) -> anyhow::Result<Verdict> {
     check_name(&args.name)?;
     let cluster = Cluster::connect(&args.connection).await?;
     let source = source(args, &cluster.namespace);
-    create(&cluster, &source).await?;
+    let source = create(&cluster, &source).await?;
     let name = &args.name;
     printer::progress(&format!("CatalogSource {}/{name} created", cluster.namespace));
     let wait = args.wait.or(UPSTREAM_TIMEOUT);
     if let Some(waits) = follow(&cluster, &source, &wait, &mut Screen::stderr()).await? {
-        return Err(not_ready(&cluster, args, &wait, &waits).await);
+        return Err(not_ready(&cluster, args, &source, &wait, &waits).await);
     }
     match args.output {
         Some(format) => {
@@ -70,9 +70,14 @@ async fn add(args: &AddArgs) -> anyhow::Result<Verdict> {
 
 /// Deletes a catalog that did not become ready in time, as upstream's plugin does, unless `--keep` is set. Returns the error to
 /// report.
-async fn not_ready(cluster: &Cluster, args: &AddArgs, wait: &WaitArgs, waits: &str) -> anyhow::Error {
-    let (name, namespace) = (args.name.as_str(), cluster.namespace.as_str());
-    let seconds = wait.timeout().as_secs();
+async fn not_ready(
+    cluster: &Cluster,
+    args: &AddArgs,
+    source: &CatalogSource,
+    wait: &WaitArgs,
+    waits: &str,
+) -> anyhow::Error {
+    let (name, seconds) = (args.name.as_str(), wait.timeout().as_secs());
     let failure = format!(
         "CatalogSource {name} not {} after {seconds} s: {waits}",
         condition::READY
@@ -81,20 +86,9 @@ async fn not_ready(cluster: &Cluster, args: &AddArgs, wait: &WaitArgs, waits: &s
     if args.keep {
         return anyhow!("{failure}; the CatalogSource was kept, remove it with `{remove}`");
     }
-    let ended = tokio::time::timeout(args.cleanup_timeout, async {
-        let found = get::<CatalogSource>(&cluster.client, namespace, name).await?;
-        match found {
-            Some(found) => writer::delete(&api(&cluster.client, Some(namespace)), &found).await,
-            None => Ok(()),
-        }
-    });
-    match ended.await {
-        Ok(Ok(())) => anyhow!(
-            "{failure}; the CatalogSource was deleted; use --keep to keep it or --timeout to wait longer"
-        ),
-        Ok(Err(error)) => anyhow!("{failure}; cannot delete it, remove it with `{remove}`: {error:#}"),
-        Err(_) => anyhow!("{failure}; deleting it timed out, remove it with `{remove}`"),
-    }
+    let api = api(&cluster.client, Some(&cluster.namespace));
+    let remedy = "use --keep to keep it or --timeout to wait longer";
+    writer::clean_up(&api, source, args.cleanup_timeout, [&failure, remedy, &remove]).await
 }
 
 /// The API server accepts longer names, but OLM cannot serve such a catalog.
@@ -136,14 +130,12 @@ fn source(args: &AddArgs, namespace: &str) -> CatalogSource {
     source
 }
 
-async fn create(cluster: &Cluster, source: &CatalogSource) -> anyhow::Result<()> {
+/// Creates a catalog, and returns it.
+async fn create(cluster: &Cluster, source: &CatalogSource) -> anyhow::Result<CatalogSource> {
     let client = &cluster.client;
     let (namespace, name) = (source.namespace().unwrap_or_default(), source.name_any());
-    if writer::create(&api(client, Some(&namespace)), source)
-        .await?
-        .is_some()
-    {
-        return Ok(());
+    if let Some(created) = writer::create(&api(client, Some(&namespace)), source).await? {
+        return Ok(created);
     }
     let there = get::<CatalogSource>(client, &namespace, &name).await?;
     let image = there.and_then(|there| there.spec.image).unwrap_or_default();
@@ -365,29 +357,10 @@ async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
         printer::progress(&format!("CatalogSource {}/{name} not deleted", cluster.namespace));
         return Ok(Verdict::Unresolved);
     };
-    gone(&cluster, &source, &args.wait.or(UPSTREAM_TIMEOUT)).await?;
+    let api = api(&cluster.client, Some(&cluster.namespace));
+    watch::is_gone(api, &source, &args.wait.or(UPSTREAM_TIMEOUT)).await?;
     printer::data(&format!("catalogsource {name:?} removed\n"))?;
     Ok(Verdict::Fine)
-}
-
-/// Waits until a catalog is deleted.
-///
-/// # Errors
-/// The time limit is reached.
-async fn gone(cluster: &Cluster, source: &CatalogSource, wait: &WaitArgs) -> anyhow::Result<()> {
-    let (api, subject) = (
-        api(&cluster.client, Some(&cluster.namespace)),
-        writer::subject(source),
-    );
-    let going = [(api, source, subject)];
-    if watch::are_gone(&going, "deletion", wait, &mut Screen::stderr()).await? {
-        return Ok(());
-    }
-    let [(_, _, subject)] = going;
-    bail!(
-        "deletion of {subject} timed out after {} s",
-        wait.timeout().as_secs()
-    )
 }
 
 /// Removes a catalog if `answer` returns true for the list of its users. Returns the deleted object.

@@ -6,11 +6,10 @@ use serde_json::json;
 use crate::args::look::DescribeArgs;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
-use crate::operators::{Gathered, Operator};
-use crate::packages::{Channel, Package, all, named, needs_group};
+use crate::packages::{Package, all, named, needs_group};
 use crate::table::NONE;
 use crate::terminal::plain;
-use crate::{Verdict, gather, printer};
+use crate::{Verdict, printer};
 
 /// Maximum number of lines shown of a description.
 const MAX_LINES: usize = 40;
@@ -48,25 +47,14 @@ pub(crate) async fn run(args: &DescribeArgs) -> anyhow::Result<Verdict> {
                 is_long: args.with_long_description,
                 needs_group: needs_group(&cluster.client, namespace).await,
             };
-            let gathered = gathered(&cluster).await;
-            let own = gathered.operators();
             let texts: Vec<String> = packages
                 .iter()
-                .map(|package| text(package, asked, commands, &own))
+                .map(|package| text(package, asked, commands))
                 .collect();
             printer::data(&texts.join("\n"))?;
         }
     }
     Ok(Verdict::Fine)
-}
-
-/// Reads the operators of the namespace. Users without permission to read them still see the package.
-async fn gathered(cluster: &Cluster) -> Gathered {
-    let read = Box::pin(gather::operators(&cluster.client, Some(&cluster.namespace))).await;
-    read.unwrap_or_else(|error| {
-        printer::warning(&format!("cannot read what is installed: {error:#}"));
-        Gathered::default()
-    })
 }
 
 /// Options of the output.
@@ -81,7 +69,7 @@ struct Asked<'a> {
     needs_group: bool,
 }
 
-fn text(package: &Package, asked: Asked<'_>, commands: &CommandLine, operators: &[Operator<'_>]) -> String {
+fn text(package: &Package, asked: Asked<'_>, commands: &CommandLine) -> String {
     let namespace = asked.namespace;
     let mut lines = Vec::new();
     let mut field = |name: &str, value: &str| {
@@ -120,10 +108,6 @@ fn text(package: &Package, asked: Asked<'_>, commands: &CommandLine, operators: 
     for channel in &package.channels {
         let note = deprecated(channel.deprecated.as_deref());
         lines.push(format!("  {}{note}", plain(&channel.name)));
-        for own in operators.iter().filter(|own| follows(own, package, channel)) {
-            let way = channel.way(&own.row().position());
-            lines.push(format!("    Subscription {}: {way}", plain(&own.name())));
-        }
         for version in channel.versions.iter().take(MAX_VERSIONS) {
             let note = deprecated(version.deprecated.as_deref());
             let head = if version.name == channel.head {
@@ -162,17 +146,6 @@ fn text(package: &Package, asked: Asked<'_>, commands: &CommandLine, operators: 
     lines.join("\n") + "\n"
 }
 
-/// Returns true if the Subscription of an operator follows this channel of the package.
-fn follows(operator: &Operator<'_>, package: &Package, channel: &Channel) -> bool {
-    operator.subscription.is_some_and(|subscription| {
-        let spec = &subscription.spec;
-        spec.name == package.name
-            && spec.source == package.catalog
-            && spec.source_namespace == package.catalog_namespace
-            && spec.channel().unwrap_or(&package.default_channel) == channel.name
-    })
-}
-
 fn deprecated(why: Option<&str>) -> String {
     why.map(|why| format!(", deprecated: {}", plain(why)))
         .unwrap_or_default()
@@ -180,10 +153,7 @@ fn deprecated(why: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
-    use crate::operators::tests::{csv, gathered_of, subscription};
     use crate::packages::tests::package;
 
     const SHOP: Asked<'_> = Asked {
@@ -203,7 +173,7 @@ mod tests {
             };
             let mut package = package("etcd", "cat");
             package.description = "x\n".repeat(100);
-            text(&package, asked, &CommandLine::default(), &[])
+            text(&package, asked, &CommandLine::default())
         };
         let beta = of(Some("beta"), true);
         for part in [
@@ -223,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_package_is_described_for_people() {
-        insta::assert_snapshot!(text(&package("etcd", "cat"), SHOP, &CommandLine::default(), &[]), @r"
+        insta::assert_snapshot!(text(&package("etcd", "cat"), SHOP, &CommandLine::default()), @r"
         Name:            etcd
         Display name:    Etcd
         Provider:        CNCF
@@ -250,51 +220,15 @@ mod tests {
     }
 
     #[test]
-    fn an_installed_package_tells_where_one_stands() {
-        let subscribed = |change: &dyn Fn(&mut Value)| {
-            // OLM reports a version as installed as soon as it is created.
-            let status = json!({"installedCSV": "etcd.v1.1.0", "currentCSV": "etcd.v1.1.0"});
-            let mut found = subscription("db", &status);
-            change(&mut found["spec"]);
-            let mut next = csv("1.1.0", "Installing", "waiting");
-            next["spec"]["replaces"] = json!("etcd.v1.0.0");
-            let gathered = gathered_of([found, next, csv("1.0.0", "Replacing", "")]);
-            let own = gathered.operators();
-            let text = text(&package("etcd", "cat"), SHOP, &CommandLine::default(), &own);
-            let mut lines = text
-                .lines()
-                .map(str::to_owned)
-                .skip_while(|line| line != "Channels:");
-            let line = lines.position(|line| line.contains("Subscription db"));
-            (line, text)
-        };
-        let (line, text) = subscribed(&|_| {});
-        assert!(
-            text.contains("  stable\n    Subscription db: [1.0.0] -> 1.1.0 (upgrading) (head)\n"),
-            "{text}"
-        );
-        // Without a channel the default channel is meant.
-        assert_eq!(subscribed(&|spec| spec["channel"] = json!("")).0, line);
-        assert_eq!(subscribed(&|spec| spec["channel"] = json!("beta")).0, Some(2));
-        for (field, other) in [
-            ("source", "other"),
-            ("sourceNamespace", "shop"),
-            ("name", "vault"),
-        ] {
-            assert_eq!(subscribed(&|spec| spec[field] = json!(other)).0, None, "{field}");
-        }
-    }
-
-    #[test]
     fn no_command_to_paste_is_written_by_a_catalog() {
         let mut package = package("etcd", "cat");
-        assert!(text(&package, SHOP, &CommandLine::default(), &[]).contains("Install it:"));
+        assert!(text(&package, SHOP, &CommandLine::default()).contains("Install it:"));
         package.default_channel = "stable; rm -rf .".to_owned();
-        assert!(!text(&package, SHOP, &CommandLine::default(), &[]).contains("Install it:"));
+        assert!(!text(&package, SHOP, &CommandLine::default()).contains("Install it:"));
         let mut package = self::package("etcd", "cat; rm -rf .");
-        assert!(!text(&package, SHOP, &CommandLine::default(), &[]).contains("Install it:"));
+        assert!(!text(&package, SHOP, &CommandLine::default()).contains("Install it:"));
         package.catalog = "other".to_owned();
-        assert!(text(&package, SHOP, &CommandLine::default(), &[]).contains("--catalog olm/other --channel"));
+        assert!(text(&package, SHOP, &CommandLine::default()).contains("--catalog olm/other --channel"));
     }
 
     #[test]
@@ -304,7 +238,7 @@ mod tests {
             (true, "stable --create-operator-group -n shop"),
         ] {
             let asked = Asked { needs_group, ..SHOP };
-            let text = text(&package("etcd", "cat"), asked, &CommandLine::default(), &[]);
+            let text = text(&package("etcd", "cat"), asked, &CommandLine::default());
             assert!(text.trim_end().ends_with(end), "{text}");
         }
     }
@@ -314,7 +248,7 @@ mod tests {
         let mut endless = package("etcd", "cat");
         endless.description = "x\n".repeat(10_000);
         endless.channels[0].versions = vec![endless.channels[0].versions[0].clone(); 10_000];
-        let told = text(&endless, SHOP, &CommandLine::default(), &[]);
+        let told = text(&endless, SHOP, &CommandLine::default());
         assert!(told.lines().count() < 100, "{}", told.lines().count());
         assert!(
             told.contains("and 9990 more") && told.contains("and 9960 more lines"),

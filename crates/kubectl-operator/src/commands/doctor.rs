@@ -34,7 +34,7 @@ use crate::{Verdict, global, printer};
 type Check = for<'a> fn(&'a Observed) -> Result<Vec<Finding>, &'a Unread>;
 
 /// The checks of a namespace and of a cluster. The name states what is true if the check finds nothing.
-const CHECKS: [(&str, Check); 15] = [
+const CHECKS: [(&str, Check); 14] = [
     ("OLM runs", cluster_parts::programs),
     ("catalogs are ready", catalogs::ready),
     (
@@ -47,22 +47,12 @@ const CHECKS: [(&str, Check); 15] = [
     ("operators are ready", operators::ready),
     ("operators that run have a Subscription", csvs::unsubscribed),
     ("no ClusterServiceVersion is held by finalizers", csvs::deleted),
-    ("webhooks reach a service that they trust", serving::webhooks),
-    (
-        "APIServices reach a service that they trust",
-        serving::api_services,
-    ),
-    (
-        "conversions reach a service that they trust",
-        serving::conversions,
-    ),
+    ("webhooks reach a service", serving::webhooks),
+    ("APIServices reach a service", serving::api_services),
+    ("conversions reach a service", serving::conversions),
     (
         "cluster-wide rights belong to a ClusterServiceVersion",
         csvs::rights,
-    ),
-    (
-        "stored versions of objects are served",
-        cluster_parts::stored_versions,
     ),
     ("objects match their kind's schema", cluster_parts::readable),
 ];
@@ -132,10 +122,6 @@ fn print(
 pub(crate) fn diagnose(observed: &Observed) -> Diagnosis {
     let checks = CHECKS.map(|(name, check)| (name, check(observed)));
     let optional = [
-        (
-            "copied ClusterServiceVersions have an original",
-            observed.copies.as_ref().map(|read| csvs::copies(observed, read)),
-        ),
         (
             "labels that OLM trusts are protected",
             observed.guard.as_ref().map(cluster_parts::guarded),

@@ -124,6 +124,12 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
         account: None,
     });
     let groups: Vec<Group> = known.chain(unread).collect();
+    let all_groups = match list_readable::<OperatorGroup>(client, None, "").await {
+        Ok((groups, _)) => groups,
+        // A tenant may not read those of others.
+        Err(error) if is_forbidden(&error) => Vec::new(),
+        Err(error) => return Err(error),
+    };
     let (subscriptions, unreadable) = list_readable::<Subscription>(client, Some(namespace), "").await?;
     let originals = gather::originals();
     let csvs = match list_readable::<ClusterServiceVersion>(client, Some(namespace), &originals).await {
@@ -151,6 +157,7 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
         packages: &packages,
         preferred: preferred.as_deref(),
         groups: &groups,
+        all_groups: &all_groups,
         subscriptions: &subscribed,
         unsubscribed: &unsubscribed,
         provided: &provided,

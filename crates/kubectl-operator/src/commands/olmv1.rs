@@ -179,20 +179,14 @@ async fn clean_up<K: Managed>(
     limit: Duration,
     waits: &Unready,
 ) -> anyhow::Error {
-    let cause = &waits.text;
     let remedy = match waits.is_on_its_way {
         true => "use --timeout to wait longer",
         false => "correct what the message names, and create it again",
     };
-    let subject = writer::subject(object);
     let form = format!("olmv1 delete {} {{}}", K::WORD);
     let remove = cluster.suggest_for_cluster(&form, &[&object.name_any()]);
     let api = Api::<K>::all(cluster.client.clone());
-    match tokio::time::timeout(limit, writer::delete(&api, object)).await {
-        Ok(Ok(())) => anyhow!("{cause}; {subject} was deleted again; {remedy}"),
-        Ok(Err(error)) => anyhow!("{cause}; cannot delete {subject}, delete it with `{remove}`: {error:#}"),
-        Err(_) => anyhow!("{cause}; deleting {subject} timed out, delete it with `{remove}`"),
-    }
+    writer::clean_up(&api, object, limit, [&waits.text, remedy, &remove]).await
 }
 
 /// Prints a confirmation for each object, or the objects if a format is requested.
@@ -380,14 +374,5 @@ async fn delete_one<K: Managed>(cluster: &Cluster, object: &K, args: &DeleteArgs
     if args.write.is_dry_run() {
         return Ok(());
     }
-    let (wait, subject) = (args.wait.or(UPSTREAM_TIMEOUT), writer::subject(object));
-    let going = [(api, object, subject)];
-    if watch::are_gone(&going, "deletion", &wait, &mut Screen::stderr()).await? {
-        return Ok(());
-    }
-    let [(_, _, subject)] = going;
-    bail!(
-        "deletion of {subject} timed out after {} s; it is deleted when OLM removes its finalizers, use --timeout to wait longer",
-        wait.timeout().as_secs()
-    )
+    watch::is_gone(api, object, &args.wait.or(UPSTREAM_TIMEOUT)).await
 }

@@ -3,16 +3,21 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use kube::ResourceExt as _;
+use olm_api::condition::subscription as condition;
+use olm_api::v1alpha1::Subscription;
 use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::objects::{Document, Objects, read_file};
 use olm_resolver::plan::{Plan, Question, Target, TargetError, plan, plan_to};
 use olm_resolver::{CatalogKey, ResolveError};
+use serde::Deserialize as _;
 
 use crate::args::PlanArgs;
 use crate::catalogs::Catalogs;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
 use crate::global::DEFAULT_NAMESPACE;
+use crate::operators::{State, message_or_reason};
 use crate::{Unsettled, Verdict, catalogs, global, printer};
 
 /// Prints the plan.
@@ -24,6 +29,7 @@ pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
         mut question,
         catalogs,
         kubernetes,
+        failures,
     } = if let Some(directory) = &args.catalog {
         ask_files(args, directory)?
     } else {
@@ -40,6 +46,8 @@ pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
         None => plan(&question).map_err(TargetError::from),
     };
     let mut plan = plan.map_err(no_plan)?;
+    let is_fine = plan.unsatisfiable.is_empty() && failures.is_empty();
+    plan.notes.extend(failures);
     let kubernetes = args.kube_version.clone().or(kubernetes);
     note_bundles(&mut plan, &question, kubernetes.as_ref(), &catalogs).await;
     match args.output.document() {
@@ -53,7 +61,7 @@ pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
         }
         Some(format) => printer::document(&plan, format)?,
     }
-    Ok(Verdict::when(plan.unsatisfiable.is_empty()))
+    Ok(Verdict::when(is_fine))
 }
 
 /// Returns why there is no plan. A namespace without exactly one OperatorGroup is an answer, as it is for `explain`.
@@ -89,6 +97,8 @@ struct Asked {
     question: Question,
     catalogs: Catalogs,
     kubernetes: Option<KubernetesVersion>,
+    /// Subscriptions whose bundle cannot be unpacked, each with the cause. No resolution tells it.
+    failures: Vec<String>,
 }
 
 fn read_files(args: &PlanArgs, namespace: Option<&str>) -> anyhow::Result<Vec<Document>> {
@@ -131,6 +141,7 @@ fn ask_files(args: &PlanArgs, directory: &Path) -> anyhow::Result<Asked> {
         question,
         catalogs,
         kubernetes: None,
+        failures: Vec::new(),
     })
 }
 
@@ -142,6 +153,11 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
     let given = read_files(args, Some(&cluster.namespace))?;
     let (objects, notes) = cluster.objects(global).await?;
     notes.iter().for_each(|text| printer::warning(text));
+    // With files, OLM may get another bundle.
+    let failures = match given.is_empty() {
+        true => unpack_failures(&objects),
+        false => Vec::new(),
+    };
     let mut objects = Objects::of(objects)?;
     objects.apply(given)?;
     objects.remarks().for_each(|text| printer::warning(&text));
@@ -156,12 +172,44 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
         } else {
             None
         },
+        failures,
     })
+}
+
+/// Returns a line for each Subscription whose bundle OLM cannot unpack, in the words of `explain` and `status`.
+fn unpack_failures(objects: &[Document]) -> Vec<String> {
+    let objects = objects.iter().map(|document| &document.object);
+    let subscriptions = objects
+        .filter(|object| object["kind"] == "Subscription")
+        .filter_map(|object| Subscription::deserialize(object).ok());
+    let failures = subscriptions.filter_map(|subscription| {
+        let cause = message_or_reason(&subscription, condition::BUNDLE_UNPACK_FAILED)?;
+        let (name, state) = (subscription.name_any(), State::Failed.as_str());
+        Some(format!("{name}: {state}: {cause}"))
+    });
+    failures.collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::operators::tests::subscription;
+
+    #[test]
+    fn a_bundle_that_cannot_be_unpacked_is_told_as_status_tells_it() {
+        let of = |type_: &str, status: &str| {
+            let conditions = json!([{"type": type_, "status": status, "message": "cannot pull x:v2"}]);
+            let object = subscription("db", &json!({"conditions": conditions}));
+            let origin = String::new();
+            unpack_failures(&[Document { object, origin }])
+        };
+        assert_eq!(of("BundleUnpackFailed", "True"), ["db: Failed: cannot pull x:v2"]);
+        for (type_, status) in [("BundleUnpackFailed", "False"), ("BundleUnpacking", "True")] {
+            assert!(of(type_, status).is_empty(), "{type_} {status}");
+        }
+    }
 
     #[test]
     fn a_namespace_without_its_operator_group_is_an_answer_and_no_error() {

@@ -1,11 +1,9 @@
 //! `kubectl operator status`: prints operators as trees, and what each object waits for.
 
 use std::io::Write;
-use std::time::Duration;
 
 use kube::Client;
 use serde_json::json;
-use tokio::time::timeout;
 
 use crate::args::look::StatusArgs;
 use crate::args::shared::WaitArgs;
@@ -15,10 +13,7 @@ use crate::operators::{Gathered, Node, lines};
 use crate::reader::place;
 use crate::terminal::Colours;
 use crate::watch::{Lasting, Outcome, Screen, Watched};
-use crate::{Verdict, gather, packages, printer};
-
-/// Timeout for package-server, which only adds details.
-const PATIENCE: Duration = Duration::from_secs(3);
+use crate::{Verdict, gather, printer};
 
 /// Prints the operators, repeatedly with `--watch`.
 ///
@@ -42,12 +37,7 @@ pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<Verdict> {
     } else {
         let gathered = gathered(&cluster.client, namespace, name).await?;
         gathered.warn();
-        let mut nodes = trees(&gathered, namespace, name, &cluster.commands)?;
-        if let (Some(name), [node]) = (name, nodes.as_mut_slice())
-            && let Some(way) = way(&cluster, &gathered, name).await
-        {
-            node.notes.insert(0, way);
-        }
+        let nodes = trees(&gathered, namespace, name, &cluster.commands)?;
         let verdict = Verdict::when(nodes.iter().all(Node::is_fine));
         (nodes, verdict)
     };
@@ -125,14 +115,6 @@ fn outcome(nodes: &[Node]) -> Outcome {
         true => Outcome::Over,
         false => Outcome::Waits,
     }
-}
-
-/// Returns the position of the operator in its channel; `None` without package-server, or without permission to read packages.
-async fn way(cluster: &Cluster, gathered: &Gathered, name: &str) -> Option<String> {
-    let operator = gathered.find(&cluster.namespace, name, &cluster.commands).ok()?;
-    let position = operator.row().position();
-    let way = packages::way(&cluster.client, operator.subscription?, &position);
-    timeout(PATIENCE, way).await.ok()?
 }
 
 /// Reads all operators, or one with its Deployments and pods.

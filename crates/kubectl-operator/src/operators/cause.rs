@@ -62,6 +62,10 @@ pub(super) fn plan_cause(plan: &InstallPlan, subscription: &Subscription) -> Opt
     Some(PlanCause { text, approval })
 }
 
+/// Change that helps if OperatorGroups with a common namespace provide the same API.
+pub(crate) const PART_GROUPS: &str =
+    "change the targets of a group so that the groups have no namespace in common";
+
 /// An OperatorGroup in which an operator cannot run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UnsuitedGroup {
@@ -99,12 +103,14 @@ pub(super) fn unsuited_group(csv: &ClusterServiceVersion) -> Option<UnsuitedGrou
             } else {
                 format!("set spec.targetNamespaces of the group to a namespace other than {namespace}")
             };
-            (text, format!("install the operator in another namespace, or {change}"))
+            (
+                text,
+                format!("install the operator in another namespace, or {change}"),
+            )
         }
         INTER_OPERATOR_GROUP_OWNER_CONFLICT => (
             format!("OperatorGroup {name} of this one has namespaces in common with it"),
-            "uninstall one of the two operators, or change the targets of a group so that the groups have no namespace in common"
-                .to_owned(),
+            format!("uninstall one of the two operators, or {PART_GROUPS}"),
         ),
         _ => return None,
     };

@@ -46,7 +46,7 @@ pub(crate) struct Node {
     /// True if it failed or cannot be resolved, so that most likely a user has to act.
     #[serde(skip)]
     pub is_stuck: bool,
-    /// Additional lines, such as the changes of an InstallPlan, or the position of an operator in its channel.
+    /// Additional lines, such as the changes of an InstallPlan.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

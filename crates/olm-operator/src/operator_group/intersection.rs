@@ -4,41 +4,7 @@
 
 use std::collections::BTreeSet;
 
-/// A set of target namespaces. "All namespaces" is exactly `{""}`; a set of `""` and other names is not
-/// "all".
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct NamespaceSet(BTreeSet<String>);
-
-impl NamespaceSet {
-    /// Creates the set of these names.
-    pub(crate) fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
-        Self(names.into_iter().map(Into::into).collect())
-    }
-
-    /// Returns a group's targets for the intersection: its own namespace is added, unless there are no
-    /// targets or they are "all".
-    pub(crate) fn of_group<S: Into<String>>(own: &str, targets: impl IntoIterator<Item = S>) -> Self {
-        let mut set = Self::new(targets);
-        if set.0.first().is_some_and(|first| !first.is_empty()) {
-            set.0.insert(own.to_owned());
-        }
-        set
-    }
-
-    /// True for `{""}`.
-    pub(crate) fn is_all(&self) -> bool {
-        self.0.len() == 1 && self.0.contains("")
-    }
-
-    /// True when both contain a common namespace; "all" intersects every set that is not empty.
-    pub(crate) fn intersects(&self, other: &Self) -> bool {
-        match (self.is_all(), other.is_all()) {
-            (true, _) => !other.0.is_empty(),
-            (_, true) => !self.0.is_empty(),
-            (false, false) => !self.0.is_disjoint(&other.0),
-        }
-    }
-}
+pub(crate) use olm_api::intersection::NamespaceSet;
 
 /// Required change of a group's list of provided APIs before one of its ClusterServiceVersions may continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +90,7 @@ mod tests {
     proptest! {
         #[test]
         fn intersecting_is_symmetric(a in prop::collection::btree_set("[xyz]?", 0..4), b in prop::collection::btree_set("[xyz]?", 0..4)) {
-            let (a, b) = (NamespaceSet(a), NamespaceSet(b));
+            let (a, b) = (NamespaceSet::new(a), NamespaceSet::new(b));
             prop_assert_eq!(a.intersects(&b), b.intersects(&a));
         }
     }

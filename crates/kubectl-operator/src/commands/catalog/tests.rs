@@ -171,11 +171,13 @@ async fn a_catalog_that_does_not_get_ready_goes_again_unless_it_is_to_be_kept() 
         let here = Cluster::of(client, "shop");
         let args = add_args(flags);
         let source = source(&args, "shop");
-        create(&here, &source).await.unwrap();
+        let source = create(&here, &source).await.unwrap();
         let waits = follow(&here, &source, &args.wait, &mut Screen::new(Vec::new(), None)).await;
         let waits = waits.unwrap().unwrap();
         assert!(cluster.get("CatalogSource", "shop", "cat").is_some());
-        let told = not_ready(&here, &args, &args.wait, &waits).await.to_string();
+        let told = not_ready(&here, &args, &source, &args.wait, &waits)
+            .await
+            .to_string();
         assert!(
             told.starts_with("CatalogSource cat not READY after 30 s: "),
             "{told}"

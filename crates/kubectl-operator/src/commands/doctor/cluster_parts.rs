@@ -1,10 +1,10 @@
-//! Checks of OLM itself, and of objects and definitions that cannot be read. Pure.
+//! Checks of OLM itself, and of objects that cannot be read. Pure.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
 use olm_api::labels;
 
-use super::finding::{Finding, Severity, about, at, object, word};
+use super::finding::{Finding, about, at, object, word};
 use super::observed::{Observed, Read, Unread};
 use crate::reader::Unreadable;
 use crate::terminal::plain;
@@ -102,43 +102,4 @@ pub(super) fn unreadable<'a>(unreadable: impl IntoIterator<Item = &'a Unreadable
         )
     });
     findings.collect()
-}
-
-/// Checks that stored versions of objects are served.
-pub(super) fn stored_versions(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
-    let mut findings = Vec::new();
-    for definition in observed.definitions.as_ref()? {
-        let unserved: Vec<String> = definition
-            .stored
-            .iter()
-            .filter(|version| definition.versions.get(*version) != Some(&true))
-            .map(|version| plain(version))
-            .collect();
-        if unserved.is_empty() {
-            continue;
-        }
-        // A version that is still defined keeps its objects readable in another version.
-        let is_lost = definition
-            .stored
-            .iter()
-            .any(|version| !definition.versions.contains_key(version));
-        let is_storage = unserved.contains(&definition.storage);
-        let remedy = match is_storage {
-            true => format!("serve it: kubectl edit crd {}", word(&definition.name)),
-            false => format!(
-                "rewrite all its objects (kubectl get {0} -A -o yaml | kubectl replace -f -); then kubectl \
-                 patch crd {0} --subresource status --type merge -p \
-                 '{{\"status\":{{\"storedVersions\":[\"{1}\"]}}}}'",
-                word(&definition.name),
-                word(&definition.storage)
-            ),
-        };
-        findings.push(Finding::new(
-            if is_lost { Severity::Error } else { Severity::Warning },
-            object("CustomResourceDefinition", "", &definition.name),
-            format!("objects are stored in {}, which it no longer serves; the API server rejects upgrades that remove it", unserved.join(", ")),
-            remedy,
-        ));
-    }
-    Ok(findings)
 }

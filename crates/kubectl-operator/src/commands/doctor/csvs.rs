@@ -2,12 +2,11 @@
 //! Pure.
 
 use kube::ResourceExt as _;
-use olm_api::labels::OWNER_KIND_CSV;
 use olm_api::v1alpha1::ClusterServiceVersionPhase as Phase;
 use olm_resolver::installed::package_of;
 
 use super::finding::{Finding, about, at, object, word};
-use super::observed::{Copied, Observed, Owned, Read, Unread};
+use super::observed::{Observed, Owned, Unread};
 use crate::terminal::{age, plain, seconds};
 
 /// Time, in seconds, that finalizers of OLM and of operators may take, and a Subscription to report its new version.
@@ -86,37 +85,6 @@ pub(super) fn deleted(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
         ));
     }
     Ok(findings)
-}
-
-/// Checks that copies of ClusterServiceVersions have an original.
-pub(super) fn copies<'a>(
-    observed: &Observed,
-    copies: &'a Read<Vec<Copied>>,
-) -> Result<Vec<Finding>, &'a Unread> {
-    let findings = copies.as_ref()?.iter().filter_map(|copy| {
-        let about = object(OWNER_KIND_CSV, &copy.namespace, &copy.name);
-        match observed.has_csv(&(copy.from.clone(), copy.name.clone())) {
-            Ok(true) => None,
-            Ok(false) => Some(Finding::error(
-                about,
-                format!(
-                    "it is a copy whose original in namespace {} no longer exists{}",
-                    plain(&copy.from),
-                    match copy.is_going {
-                        true => ", and it is being deleted",
-                        false => "",
-                    }
-                ),
-                format!(
-                    "kubectl delete csv {} -n {}",
-                    word(&copy.name),
-                    word(&copy.namespace)
-                ),
-            )),
-            Err(cause) => Some(Finding::not_checked(about, cause)),
-        }
-    });
-    Ok(findings.collect())
 }
 
 /// Checks that cluster-wide permissions belong to an existing ClusterServiceVersion.

@@ -125,7 +125,7 @@ pub(super) fn word(name: &str) -> &str {
 
 /// Returns true if an object can have this name. Other texts are never requested, because they could change the path of a
 /// request.
-pub(super) fn is_name(name: &str) -> bool {
+fn is_name(name: &str) -> bool {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     name.starts_with(|first: char| first.is_ascii_alphanumeric()) && name.chars().all(fits)
 }

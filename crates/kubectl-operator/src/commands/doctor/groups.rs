@@ -7,10 +7,10 @@ use olm_api::v1::OperatorGroup;
 
 use super::finding::{Finding, about, at, object, word};
 use super::observed::{Observed, Unread};
-use crate::terminal::plain;
+use crate::terminal::{listed, plain};
 
 /// Maximum number of names in one finding.
-const MAX_NAMED: usize = 3;
+pub(super) const MAX_NAMED: usize = 3;
 
 /// Checks that namespaces with operators have exactly one OperatorGroup.
 pub(super) fn one_each(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
@@ -45,7 +45,7 @@ pub(super) fn one_each(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
             format!(
                 "it has {} OperatorGroups, so OLM installs nothing in it: {}",
                 names.len(),
-                listed(&named)
+                listed(&named, MAX_NAMED)
             ),
             format!(
                 "delete all but one: kubectl delete operatorgroup NAME -n {}",
@@ -127,7 +127,10 @@ fn targets(observed: &Observed, group: &OperatorGroup) -> Vec<Finding> {
     let missing = (!missing.is_empty()).then(|| {
         Finding::warning(
             about(group),
-            format!("it targets namespaces that do not exist: {}", listed(&missing)),
+            format!(
+                "it targets namespaces that do not exist: {}",
+                listed(&missing, MAX_NAMED)
+            ),
             format!(
                 "create them, or correct spec.targetNamespaces: kubectl edit operatorgroup {}",
                 at(group)
@@ -163,14 +166,4 @@ pub(super) fn accounts(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
         }
     });
     Ok(findings.collect())
-}
-
-/// Returns the first few names and the number of the others.
-pub(super) fn listed(names: &[String]) -> String {
-    let more = names.len().saturating_sub(MAX_NAMED);
-    let named = names.get(..MAX_NAMED).unwrap_or(names).join(", ");
-    match more {
-        0 => named,
-        more => format!("{named} and {more} more"),
-    }
 }

@@ -1,12 +1,10 @@
 //! `kubectl operator doctor --migration`: reports whether this OLM can replace upstream's, and the effects of the move. The first
 //! part reads the cluster; the checks after it are pure.
 
-mod accounts;
 mod deployments;
 
 use std::collections::BTreeSet;
 
-use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt as _;
@@ -16,9 +14,6 @@ use olm_api::v1alpha1::{
     InstallPlanPhase, SourceType,
 };
 
-use self::accounts::Account;
-use self::deployments::{Edit, Owners};
-use super::catalogs::is_ready;
 use super::cluster_parts;
 use super::diagnosis::{Diagnosis, assemble};
 use super::finding::{Finding, Severity, about, at, object, word};
@@ -27,14 +22,12 @@ use super::read::{PROGRAMS, Reader};
 use crate::gather::originals;
 use crate::global::{DEFAULT_NAMESPACE, arguments, is_wanted, of_catalog_operator, value};
 use crate::reader::Unreadable;
-use crate::terminal::{now, plain};
+use crate::terminal::plain;
 
 /// Page size for Deployments, which are read whole and may be large.
 const PAGE: u32 = 100;
 /// End of the path of upstream's catalog-operator.
 const CATALOG_OPERATOR: &str = "/catalog";
-/// Certificates that expire sooner are reported.
-const SOON: SignedDuration = SignedDuration::from_hours(24);
 /// Versions of our CustomResourceDefinitions, by plural.
 const VERSIONS: [(&str, &[&str]); 8] = [
     ("catalogsources", &[olm_api::v1alpha1::VERSION]),
@@ -50,16 +43,14 @@ const VERSIONS: [(&str, &[&str]); 8] = [
 /// The state of the cluster that the checks need.
 #[derive(Debug)]
 pub(crate) struct Migration {
-    now: Timestamp,
     programs: Read<Vec<Deployment>>,
     csvs: Read<Vec<ClusterServiceVersion>>,
     plans: Read<Vec<InstallPlan>>,
     catalogs: Read<Vec<CatalogSource>>,
     /// Versions in which objects are stored, by name of the CustomResourceDefinition.
     definitions: Read<Vec<(String, Vec<String>)>>,
-    edits: Read<Vec<Edit>>,
-    /// ServiceAccounts of OperatorGroups that have operators.
-    accounts: Read<Vec<Account>>,
+    /// Changes of Deployments.
+    edits: Read<Vec<Finding>>,
     /// Objects that do not match their schema.
     unreadable: Vec<Unreadable>,
 }
@@ -69,19 +60,14 @@ pub(crate) async fn observe(reader: &Reader<'_>) -> Migration {
     let owned = format!("{}={}", labels::OWNER_KIND, labels::OWNER_KIND_CSV);
     let programs = reader.all(None, PROGRAMS).await;
     let csvs = reader.all::<ClusterServiceVersion>(None, &originals()).await;
-    let known: &[ClusterServiceVersion] = csvs.as_deref().unwrap_or_default();
-    let owners = Owners::of(known);
-    let edits = reader.projected(&owned, PAGE, |found| Some(owners.edits(&found)));
+    let edits = reader.projected(&owned, PAGE, |found| Some(deployments::edits(&found)));
     let edits = edits.await.map(|edits| edits.into_iter().flatten().collect());
-    let accounts = accounts::observe(reader, known).await;
     Migration {
-        now: now(),
         programs,
         plans: reader.all(None, "").await,
         catalogs: reader.all(None, "").await,
         definitions: reader.projected("", PAGE, stored).await,
         edits,
-        accounts,
         csvs,
         unreadable: reader.take_unreadable(),
     }
@@ -104,15 +90,7 @@ pub(crate) fn diagnose(observed: &Migration) -> Diagnosis {
         ("stored versions of objects remain served", definitions(observed)),
         (
             "Deployments match their ClusterServiceVersions",
-            deployments::findings(&observed.edits),
-        ),
-        (
-            "ServiceAccounts of OperatorGroups have the permissions that this OLM needs",
-            accounts::findings(&observed.accounts),
-        ),
-        (
-            "certificates are valid for at least a day",
-            certificates(observed),
+            observed.edits.as_ref().cloned(),
         ),
         (
             "objects match their kind's schema",
@@ -305,26 +283,24 @@ fn plans(observed: &Migration) -> Found<'_> {
 }
 
 fn catalogs(observed: &Migration) -> Found<'_> {
-    let changed = observed.catalogs.as_ref()?.iter().filter_map(|catalog| {
-        if matches!(catalog.spec.source_type, SourceType::ConfigMap | SourceType::Internal) {
-            let (namespace, name) = (catalog.namespace().unwrap_or_default(), catalog.name_any());
-            return Some(Finding::warning(
-                about(catalog),
-                "it is a ConfigMap catalog: its pod will run `opm serve-configmap`, and its Role for reading the ConfigMap is left over",
-                format!(
-                    "after the move: kubectl delete role,rolebinding {}-configmap-reader -n {}",
-                    word(&name),
-                    word(&namespace)
-                ),
-            ));
-        }
-        (!is_ready(catalog)).then(|| {
-            Finding::warning(
-                about(catalog),
-                "it is not READY: OLM installs nothing from it, before and after the move",
-                format!("kubectl describe catalogsource {}", at(catalog)),
-            )
-        })
+    let is_of_map = |catalog: &&CatalogSource| {
+        matches!(
+            catalog.spec.source_type,
+            SourceType::ConfigMap | SourceType::Internal
+        )
+    };
+    let changed = observed.catalogs.as_ref()?.iter().filter(is_of_map);
+    let changed = changed.map(|catalog| {
+        let (namespace, name) = (catalog.namespace().unwrap_or_default(), catalog.name_any());
+        Finding::warning(
+            about(catalog),
+            "it is a ConfigMap catalog: its pod will run `opm serve-configmap`, and its Role for reading the ConfigMap is left over",
+            format!(
+                "after the move: kubectl delete role,rolebinding {}-configmap-reader -n {}",
+                word(&name),
+                word(&namespace)
+            ),
+        )
     });
     Ok(changed.collect())
 }
@@ -352,20 +328,6 @@ fn definitions(observed: &Migration) -> Found<'_> {
         })
     });
     Ok(lost.collect())
-}
-
-fn certificates(observed: &Migration) -> Found<'_> {
-    let ending = observed.csvs.as_ref()?.iter().filter_map(|csv| {
-        let renewed = csv.status.as_ref()?.certs_rotate_at.as_ref()?.0;
-        (renewed.duration_since(observed.now) < SOON).then(|| {
-            Finding::warning(
-                about(csv),
-                format!("its certificates are renewed at {renewed}, which replaces its pods with either OLM"),
-                "move before or after that time",
-            )
-        })
-    });
-    Ok(ending.collect())
 }
 
 #[cfg(test)]

@@ -51,26 +51,15 @@ pub(crate) struct Observed {
     pub(super) accounts: BTreeMap<Key, Read<bool>>,
     /// Target namespaces other than the group's own, by namespace of the group, and whether they exist.
     pub(super) group_targets: BTreeMap<Key, Read<bool>>,
-    /// Copies of ClusterServiceVersions. `None` for a single namespace, whose users may lack permission to read the originals.
-    pub(super) copies: Option<Read<Vec<Copied>>>,
     /// Webhook configurations of both kinds.
     pub(super) webhooks: Read<Vec<Caller>>,
     pub(super) api_services: Read<Vec<Caller>>,
     /// Cluster-wide roles and bindings that belong to a ClusterServiceVersion.
     pub(super) roles: Read<Vec<Owned>>,
-    /// Services that the API server calls; `None` if they do not exist.
-    pub(super) services: BTreeMap<Key, Read<Option<ServiceState>>>,
-    pub(super) definitions: Read<Vec<Definition>>,
-}
-
-/// A copy of a ClusterServiceVersion.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Copied {
-    pub(super) namespace: String,
-    pub(super) name: String,
-    /// Namespace of the original.
-    pub(super) from: String,
-    pub(super) is_going: bool,
+    /// Numbers of ready endpoints of Services that the API server calls; `None` if they do not exist.
+    pub(super) services: BTreeMap<Key, Read<Option<usize>>>,
+    /// CustomResourceDefinitions with a conversion webhook, and its Service.
+    pub(super) conversions: Read<Vec<(String, Key)>>,
 }
 
 /// A cluster-wide object that a ClusterServiceVersion owns by labels.
@@ -85,41 +74,10 @@ pub(super) struct Owned {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Caller {
     pub(super) object: Owned,
-    pub(super) targets: Vec<Target>,
+    /// The Services.
+    pub(super) targets: Vec<Key>,
     /// Problem that the API server reports for it.
     pub(super) trouble: Option<String>,
-}
-
-/// A Service that the API server calls.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Target {
-    /// Namespace and name of the Service.
-    pub(super) service: Key,
-    /// Trusted certificates, as PEM; empty for those of the system.
-    pub(super) ca: Vec<u8>,
-}
-
-/// The state of a Service as far as calls depend on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ServiceState {
-    /// Number of endpoints that are ready.
-    pub(super) ready: usize,
-    /// True if OLM created it for a ClusterServiceVersion. Its certificate is in a Secret of its own.
-    pub(super) is_own: bool,
-}
-
-/// A CustomResourceDefinition.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Definition {
-    pub(super) name: String,
-    /// Versions, and whether they are served.
-    pub(super) versions: BTreeMap<String, bool>,
-    /// Version in which new objects are stored.
-    pub(super) storage: String,
-    /// Versions in which objects are stored.
-    pub(super) stored: Vec<String>,
-    /// The conversion webhook.
-    pub(super) conversion: Option<Target>,
 }
 
 impl Observed {
@@ -157,10 +115,7 @@ fn owners(observed: &Observed) -> impl Iterator<Item = Key> {
     let callers = observed.webhooks.iter().chain(&observed.api_services).flatten();
     let of_roles = observed.roles.iter().flatten();
     let owned = callers.map(|caller| &caller.object).chain(of_roles);
-    let of_copies = observed.copies.iter().flatten().flatten();
-    owned
-        .map(|owned| owned.owner.clone())
-        .chain(of_copies.map(|copy| (copy.from.clone(), copy.name.clone())))
+    owned.map(|owned| owned.owner.clone())
 }
 
 /// Returns the ClusterServiceVersions that Subscriptions installed.

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use olm_api::labels::OWNER_KIND_CSV;
 
 use super::finding::{Finding, Severity, object, word};
-use super::groups::listed;
+use super::groups::MAX_NAMED;
 use super::observed::{Observed, Unread};
 use super::{catalogs, groups};
 use crate::command_line::CommandLine;
 use crate::operators::{Operator, State};
+use crate::terminal::listed;
 
 /// Checks that operators are ready.
 pub(super) fn ready(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
@@ -43,7 +44,7 @@ fn merged(findings: impl Iterator<Item = Finding>) -> Vec<Finding> {
     }
     for (at, names) in others {
         if let Some(finding) = merged.get_mut(at) {
-            finding.cause += &format!("; the same for {}", listed(&names));
+            finding.cause += &format!("; the same for {}", listed(&names, MAX_NAMED));
         }
     }
     merged

@@ -17,11 +17,11 @@ use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use olm_api::labels;
 use olm_api::v1::OperatorGroup;
-use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription};
+use olm_api::v1alpha1::{CatalogSource, Subscription};
 use tokio::time::Instant;
 
 use super::catalogs::is_ready;
-use super::observed::{Copied, Observed, Owned, Read};
+use super::observed::{Observed, Owned, Read};
 use crate::args::look::OlmNamespaces;
 use crate::gather;
 use crate::operators::{Gathered, Key};
@@ -64,7 +64,6 @@ pub(crate) async fn observe(
 async fn read(reader: &Reader<'_>, namespace: Option<&str>, own: OlmNamespaces<'_>) -> Observed {
     let global = own.catalogs;
     // Dependents are read before ClusterServiceVersions, so that one created meanwhile is not missed.
-    let copies = reader.copies(namespace).await;
     let webhooks = reader.webhooks(namespace).await;
     let api_services = reader.api_services(namespace).await;
     let roles = reader.roles(namespace).await;
@@ -74,11 +73,11 @@ async fn read(reader: &Reader<'_>, namespace: Option<&str>, own: OlmNamespaces<'
     let (catalogs, unlisted_catalogs) = reader.catalogs(namespace, global, subscriptions).await;
     let groups = reader.all::<OperatorGroup>(namespace, "").await;
     // Owned definitions depend on the ClusterServiceVersions.
-    let definitions = match &operators {
-        Ok(operators) => reader.definitions(namespace, operators).await,
+    let conversions = match &operators {
+        Ok(operators) => reader.conversions(namespace, operators).await,
         Err(cause) => Err(cause.clone()),
     };
-    let targets = serving::targets(&webhooks, &api_services, &definitions);
+    let targets = serving::targets(&webhooks, &api_services, &conversions);
     Observed {
         global: global.to_owned(),
         olm: own.olm.to_owned(),
@@ -94,12 +93,11 @@ async fn read(reader: &Reader<'_>, namespace: Option<&str>, own: OlmNamespaces<'
         accounts: reader.accounts(groups.as_deref().unwrap_or_default()).await,
         group_targets: reader.group_targets(groups.as_deref().unwrap_or_default()).await,
         groups,
-        copies,
         roles,
         webhooks,
         api_services,
         services: each(targets, async |key: &Key| reader.service(key).await).await,
-        definitions,
+        conversions,
         unreadable: reader.take_unreadable(),
     }
 }
@@ -304,22 +302,6 @@ impl Reader<'_> {
             self.within(has_namespace(self.client, target)).await
         })
         .await
-    }
-
-    async fn copies(&self, namespace: Option<&str>) -> Option<Read<Vec<Copied>>> {
-        if namespace.is_some() {
-            return None;
-        }
-        let copied = |metadata: ObjectMeta| {
-            Some(Copied {
-                from: metadata.labels?.remove(labels::COPIED_FROM)?,
-                namespace: metadata.namespace?,
-                name: metadata.name?,
-                is_going: metadata.deletion_timestamp.is_some(),
-            })
-        };
-        let found = self.metadata::<ClusterServiceVersion, _>(labels::COPIED_FROM, copied);
-        Some(found.await)
     }
 
     /// Returns all objects of a kind; `None` if there are none, the cluster does not have the kind, or a single namespace is read.

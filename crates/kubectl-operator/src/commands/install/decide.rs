@@ -3,16 +3,18 @@
 use std::collections::BTreeSet;
 
 use anyhow::bail;
+use olm_api::condition::csv::INTER_OPERATOR_GROUP_OWNER_CONFLICT;
 use olm_api::v1::{OperatorGroup, OperatorGroupSpec};
 use olm_api::v1alpha1::{Approval, InstallModeType as Mode, Subscription, SubscriptionSpec};
 
 use crate::args::change::{InstallArgs, WhoApproves};
+use crate::catalogs::MAX_NAMED;
 use crate::command_line::CommandLine;
-use crate::groups::{ALL, Group};
+use crate::groups::{ALL, Group, provided_elsewhere};
+use crate::operators::PART_GROUPS;
 use crate::packages::{Channel, Package};
+use crate::terminal::listed;
 
-/// Maximum number of versions named in an error about a missing one.
-const MAX_NAMED: usize = 10;
 /// Maximum length of a label's value. OLM labels the objects of a ClusterServiceVersion with its name.
 const MAX_LABEL: usize = 63;
 
@@ -50,6 +52,8 @@ pub(super) struct There<'a> {
     /// NAMESPACE/NAME of the catalog that package-server prefers if several have the package.
     pub preferred: Option<&'a str>,
     pub groups: &'a [Group],
+    /// OperatorGroups of all namespaces, as far as they may be read.
+    pub all_groups: &'a [OperatorGroup],
     pub subscriptions: &'a [Subscribed],
     /// ClusterServiceVersions of the package that run without a Subscription.
     pub unsubscribed: &'a [Unsubscribed],
@@ -122,7 +126,11 @@ pub(super) fn decide(args: &InstallArgs, there: There<'_>) -> anyhow::Result<Wan
     if *first != channel.head && args.approval == WhoApproves::Automatic {
         notes.push(format!("it then upgrades to {}, the channel head", channel.head));
     }
-    let group = group(args, there, channel, *first == channel.head, &mut notes)?;
+    let is_head = *first == channel.head;
+    let group = group(args, there, channel, is_head, &mut notes)?;
+    if is_head {
+        not_provided_elsewhere(channel, there, group.as_ref())?;
+    }
     let spec = SubscriptionSpec {
         source: package.catalog.clone(),
         source_namespace: package.catalog_namespace.clone(),
@@ -275,16 +283,11 @@ fn starting_csv(package: &Package, channel: &Channel, wanted: &str) -> anyhow::R
         );
     }
     let all = channel.versions.iter().map(|version| version.version.clone());
-    let mut names: Vec<String> = all.take(MAX_NAMED).collect();
-    let more = channel.versions.len().saturating_sub(MAX_NAMED);
-    if more > 0 {
-        names.push(format!("and {more} more"));
-    }
+    let names: Vec<String> = all.collect();
     bail!(
-        "channel {} has no version {}; it has {}",
+        "channel {} has no version {wanted}; it has {}",
         channel.name,
-        wanted,
-        names.join(", ")
+        listed(&names, MAX_NAMED)
     )
 }
 
@@ -389,6 +392,33 @@ fn group(
     let mut group = OperatorGroup::new(namespace, spec);
     group.metadata.namespace = Some(namespace.to_owned());
     Ok(Some(group))
+}
+
+/// OLM fails an operator with an API that an OperatorGroup with a common namespace provides. `created` is the group to create.
+fn not_provided_elsewhere(
+    channel: &Channel,
+    there: There<'_>,
+    created: Option<&OperatorGroup>,
+) -> anyhow::Result<()> {
+    let created = created.map(Group::from);
+    let group = created.as_ref().or(there.groups.first());
+    let targets = group.and_then(|group| group.targets.as_deref());
+    let elsewhere = provided_elsewhere(
+        &channel.apis,
+        there.namespace,
+        targets.unwrap_or_default(),
+        there.all_groups,
+    );
+    if elsewhere.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "cannot install {} in namespace {}: {}, which has a namespace in common with the OperatorGroup of this one, so OLM would report \
+         {INTER_OPERATOR_GROUP_OWNER_CONFLICT}; uninstall the other operator, or {PART_GROUPS}",
+        channel.head,
+        there.namespace,
+        elsewhere.join(", ")
+    )
 }
 
 /// Returns the install modes that allow these namespaces, the preferred one first.

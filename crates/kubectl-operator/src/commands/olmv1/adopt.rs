@@ -28,7 +28,6 @@ use operator_controller::resolve::Catalog;
 use serde_json::{Value, json};
 
 use self::decide::{AdoptedObject, Adoption, Fate, Situation, way_back};
-use self::fields::left_in_pods;
 use self::objects::{Kinds, fate, is_adopted, template_changes, title};
 use super::follow;
 use super::plan::{of_extension, read};
@@ -226,19 +225,15 @@ async fn add_objects(cluster: &Cluster, found: &mut Found) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Adds what changes now in the pods of a Deployment, and what later.
+/// Adds what changes now in the pods of a Deployment, and that more changes later.
 fn add_changes(adoption: &mut Adoption, title: &str, live: &Value, applied: &Value) {
     let now = template_changes(live, applied);
     if !now.is_empty() {
         adoption.restarts.push(format!("of {title}: {}", now.join(", ")));
     }
-    let later = left_in_pods(applied);
-    if !later.is_empty() {
-        adoption.notes.push(format!(
-            "the next repair or upgrade of {title} removes fields that only OLM v0 sets, so pods restart then: {}",
-            later.join(", ")
-        ));
-    }
+    adoption.notes.push(format!(
+        "the next repair or upgrade of {title} removes what only OLM v0 sets in its pods, so they restart then"
+    ));
 }
 
 fn is_deployment(id: &ObjectId) -> bool {

@@ -1,12 +1,12 @@
 //! Reads the content of a bundle. Secrets are never requested.
 
 use std::fmt::Debug;
+use std::pin::pin;
 
-use anyhow::bail;
-use futures::{AsyncRead, AsyncReadExt as _};
+use futures::AsyncReadExt as _;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
+use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{ApiResource, DynamicObject, ListParams, LogParams};
@@ -20,25 +20,16 @@ use olm_api::v2::OperatorCondition;
 use serde_json::{Value, json};
 
 use super::archive::Archive;
-use super::redact::redact;
 use crate::args::look::OlmNamespaces;
 use crate::command_line::CommandLine;
 use crate::commands::doctor::{PROGRAMS, Reader, diagnose, observe};
 use crate::gather;
 use crate::operators::{Node, lines};
-use crate::reader::{answer, get, is_unserved, place};
+use crate::reader::{PAGE, answer, is_unserved, pages, place};
 use crate::terminal::Colours;
 
-/// Page size of lists. Each object may have 1.5 MB.
-const PAGE: u32 = 50;
-/// Maximum bytes of the objects of one kind. Plans and ClusterServiceVersions are large.
-const MAX_KIND: usize = 48 * 1024 * 1024;
 /// Maximum number of lines of one log, from its end.
 const MAX_LINES: i64 = 10_000;
-/// Maximum bytes of one log, from its end.
-const MAX_LOG: usize = 8 * 1024 * 1024;
-/// Bytes of a log that are read at once.
-const CHUNK: usize = 64 * 1024;
 
 /// Returns the places to list: all namespaces, or the given one and those of OLM, each once.
 fn places<'a>(namespace: Option<&'a str>, own: OlmNamespaces<'a>) -> Vec<Option<&'a str>> {
@@ -86,9 +77,7 @@ pub(super) async fn collect(
     kind::<ClusterCatalog>(reader, archive, &[None], "").await;
     kind::<ClusterExtension>(reader, archive, &[None], "").await;
     kind::<ClusterObjectSet>(reader, archive, &[None], "").await;
-    let jobs = objects::<Job>(reader, archive, &places, labels::BUNDLE_UNPACK_REF).await;
-    config_maps(reader, archive, &jobs).await;
-    archive.objects("objects/jobs.json", jobs);
+    kind::<Job>(reader, archive, &places, labels::BUNDLE_UNPACK_REF).await;
     kind::<Event>(reader, archive, &places, "").await;
     let of_operators = format!("{}={}", labels::OWNER_KIND, labels::OWNER_KIND_CSV);
     let deployments = objects::<Deployment>(reader, archive, &places, &of_operators).await;
@@ -121,78 +110,39 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
     let resource = ApiResource::erase::<K>(&());
-    let (mut found, mut bytes) = (Vec::new(), 0);
+    let mut found = Vec::new();
     for at in places {
-        let api: Api<DynamicObject> = match at {
+        let api: &Api<DynamicObject> = &match at {
             Some(namespace) => Api::namespaced_with(reader.client().clone(), namespace, &resource),
             None => Api::all_with(reader.client().clone(), &resource),
         };
         let what = format!("{} in {}", K::plural(&()), place(*at));
-        let keep = |mut object: Value| {
+        let keep = |object: DynamicObject| {
+            let mut object = serde_json::to_value(object).ok()?;
             // Items of a list have no kind and API version.
             object["kind"] = K::kind(&()).as_ref().into();
             object["apiVersion"] = K::api_version(&()).as_ref().into();
-            bytes += object.to_string().len();
-            found.push(object);
-            bytes <= MAX_KIND
+            Some(object)
         };
-        match reader.within(listed(&api, &what, selector, keep)).await {
-            Ok(true) => archive.answered(),
-            Ok(false) => {}
+        let page = |params: ListParams| async move { api.list(&params).await };
+        let listing = format!("list {what}");
+        let read = async {
+            match pages(&listing, selector, PAGE, keep, page).await {
+                // The cluster does not have the kind.
+                Err(error) if is_unserved(&error) => Ok(None),
+                read => read.map(Some),
+            }
+        };
+        match reader.within(read).await {
+            Ok(Some(objects)) => {
+                archive.answered();
+                found.extend(objects);
+            }
+            Ok(None) => {}
             Err(cause) => archive.unread(&what, &cause),
         }
     }
     found
-}
-
-/// Reads a list page by page until `keep` returns false. Returns false if the cluster does not have the kind.
-///
-/// # Errors
-/// The list cannot be read, or is not complete.
-async fn listed(
-    api: &Api<DynamicObject>,
-    what: &str,
-    selector: &str,
-    mut keep: impl FnMut(Value) -> bool,
-) -> anyhow::Result<bool> {
-    let mut params = ListParams::default().limit(PAGE).labels(selector);
-    loop {
-        let page = match answer(|| format!("list {what}"), api.list(&params)).await {
-            Err(error) if is_unserved(&error) => return Ok(false),
-            page => page?,
-        };
-        for object in page.items {
-            if !keep(serde_json::to_value(object)?) {
-                bail!("truncated: more than {MAX_KIND} bytes");
-            }
-        }
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            None => return Ok(true),
-            Some(token) => params.continue_token = Some(token),
-        }
-    }
-}
-
-/// Adds the keys of the ConfigMaps that bundles were unpacked into. Their Jobs have the same names.
-async fn config_maps(reader: &Reader<'_>, archive: &mut Archive, jobs: &[Value]) {
-    let mut maps = Vec::new();
-    for job in jobs {
-        let text = |field: &str| job["metadata"][field].as_str().unwrap_or_default();
-        let (namespace, name) = (text("namespace"), text("name"));
-        let read = get::<ConfigMap>(reader.client(), namespace, name);
-        match reader.within(read).await {
-            Ok(Some(map)) => {
-                let mut map = serde_json::to_value(map).unwrap_or_default();
-                map["kind"] = "ConfigMap".into();
-                // Redacted at once, so that the contents are not kept in memory.
-                redact(&mut map);
-                maps.push(map);
-            }
-            Ok(None) => {}
-            Err(cause) => archive.unread(&format!("ConfigMap {namespace}/{name}"), &cause),
-        }
-    }
-    archive.objects("objects/configmaps.json", maps);
 }
 
 /// Returns the pods that Deployments select.
@@ -238,49 +188,19 @@ async fn logs(reader: &Reader<'_>, archive: &mut Archive, pods: &[Value]) {
                 let path = format!("logs/{namespace}/{name}/{container}{suffix}.log");
                 let what = || format!("read the log of pod {name}");
                 let read = async {
-                    let log = answer(what, api.log_stream(name, &params)).await?;
-                    anyhow::Ok(newest(log, MAX_LOG).await?)
+                    let mut log = pin!(answer(what, api.log_stream(name, &params)).await?);
+                    let mut bytes = Vec::new();
+                    log.read_to_end(&mut bytes).await?;
+                    anyhow::Ok(String::from_utf8_lossy(&bytes).into_owned())
                 };
                 match reader.within(read).await {
-                    Ok((text, is_whole)) => {
+                    Ok(text) => {
                         archive.answered();
                         archive.lines(&path, &text);
-                        if !is_whole {
-                            archive.unread(
-                                &path,
-                                &format!("truncated: its first lines, before the last {MAX_LOG} bytes"),
-                            );
-                        }
                     }
                     Err(cause) => archive.unread(&path, &cause),
                 }
             }
-        }
-    }
-}
-
-/// Reads a log to its end. Returns its last lines, of at most `limit` bytes together, and true if these are all. Bytes that are no text
-/// become replacement characters.
-///
-/// # Errors
-/// The connection fails.
-pub(super) async fn newest(log: impl AsyncRead, limit: usize) -> std::io::Result<(String, bool)> {
-    let mut log = std::pin::pin!(log);
-    let (mut kept, mut chunk, mut is_whole) = (Vec::new(), vec![0_u8; CHUNK], true);
-    loop {
-        let read = log.read(&mut chunk).await?;
-        kept.extend_from_slice(&chunk[..read]);
-        // In between twice the limit, so that few bytes are moved.
-        let more = kept.len().saturating_sub(limit);
-        if more > limit || read == 0 && more > 0 {
-            let line_end = kept[more..].iter().position(|byte| *byte == b'\n');
-            let next = line_end.map(|at| more + at + 1);
-            // A line that is longer than the limit keeps its end.
-            kept.drain(..next.filter(|next| *next < kept.len()).unwrap_or(more));
-            is_whole = false;
-        }
-        if read == 0 {
-            return Ok((String::from_utf8_lossy(&kept).into_owned(), is_whole));
         }
     }
 }

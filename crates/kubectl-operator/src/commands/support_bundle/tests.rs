@@ -8,7 +8,6 @@ use olm_testing::cluster::{FakeCluster, Fault, Kind, Refusal};
 use serde_json::{Value, json};
 
 use self::redact::{SECRET, SECRET_START, object_with_secrets};
-use super::collect::newest;
 use super::*;
 use crate::args::look::OlmNamespaces;
 use crate::commands::doctor::tests::{OLM, cluster};
@@ -93,10 +92,6 @@ async fn a_bundle_has_what_a_maintainer_needs_and_asks_for_no_secret() {
     ));
     cluster.put(json!({"apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"namespace": "olm", "name": "unpack", "labels": {labels::BUNDLE_UNPACK_REF: "unpack"}}}));
-    cluster.put(
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "olm", "name": "unpack"},
-        "data": {"csv.yaml": SECRET}}),
-    );
     for namespace in [None, Some("shop")] {
         drop(cluster.take_log());
         let (archive, parts, _) = bundle_of(&cluster, namespace).await;
@@ -129,7 +124,6 @@ async fn a_bundle_has_what_a_maintainer_needs_and_asks_for_no_secret() {
             ("objects/clusterserviceversions.json", "\"etcd.v1.0.0\""),
             ("objects/operatorgroups.json", "\"og\""),
             ("objects/jobs.json", "\"unpack\""),
-            ("objects/configmaps.json", "\"csv.yaml\": \"REDACTED\""),
             ("objects/deployments.json", "\"catalog-operator\""),
             ("objects/pods.json", "\"catalog-operator-1\""),
             (
@@ -162,25 +156,6 @@ async fn logs_are_read_only_on_request() {
         assert_eq!(logs.count(), expected, "{with_logs}");
         assert!(part(&parts, "objects/pods.json").contains("olm-operator-1"));
     }
-}
-
-/// The newest lines tell why a program failed, and a byte that is no text must not lose them.
-#[tokio::test]
-async fn of_a_long_log_the_last_lines_are_kept() {
-    let cases: [(&[u8], usize, &str, bool); 5] = [
-        (b"one\ntwo\n", 8, "one\ntwo\n", true),
-        (b"one\ntwo\nthree\n", 9, "three\n", false),
-        (b"one\ntwo\n", 3, "wo\n", false),
-        (b"", 8, "", true),
-        (b"a\xffb\n", 8, "a\u{fffd}b\n", true),
-    ];
-    for (log, limit, expected, is_whole) in cases {
-        let read = newest(log, limit).await.unwrap();
-        assert_eq!(read, (expected.to_owned(), is_whole), "{limit}");
-    }
-    let long: String = (0..100_000).map(|number| format!("{number}\n")).collect();
-    let (text, is_whole) = newest(long.as_bytes(), 12).await.unwrap();
-    assert_eq!((text.as_str(), is_whole), ("99999\n", false));
 }
 
 /// The most useful parts are read first. Users who may create Deployments can set OLM's labels on their own.

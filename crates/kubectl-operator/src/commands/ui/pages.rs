@@ -116,27 +116,21 @@ fn page(frame: &Frame<'_>, live: Live<'_>, body: &Markup) -> String {
 
 /// Returns a page without any data, for requests that are not allowed.
 pub(super) fn bare(text: &str) -> String {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head { meta charset="utf-8"; title { "kubectl operator ui" } }
-            body { p { (text) } }
-        }
-    }
-    .into_string()
+    skeleton(&html! {}, &html! { (text) })
 }
 
 /// Returns a page that redirects to the first page.
 pub(super) fn welcome(target: &str) -> String {
+    let renewal = html! { meta http-equiv="refresh" content=(format!("0;url={target}")); };
+    skeleton(&renewal, &html! { a href=(target) { "Continue" } })
+}
+
+fn skeleton(head: &Markup, text: &Markup) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                title { "kubectl operator ui" }
-                meta http-equiv="refresh" content=(format!("0;url={target}"));
-            }
-            body { p { a href=(target) { "Continue" } } }
+            head { meta charset="utf-8"; title { "kubectl operator ui" } (head) }
+            body { p { (text) } }
         }
     }
     .into_string()

@@ -1,17 +1,11 @@
-//! Deployments of operators that differ from their ClusterServiceVersions.
-
-use std::collections::BTreeMap;
+//! Deployments of operators that this OLM would change.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
 use olm_api::labels;
-use olm_api::v1alpha1::ClusterServiceVersion;
 use serde_json::Value;
 
-use super::super::finding::{Finding, object, word};
-use super::super::observed::Read;
-use super::Found;
-use crate::operators::Key;
+use super::super::finding::{Finding, about, at};
 use crate::terminal::plain;
 
 /// Field managers, other than users, that write operators' Deployments.
@@ -24,86 +18,32 @@ const WRITERS: [&str; 4] = [
 /// Fields in `metadata.managedFields` that autoscalers and manual rollouts set. OLM keeps them.
 const LEFT_ALONE: [&str; 2] = ["f:replicas", "f:paused"];
 
-/// Fields that `spec.config` of a Subscription replaces.
-const OF_CONFIG: [&str; 4] = ["resources", "nodeSelector", "affinity", "tolerations"];
-/// Keys that identify items of a list, by precedence.
-const NAMES: [&str; 3] = ["name", "mountPath", "containerPort"];
-
-/// A difference between a Deployment and its ClusterServiceVersion.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Edit {
-    pub(super) deployment: Key,
-    pub(super) how: How,
-}
-
-/// The kind of difference.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum How {
-    /// A user set fields; the name of the field manager.
-    Set(String),
-    /// A field was removed; its path.
-    Lost(String),
-    /// The number of replicas differs: the current number, and that of the ClusterServiceVersion.
-    Scaled(i32, i32),
-    /// The label is missing by which this OLM finds its objects. Upstream's releases before 0.26 set none.
-    Unlabelled,
-}
-
-/// ClusterServiceVersions by name.
-pub(super) struct Owners<'a>(BTreeMap<Key, &'a ClusterServiceVersion>);
-
-impl<'a> Owners<'a> {
-    pub(super) fn of(csvs: &'a [ClusterServiceVersion]) -> Self {
-        let named = csvs
-            .iter()
-            .map(|csv| ((csv.namespace().unwrap_or_default(), csv.name_any()), csv));
-        Self(named.collect())
-    }
-
-    /// Returns the differences of a Deployment.
-    pub(super) fn edits(&self, deployment: &Deployment) -> Vec<Edit> {
-        let set = set_by(deployment).map(How::Set);
-        let (live, wanted) = (to_value(&deployment.spec), self.wanted(deployment));
-        let wanted = wanted.as_ref();
-        // The user who set a field may have replaced the missing one.
-        let lost = wanted
-            .filter(|_| set.is_none())
-            .and_then(|wanted| lost(wanted, &live, ""));
-        let number = |spec: &Value| {
-            spec["replicas"]
-                .as_i64()
-                .and_then(|number| i32::try_from(number).ok())
-        };
-        let scaled = wanted.and_then(|wanted| {
-            let (now, then) = (number(&live).unwrap_or(1), number(wanted).unwrap_or(1));
-            (now != then).then_some(How::Scaled(now, then))
-        });
-        let key = (deployment.namespace().unwrap_or_default(), deployment.name_any());
-        let is_labelled = labels::is_true(deployment.labels(), labels::MANAGED);
-        let unlabelled = (!is_labelled).then_some(How::Unlabelled);
-        let all = [set, lost.map(How::Lost), scaled, unlabelled]
-            .into_iter()
-            .flatten();
-        all.map(|how| Edit {
-            deployment: key.clone(),
-            how,
-        })
-        .collect()
-    }
-
-    /// Returns the spec in the ClusterServiceVersion; `None` if that is unknown.
-    fn wanted(&self, deployment: &Deployment) -> Option<Value> {
-        let owner = deployment.labels().get(labels::OWNER)?;
-        let csv = self.0.get(&(deployment.namespace()?, owner.clone()))?;
-        let mut entries = csv.spec.install.deployments().iter();
-        let entry = entries.find(|entry| entry.name == deployment.name_any())?;
-        // Decoding drops fields that Kubernetes does not know.
-        Some(to_value(&entry.spec.decode("").ok()?))
-    }
-}
-
-fn to_value<T: serde::Serialize>(spec: &T) -> Value {
-    serde_json::to_value(spec).unwrap_or_default()
+/// Returns what this OLM would change in a Deployment.
+pub(super) fn edits(deployment: &Deployment) -> Vec<Finding> {
+    let set = set_by(deployment).map(|manager| {
+        Finding::warning(
+            about(deployment),
+            format!(
+                "it was changed by hand with {}: this OLM restores it from its ClusterServiceVersion, which replaces its pods",
+                plain(&manager)
+            ),
+            "use spec.config of the Subscription instead, which applies to every version of the operator",
+        )
+    });
+    // Upstream's releases before 0.26 set no such label.
+    let is_labelled = labels::is_true(deployment.labels(), labels::MANAGED);
+    let label = format!("{}={}", labels::MANAGED, labels::TRUE);
+    let unlabelled = (!is_labelled).then(|| {
+        Finding::warning(
+            about(deployment),
+            format!("it lacks the label {label}: this OLM reinstalls it"),
+            format!(
+                "to let this OLM adopt it unchanged: kubectl label deployment {} {label}",
+                at(deployment)
+            ),
+        )
+    });
+    set.into_iter().chain(unlabelled).collect()
 }
 
 /// Returns the field manager of a user who set fields of the spec that OLM restores.
@@ -132,81 +72,4 @@ fn is_put_back(field: &str, set: &Value) -> bool {
                 .all(|key| key == "." || key == "f:kubectl.kubernetes.io/restartedAt")
         });
     !LEFT_ALONE.contains(&field) && !only_restarted
-}
-
-/// Returns the path of the first field of `wanted` that `live` lacks. Values are not compared, because field managers show who
-/// set a field.
-fn lost(wanted: &Value, live: &Value, path: &str) -> Option<String> {
-    match (wanted, live) {
-        (Value::Object(wanted), Value::Object(live)) => wanted.iter().find_map(|(field, value)| {
-            if OF_CONFIG.contains(&field.as_str()) {
-                return None;
-            }
-            let path = match path {
-                "" => field.clone(),
-                path => format!("{path}.{field}"),
-            };
-            match live.get(field) {
-                Some(live) => lost(value, live, &path),
-                None => (!says_nothing(value)).then_some(path),
-            }
-        }),
-        (Value::Array(wanted), Value::Array(live)) => wanted.iter().find_map(|item| {
-            let named = NAMES.iter().find(|name| item.get(**name).is_some());
-            let Some(name) = named else {
-                return (live.len() < wanted.len()).then(|| path.to_owned());
-            };
-            let known = live.iter().find(|other| other[*name] == item[*name]);
-            let path = format!(
-                "{path}[{}]",
-                item[*name]
-                    .as_str()
-                    .map_or(item[*name].to_string(), str::to_owned)
-            );
-            match known {
-                Some(known) => lost(item, known, &path),
-                None => Some(path),
-            }
-        }),
-        _ => None,
-    }
-}
-
-/// Returns true for values that the API server omits.
-fn says_nothing(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(value) => !value,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.values().all(says_nothing),
-    }
-}
-
-pub(super) fn findings(edits: &Read<Vec<Edit>>) -> Found<'_> {
-    const BACK: &str = "this OLM restores it from its ClusterServiceVersion, which replaces its pods";
-    let findings = edits.as_ref()?.iter().map(|Edit { deployment, how }| {
-        let (cause, remedy) = match how {
-            How::Set(manager) => (
-                format!("it was changed by hand with {}: {BACK}", plain(manager)),
-                "use spec.config of the Subscription instead, which applies to every version of the operator".to_owned(),
-            ),
-            How::Lost(field) => (
-                format!("{} was removed by hand: {BACK}", plain(field)),
-                "check whether the operator still needs this change, and report it to its author".to_owned(),
-            ),
-            How::Unlabelled => (
-                format!("it lacks the label {}={}: this OLM reinstalls it", labels::MANAGED, labels::TRUE),
-                format!("to let this OLM adopt it unchanged: kubectl label deployment {} -n {} {}={}",
-                    word(&deployment.1), word(&deployment.0), labels::MANAGED, labels::TRUE),
-            ),
-            How::Scaled(live, wanted) => (
-                format!("it was scaled to {live}, its ClusterServiceVersion has {wanted}: it stays scaled until the next version"),
-                "nothing to do for the move; scale it again after an upgrade".to_owned(),
-            ),
-        };
-        Finding::warning(object("Deployment", &deployment.0, &deployment.1), cause, remedy)
-    });
-    Ok(findings.collect())
 }

@@ -1,6 +1,5 @@
 use serde_json::{Value, json};
 
-use super::deployments::How;
 use super::*;
 
 fn read<T: serde::de::DeserializeOwned>(objects: Value) -> Vec<T> {
@@ -23,15 +22,13 @@ fn plan(name: &str, phase: &str) -> Value {
         "status": {"phase": phase, "catalogSources": []}})
 }
 
-fn catalog(name: &str, source: &str, state: &str) -> Value {
-    json!({"metadata": {"namespace": "olm", "name": name}, "spec": {"sourceType": source},
-        "status": {"connectionState": {"lastObservedState": state}}})
+fn catalog(name: &str, source: &str) -> Value {
+    json!({"metadata": {"namespace": "olm", "name": name}, "spec": {"sourceType": source}})
 }
 
 /// Returns a cluster with upstream's OLM and no operation in progress.
 fn cluster() -> Migration {
     Migration {
-        now: "2026-01-01T00:00:00Z".parse().unwrap(),
         programs: Ok(read(json!([
             program(
                 "olm",
@@ -56,7 +53,7 @@ fn cluster() -> Migration {
             plan("done", "Complete"),
             plan("waits", "RequiresApproval")
         ]))),
-        catalogs: Ok(read(json!([catalog("cat", "grpc", "READY")]))),
+        catalogs: Ok(read(json!([catalog("cat", "grpc")]))),
         definitions: Ok(vec![
             (
                 "operatorconditions.operators.coreos.com".to_owned(),
@@ -65,7 +62,6 @@ fn cluster() -> Migration {
             ("others.operators.coreos.com".to_owned(), vec!["v9".to_owned()]),
         ]),
         edits: Ok(Vec::new()),
-        accounts: Ok(Vec::new()),
         unreadable: Vec::new(),
     }
 }
@@ -104,7 +100,7 @@ fn check(change: impl FnOnce(&mut Migration), expected: &[&str], told: &str) {
 #[test]
 fn a_cluster_at_rest_can_be_taken_over() {
     check(|_| (), &[], "OLM can be replaced; no operator is restarted");
-    assert_eq!(diagnose(&cluster()).fine.len(), 10);
+    assert_eq!(diagnose(&cluster()).fine.len(), 8);
 }
 
 #[test]
@@ -271,15 +267,9 @@ fn what_is_on_its_way_is_waited_for() {
 fn what_would_change_is_told() {
     check(
         |cluster| {
-            cluster.catalogs = Ok(read(json!([
-                catalog("c", "internal", "READY"),
-                catalog("d", "grpc", "CONNECTING")
-            ])));
+            cluster.catalogs = Ok(read(json!([catalog("c", "internal"), catalog("d", "grpc")])));
         },
-        &[
-            "warning CatalogSource olm/c: it is a ConfigMap catalog",
-            "warning CatalogSource olm/d: it is not READY",
-        ],
+        &["warning CatalogSource olm/c: it is a ConfigMap catalog"],
         "OLM can",
     );
     check(
@@ -293,46 +283,22 @@ fn what_would_change_is_told() {
         "OLM cannot be replaced yet",
     );
     check(
-        |cluster| {
-            cluster.csvs = Ok(read(json!([csv(
-                "b.v1",
-                &json!({"phase": "Succeeded", "certsRotateAt": "2026-01-01T12:00:00Z"})
-            )])));
-        },
-        &["warning ClusterServiceVersion shop/b.v1: its certificates are renewed"],
-        "OLM can",
-    );
-    check(
         |cluster| cluster.edits = Err("no right".to_owned()),
         &["not checked whether Deployments match their ClusterServiceVersions: no right"],
         "unknown whether",
     );
 }
 
-/// A change to a pod template.
-type Change = fn(&mut Value);
-
-/// Returns the differences of a Deployment whose ClusterServiceVersion has `wanted`.
-#[allow(clippy::needless_pass_by_value, reason = "each is written where it is given")]
-fn edits(wanted: Value, live: Value, entries: Value) -> Vec<How> {
-    let mut csv = csv("a.v1", &json!({}));
-    csv["spec"]["install"]["spec"] = json!({"deployments": [{"name": "d", "spec": wanted}]});
-    let csvs: Vec<ClusterServiceVersion> = read(json!([csv]));
-    let deployment = json!({"metadata": {"namespace": "shop", "name": "d", "labels": {"olm.owner": "a.v1", "olm.managed": "true"},
-        "managedFields": entries},
-        "spec": live});
-    let edits = Owners::of(&csvs).edits(&serde_json::from_value(deployment).unwrap());
-    assert!(
-        edits
-            .iter()
-            .all(|edit| edit.deployment == ("shop".to_owned(), "d".to_owned()))
-    );
-    edits.into_iter().map(|edit| edit.how).collect()
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "each is written where it is given")]
-fn pod(spec: Value) -> Value {
-    json!({"selector": {}, "template": {"spec": spec}})
+/// Returns what would be changed in a Deployment.
+fn edits_of(metadata: &Value) -> Vec<String> {
+    let mut deployment = json!({"metadata": metadata});
+    deployment["metadata"]["namespace"] = json!("shop");
+    deployment["metadata"]["name"] = json!("d");
+    let found = deployments::edits(&serde_json::from_value(deployment).unwrap());
+    let found = found.into_iter();
+    found
+        .map(|edit| format!("{}: {}", edit.object, edit.cause))
+        .collect()
 }
 
 #[test]
@@ -341,15 +307,16 @@ fn edits_that_are_put_back_are_told_and_others_are_not() {
         let entries = json!([
             {"manager": "olm", "operation": "Update", "fieldsV1": {"f:spec": {"f:template": {"f:spec": {}}}}},
             {"manager": manager, "operation": "Update", "subresource": subresource, "fieldsV1": {"f:spec": spec}}]);
-        edits(
-            pod(json!({"containers": []})),
-            pod(json!({"containers": []})),
-            entries,
-        )
+        edits_of(&json!({"labels": {"olm.managed": "true"}, "managedFields": entries}))
     };
     let image = json!({"f:template": {"f:spec": {"f:containers": {}}}});
-    let found = edited("kubectl-edit", "", image.clone());
-    assert_eq!(found, [How::Set("kubectl-edit".to_owned())]);
+    assert_eq!(
+        edited("kubectl-edit", "", image.clone()),
+        [
+            "Deployment shop/d: it was changed by hand with kubectl-edit: this OLM restores it from its ClusterServiceVersion, which \
+             replaces its pods"
+        ]
+    );
     let restarted = json!({"f:template": {"f:metadata": {"f:annotations": {".": {}, "f:kubectl.kubernetes.io/restartedAt": {}}}}});
     for (manager, subresource, spec) in [
         ("olm", "", image.clone()),
@@ -358,192 +325,45 @@ fn edits_that_are_put_back_are_told_and_others_are_not() {
         ("kubectl", "", json!({"f:replicas": {}})),
         ("kubectl-rollout", "", restarted),
     ] {
-        assert_eq!(edited(manager, subresource, spec), [], "{manager}");
+        assert_eq!(edited(manager, subresource, spec), [""; 0], "{manager}");
     }
-    let told = |how| {
-        let deployment = ("shop".to_owned(), "d".to_owned());
-        move |cluster: &mut Migration| cluster.edits = Ok(vec![Edit { deployment, how }])
-    };
-    check(
-        told(How::Set("kubectl-edit".to_owned())),
-        &["warning Deployment shop/d: it was changed by hand with kubectl-edit: this OLM restores it"],
-        "OLM can be replaced; the warnings",
+    let found = Finding::warning(
+        "Deployment shop/d".to_owned(),
+        "it was changed by hand",
+        "nothing",
     );
     check(
-        told(How::Lost("template.spec.volumes[v]".to_owned())),
-        &["warning Deployment shop/d: template.spec.volumes[v] was removed by hand: this OLM restores it"],
+        |cluster| cluster.edits = Ok(vec![found]),
+        &["warning Deployment shop/d: it was changed by hand"],
         "OLM can be replaced; the warnings",
     );
-    check(
-        told(How::Unlabelled),
-        &["warning Deployment shop/d: it lacks the label olm.managed=true: this OLM reinstalls it"],
-        "OLM can be replaced; the warnings",
-    );
-    check(
-        told(How::Scaled(3, 1)),
-        &["warning Deployment shop/d: it was scaled to 3, its ClusterServiceVersion has 1: it stays scaled"],
-        "OLM can be replaced; the warnings",
-    );
-}
-
-/// Removing a field makes nobody its field manager.
-#[test]
-fn what_was_only_taken_away_is_told() {
-    let container = json!({"name": "c", "image": "i", "args": ["a", "b"], "env": [{"name": "A", "value": "1"}, {"name": "B"}],
-        "livenessProbe": {"httpGet": {"port": 80}}, "ports": [{"containerPort": 80}], "resources": {"limits": {"cpu": "1"}}});
-    let wanted = pod(
-        json!({"containers": [container], "nodeSelector": {"os": "linux"}, "hostNetwork": false,
-        "volumes": [{"name": "v", "emptyDir": {}}], "securityContext": {}}),
-    );
-    let without = |change: fn(&mut Value)| {
-        let mut live = wanted.clone();
-        change(&mut live["template"]["spec"]);
-        edits(wanted.clone(), live, json!([]))
-    };
-    assert_eq!(without(|_| ()), []);
-    // Fields that the Subscription's configuration replaces are not lost, and neither are items next to an added one.
-    let fine: [Change; 3] = [
-        |pod| drop(pod.as_object_mut().unwrap().remove("nodeSelector")),
-        |pod| drop(pod["containers"][0].as_object_mut().unwrap().remove("resources")),
-        |pod| {
-            let variables = pod["containers"][0]["env"].as_array_mut();
-            variables.unwrap().insert(0, json!({"name": "C"}));
-        },
-    ];
-    for change in fine {
-        assert_eq!(without(change), []);
-    }
-    let told: [(Change, &str); 5] = [
-        (|pod| pod["volumes"] = json!([]), "template.spec.volumes[v]"),
-        (
-            |pod| pod["containers"][0]["env"] = json!([{"name": "B"}]),
-            "template.spec.containers[c].env[A]",
-        ),
-        (
-            |pod| pod["containers"][0]["args"] = json!(["a"]),
-            "template.spec.containers[c].args",
-        ),
-        (
-            |pod| pod["containers"][0]["ports"] = json!([]),
-            "template.spec.containers[c].ports[80]",
-        ),
-        (
-            |pod| {
-                let container = pod["containers"][0].as_object_mut();
-                container.unwrap().remove("livenessProbe");
-            },
-            "template.spec.containers[c].livenessProbe",
-        ),
-    ];
-    for (change, path) in told {
-        assert_eq!(without(change), [How::Lost(path.to_owned())]);
-    }
-    // One of the two reports is enough.
-    let mut live = wanted.clone();
-    live["template"]["spec"]["volumes"] = json!([]);
-    let edited = json!([{"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:spec": {"f:template": {"f:spec": {"f:x": {}}}}}}]);
-    assert_eq!(edits(wanted, live, edited), [How::Set("kubectl-edit".to_owned())]);
 }
 
 #[test]
 fn a_deployment_without_the_label_that_it_is_found_by_is_told() {
+    let told = "Deployment shop/d: it lacks the label olm.managed=true: this OLM reinstalls it";
     for (labels, expected) in [
         (json!({"olm.managed": "true"}), vec![]),
-        (json!({}), vec![How::Unlabelled]),
-        (json!({"olm.managed": "false"}), vec![How::Unlabelled]),
+        (json!({}), vec![told]),
+        (json!({"olm.managed": "false"}), vec![told]),
     ] {
-        let deployment = json!({"metadata": {"namespace": "shop", "name": "d", "labels": labels}});
-        let found = Owners::of(&[]).edits(&serde_json::from_value(deployment).unwrap());
-        let found: Vec<How> = found.into_iter().map(|edit| edit.how).collect();
-        assert_eq!(found, expected, "{labels}");
+        assert_eq!(edits_of(&json!({"labels": labels})), expected, "{labels}");
     }
 }
 
-#[test]
-fn a_scaled_deployment_is_told() {
-    let scaled = |wanted: Value, live: Value| {
-        let spec = |replicas: Value| {
-            let mut spec = pod(json!({"containers": []}));
-            spec["replicas"] = replicas;
-            spec
-        };
-        edits(spec(wanted), spec(live), json!([]))
-    };
-    assert_eq!(scaled(json!(1), json!(3)), [How::Scaled(3, 1)]);
-    assert_eq!(scaled(Value::Null, json!(0)), [How::Scaled(0, 1)]);
-    assert_eq!(scaled(Value::Null, json!(1)), []);
-    assert_eq!(scaled(json!(2), json!(2)), []);
-}
-
-#[test]
-fn an_account_that_may_not_patch_is_told_and_so_is_one_of_which_nobody_knows() {
-    let account = |lacks: Read<Vec<String>>| {
-        let group = ("shop".to_owned(), "og".to_owned());
-        let account = Account {
-            group,
-            name: "installer".to_owned(),
-            lacks,
-        };
-        move |cluster: &mut Migration| cluster.accounts = Ok(vec![account])
-    };
-    check(account(Ok(Vec::new())), &[], "OLM can be replaced; no operator");
-    check(
-        account(Ok(vec!["deployments.apps".to_owned(), "services".to_owned()])),
-        &[
-            "warning OperatorGroup shop/og: its ServiceAccount installer can update but not patch deployments.apps, services, and this OLM",
-        ],
-        "OLM can be replaced; the warnings",
-    );
-    check(
-        account(Err("cannot ask".to_owned())),
-        &[
-            "not checked whether ServiceAccount installer of OperatorGroup shop/og can patch what it can update: cannot ask",
-        ],
-        "unknown whether",
-    );
-}
-
-/// ServiceAccounts of namespaces without operators are not checked.
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_or_asked_is_told() {
+async fn what_cannot_be_read_is_told() {
     let cluster = olm_testing::cluster::FakeCluster::new();
-    let group = |namespace: &str| {
-        json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup", "metadata": {"namespace": namespace, "name": "og"},
-            "spec": {"serviceAccountName": "installer"}})
-    };
-    let mut installed = csv("a.v1", &json!({"phase": "Succeeded"}));
     let mut broken = csv("b.v1", &json!({"phase": "Succeeded"}));
     broken["spec"] = json!("none");
-    for object in [&mut installed, &mut broken] {
-        object["apiVersion"] = json!("operators.coreos.com/v1alpha1");
-        object["kind"] = json!("ClusterServiceVersion");
-        cluster.put(object.clone());
-    }
-    cluster.put(group("shop"));
-    cluster.put(group("idle"));
+    broken["apiVersion"] = json!("operators.coreos.com/v1alpha1");
+    broken["kind"] = json!("ClusterServiceVersion");
+    cluster.put(broken);
     let (client, _link) = cluster.connect();
     let reader = Reader::new(&client, std::time::Duration::from_secs(60));
     let diagnosis = diagnose(&observe(&reader).await);
-    let found = |start: &str| {
-        let told = diagnosis
-            .findings
-            .iter()
-            .filter(|finding| finding.object.starts_with(start));
-        told.map(|finding| finding.severity).collect::<Vec<_>>()
-    };
-    assert_eq!(
-        found("ClusterServiceVersion shop/b.v1"),
-        [Severity::Error],
-        "{diagnosis:#?}"
-    );
-    assert_eq!(
-        found("whether ServiceAccount installer of OperatorGroup shop/og"),
-        [Severity::NotChecked],
-        "{diagnosis:#?}"
-    );
-    assert_eq!(
-        found("whether ServiceAccount"),
-        [Severity::NotChecked],
-        "{diagnosis:#?}"
-    );
+    let mut findings = diagnosis.findings.iter();
+    let found = findings.find(|finding| finding.object == "ClusterServiceVersion shop/b.v1");
+    let found = found.map(|finding| finding.severity);
+    assert_eq!(found, Some(Severity::Error), "{diagnosis:#?}");
 }

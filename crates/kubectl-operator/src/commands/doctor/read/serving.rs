@@ -10,12 +10,11 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::{Resource as _, ResourceExt as _};
+use kube::ResourceExt as _;
 use olm_api::condition;
 use olm_api::labels;
-use olm_api::v1alpha1::Subscription;
 
-use super::super::observed::{Caller, Definition, Read, ServiceState, Target};
+use super::super::observed::{Caller, Read};
 use super::{Reader, owned, owned_by};
 use crate::operators::{Gathered, Key};
 use crate::reader::{PAGE, get, get_cluster};
@@ -52,56 +51,48 @@ impl Reader<'_> {
             let unavailable = conditions
                 .into_iter()
                 .find(|found| found.type_ == "Available" && found.status == condition::FALSE);
-            let spec = found.spec?;
-            let service = spec.service?;
+            let service = found.spec?.service?;
             Some(Caller {
                 object: owned("APIService", found.metadata)?,
-                targets: vec![Target {
-                    service: (service.namespace?, service.name?),
-                    ca: spec.ca_bundle.map(|bundle| bundle.0).unwrap_or_default(),
-                }],
+                targets: vec![(service.namespace?, service.name?)],
                 trouble: unavailable.map(|found| found.message.or(found.reason).unwrap_or_default()),
             })
         };
         self.projected(&owned_by(namespace), PAGE, keep).await
     }
 
-    /// Returns the definitions that ClusterServiceVersions own. For all namespaces, OLM's own and labelled ones are included.
-    pub(super) async fn definitions(
+    /// Returns the conversions of definitions that ClusterServiceVersions own. For all namespaces, labelled ones are included.
+    pub(super) async fn conversions(
         &self,
         namespace: Option<&str>,
         operators: &Gathered,
-    ) -> Read<Vec<Definition>> {
+    ) -> Read<Vec<(String, Key)>> {
         let owned = operators.csvs.values().flat_map(|csv| csv.spec.owned_crds());
         let names: BTreeSet<String> = owned.map(|crd| crd.name.clone()).collect();
         if namespace.is_some() {
             let mut found = Vec::new();
             for name in &names {
                 let read = get_cluster::<CustomResourceDefinition>(self.client, name);
-                found.extend(self.within(read).await?.map(definition));
+                found.extend(self.within(read).await?.and_then(conversion));
             }
             return Ok(found);
         }
-        let own_group = Subscription::group(&());
         let keep = |crd: CustomResourceDefinition| {
-            let is_labelled = || {
-                let mut keys = crd.labels().keys();
-                keys.any(|key| key == labels::MANAGED || labels::operator_of_component(key).is_some())
-            };
-            let is_wanted = names.contains(&crd.name_any()) || crd.spec.group == own_group || is_labelled();
-            is_wanted.then(|| definition(crd))
+            let mut keys = crd.labels().keys();
+            let is_labelled =
+                keys.any(|key| key == labels::MANAGED || labels::operator_of_component(key).is_some());
+            let is_wanted = is_labelled || names.contains(&crd.name_any());
+            is_wanted.then_some(crd).and_then(conversion)
         };
         self.projected("", PAGE_OF_DEFINITIONS, keep).await
     }
 
-    /// Returns the state of a Service; `None` if it does not exist.
-    pub(super) async fn service(&self, (namespace, name): &Key) -> Read<Option<ServiceState>> {
+    /// Returns the number of ready endpoints of a Service; `None` if it does not exist.
+    pub(super) async fn service(&self, (namespace, name): &Key) -> Read<Option<usize>> {
         let service = self.within(get::<Service>(self.client, namespace, name)).await?;
-        let Some(service) = service else {
+        if service.is_none() {
             return Ok(None);
-        };
-        let mut owners = service.owner_references().iter();
-        let is_own = owners.any(|owner| owner.kind == labels::OWNER_KIND_CSV);
+        }
         let slices: Vec<EndpointSlice> = self
             .all(Some(namespace), &format!("{SERVICE_NAME}={name}"))
             .await?;
@@ -111,10 +102,7 @@ impl Reader<'_> {
             let conditions = endpoint.conditions.as_ref();
             conditions.and_then(|conditions| conditions.ready) != Some(false)
         });
-        Ok(Some(ServiceState {
-            ready: ready.count(),
-            is_own,
-        }))
+        Ok(Some(ready.count()))
     }
 }
 
@@ -130,58 +118,26 @@ fn caller(
     })
 }
 
-fn target(config: WebhookClientConfig) -> Option<Target> {
+fn target(config: WebhookClientConfig) -> Option<Key> {
     let service = config.service?;
-    Some(Target {
-        service: (service.namespace, service.name),
-        ca: config.ca_bundle.map(|bundle| bundle.0).unwrap_or_default(),
-    })
+    Some((service.namespace, service.name))
 }
 
-fn definition(crd: CustomResourceDefinition) -> Definition {
+/// Returns the name of a definition with the Service of its conversion webhook.
+fn conversion(crd: CustomResourceDefinition) -> Option<(String, Key)> {
     let name = crd.name_any();
-    let versions = crd.spec.versions;
-    let conversion = crd.spec.conversion.and_then(|conversion| conversion.webhook);
-    let config = conversion.and_then(|webhook| webhook.client_config);
-    Definition {
-        name,
-        storage: versions
-            .iter()
-            .find(|version| version.storage)
-            .map(|version| version.name.clone())
-            .unwrap_or_default(),
-        versions: versions
-            .into_iter()
-            .map(|version| (version.name, version.served))
-            .collect(),
-        stored: crd
-            .status
-            .and_then(|status| status.stored_versions)
-            .unwrap_or_default(),
-        conversion: config.and_then(|config| {
-            let service = config.service?;
-            Some(Target {
-                service: (service.namespace, service.name),
-                ca: config.ca_bundle.map(|bundle| bundle.0).unwrap_or_default(),
-            })
-        }),
-    }
+    let service = crd.spec.conversion?.webhook?.client_config?.service?;
+    Some((name, (service.namespace, service.name)))
 }
 
 /// Returns the Services that are called.
 pub(super) fn targets(
     webhooks: &Read<Vec<Caller>>,
     api_services: &Read<Vec<Caller>>,
-    definitions: &Read<Vec<Definition>>,
+    conversions: &Read<Vec<(String, Key)>>,
 ) -> BTreeSet<Key> {
     let callers = webhooks.iter().chain(api_services).flatten();
     let of_callers = callers.flat_map(|caller| &caller.targets);
-    let of_definitions = definitions
-        .iter()
-        .flatten()
-        .filter_map(|definition| definition.conversion.as_ref());
-    of_callers
-        .chain(of_definitions)
-        .map(|target| target.service.clone())
-        .collect()
+    let of_conversions = conversions.iter().flatten().map(|(_, target)| target);
+    of_callers.chain(of_conversions).cloned().collect()
 }

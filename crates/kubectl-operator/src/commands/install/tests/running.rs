@@ -10,6 +10,7 @@ fn decided_beside(more: &[&str], unsubscribed: &[Unsubscribed], provided: &[&str
         packages: &[package("etcd", "cat")],
         preferred: None,
         groups: &[group_for(&["shop"])],
+        all_groups: &[],
         subscriptions: &[],
         unsubscribed,
         provided: &provided.iter().map(|name| (*name).to_owned()).collect(),
@@ -115,4 +116,35 @@ fn what_no_catalog_provides_is_said_before() {
         let notes = decided_beside(&[], &[], provided).unwrap().notes;
         assert_eq!(notes, [expected]);
     }
+}
+
+/// OLM would set the ClusterServiceVersion to Failed.
+#[test]
+fn an_api_that_another_group_with_a_common_namespace_provides_is_not_installed() {
+    let other: OperatorGroup = serde_json::from_value(json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+        "metadata": {"name": "og", "namespace": "far", "annotations": {"olm.providedAPIs": "Etcd.v1.example.com"}},
+        "spec": {}, "status": {"namespaces": [""], "lastUpdated": null}}))
+    .unwrap();
+    let decided = |more: &[&str], all_groups: &[OperatorGroup]| {
+        let there = There {
+            namespace: "shop",
+            packages: &[package("etcd", "cat")],
+            preferred: None,
+            groups: &[],
+            all_groups,
+            subscriptions: &[],
+            unsubscribed: &[],
+            provided: &BTreeSet::new(),
+        };
+        decide(&install_args(more), there)
+    };
+    decided(&["-C"], &[]).unwrap();
+    // The APIs of an older version are unknown.
+    decided(&["-C", "-v", "1.0.0"], std::slice::from_ref(&other)).unwrap();
+    assert_eq!(
+        error(decided(&["-C"], &[other])),
+        "cannot install etcd.v1.1.0 in namespace shop: Etcd.v1.example.com is provided by OperatorGroup far/og, which has a namespace in \
+         common with the OperatorGroup of this one, so OLM would report InterOperatorGroupOwnerConflict; uninstall the other operator, \
+         or change the targets of a group so that the groups have no namespace in common"
+    );
 }

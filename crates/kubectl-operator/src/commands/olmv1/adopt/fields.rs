@@ -32,19 +32,6 @@ pub(super) fn passed_on(object: &Value) -> Option<Vec<Value>> {
     Some(kept.collect())
 }
 
-/// Returns the fields of the pod template that only OLM v0 has set, given a Deployment that the extension has applied.
-pub(super) fn left_in_pods(applied: &Value) -> Vec<String> {
-    let entries = applied["metadata"]["managedFields"].as_array();
-    let own = entries.into_iter().flatten().find(|entry| is_of_extension(entry));
-    let passed = passed_on(applied).unwrap_or_default();
-    let all = passed.iter().find(|entry| is_of_extension(entry));
-    let mut left = Vec::new();
-    if let (Some(own), Some(all)) = (own, all) {
-        add_missing(template(own), template(all), "template", &mut left);
-    }
-    left
-}
-
 fn is_of_extension(entry: &Value) -> bool {
     entry["manager"] == labels::EXTENSION_MANAGER && entry["operation"] == "Apply" && is_whole(entry)
 }
@@ -70,34 +57,6 @@ fn unite(fields: &mut Value, more: &Value) {
     }
 }
 
-fn template(entry: &Value) -> &Value {
-    &entry["fieldsV1"]["f:spec"]["f:template"]
-}
-
-/// Adds the paths of `all` that `own` does not have.
-fn add_missing(own: &Value, all: &Value, path: &str, missing: &mut Vec<String>) {
-    for (key, value) in all.as_object().into_iter().flatten() {
-        let path = match key.split_once(':') {
-            Some(("f", field)) => format!("{path}.{field}"),
-            Some((_, item)) => format!("{path}[{}]", item_name(item)),
-            // It only says that the map or list exists.
-            None => continue,
-        };
-        match own.get(key) {
-            Some(own) => add_missing(own, value, &path, missing),
-            None => missing.push(path),
-        }
-    }
-}
-
-/// Returns the values in the key of an item, such as its name.
-fn item_name(item: &str) -> String {
-    let keys: Value = serde_json::from_str(item).unwrap_or_default();
-    let values = keys.as_object().into_iter().flatten();
-    let values = values.map(|(_, value)| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-    values.collect::<Vec<String>>().join(",")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,10 +68,6 @@ mod tests {
 
     fn object(entries: &[Value]) -> Value {
         json!({"metadata": {"managedFields": entries}})
-    }
-
-    fn pods(template: &Value) -> Value {
-        json!({"f:spec": {"f:template": template}})
     }
 
     #[test]
@@ -151,36 +106,6 @@ mod tests {
             json!({}),
         ] {
             assert_eq!(passed_on(&unchanged), None, "{unchanged}");
-        }
-    }
-
-    #[test]
-    fn what_only_olm_v0_set_in_pods_is_named() {
-        let both = json!({"k:{\"name\":\"A\"}": {".": {}, "f:name": {}}});
-        let container = |env: &Value| json!({"f:spec": {"f:containers": {"k:{\"name\":\"manager\"}": {".": {}, "f:env": env}}}});
-        let mut old_env = both.clone();
-        old_env["k:{\"name\":\"OPERATOR_CONDITION_NAME\"}"] = json!({".": {}, "f:name": {}, "f:value": {}});
-        let mut old = container(&old_env);
-        old["f:metadata"] = json!({"f:annotations": {"f:olm.operatorGroup": {}, "f:a": {}}});
-        let mut new = container(&both);
-        new["f:metadata"] = json!({"f:annotations": {"f:a": {}}});
-        let of = |manager: &str, template: &Value| entry(manager, "Apply", &pods(template));
-        let own = of("olm.operatorframework.io", &new);
-        let applied = object(&[of("olm-operator/csv", &old), own.clone()]);
-        let mut left = left_in_pods(&applied);
-        left.sort();
-        assert_eq!(
-            left,
-            [
-                "template.metadata.annotations.olm.operatorGroup",
-                "template.spec.containers[manager].env[OPERATOR_CONDITION_NAME]"
-            ]
-        );
-        for nothing in [
-            object(&[of("olm-operator/csv", &new), own.clone()]),
-            object(&[own]),
-        ] {
-            assert_eq!(left_in_pods(&nothing), [""; 0], "{nothing}");
         }
     }
 }
