@@ -224,10 +224,9 @@ fn what_differs_is_put_right() {
         (
             "pod ended",
             |o| {
-                o.pods = vec![Arc::new(with_status(
-                    Pod::clone(&o.pods[0]),
-                    json!({"phase": "Failed"}),
-                ))];
+                let mut pod = with_status(Pod::clone(&o.pods[0]), json!({"phase": "Failed"}));
+                pod.metadata.creation_timestamp = Some(Time(earlier(60)));
+                o.pods = vec![Arc::new(pod)];
             },
             "delete Pod ns/cat-1\ncreate Pod ns/cat.a-\n",
         ),
