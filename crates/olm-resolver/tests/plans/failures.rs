@@ -68,6 +68,39 @@ fn what_does_not_run_yet_is_given_up_before_what_runs() {
     }
 }
 
+/// A Subscription that was deleted and is applied again finds its operator running.
+#[test]
+fn a_running_operator_is_adopted_before_anything_is_deleted() {
+    let objects = "
+catalogs:
+- name: cat
+  entries:
+  - {csv: shop.v1.0.0, provides: [Shop.v1.example.com]}
+  - {csv: shop.v1.1.0, replaces: shop.v1.0.0, provides: [Shop.v1.example.com]}
+installed:
+- {csv: shop.v1.1.0, package: shop, phase: PHASE, provides: [Shop.v1.example.com]}
+subscriptions:
+- {name: shop, package: shop, channel: stable, startingCSV: 'START'}";
+    let advice = |phase: &str, start: &str| -> Vec<String> {
+        let (_, text) = told(&scenario(
+            &objects.replace("PHASE", phase).replace("START", start),
+        ));
+        let lines = text.lines().filter(|line| line.starts_with("to resolve"));
+        lines.map(str::to_owned).collect()
+    };
+    let adoption = "to resolve: set spec.startingCSV of subscription shop to shop.v1.1.0";
+    let deletions = [
+        "to resolve: delete subscription shop in namespace ns, if it is not needed",
+        "to resolve: delete clusterserviceversion shop.v1.1.0 in namespace ns, if it is not needed [destroys what runs: \
+         shop.v1.1.0]",
+    ];
+    assert_eq!(advice("Succeeded", ""), [adoption, deletions[0], deletions[1]]);
+    let other = advice("Succeeded", "shop.v1.0.0");
+    assert_eq!(other[0], format!("{adoption} (now shop.v1.0.0)"));
+    // One that is on its way out is not adopted.
+    assert_eq!(advice("Deleting", ""), deletions);
+}
+
 /// Returns a chain of requirements, the last of which is not met.
 pub(super) fn chain(length: usize) -> String {
     let entries: String = (0..length)
