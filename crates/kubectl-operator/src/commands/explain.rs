@@ -134,7 +134,9 @@ pub(super) fn with_causes(mut explained: Explained, causes: &[Cause], name: Opti
 /// Leaves out what the causes of Subscriptions and failed upgrades tell already.
 pub(super) fn for_people(mut explained: Explained) -> Explained {
     let parts = explained.unsatisfiable.iter();
-    let failed: Vec<_> = parts.flat_map(|part| part.failed_upgrades.clone()).collect();
+    let failed: Vec<_> = parts
+        .flat_map(|part| part.advice.failed_upgrades.clone())
+        .collect();
     let mut standings = std::mem::take(&mut explained.standings);
     standings.retain(|standing| {
         let mut failed = failed.iter();

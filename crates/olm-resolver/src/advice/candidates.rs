@@ -3,15 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use olm_api::v1alpha1::ClusterServiceVersionPhase;
 use olm_fbc::did_you_mean::did_you_mean;
 
 use super::Fix;
 use super::change::{Change, ChangeKind, Harm, Running};
+use super::failed_upgrade::leads_forward;
 use crate::catalog::Snapshot;
 use crate::explain::{Explanation, Reason};
 use crate::installed::is_adoptable;
-use crate::problem::{InstalledCsv, Problem, Subscription};
+use crate::problem::{Problem, Subscription};
 
 /// Maximum number of other channels, or other catalogs, that are considered for one Subscription.
 const MAX_ALTERNATIVES: usize = 50;
@@ -61,8 +61,7 @@ pub(super) fn of(problem: &Problem, explanation: &Explanation, untouchable: &BTr
             }]);
         }
     }
-    let failed = |csv: &InstalledCsv| csv.phase == ClusterServiceVersionPhase::Failed.as_str();
-    if !problem.operator_group.fail_forward && problem.installed.iter().any(failed) {
+    if !problem.operator_group.fail_forward && leads_forward(problem, &explanation.subscriptions) {
         groups.push(vec![Change::new(ChangeKind::FailForward, None)]);
     }
     if explanation.is_unsatisfiable() {

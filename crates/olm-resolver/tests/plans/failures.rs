@@ -101,6 +101,32 @@ subscriptions:
     assert_eq!(advice("Deleting", ""), deletions);
 }
 
+/// Nothing newer than the version that failed: failing forward leads nowhere.
+#[test]
+fn a_failed_upgrade_leads_back_or_forward_and_destroys_nothing() {
+    let objects = "
+catalogs:
+- name: cat
+  entries:
+  - {csv: etcd.v1.0.0, provides: [K.v1.g]}
+  - {csv: etcd.v2.0.0, replaces: etcd.v1.0.0, provides: [K.v1.g]}
+NEWER
+installed:
+- {csv: etcd.v1.0.0, package: etcd, phase: Replacing, provides: [K.v1.g]}
+- {csv: etcd.v2.0.0, package: etcd, phase: Failed, replaces: etcd.v1.0.0, provides: [K.v1.g]}
+subscriptions:
+- {name: s, package: etcd, channel: stable, installedCSV: etcd.v2.0.0, currentCSV: etcd.v2.0.0}";
+    let back = "to resolve: correct the cause, or go back to etcd.v1.0.0: kubectl operator rollback s -n ns";
+    let forward = "to resolve: set spec.upgradeStrategy of the OperatorGroup in namespace ns to TechPreviewUnsafeFailForward";
+    let newer = "  - {csv: etcd.v3.0.0, replaces: etcd.v2.0.0, provides: [K.v1.g]}";
+    for (newer, expected) in [("", vec![back]), (newer, vec![back, forward])] {
+        let (part, text) = told(&scenario(&objects.replace("NEWER", newer)));
+        let advice = text.lines().filter(|line| line.starts_with("to resolve"));
+        assert_eq!(advice.collect::<Vec<_>>(), expected);
+        assert!(!part.advice.is_stuck);
+    }
+}
+
 /// Returns a chain of requirements, the last of which is not met.
 pub(super) fn chain(length: usize) -> String {
     let entries: String = (0..length)
