@@ -120,6 +120,7 @@ pub(crate) fn definition_text(definition: &DefinitionChange) -> String {
     let parts = [
         ("serves", names(&definition.versions_added)),
         ("no longer serves", names(&definition.versions_removed)),
+        ("gains", fields(&definition.fields_added)),
         ("loses", fields(&definition.fields_removed)),
         ("now requires", fields(&definition.fields_required)),
         ("changes", names(&definition.fields)),
@@ -254,7 +255,7 @@ mod tests {
             .collect();
         let preview: PlanPreview = serde_json::from_value(json!({
             "version": 1, "objects": objects,
-            "definitions": [{"name": "etcds.example.com", "fieldsRemoved": ["v1: spec.size"], "fieldsRequired": ["v1: spec.key"],
+            "definitions": [{"name": "etcds.example.com", "fieldsAdded": ["v1: spec.new"], "fieldsRemoved": ["v1: spec.size"], "fieldsRequired": ["v1: spec.key"],
                 "refused": "a\ndoes not fit"}],
             "images": [{"kind": "Deployment", "name": "etcd", "container": "manager", "from": "x:1", "to": "x:2"},
                 {"kind": "Deployment", "name": "new", "container": "m", "to": "y:1"}],
@@ -264,7 +265,7 @@ mod tests {
         let lines = diff(&preview);
         insta::assert_snapshot!(lines[..6].join("\n"), @r#"
         - ServiceAccount etcd in namespace shop: get "jobs, + x"
-        ~ CustomResourceDefinition etcds.example.com: loses v1: spec.size; now requires v1: spec.key; OLM will not change it: a does not fit
+        ~ CustomResourceDefinition etcds.example.com: gains v1: spec.new; loses v1: spec.size; now requires v1: spec.key; OLM will not change it: a does not fit
         ~ image x:1 to x:2 (Deployment etcd, container manager)
         + image y:1 (Deployment new, container m)
         + ServiceAccount etcd in namespace shop: get pods

@@ -177,6 +177,9 @@ pub struct DefinitionChange {
     /// Versions that are no longer served.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub versions_removed: Vec<String>,
+    /// Fields that a version gains, as `v1: spec.size`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields_added: Vec<String>,
     /// Fields that a version loses, as `v1: spec.size`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields_removed: Vec<String>,
@@ -187,7 +190,7 @@ pub struct DefinitionChange {
     /// nothing is known to prevent it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub refused: String,
-    /// Other fields of the definition that change, as `spec.conversion`.
+    /// Other fields of the definition that change, as `spec.conversion`; `spec.versions` only for changes that are not named above.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
     /// True if only the contents of the plan's definition are listed, changed or not. Readers of this preview might not be
@@ -313,6 +316,7 @@ impl PlanPreview {
         let of_definitions = self.definitions.iter_mut().flat_map(|definition| {
             [
                 &mut definition.fields,
+                &mut definition.fields_added,
                 &mut definition.fields_removed,
                 &mut definition.fields_required,
             ]

@@ -1,6 +1,6 @@
 //! Changes of a schema that custom resources notice. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -10,42 +10,80 @@ const FIELDS: usize = 200;
 /// Fields of a schema, by path.
 #[derive(Debug, Default)]
 pub struct SchemaChanges {
+    /// Fields that the schema did not have, the outermost of each.
+    pub added: Vec<String>,
     /// Fields that the schema no longer has, the outermost of each.
     pub removed: Vec<String>,
     /// Fields that become required and have no default.
     pub required: Vec<String>,
+    /// True if something else changes, too, or there are too many fields to name.
+    pub has_more: bool,
 }
+
+/// Parts of a schema whose changes are named by field.
+const NAMED: [&str; 4] = ["properties", "required", "items", "additionalProperties"];
 
 impl SchemaChanges {
     /// Adds the changes from one schema to another; a missing one, `null`, keeps all. `path` is the prefix of all names.
     pub fn add(&mut self, old: &Value, new: &Value, path: &str) {
+        if !old.is_object() || !new.is_object() {
+            self.has_more |= old != new;
+        }
         if new.is_null() {
             return;
         }
+        self.has_more |= rest(old) != rest(new);
         let separator = if path.ends_with(' ') { "" } else { "." };
-        let before = required(old);
-        for name in required(new).difference(&before) {
+        let named = |name: &str| format!("{path}{separator}{name}");
+        let (before, after) = (required(old), required(new));
+        let mut no_longer = before.difference(&after);
+        self.has_more |= no_longer.any(|name| property(new, name).is_some());
+        for name in after.difference(&before) {
             let has_default = property(new, name).is_some_and(|field| field.get("default").is_some());
-            if !has_default && self.required.len() < FIELDS {
-                self.required.push(format!("{path}{separator}{name}"));
+            match has_default {
+                true => self.has_more |= property(old, name).is_some(),
+                false => keep(&mut self.required, &mut self.has_more, named(name)),
             }
         }
         let keeps_unknown = new.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
-        let properties = old.get("properties").and_then(Value::as_object);
-        for (name, inner) in properties.into_iter().flatten() {
-            let path = format!("{path}{separator}{name}");
+        for (name, inner) in properties(old) {
             match property(new, name) {
-                Some(new) => self.add(inner, new, &path),
-                None if !keeps_unknown && self.removed.len() < FIELDS => self.removed.push(path),
-                None => {}
+                Some(new) => self.add(inner, new, &named(name)),
+                None if keeps_unknown => self.has_more = true,
+                None => keep(&mut self.removed, &mut self.has_more, named(name)),
             }
         }
+        for (name, _) in properties(new).filter(|(name, _)| property(old, name).is_none()) {
+            keep(&mut self.added, &mut self.has_more, named(name));
+        }
         for (field, sign) in [("items", "[]"), ("additionalProperties", "[*]")] {
-            if let (Some(old), Some(new)) = (old.get(field), new.get(field)) {
-                self.add(old, new, &format!("{path}{sign}"));
+            match (old.get(field), new.get(field)) {
+                (Some(old), Some(new)) => self.add(old, new, &format!("{path}{sign}")),
+                (old, new) => self.has_more |= old != new,
             }
         }
     }
+}
+
+/// Adds a field to names unless there are too many.
+fn keep(names: &mut Vec<String>, has_more: &mut bool, name: String) {
+    match names.len() < FIELDS {
+        true => names.push(name),
+        false => *has_more = true,
+    }
+}
+
+/// Returns the parts of a schema whose changes are not named.
+fn rest(schema: &Value) -> BTreeMap<&String, &Value> {
+    let parts = schema.as_object().into_iter().flatten();
+    parts
+        .filter(|(part, _)| !NAMED.contains(&part.as_str()))
+        .collect()
+}
+
+fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties.into_iter().flatten()
 }
 
 fn property<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
@@ -114,6 +152,48 @@ mod tests {
             assert_eq!(
                 (changes.removed, changes.required),
                 (owned(removed), owned(required)),
+                "{new}"
+            );
+        }
+    }
+
+    #[test]
+    fn new_fields_are_named_and_what_has_no_name_is_noticed() {
+        let spec = |spec: Value| json!({"type": "object", "properties": {"spec": spec}});
+        let text = json!({"type": "string"});
+        let old = spec(json!({"properties": {"a": text}, "required": ["a"]}));
+        for (new, added, has_more) in [
+            (old.clone(), vec![], false),
+            (
+                spec(
+                    json!({"properties": {"a": text, "size": {"properties": {"x": text}}}, "required": ["a"]}),
+                ),
+                vec!["v1: spec.size"],
+                false,
+            ),
+            (
+                spec(json!({"properties": {"a": text, "b": {"default": "x"}}, "required": ["a", "b"]})),
+                vec!["v1: spec.b"],
+                false,
+            ),
+            (
+                spec(json!({"properties": {"a": {"type": "integer"}, "b": text}, "required": ["a"]})),
+                vec!["v1: spec.b"],
+                true,
+            ),
+            (spec(json!({"properties": {"a": text}})), vec![], true),
+            (
+                spec(json!({"properties": {"a": text}, "required": ["a"], "maxProperties": 3})),
+                vec![],
+                true,
+            ),
+            (json!(null), vec![], true),
+        ] {
+            let mut changes = SchemaChanges::default();
+            changes.add(&old, &new, "v1: ");
+            assert_eq!(
+                (changes.added, changes.has_more),
+                (owned(added), has_more),
                 "{new}"
             );
         }

@@ -125,7 +125,11 @@ impl fmt::Display for PullError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot {} image `{}`: ", self.verb, self.image)?;
         let mut separator = "";
-        for attempt in &self.attempts {
+        for (index, attempt) in self.attempts.iter().enumerate() {
+            // A registry that is configured as its own mirror is asked twice.
+            if self.attempts[..index].contains(attempt) {
+                continue;
+            }
             f.write_str(separator)?;
             if !attempt.host.is_empty() {
                 write!(f, "{}: ", attempt.host)?;
@@ -183,6 +187,8 @@ mod tests {
         let error = PullError::new(
             "quay.io/a/b:v1",
             vec![
+                attempt("http://mirror:5000", PullErrorClass::NotFound, "not found"),
+                // Asked twice, named once.
                 attempt("http://mirror:5000", PullErrorClass::NotFound, "not found"),
                 attempt(
                     "https://quay.io",

@@ -11,6 +11,7 @@
 
 mod candidates;
 mod change;
+mod failed_upgrade;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,8 @@ use std::collections::BTreeSet;
 use self::change::destroys_mark;
 pub use self::change::{Change, ChangeKind, Harm};
 pub(crate) use self::change::{anew_text, channel_text};
+pub use self::failed_upgrade::FailedUpgrade;
+pub(crate) use self::failed_upgrade::failed_upgrades;
 use crate::explain::Explanation;
 use crate::installed::Readings;
 use crate::problem::Problem;
@@ -61,6 +64,8 @@ pub struct Advice {
     /// Number of changes that were not tried, because of the limit on work. If there are any, unlisted
     /// changes may help too.
     pub untried: usize,
+    /// Upgrades that failed, of which the failure is a consequence. No alternative deletes an operator then.
+    pub failed_upgrades: Vec<FailedUpgrade>,
 }
 
 /// Finds advice for the failures of one namespace.
@@ -119,15 +124,17 @@ impl<'p> Advisor<'p> {
             left: self.share,
             untried: 0,
         };
-        let mut fixes = trials.singles(explanation);
+        let failed_upgrades = failed_upgrades(self.problem, &explanation.subscriptions);
+        let mut fixes = trials.singles(explanation, failed_upgrades.is_empty());
         let more = fixes.len().saturating_sub(MAX_FIXES);
         fixes.truncate(MAX_FIXES);
         Advice {
-            is_stuck: fixes.is_empty() && explanation.is_unsatisfiable(),
+            is_stuck: fixes.is_empty() && explanation.is_unsatisfiable() && failed_upgrades.is_empty(),
             fixes,
             more,
             tried: trials.tried,
             untried: trials.untried,
+            failed_upgrades,
         }
     }
 }
@@ -150,11 +157,12 @@ struct Trials<'a, 'p> {
 
 impl Trials<'_, '_> {
     /// Returns single changes that help, the gentlest first. Once there are enough, more harmful ones are not
-    /// tried.
-    fn singles(&mut self, explanation: &Explanation) -> Vec<Fix> {
+    /// tried. Those that delete operators are left out unless `may_destroy`.
+    fn singles(&mut self, explanation: &Explanation, may_destroy: bool) -> Vec<Fix> {
         let advisor = self.advisor;
         let mut found: Vec<Fix> = Vec::new();
-        for fix in candidates::of(advisor.problem, explanation, &advisor.untouchable) {
+        let candidates = candidates::of(advisor.problem, explanation, &advisor.untouchable).into_iter();
+        for fix in candidates.filter(|fix| may_destroy || fix.change.destroys().is_none()) {
             let is_enough = found.len() >= MAX_FIXES && found.last().is_some_and(|last| last.harm < fix.harm);
             if is_enough {
                 break;

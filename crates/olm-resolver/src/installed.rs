@@ -151,6 +151,16 @@ pub fn adopts(
         && package_of(csv).as_deref() == Some(object.spec.name.as_str())
 }
 
+/// Returns whether a new Subscription of a package would adopt an installed ClusterServiceVersion if its `startingCSV` named it, by
+/// the rule of [`adopts`].
+pub(crate) fn is_adoptable(problem: &Problem, csv: &InstalledCsv, package: &str) -> bool {
+    let mut subscriptions = problem.subscriptions.iter();
+    let is_subscribed = subscriptions.any(|s| s.installed_csv == csv.name || s.current_csv == csv.name);
+    let stays = !csv.copied && ![REPLACING, DELETING].contains(&csv.phase.as_str());
+    let known = csv.properties.as_deref().and_then(package_in);
+    stays && !is_subscribed && known.is_some_and(|known| known.package_name == package)
+}
+
 /// Returns the package of an installed ClusterServiceVersion; `None` if its annotation names none.
 pub fn package_of(csv: &ClusterServiceVersion) -> Option<String> {
     package_in(csv.annotations().get(PROPERTIES)?).map(|package| package.package_name)

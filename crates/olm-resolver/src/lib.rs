@@ -37,7 +37,7 @@ mod universe;
 mod variables;
 mod work;
 
-pub use advice::{Advice, Advisor, Change, ChangeKind, Fix, Harm};
+pub use advice::{Advice, Advisor, Change, ChangeKind, FailedUpgrade, Fix, Harm};
 pub use bundle_id::BundleId;
 pub use catalog::{Catalog, CatalogKey, Snapshot};
 pub use disjoint_sets::DisjointSets;

@@ -17,7 +17,6 @@ use serde::{Serialize, Serializer};
 
 pub use self::document::{Document, ExplainedDocument};
 pub use self::explained::{Explained, Standing, explain};
-pub use self::failed_upgrade::FailedUpgrade;
 pub use self::held::{HeldBack, held};
 pub use self::question::{NotSucceeded, Question, Waiting};
 pub use self::target::{TargetError, plan_to};
@@ -130,8 +129,6 @@ pub struct Unsatisfiable {
     pub tree: Vec<Tree>,
     /// Advice on the failure.
     pub advice: Advice,
-    /// Upgrades that failed, of which it is a consequence.
-    pub failed_upgrades: Vec<FailedUpgrade>,
 }
 
 impl Unsatisfiable {
@@ -148,7 +145,6 @@ impl Unsatisfiable {
             summary: failure.summary(),
             tree: failure.tree(hints),
             advice,
-            failed_upgrades: Vec::new(),
         }
     }
 
@@ -206,7 +202,7 @@ pub fn plan(question: &Question) -> Result<Plan, ResolveError> {
     plan.notes.extend(notes::deprecations(&problem));
     plan.excluded.sort();
     plan.excluded.dedup();
-    question.add_failed_upgrades(&mut plan.unsatisfiable);
+    question.add_causes(&mut plan.unsatisfiable);
     Ok(plan)
 }
 

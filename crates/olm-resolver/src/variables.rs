@@ -6,6 +6,7 @@ mod subscriptions;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+pub(crate) use self::subscriptions::is_upgrade;
 use crate::cel::TooCostly;
 use crate::hold::{Hold, Objection};
 use crate::predicate::Predicate;

@@ -144,7 +144,7 @@ prop_compose! {
     fn problems()(
         channels in channels(),
         asked in prop::collection::vec(asked(), 1..=4),
-        free in prop::option::weighted(0.4, drawn()),
+        free in prop::option::weighted(0.4, (select(vec![0, 9]), drawn())),
         failed in prop::bool::weighted(0.1),
         names in Just(vec!["a", "b", "c", "d"]).prop_shuffle(),
     ) -> Problem {
@@ -174,8 +174,8 @@ prop_compose! {
                 must_move: false,
             });
         }
-        if let Some(free) = free {
-            csvs.insert("free.v1".to_owned(), installed("free.v1", "Succeeded", &properties(9, 1, &free)));
+        if let Some((package, free)) = free {
+            csvs.insert("free.v1".to_owned(), installed("free.v1", "Succeeded", &properties(package, 1, &free)));
         }
         Problem {
             namespace: "ns".to_owned(),
@@ -204,6 +204,14 @@ fn everything(problem: &Problem, explanation: &Explanation, is_unsatisfiable: bo
             to,
             ..Change::new(kind, Some(&s.name))
         };
+        // `free.v1` is of package 0 or 9.
+        let free = problem.installed.iter().find(|csv| csv.name == "free.v1");
+        let annotation = free.and_then(|csv| csv.properties.as_deref()).unwrap_or_default();
+        let is_new = s.installed_csv.is_empty() && s.current_csv.is_empty();
+        if is_new && annotation.contains(&format!("\"packageName\":\"{}\"", s.package)) {
+            let now = Some(s.starting_csv.clone()).filter(|csv| !csv.is_empty());
+            all.push(change(ChangeKind::Adopt, now, Some("free.v1".to_owned())));
+        }
         let is_there = |csv: &String| problem.installed.iter().any(|installed| installed.name == *csv);
         let runs = is_there(&s.installed_csv);
         if let Some(own) = problem.snapshot(&s.catalog) {

@@ -152,6 +152,31 @@ pub(crate) fn schemas(crd: &Value) -> Vec<(&str, &Value)> {
         .collect()
 }
 
+/// Returns whether the versions of two definitions differ in nothing but the schemas of served ones. Those that `is_named` do not
+/// count.
+pub(crate) fn differ_in_schemas_only(one: &Value, other: &Value, is_named: impl Fn(&str) -> bool) -> bool {
+    let frames = |crd: &Value| {
+        let mut frames = serde_json::Map::new();
+        for version in versions(crd) {
+            let (Some(name), Some(fields)) = (version_name(version), version.as_object()) else {
+                continue;
+            };
+            let is_served = version.get("served") == Some(&Value::Bool(true));
+            let kept = fields
+                .iter()
+                .filter(|(field, _)| !is_served || *field != "schema");
+            let kept: serde_json::Map<_, _> = kept
+                .map(|(field, value)| (field.clone(), value.clone()))
+                .collect();
+            if !is_named(name) {
+                frames.insert(name.to_owned(), Value::Object(kept));
+            }
+        }
+        Value::Object(frames)
+    };
+    is_same(&frames(one), &frames(other))
+}
+
 /// The versions that are served before and after and whose schema asks for something else, with the new schema.
 pub(crate) fn changed_schemas(current: &Value, wanted: &Value) -> Vec<(String, Value)> {
     let before = schemas(current);

@@ -390,10 +390,25 @@ fn definition_change(
     }
     let mut fields = BTreeSet::new();
     add_paths(&patch, &mut Vec::new(), &mut fields);
+    let (versions_added, versions_removed) = (missing(&before, &after), missing(&after, &before));
+    let named_fields = [&schemas.added, &schemas.removed, &schemas.required];
+    let mut named = [&versions_added, &versions_removed]
+        .into_iter()
+        .chain(named_fields);
+    let is_all_named = !schemas.has_more
+        && named.any(|names| !names.is_empty())
+        && crd_upgrade::differ_in_schemas_only(current, &merged, |version| {
+            let mut versions = versions_added.iter().chain(&versions_removed);
+            versions.any(|named| named == version)
+        });
+    if is_all_named {
+        fields.remove("spec.versions");
+    }
     Some(DefinitionChange {
         name: name.to_owned(),
-        versions_added: missing(&before, &after),
-        versions_removed: missing(&after, &before),
+        versions_added,
+        versions_removed,
+        fields_added: schemas.added,
         fields_removed: schemas.removed,
         fields_required: schemas.required,
         fields: fields.into_iter().take(FIELDS).collect(),

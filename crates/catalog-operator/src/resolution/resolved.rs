@@ -173,7 +173,10 @@ fn failure_of(problem: &Problem, explanation: &Explanation, advisor: &Advisor<'_
     } else {
         reasons::ERROR_PREVENTED_RESOLUTION
     };
-    let advice = advisor.advise(explanation).lines(&problem.namespace);
+    let (advice, namespace) = (advisor.advise(explanation), &problem.namespace);
+    let ways_back = advice.failed_upgrades.iter();
+    let ways_back = ways_back.map(|failed| failed.way_out(namespace));
+    let advice: Vec<String> = ways_back.chain(advice.lines(namespace)).collect();
     Failure {
         subscriptions: explanation.subscriptions.clone(),
         reason,

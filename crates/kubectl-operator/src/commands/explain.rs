@@ -104,7 +104,11 @@ pub(super) fn with_causes(mut explained: Explained, causes: &[Cause], name: Opti
         if let Some(standing) = standings.find(|standing| standing.subscription == cause.name) {
             let is_complete = match cause.is_settled() {
                 true => cause.names_plan,
-                false => standing.next.is_none(),
+                // The cause is about the next version, such as that its bundle cannot be unpacked.
+                false => standing
+                    .next
+                    .as_ref()
+                    .is_none_or(|next| cause.message.contains(next)),
             };
             standing.state = match is_complete {
                 true => cause.text(),
@@ -134,7 +138,9 @@ pub(super) fn with_causes(mut explained: Explained, causes: &[Cause], name: Opti
 /// Leaves out what the causes of Subscriptions and failed upgrades tell already.
 pub(super) fn for_people(mut explained: Explained) -> Explained {
     let parts = explained.unsatisfiable.iter();
-    let failed: Vec<_> = parts.flat_map(|part| part.failed_upgrades.clone()).collect();
+    let failed: Vec<_> = parts
+        .flat_map(|part| part.advice.failed_upgrades.clone())
+        .collect();
     let mut standings = std::mem::take(&mut explained.standings);
     standings.retain(|standing| {
         let mut failed = failed.iter();

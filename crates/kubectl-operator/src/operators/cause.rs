@@ -6,7 +6,7 @@ use olm_api::condition::csv::{INTER_OPERATOR_GROUP_OWNER_CONFLICT, UNSUPPORTED_O
 use olm_api::condition::{TRUE, subscription as condition};
 use olm_api::labels;
 use olm_api::v1alpha1::{
-    ClusterServiceVersion, InstallModeType, InstallPlan, InstallPlanPhase, Subscription,
+    Approval, ClusterServiceVersion, InstallModeType, InstallPlan, InstallPlanPhase, Subscription,
     SubscriptionCondition,
 };
 
@@ -52,6 +52,10 @@ pub(super) fn plan_cause(plan: &InstallPlan, subscription: &Subscription) -> Opt
         parts.extend(message(subscription, type_).map(str::to_owned));
     }
     let rest = match approval {
+        Some(Approver::User) if is_left_over(plan, subscription) => Some(
+            "waiting for approval, because it was made when approval was Manual: approve it, or delete it, and OLM creates \
+             another",
+        ),
         Some(Approver::User) => Some("waiting for approval"),
         _ if !parts.is_empty() => None,
         _ if phase == InstallPlanPhase::Failed => Some("its status names no cause"),
@@ -60,6 +64,14 @@ pub(super) fn plan_cause(plan: &InstallPlan, subscription: &Subscription) -> Opt
     parts.extend(rest.map(str::to_owned));
     let text = parts.join("; ");
     Some(PlanCause { text, approval })
+}
+
+/// Returns true if the plan was made before its Subscription became `Automatic`. A plan for several operators may be Manual because
+/// of another Subscription.
+fn is_left_over(plan: &InstallPlan, subscription: &Subscription) -> bool {
+    let is_automatic = subscription.spec.install_plan_approval == Some(Approval::Automatic);
+    let is_alone = plan.spec.cluster_service_version_names.len() == 1;
+    is_automatic && is_alone && plan.spec.approval == Approval::Manual
 }
 
 /// Change that helps if OperatorGroups with a common namespace provide the same API.

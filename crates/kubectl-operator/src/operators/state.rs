@@ -104,6 +104,12 @@ pub(crate) enum WayOut {
     Recreate,
 }
 
+/// Part of upstream's message that custom resources do not fit a new schema.
+const TOO_RESTRICTIVE: &str = "updated validation is too restrictive";
+/// Way out of that. The API server removes fields that the old schema lacks, so a new required one cannot be added before.
+const MISFIT_WAY_OUT: &str = "correct the custom resources (a required field that only the new version has cannot be added \
+                              before: delete them, or ask the author of the bundle for a default)";
+
 impl Verdict {
     fn new(state: State, message: impl Into<String>) -> Self {
         let way_out = match state {
@@ -163,10 +169,16 @@ impl Operator<'_> {
                 "correct the cause, and OLM tries again; see {}",
                 suggest("status {}")
             ),
-            WayOut::DeletePlan(plan) => format!(
-                "correct the cause, then delete the plan, and OLM creates another: kubectl delete installplan {} {flags}",
-                quoted(plan)
-            ),
+            WayOut::DeletePlan(plan) => {
+                let cause = match verdict.message.contains(TOO_RESTRICTIVE) {
+                    true => MISFIT_WAY_OUT,
+                    false => "correct the cause",
+                };
+                format!(
+                    "{cause}, then delete the plan, and OLM creates another: kubectl delete installplan {} {flags}",
+                    quoted(plan)
+                )
+            }
             WayOut::Rollback(former) => format!(
                 "correct the cause, or go back to {}: {}",
                 plain(former),

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::terminal::Colours;
 
+mod plans;
+
 /// Returns an object in the namespace `shop`, with these fields besides its metadata.
 pub(crate) fn object(kind: &str, name: &str, rest: &Value) -> Value {
     let group = match kind {
@@ -211,20 +213,6 @@ fn of_two_causes_the_one_is_told_that_the_condition_ready_names() {
             let (verdict, _) = one([subscription("db", &json!({"conditions": conditions}))]);
             assert_eq!(verdict.message, first, "beside {second}");
         }
-    }
-}
-
-#[test]
-fn a_plan_that_waits_for_somebody_is_told_until_it_is_approved() {
-    let status = json!({"installPlanRef": {"name": "install-1"}});
-    for (phase, approved, state) in [
-        ("RequiresApproval", false, State::RequiresApproval),
-        ("RequiresApproval", true, State::Installing),
-        ("Installing", true, State::Installing),
-        ("Failed", true, State::Failed),
-    ] {
-        let (verdict, _) = one([subscription("db", &status), plan("install-1", phase, approved)]);
-        assert_eq!(verdict.state, state, "{phase} {approved}");
     }
 }
 

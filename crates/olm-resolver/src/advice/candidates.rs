@@ -3,14 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use olm_api::v1alpha1::ClusterServiceVersionPhase;
 use olm_fbc::did_you_mean::did_you_mean;
 
 use super::Fix;
 use super::change::{Change, ChangeKind, Harm, Running};
+use super::failed_upgrade::leads_forward;
 use crate::catalog::Snapshot;
 use crate::explain::{Explanation, Reason};
-use crate::problem::{InstalledCsv, Problem, Subscription};
+use crate::installed::is_adoptable;
+use crate::problem::{Problem, Subscription};
 
 /// Maximum number of other channels, or other catalogs, that are considered for one Subscription.
 const MAX_ALTERNATIVES: usize = 50;
@@ -38,6 +39,9 @@ pub(super) fn of(problem: &Problem, explanation: &Explanation, untouchable: &BTr
         .iter()
         .filter(|s| !untouchable.contains(&s.name))
     {
+        if explanation.subscriptions.contains(&subscription.name) {
+            groups.push(adoptions(problem, subscription));
+        }
         let takes_part = names.contains(subscription.name.as_str())
             || contested.contains(subscription.installed_csv.as_str());
         if takes_part {
@@ -57,8 +61,7 @@ pub(super) fn of(problem: &Problem, explanation: &Explanation, untouchable: &BTr
             }]);
         }
     }
-    let failed = |csv: &InstalledCsv| csv.phase == ClusterServiceVersionPhase::Failed.as_str();
-    if !problem.operator_group.fail_forward && problem.installed.iter().any(failed) {
+    if !problem.operator_group.fail_forward && leads_forward(problem, &explanation.subscriptions) {
         groups.push(vec![Change::new(ChangeKind::FailForward, None)]);
     }
     if explanation.is_unsatisfiable() {
@@ -107,6 +110,25 @@ fn free_csvs<'a>(problem: &'a Problem, explanation: &'a Explanation) -> impl Ite
         .filter(|csv| problem.installed.iter().any(|installed| installed.name == *csv))
         .collect();
     found.into_iter()
+}
+
+/// Returns the adoptions of installed operators that have no Subscription by a new Subscription, by name.
+fn adoptions(problem: &Problem, subscription: &Subscription) -> Vec<Change> {
+    if !subscription.installed_csv.is_empty() || !subscription.current_csv.is_empty() {
+        return Vec::new();
+    }
+    let all = problem.installed.iter();
+    let adoptable: BTreeSet<&String> = all
+        .filter(|csv| is_adoptable(problem, csv, &subscription.package))
+        .map(|csv| &csv.name)
+        .collect();
+    let now = &subscription.starting_csv;
+    let changes = adoptable.into_iter().map(|csv| Change {
+        from: (!now.is_empty()).then(|| now.clone()),
+        to: Some(csv.clone()),
+        ..Change::new(ChangeKind::Adopt, Some(&subscription.name))
+    });
+    changes.collect()
 }
 
 /// Returns the changes of one Subscription, grouped by kind, the likeliest of each kind first.

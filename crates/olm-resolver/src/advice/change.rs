@@ -46,6 +46,8 @@ pub struct Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ChangeKind {
+    /// Set `spec.startingCSV` of the Subscription to an operator that runs, which it adopts.
+    Adopt,
     /// Approve the waiting InstallPlan.
     Approve,
     /// Set `spec.name` of the Subscription.
@@ -111,6 +113,12 @@ impl Change {
     pub fn text(&self, namespace: &str) -> String {
         let [subscription, csv, from, to] = self.details();
         match self.kind {
+            ChangeKind::Adopt => {
+                format!(
+                    "set spec.startingCSV of subscription {subscription} to {to}{}",
+                    now_text(from)
+                )
+            }
             ChangeKind::Approve => {
                 format!("approve the InstallPlan of subscription {subscription} that installs {csv}")
             }
@@ -176,6 +184,11 @@ impl Change {
                 let all = problem.subscriptions.iter_mut();
                 for s in all.filter(|s| s.name == subscription) {
                     match kind {
+                        ChangeKind::Adopt => {
+                            for field in [&mut s.starting_csv, &mut s.current_csv, &mut s.installed_csv] {
+                                to.clone_into(field);
+                            }
+                        }
                         ChangeKind::Package => to.clone_into(&mut s.package),
                         ChangeKind::Channel => to.clone_into(&mut s.channel),
                         ChangeKind::Catalog => s.catalog = catalog_key(to),
@@ -235,12 +248,18 @@ impl<'p> Running<'p> {
 
 /// Returns the instruction to follow another channel; `from` is empty for none.
 pub(crate) fn channel_text(subscription: &str, from: &str, to: &str) -> String {
-    let now = if from.is_empty() {
-        String::new()
-    } else {
-        format!(" (now {from})")
-    };
-    format!("set spec.channel of subscription {subscription} to {to}{now}")
+    format!(
+        "set spec.channel of subscription {subscription} to {to}{}",
+        now_text(from)
+    )
+}
+
+/// Returns the mention of a present value; empty for none.
+fn now_text(from: &str) -> String {
+    match from.is_empty() {
+        true => String::new(),
+        false => format!(" (now {from})"),
+    }
 }
 
 /// Returns the mark for a change that removes a ClusterServiceVersion with its workloads.

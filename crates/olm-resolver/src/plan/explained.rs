@@ -60,7 +60,7 @@ impl Question {
     pub fn explain(&self, name: Option<&str>) -> Result<Explained, ResolveError> {
         let mut explained = explain(&self.problem, name)?;
         explained.not_succeeded = self.not_succeeded_of(name);
-        self.add_failed_upgrades(&mut explained.unsatisfiable);
+        self.add_causes(&mut explained.unsatisfiable);
         for standing in &mut explained.standings {
             let subscriptions = self.problem.subscriptions.iter();
             let mut awaiting = subscriptions.filter(|found| self.problem.awaits_plan(found));

@@ -1,73 +1,16 @@
-//! Upgrades whose new version failed. Until one is mended, its package does not resolve, which is a consequence and no cause.
+//! Text about upgrades whose new version failed.
 
 use super::{Question, Unsatisfiable};
+use crate::advice::FailedUpgrade;
 use crate::enumeration::list;
 use crate::one_line::OneLine;
 
-/// Phase of a ClusterServiceVersion that failed.
-const FAILED: &str = "Failed";
-
-/// An upgrade whose new version failed, while the version before it still exists.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FailedUpgrade {
-    /// The Subscription.
-    pub subscription: String,
-    /// The ClusterServiceVersion that failed.
-    pub csv: String,
-    /// Reason and message of its status; empty if it has none.
-    pub cause: String,
-    /// The ClusterServiceVersion before it.
-    pub former: String,
-}
-
-impl FailedUpgrade {
-    /// Returns the cause and the way out.
-    fn lines(&self, namespace: &str) -> impl Iterator<Item = String> {
-        let Self {
-            subscription,
-            csv,
-            cause,
-            former,
-        } = self;
-        let cause = (!cause.is_empty()).then(|| format!("ClusterServiceVersion {csv}: {}", OneLine(cause)));
-        let way_out = format!(
-            "to resolve: correct the cause, or go back to {former}: kubectl operator rollback {subscription} -n {namespace}"
-        );
-        cause.into_iter().chain([way_out])
-    }
-}
-
 impl Question {
-    /// Adds the upgrades that failed to the failures which they cause, and removes advice that deletes operators.
-    pub(super) fn add_failed_upgrades(&self, parts: &mut [Unsatisfiable]) {
-        for part in parts {
-            part.failed_upgrades = self.failed_upgrades(&part.subscriptions);
-            if part.failed_upgrades.is_empty() {
-                continue;
-            }
-            let advice = &mut part.advice;
-            let count = advice.fixes.len();
-            advice.fixes.retain(|fix| fix.change.destroys().is_none());
-            if advice.fixes.len() < count {
-                // The others are no gentler.
-                advice.more = 0;
-            }
-            advice.is_stuck = false;
-        }
-    }
-
-    fn failed_upgrades(&self, subscriptions: &[String]) -> Vec<FailedUpgrade> {
-        let own = || self.problem.installed.iter().filter(|csv| !csv.copied);
-        let exists = |name: &str| own().any(|csv| csv.name == name);
-        let all = self.problem.subscriptions.iter();
-        let concerned = all.filter(|found| subscriptions.contains(&found.name));
-        let failed = concerned.filter_map(|subscription| {
-            let csv = own().find(|csv| csv.name == subscription.current_csv && csv.phase == FAILED)?;
-            let installed = Some(&subscription.installed_csv).filter(|name| **name != csv.name);
-            let mut formers = installed.into_iter().chain([&csv.replaces]);
-            let former = formers.find(|name| exists(name))?;
+    /// Adds the causes of failed upgrades to the failures that are their consequence.
+    pub(super) fn add_causes(&self, parts: &mut [Unsatisfiable]) {
+        for failed in parts.iter_mut().flat_map(|part| &mut part.advice.failed_upgrades) {
             let mut statuses = self.not_succeeded.iter();
-            let status = statuses.find(|found| found.csv == csv.name);
+            let status = statuses.find(|found| found.csv == failed.csv);
             let texts = status
                 .into_iter()
                 .flat_map(|status| [&status.reason, &status.message]);
@@ -75,22 +18,20 @@ impl Question {
                 .map(String::as_str)
                 .filter(|text| !text.is_empty())
                 .collect();
-            Some(FailedUpgrade {
-                subscription: subscription.name.clone(),
-                csv: csv.name.clone(),
-                cause: texts.join(": "),
-                former: former.clone(),
-            })
-        });
-        failed.collect()
+            failed.cause = texts.join(": ");
+        }
     }
 }
 
 impl Unsatisfiable {
     /// Returns the kind of the failure: an upgrade that failed, or no solution.
     pub fn kind(&self) -> String {
-        let failed = self.failed_upgrades.iter().map(|failed| failed.csv.as_str());
-        match self.failed_upgrades.is_empty() {
+        let failed = self
+            .advice
+            .failed_upgrades
+            .iter()
+            .map(|failed| failed.csv.as_str());
+        match self.advice.failed_upgrades.is_empty() {
             true => "cannot be resolved".to_owned(),
             false => format!("version {} failed", list(failed)),
         }
@@ -98,14 +39,17 @@ impl Unsatisfiable {
 
     /// Returns the causes and ways out of upgrades that failed.
     pub fn failed_upgrade_lines(&self, namespace: &str) -> impl Iterator<Item = String> {
-        self.failed_upgrades
-            .iter()
-            .flat_map(move |failed| failed.lines(namespace))
+        self.advice.failed_upgrades.iter().flat_map(move |failed| {
+            let FailedUpgrade { csv, cause, .. } = failed;
+            let cause =
+                (!cause.is_empty()).then(|| format!("ClusterServiceVersion {csv}: {}", OneLine(cause)));
+            cause.into_iter().chain([failed.way_out(namespace)])
+        })
     }
 
     /// Returns the summary, as a consequence if an upgrade failed.
     pub(super) fn summary_line(&self) -> String {
-        match self.failed_upgrades.is_empty() {
+        match self.advice.failed_upgrades.is_empty() {
             true => self.summary.clone(),
             false => format!("until then nothing newer resolves: {}", self.summary),
         }
@@ -115,7 +59,7 @@ impl Unsatisfiable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::advice::{Advice, Change, ChangeKind, Fix, Harm};
+    use crate::advice::{Advice, failed_upgrades};
     use crate::plan::NotSucceeded;
     use crate::problem::{InstalledCsv, Subscription};
 
@@ -150,32 +94,26 @@ mod tests {
         question
     }
 
-    fn part(subscription: &str) -> Unsatisfiable {
-        let fix = |change: Change, harm: Harm| Fix { change, harm };
-        let removal = Change {
-            csv: Some("etcd.v1".to_owned()),
-            ..Change::new(ChangeKind::RemoveCsv, None)
-        };
+    /// Returns the failure of a Subscription, with its failed upgrades.
+    fn part(question: &Question, subscription: &str) -> Unsatisfiable {
+        let subscriptions = vec![subscription.to_owned()];
         Unsatisfiable {
-            subscriptions: vec![subscription.to_owned()],
             summary: "constraints not satisfiable".to_owned(),
             advice: Advice {
-                fixes: vec![
-                    fix(Change::new(ChangeKind::FailForward, None), Harm::Running),
-                    fix(removal, Harm::Destroys),
-                ],
-                more: 1,
+                failed_upgrades: failed_upgrades(&question.problem, &subscriptions),
                 ..Advice::default()
             },
+            subscriptions,
             ..Unsatisfiable::default()
         }
     }
 
     #[test]
-    fn the_cause_and_the_way_back_come_first_and_no_advice_destroys() {
+    fn the_cause_and_the_way_back_come_first() {
         for installed in ["etcd.v1", "etcd.v2", ""] {
-            let mut parts = [part("db")];
-            question(installed, "Failed").add_failed_upgrades(&mut parts);
+            let question = question(installed, "Failed");
+            let mut parts = [part(&question, "db")];
+            question.add_causes(&mut parts);
             assert_eq!(parts[0].kind(), "version etcd.v2 failed");
             assert_eq!(
                 parts[0].lines("shop"),
@@ -183,7 +121,6 @@ mod tests {
                     "ClusterServiceVersion etcd.v2: InstallCheckFailed: install timeout",
                     "to resolve: correct the cause, or go back to etcd.v1: kubectl operator rollback db -n shop",
                     "until then nothing newer resolves: constraints not satisfiable",
-                    "to resolve: set spec.upgradeStrategy of the OperatorGroup in namespace shop to TechPreviewUnsafeFailForward",
                 ]
             );
         }
@@ -198,10 +135,9 @@ mod tests {
             (question("etcd.v2", "Failed"), "other"),
             (alone, "db"),
         ] {
-            let mut parts = [part(subscription)];
-            question.add_failed_upgrades(&mut parts);
-            assert_eq!(parts, [part(subscription)]);
-            assert_eq!(parts[0].kind(), "cannot be resolved");
+            let part = part(&question, subscription);
+            assert_eq!(part.lines("shop"), ["constraints not satisfiable"]);
+            assert_eq!(part.kind(), "cannot be resolved");
         }
     }
 }

@@ -150,7 +150,7 @@ fn gather_names(snapshot: &Snapshot, entries: Vec<usize>) -> Vec<usize> {
 }
 
 /// Returns whether an entry may directly follow the installed operator.
-fn is_upgrade(entry: &Entry, installed: &str, version: Option<&Version>) -> bool {
+pub(crate) fn is_upgrade(entry: &Entry, installed: &str, version: Option<&Version>) -> bool {
     let is_it = |name: &Arc<str>| **name == *installed;
     entry.replaces.as_ref().is_some_and(is_it)
         || entry.skips.iter().any(is_it)

@@ -68,6 +68,65 @@ fn what_does_not_run_yet_is_given_up_before_what_runs() {
     }
 }
 
+/// A Subscription that was deleted and is applied again finds its operator running.
+#[test]
+fn a_running_operator_is_adopted_before_anything_is_deleted() {
+    let objects = "
+catalogs:
+- name: cat
+  entries:
+  - {csv: shop.v1.0.0, provides: [Shop.v1.example.com]}
+  - {csv: shop.v1.1.0, replaces: shop.v1.0.0, provides: [Shop.v1.example.com]}
+installed:
+- {csv: shop.v1.1.0, package: shop, phase: PHASE, provides: [Shop.v1.example.com]}
+subscriptions:
+- {name: shop, package: shop, channel: stable, startingCSV: 'START'}";
+    let advice = |phase: &str, start: &str| -> Vec<String> {
+        let (_, text) = told(&scenario(
+            &objects.replace("PHASE", phase).replace("START", start),
+        ));
+        let lines = text.lines().filter(|line| line.starts_with("to resolve"));
+        lines.map(str::to_owned).collect()
+    };
+    let adoption = "to resolve: set spec.startingCSV of subscription shop to shop.v1.1.0";
+    let deletions = [
+        "to resolve: delete subscription shop in namespace ns, if it is not needed",
+        "to resolve: delete clusterserviceversion shop.v1.1.0 in namespace ns, if it is not needed [destroys what runs: \
+         shop.v1.1.0]",
+    ];
+    assert_eq!(advice("Succeeded", ""), [adoption, deletions[0], deletions[1]]);
+    let other = advice("Succeeded", "shop.v1.0.0");
+    assert_eq!(other[0], format!("{adoption} (now shop.v1.0.0)"));
+    // One that is on its way out is not adopted.
+    assert_eq!(advice("Deleting", ""), deletions);
+}
+
+/// Nothing newer than the version that failed: failing forward leads nowhere.
+#[test]
+fn a_failed_upgrade_leads_back_or_forward_and_destroys_nothing() {
+    let objects = "
+catalogs:
+- name: cat
+  entries:
+  - {csv: etcd.v1.0.0, provides: [K.v1.g]}
+  - {csv: etcd.v2.0.0, replaces: etcd.v1.0.0, provides: [K.v1.g]}
+NEWER
+installed:
+- {csv: etcd.v1.0.0, package: etcd, phase: Replacing, provides: [K.v1.g]}
+- {csv: etcd.v2.0.0, package: etcd, phase: Failed, replaces: etcd.v1.0.0, provides: [K.v1.g]}
+subscriptions:
+- {name: s, package: etcd, channel: stable, installedCSV: etcd.v2.0.0, currentCSV: etcd.v2.0.0}";
+    let back = "to resolve: correct the cause, or go back to etcd.v1.0.0: kubectl operator rollback s -n ns";
+    let forward = "to resolve: set spec.upgradeStrategy of the OperatorGroup in namespace ns to TechPreviewUnsafeFailForward";
+    let newer = "  - {csv: etcd.v3.0.0, replaces: etcd.v2.0.0, provides: [K.v1.g]}";
+    for (newer, expected) in [("", vec![back]), (newer, vec![back, forward])] {
+        let (part, text) = told(&scenario(&objects.replace("NEWER", newer)));
+        let advice = text.lines().filter(|line| line.starts_with("to resolve"));
+        assert_eq!(advice.collect::<Vec<_>>(), expected);
+        assert!(!part.advice.is_stuck);
+    }
+}
+
 /// Returns a chain of requirements, the last of which is not met.
 pub(super) fn chain(length: usize) -> String {
     let entries: String = (0..length)

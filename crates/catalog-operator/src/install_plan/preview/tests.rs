@@ -255,6 +255,26 @@ fn a_definition_is_told_by_its_versions_and_the_fields_it_loses() {
     assert_eq!(change.versions_added, ["v2"]);
     assert_eq!(change.versions_removed, ["v1beta1"]);
     assert_eq!(change.fields_removed, ["v1: spec.list[].b", "v1: spec.size"]);
+    assert_eq!(change.fields, Vec::<String>::new(), "everything is named");
+    let told = |properties: Value| {
+        let one = |properties: Value| crd(vec![version("v1", properties)]);
+        let state = known(
+            "CustomResourceDefinition",
+            one(properties),
+            Some(one(json!({"a": {"type": "string"}}))),
+        );
+        let mut preview = composed(vec![("CustomResourceDefinition", "demos.example.com", state)]);
+        let change = preview.definitions.remove(0);
+        (change.fields_added, change.fields)
+    };
+    let names = |names: &[&str]| -> Vec<String> { names.iter().map(|&name| name.to_owned()).collect() };
+    let optional = json!({"a": {"type": "string"}, "size": {"type": "integer"}});
+    assert_eq!(told(optional), (names(&["v1: spec.size"]), names(&[])));
+    let with_more = json!({"a": {"type": "string", "maxLength": 3}, "size": {"type": "integer"}});
+    assert_eq!(
+        told(with_more),
+        (names(&["v1: spec.size"]), names(&["spec.versions"]))
+    );
     let same = composed(vec![(
         "CustomResourceDefinition",
         "demos.example.com",

@@ -188,6 +188,18 @@ fn the_cause_comes_first_and_what_is_next_is_kept() {
     let first = "db: Failed: ClusterServiceVersion etcd.v1.0.0: no group\n  to resolve: create one\n";
     assert!(text.contains(first) && !fine, "{text}");
     assert!(!text.contains("etcd.v1.0.0 is Failed"), "it is told once: {text}");
+    let mut resolved = explained.clone();
+    for (next, is_told) in [("etcd.v1.1.0", false), ("etcd.v1.2.0", true)] {
+        let unpacking = Cause {
+            message: "bundle etcd.v1.1.0: unpack job not completed".to_owned(),
+            ..cause.clone()
+        };
+        let mut standings = resolved.standings.iter_mut();
+        let standing = standings.find(|standing| standing.subscription == "db").unwrap();
+        (standing.next, standing.state) = (Some(next.to_owned()), format!("resolves to {next}"));
+        let text = with_causes(resolved.clone(), &[unpacking], None).to_string();
+        assert_eq!(text.contains("; resolves to"), is_told, "{text}");
+    }
     // A cause of a Subscription that is not resolved is told beside its tree.
     let other = Cause {
         name: "other".to_owned(),

@@ -109,13 +109,14 @@ fn a_deleted_subscription_comes_back_to_the_version_that_runs() {
     env.settle();
     env.subscribe("demo", &json!({}));
     env.settle();
+    let told = env.describe();
     assert!(
-        env.describe().contains("ResolutionFailed=True"),
-        "{}",
-        env.describe()
+        told.contains("ResolutionFailed=True")
+            && told.contains("\nto resolve: set spec.startingCSV of subscription demo-sub to demo.v1\n"),
+        "{told}"
     );
-    env.delete("Subscription", "demo-sub");
-    env.subscribe("demo", &json!({"startingCSV": "demo.v1"}));
+    let starting = json!({"spec": {"startingCSV": "demo.v1"}});
+    env.edit("Subscription", "demo-sub", &starting);
     env.settle();
     let told = env.describe();
     assert!(
@@ -182,6 +183,21 @@ fn an_upgrade_never_shows_a_failed_resolution() {
         );
     }
     assert_eq!(env.events.len(), 0);
+    // Once it has failed, nothing that is advised deletes the version that still runs.
+    env.set_csv_phase("demo.v1", "Replacing");
+    env.set_csv_phase("demo.v2", "Failed");
+    env.settle();
+    let told = env.describe();
+    let way_back =
+        "\nto resolve: correct the cause, or go back to demo.v1: kubectl operator rollback demo-sub -n ns";
+    assert!(
+        told.contains("ResolutionFailed=True") && told.contains(way_back),
+        "{told}"
+    );
+    assert!(
+        !told.contains("destroys") && !told.contains("FailForward"),
+        "{told}"
+    );
 }
 
 /// Through the catalog.

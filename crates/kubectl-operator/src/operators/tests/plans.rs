@@ -1,0 +1,55 @@
+//! InstallPlans that wait or failed, and the ways out.
+
+use super::*;
+
+#[test]
+fn a_plan_that_waits_for_somebody_is_told_until_it_is_approved() {
+    let status = json!({"installPlanRef": {"name": "install-1"}});
+    for (phase, approved, state) in [
+        ("RequiresApproval", false, State::RequiresApproval),
+        ("RequiresApproval", true, State::Installing),
+        ("Installing", true, State::Installing),
+        ("Failed", true, State::Failed),
+    ] {
+        let (verdict, _) = one([subscription("db", &status), plan("install-1", phase, approved)]);
+        assert_eq!(verdict.state, state, "{phase} {approved}");
+    }
+    let text = |approval: &str| {
+        let mut subscription = subscription("db", &status);
+        subscription["spec"]["installPlanApproval"] = json!(approval);
+        one([subscription, plan("install-1", "RequiresApproval", false)])
+            .0
+            .message
+    };
+    assert!(!text("Manual").contains("was made"), "{}", text("Manual"));
+    let left = text("Automatic");
+    assert!(
+        left.contains("made when approval was Manual: approve it, or delete it"),
+        "{left}"
+    );
+}
+
+/// A field that the old schema lacks is removed again by the API server.
+#[test]
+fn resources_that_a_new_schema_refuses_have_a_way_out_that_can_be_gone() {
+    let status = json!({"installPlanRef": {"name": "install-1"}});
+    for (message, is_told) in [
+        (
+            "updated validation is too restrictive: spec.color: is required",
+            true,
+        ),
+        ("no group", false),
+    ] {
+        let mut failed = plan("install-1", "Failed", true);
+        failed["status"]["message"] = json!(message);
+        let gathered = gathered_of([subscription("db", &status), failed]);
+        let operators = gathered.operators();
+        let way_out = operators[0].way_out(&operators[0].verdict(), &CommandLine::default());
+        let way_out = way_out.unwrap();
+        assert_eq!(
+            way_out.contains("for a default), then delete the plan"),
+            is_told,
+            "{way_out}"
+        );
+    }
+}

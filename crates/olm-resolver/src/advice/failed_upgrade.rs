@@ -1,0 +1,88 @@
+//! Upgrades whose new version failed. Until one is mended, its package does not resolve, which is a consequence and no cause.
+
+use go_compat::semver::Version;
+use olm_api::v1alpha1::ClusterServiceVersionPhase;
+
+use crate::problem::{InstalledCsv, Problem, Subscription};
+use crate::variables::is_upgrade;
+
+/// An upgrade whose new version failed, while the version before it still exists.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FailedUpgrade {
+    /// The Subscription.
+    pub subscription: String,
+    /// The ClusterServiceVersion that failed.
+    pub csv: String,
+    /// Reason and message of its status; empty if it has none, or nobody has filled it in.
+    pub cause: String,
+    /// The ClusterServiceVersion before it.
+    pub former: String,
+}
+
+impl FailedUpgrade {
+    /// Returns the way out in one line.
+    pub fn way_out(&self, namespace: &str) -> String {
+        let Self {
+            subscription, former, ..
+        } = self;
+        format!(
+            "to resolve: correct the cause, or go back to {former}: kubectl operator rollback {subscription} -n {namespace}"
+        )
+    }
+}
+
+/// Returns the failed upgrades of these Subscriptions, without their causes.
+pub(crate) fn failed_upgrades(problem: &Problem, subscriptions: &[String]) -> Vec<FailedUpgrade> {
+    let exists = |name: &str| {
+        problem
+            .installed
+            .iter()
+            .any(|csv| !csv.copied && csv.name == name)
+    };
+    let failed = concerned(problem, subscriptions).filter_map(|subscription| {
+        let csv = failed_csv(problem, subscription)?;
+        let installed = Some(&subscription.installed_csv).filter(|name| **name != csv.name);
+        let mut formers = installed.into_iter().chain([&csv.replaces]);
+        let former = formers.find(|name| exists(name))?;
+        Some(FailedUpgrade {
+            subscription: subscription.name.clone(),
+            csv: csv.name.clone(),
+            cause: String::new(),
+            former: former.clone(),
+        })
+    });
+    failed.collect()
+}
+
+/// Returns whether the failed operator of one of these Subscriptions has an upgrade in its channel, so that failing forward leads
+/// anywhere.
+pub(super) fn leads_forward(problem: &Problem, subscriptions: &[String]) -> bool {
+    concerned(problem, subscriptions).any(|subscription| {
+        let Some(snapshot) = problem.snapshot(&subscription.catalog) else {
+            return false;
+        };
+        let channel = snapshot.channel(&subscription.package, &subscription.channel);
+        let (Some(csv), Some(channel)) = (failed_csv(problem, subscription), channel) else {
+            return false;
+        };
+        let version = Version::parse_tolerant(&csv.version).ok();
+        let mut entries = channel.entries.iter().map(|&entry| snapshot.entry(entry));
+        entries.any(|entry| is_upgrade(entry, &csv.name, version.as_ref()))
+    })
+}
+
+fn concerned<'p>(
+    problem: &'p Problem,
+    subscriptions: &'p [String],
+) -> impl Iterator<Item = &'p Subscription> {
+    let all = problem.subscriptions.iter();
+    all.filter(move |subscription| subscriptions.contains(&subscription.name))
+}
+
+/// Returns the ClusterServiceVersion that the Subscription has, if it failed.
+fn failed_csv<'p>(problem: &'p Problem, subscription: &Subscription) -> Option<&'p InstalledCsv> {
+    let mut own = problem.installed.iter().filter(|csv| !csv.copied);
+    own.find(|csv| {
+        csv.name == subscription.current_csv && csv.phase == ClusterServiceVersionPhase::Failed.as_str()
+    })
+}
