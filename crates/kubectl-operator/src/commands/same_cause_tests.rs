@@ -54,7 +54,17 @@ fn edit(cluster: &FakeCluster, patch: &Value) {
     assert!(cluster.edit("Subscription", "shop", "db", patch));
 }
 
-const ROWS: [Row; 23] = [
+/// Puts a condition about the next version at a Subscription that is pinned at the installed one.
+fn put_pinned(cluster: &FakeCluster, type_: &str, message: &str) {
+    let conditions = json!([{"type": type_, "status": "True", "message": message}]);
+    edit(
+        cluster,
+        &json!({"spec": {"startingCSV": "etcd.v1.0.0", "installPlanApproval": "Manual"},
+            "status": {"conditions": conditions}}),
+    );
+}
+
+const ROWS: [Row; 26] = [
     (|_| {}, "", "", true),
     (
         |cluster| put_condition(cluster, "CatalogSourcesUnhealthy", "olm/cat does not answer"),
@@ -130,6 +140,31 @@ const ROWS: [Row; 23] = [
             let conditions =
                 json!([{"type": "BundleUnpacking", "status": "True", "message": "cannot pull image x:v2"}]);
             edit(cluster, &json!({"status": {"conditions": conditions}}));
+        },
+        "cannot pull image x:v2",
+        "",
+        false,
+    ),
+    (
+        |cluster| put_pinned(cluster, "BundleUnpacking", "cannot pull image x:v2"),
+        "cannot pull image x:v2; pinned at etcd.v1.0.0 by spec.startingCSV",
+        "",
+        false,
+    ),
+    (
+        |cluster| put_pinned(cluster, "BundleUnpackFailed", "unpack Job: DeadlineExceeded"),
+        "unpack Job: DeadlineExceeded",
+        "correct the cause, and OLM tries again",
+        false,
+    ),
+    (
+        |cluster| {
+            let conditions =
+                json!([{"type": "BundleUnpacking", "status": "True", "message": "cannot pull image x:v2"}]);
+            edit(
+                cluster,
+                &json!({"metadata": {"annotations": {UPGRADE_HOLD: "<2.0.0"}}, "status": {"conditions": conditions}}),
+            );
         },
         "cannot pull image x:v2",
         "",

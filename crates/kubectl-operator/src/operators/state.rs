@@ -260,11 +260,13 @@ impl Operator<'_> {
     /// one is being read.
     fn waiting(&self, subscription: &Subscription, on_its_way: State) -> Option<Verdict> {
         if let Some(current) = self.current {
-            // A pinned one stays where it is.
-            let runs = *current.phase() == Phase::Succeeded && self.pin().is_none();
+            let runs = *current.phase() == Phase::Succeeded;
             // Upstream's OLM leaves the condition behind, without a message.
-            let text = message(subscription, condition::BUNDLE_UNPACKING).filter(|_| runs)?;
-            return Some(Verdict::new(State::Upgrading, text));
+            let cause = message(subscription, condition::BUNDLE_UNPACKING).filter(|_| runs)?;
+            // A user approves the version later, and should know before that it cannot be read.
+            let pin = self.pin().map(pinned);
+            let texts: Vec<&str> = [cause].into_iter().chain(pin.as_deref()).collect();
+            return Some(Verdict::new(State::Upgrading, texts.join("; ")));
         }
         let status = subscription.status.as_ref();
         if let Some(csv) = self.deleted_csv() {
