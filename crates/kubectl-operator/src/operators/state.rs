@@ -238,11 +238,8 @@ impl Operator<'_> {
             format!("InstallPlan {name} for {names} waits for approval")
         };
         let runs = self.installed.is_some_and(|csv| *csv.phase() == Phase::Succeeded);
-        if let Some(range) = self
-            .hold()
-            .filter(|range| runs && self.pending_outside(range).is_some())
-        {
-            return Some(self.settled(State::Held, &format!("{}; {}", held(range), waits())));
+        if let Some(held) = self.held_back().filter(|_| runs) {
+            return Some(self.settled(State::Held, &format!("{held}; {}", waits())));
         }
         Some(match (cause.approval, self.pin()) {
             (Some(Approver::User), Some(version)) => {
@@ -359,13 +356,22 @@ impl Operator<'_> {
         annotations.get(labels::UPGRADE_HOLD).map(String::as_str)
     }
 
+    /// Returns the hold in words, if it excludes the version that the InstallPlan would install once it is approved.
+    pub(crate) fn held_back(&self) -> Option<String> {
+        let range = self.hold()?;
+        self.pending_outside(range).map(|_| held(range))
+    }
+
     /// Returns the InstallPlan that waits for approval, if the name of its version tells that it is outside this range. OLM keeps
     /// a plan that it made before the hold.
     pub(crate) fn pending_outside(&self, range: &str) -> Option<&InstallPlan> {
-        let version = version_in(self.status()?.current_csv.as_deref()?)?;
+        let current = self.status()?.current_csv.as_ref()?;
+        let version = version_in(current)?;
         // An invalid range excludes every version.
         let is_outside = parse_range(range).map_or(true, |range| !range.contains(&version));
-        self.pending_plan().filter(|_| is_outside)
+        // The plan may be for other Subscriptions of the namespace.
+        let installs = |plan: &&InstallPlan| plan.spec.cluster_service_version_names.contains(current);
+        self.pending_plan().filter(installs).filter(|_| is_outside)
     }
 
     /// Returns true if its plan installs another version than the installed one, which a partly completed plan installed itself.
