@@ -12,7 +12,9 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ObjectMeta;
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::v1::OperatorGroup;
-use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription};
+use olm_api::v1alpha1::{
+    CatalogSource, ClusterServiceVersion, ClusterServiceVersionPhase as Phase, Subscription,
+};
 use olm_resolver::installed::package_of;
 use olm_resolver::{CatalogKey, Snapshot};
 
@@ -189,9 +191,12 @@ fn unsubscribed(
         .filter(|csv| !csv.is_copied() && csv.metadata.deletion_timestamp.is_none())
         .filter(|csv| !known.contains(csv.name_any().as_str()));
     let own = free.filter(|csv| package_of(csv).as_deref() == Some(package));
+    let is_there = |name: &&str| csvs.iter().any(|csv| !csv.is_copied() && csv.name_any() == *name);
     own.map(|csv| Unsubscribed {
         name: csv.name_any(),
         version: csv.spec.version.clone().unwrap_or_default(),
+        has_failed: *csv.phase() == Phase::Failed,
+        former: csv.spec.replaces().filter(is_there).map(str::to_owned),
     })
     .collect()
 }
