@@ -64,7 +64,7 @@ fn put_pinned(cluster: &FakeCluster, type_: &str, message: &str) {
     );
 }
 
-const ROWS: [Row; 26] = [
+const ROWS: [Row; 27] = [
     (|_| {}, "", "", true),
     (
         |cluster| put_condition(cluster, "CatalogSourcesUnhealthy", "olm/cat does not answer"),
@@ -180,6 +180,18 @@ const ROWS: [Row; 26] = [
         |cluster| put_plan(cluster, "RequiresApproval", |_| {}),
         "InstallPlan install-1: waiting for approval",
         "kubectl operator approve db -n shop",
+        false,
+    ),
+    (
+        |cluster| {
+            put_plan(cluster, "RequiresApproval", |plan| {
+                plan["status"]["message"] =
+                    json!("its ClusterServiceVersion will fail with UnsupportedOperatorGroup");
+            });
+        },
+        "InstallPlan install-1: its ClusterServiceVersion will fail with UnsupportedOperatorGroup; waiting for approval",
+        "change spec.targetNamespaces of the OperatorGroup first, or install it in another namespace; then kubectl operator \
+         approve db -n shop",
         false,
     ),
     (

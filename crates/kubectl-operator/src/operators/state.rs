@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt as _;
 use olm_api::cause::{csv_text, unmet_requirements};
+use olm_api::condition::csv::UNSUPPORTED_OPERATOR_GROUP;
 use olm_api::condition::subscription as condition;
 use olm_api::labels;
 use olm_api::v1alpha1::{
@@ -86,6 +87,8 @@ pub(crate) enum WayOut {
     Approve,
     /// Approve the InstallPlan before its upgrade policy does.
     ApproveNow,
+    /// Change the OperatorGroup, and approve the InstallPlan then.
+    SuitGroup,
     /// Change what does not resolve.
     Explain,
     /// Correct the catalog.
@@ -149,6 +152,10 @@ impl Operator<'_> {
             WayOut::Wait => return None,
             WayOut::Approve => suggest("approve {}"),
             WayOut::ApproveNow => format!("wait, or approve it now: {}", suggest("approve {}")),
+            WayOut::SuitGroup => format!(
+                "change spec.targetNamespaces of the OperatorGroup first, or install it in another namespace; then {}",
+                suggest("approve {}")
+            ),
             WayOut::Explain => suggest("explain {}"),
             WayOut::Catalogs => format!(
                 "correct the CatalogSource, and OLM continues; see {}",
@@ -233,6 +240,8 @@ impl Operator<'_> {
         let cause = plan_cause(plan, subscription)?;
         let name = plan.name_any();
         let text = format!("InstallPlan {name}: {}", cause.text);
+        // OLM compared the operator with the OperatorGroup when it created the plan.
+        let will_fail = text.contains(&format!("will fail with {UNSUPPORTED_OPERATOR_GROUP}"));
         let waits = || {
             let names = plan.spec.cluster_service_version_names.join(", ");
             format!("InstallPlan {name} for {names} waits for approval")
@@ -245,6 +254,7 @@ impl Operator<'_> {
             (Some(Approver::User), Some(version)) => {
                 self.settled(State::Pinned, &format!("{}; {}", pinned(version), waits()))
             }
+            (Some(_), _) if will_fail => Verdict::new(State::RequiresApproval, text).with(WayOut::SuitGroup),
             (Some(Approver::User), None) => Verdict::new(State::RequiresApproval, text),
             (Some(Approver::Policy), _) => {
                 Verdict::new(State::RequiresApproval, text).with(WayOut::ApproveNow)
