@@ -109,6 +109,28 @@ fn only_the_newest_version_of_the_package_that_nobody_has_is_without_subscriptio
     }
 }
 
+/// A namespace that does not exist has no packages either, and a list of catalogs would not help.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_does_not_exist_is_the_obstacle() {
+    let cluster = served();
+    let (client, _link) = cluster.connect();
+    let here = Cluster::of(client, "shop");
+    let of = async |more: &[&str]| {
+        let args = install_args(more);
+        let error = wanted(&here, &args).await.unwrap_err();
+        obstacle(&here, &args, error).await.to_string()
+    };
+    assert_eq!(
+        of(&[]).await,
+        "namespace shop does not exist; create it with --create-namespace"
+    );
+    let text = of(&["--create-namespace"]).await;
+    assert!(text.contains("package etcd"), "{text}");
+    cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
+    let text = of(&[]).await;
+    assert!(text.contains("package etcd"), "{text}");
+}
+
 /// As with upstream's plugin, which asks for none.
 #[tokio::test(start_paused = true)]
 async fn an_account_that_may_not_list_versions_can_install() {
