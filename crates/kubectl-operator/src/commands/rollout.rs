@@ -33,7 +33,10 @@ impl CarriedOut {
     pub(super) fn text(&self, package: &str, done: &str) -> String {
         match self.waits {
             None => format!("operator {package:?} {done}; installed csv is {:?}\n", self.csv),
-            Some(_) => format!("operator {package:?} is being {done}; its csv is {:?}\n", self.csv),
+            Some(_) => format!(
+                "operator {package:?} is being {done}; its csv is {:?}\n",
+                self.csv
+            ),
         }
     }
 

@@ -64,7 +64,7 @@ fn put_pinned(cluster: &FakeCluster, type_: &str, message: &str) {
     );
 }
 
-const ROWS: [Row; 27] = [
+const ROWS: [Row; 28] = [
     (|_| {}, "", "", true),
     (
         |cluster| put_condition(cluster, "CatalogSourcesUnhealthy", "olm/cat does not answer"),
@@ -275,6 +275,20 @@ const ROWS: [Row; 27] = [
         },
         "waiting for CustomResourceDefinition disks.example.com (CRD is not present)",
         "provide what is missing, and OLM continues; all requirements: kubectl get csv etcd.v1.0.0 -n shop",
+        false,
+    ),
+    (
+        |cluster| {
+            put_plan(cluster, "RequiresApproval", |_| {});
+            cluster.put(csv(
+                "1.0.0",
+                "Installing",
+                "pods \"etcd-1\" is forbidden: exceeded quota",
+            ));
+        },
+        "ClusterServiceVersion etcd.v1.0.0: pods \"etcd-1\" is forbidden: exceeded quota; InstallPlan install-1 for etcd.v2.0.0 \
+         waits for approval",
+        "",
         false,
     ),
     (

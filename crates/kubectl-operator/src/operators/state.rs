@@ -125,6 +125,14 @@ impl Verdict {
     fn with(self, way_out: WayOut) -> Self {
         Self { way_out, ..self }
     }
+
+    /// Adds the requirements that a ClusterServiceVersion lacks as the way out.
+    fn providing(self, csv: &ClusterServiceVersion) -> Self {
+        match unmet_requirements(csv) {
+            Some(_) => self.with(WayOut::Provide(csv.name_any())),
+            None => self,
+        }
+    }
 }
 
 impl Operator<'_> {
@@ -137,6 +145,7 @@ impl Operator<'_> {
         };
         let of_subscription = self.subscription.and_then(|subscription| {
             self.failure(subscription)
+                .or_else(|| self.unready_installed())
                 .or_else(|| self.of_plan(self.plan?, subscription, on_its_way))
                 .or_else(|| self.waiting(subscription, on_its_way))
         });
@@ -235,6 +244,23 @@ impl Operator<'_> {
         }
     }
 
+    /// Returns what the installed version waits for while the InstallPlan of the next one waits for approval. The approval does not
+    /// help what runs.
+    fn unready_installed(&self) -> Option<Verdict> {
+        let (plan, csv) = (self.pending_plan()?, self.installed?);
+        let waiting = [
+            Phase::None,
+            Phase::Pending,
+            Phase::InstallReady,
+            Phase::Installing,
+        ];
+        if !waiting.contains(csv.phase()) {
+            return None;
+        }
+        let verdict = Verdict::new(State::Installing, format!("{}; {}", csv_text(csv), waits(plan)));
+        Some(verdict.providing(csv))
+    }
+
     /// Returns the state of an InstallPlan that has not failed; `None` if it is complete.
     fn of_plan(&self, plan: &InstallPlan, subscription: &Subscription, on_its_way: State) -> Option<Verdict> {
         let cause = plan_cause(plan, subscription)?;
@@ -242,17 +268,13 @@ impl Operator<'_> {
         let text = format!("InstallPlan {name}: {}", cause.text);
         // OLM compared the operator with the OperatorGroup when it created the plan.
         let will_fail = text.contains(&format!("will fail with {UNSUPPORTED_OPERATOR_GROUP}"));
-        let waits = || {
-            let names = plan.spec.cluster_service_version_names.join(", ");
-            format!("InstallPlan {name} for {names} waits for approval")
-        };
         let runs = self.installed.is_some_and(|csv| *csv.phase() == Phase::Succeeded);
         if let Some(held) = self.held_back().filter(|_| runs) {
-            return Some(self.settled(State::Held, &format!("{held}; {}", waits())));
+            return Some(self.settled(State::Held, &format!("{held}; {}", waits(plan))));
         }
         Some(match (cause.approval, self.pin()) {
             (Some(Approver::User), Some(version)) => {
-                self.settled(State::Pinned, &format!("{}; {}", pinned(version), waits()))
+                self.settled(State::Pinned, &format!("{}; {}", pinned(version), waits(plan)))
             }
             (Some(_), _) if will_fail => Verdict::new(State::RequiresApproval, text).with(WayOut::SuitGroup),
             (Some(Approver::User), None) => Verdict::new(State::RequiresApproval, text),
@@ -326,13 +348,7 @@ impl Operator<'_> {
                     "ClusterServiceVersion {name} has succeeded; OLM has not yet recorded it as installed"
                 ),
             ),
-            _ => {
-                let verdict = Verdict::new(on_its_way, csv_text(csv));
-                match unmet_requirements(csv) {
-                    Some(_) => verdict.with(WayOut::Provide(name)),
-                    None => verdict,
-                }
-            }
+            _ => Verdict::new(on_its_way, csv_text(csv)).providing(csv),
         }
     }
 
@@ -441,6 +457,12 @@ fn failed_state(type_: &'static str) -> Option<(&'static str, State)> {
         condition::RESOLUTION_FAILED => Some((type_, State::Unresolved)),
         _ => None,
     }
+}
+
+/// Returns that an InstallPlan waits for approval, with the versions that it installs.
+fn waits(plan: &InstallPlan) -> String {
+    let names = plan.spec.cluster_service_version_names.join(", ");
+    format!("InstallPlan {} for {names} waits for approval", plan.name_any())
 }
 
 /// Returns why an operator stays within a range of versions.
