@@ -101,7 +101,7 @@ const ROWS: [Row; 28] = [
     (
         |cluster| put_condition(cluster, "BundleUnpacking", "cannot pull image x:v1"),
         "cannot pull image x:v1",
-        "",
+        "push the bundle image",
         false,
     ),
     (
@@ -132,7 +132,7 @@ const ROWS: [Row; 28] = [
             );
         },
         "(HTTP 404); push the image",
-        "correct the cause, and OLM tries again",
+        "push the bundle image",
         false,
     ),
     (
@@ -142,13 +142,13 @@ const ROWS: [Row; 28] = [
             edit(cluster, &json!({"status": {"conditions": conditions}}));
         },
         "cannot pull image x:v2",
-        "",
+        "push the bundle image",
         false,
     ),
     (
         |cluster| put_pinned(cluster, "BundleUnpacking", "cannot pull image x:v2"),
         "cannot pull image x:v2; pinned at etcd.v1.0.0 by spec.startingCSV",
-        "",
+        "push the bundle image",
         false,
     ),
     (
@@ -167,7 +167,7 @@ const ROWS: [Row; 28] = [
             );
         },
         "cannot pull image x:v2",
-        "",
+        "push the bundle image",
         false,
     ),
     (

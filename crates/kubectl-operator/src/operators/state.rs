@@ -20,6 +20,9 @@ use crate::args::shared::quoted;
 use crate::command_line::CommandLine;
 use crate::terminal::{Mark, plain};
 
+/// Words of messages about a bundle whose image cannot be pulled, by catalog-operator or by the node of an unpack Job.
+const PULL_FAILURES: [&str; 3] = ["cannot pull", "ErrImagePull", "ImagePullBackOff"];
+
 /// The state of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) enum State {
@@ -87,6 +90,8 @@ pub(crate) enum WayOut {
     Approve,
     /// Approve the InstallPlan before its upgrade policy does.
     ApproveNow,
+    /// Make the image of the bundle available.
+    PushBundle,
     /// Change the OperatorGroup, and approve the InstallPlan then.
     SuitGroup,
     /// Change what does not resolve.
@@ -126,6 +131,16 @@ impl Verdict {
         Self { way_out, ..self }
     }
 
+    /// Adds the image of the bundle as the way out, if this condition is about a bundle whose image cannot be pulled.
+    fn pushing(self, type_: &str) -> Self {
+        let of_bundle = [condition::BUNDLE_UNPACKING, condition::BUNDLE_UNPACK_FAILED].contains(&type_);
+        let is_missing = PULL_FAILURES.iter().any(|sign| self.message.contains(sign));
+        match of_bundle && is_missing {
+            true => self.with(WayOut::PushBundle),
+            false => self,
+        }
+    }
+
     /// Adds the requirements that a ClusterServiceVersion lacks as the way out.
     fn providing(self, csv: &ClusterServiceVersion) -> Self {
         match unmet_requirements(csv) {
@@ -161,6 +176,9 @@ impl Operator<'_> {
             WayOut::Wait => return None,
             WayOut::Approve => suggest("approve {}"),
             WayOut::ApproveNow => format!("wait, or approve it now: {}", suggest("approve {}")),
+            WayOut::PushBundle => "push the bundle image, correct its name in the catalog, or configure a mirror, or a pull secret in \
+                                   spec.secrets of the CatalogSource; OLM continues then"
+                .to_owned(),
             WayOut::SuitGroup => format!(
                 "change spec.targetNamespaces of the OperatorGroup first, or install it in another namespace; then {}",
                 suggest("approve {}")
@@ -216,7 +234,7 @@ impl Operator<'_> {
         let mut failures = condition::OBSTACLES.into_iter().filter_map(failed_state);
         failures.find_map(|(type_, state)| {
             let text = message_or_reason(subscription, type_)?;
-            Some(Verdict::new(state, text))
+            Some(Verdict::new(state, text).pushing(type_))
         })
     }
 
@@ -295,7 +313,8 @@ impl Operator<'_> {
             // A user approves the version later, and should know before that it cannot be read.
             let pin = self.pin().map(pinned);
             let texts: Vec<&str> = [cause].into_iter().chain(pin.as_deref()).collect();
-            return Some(Verdict::new(State::Upgrading, texts.join("; ")));
+            let verdict = Verdict::new(State::Upgrading, texts.join("; "));
+            return Some(verdict.pushing(condition::BUNDLE_UNPACKING));
         }
         let status = subscription.status.as_ref();
         if let Some(csv) = self.deleted_csv() {
@@ -316,7 +335,7 @@ impl Operator<'_> {
                 _ => (message_or_reason(subscription, type_), WayOut::Wait),
             };
             if let Some(text) = text {
-                return Some(Verdict::new(State::Pending, text).with(way_out));
+                return Some(Verdict::new(State::Pending, text).with(way_out).pushing(type_));
             }
         }
         let text = match status.and_then(plan_name) {
