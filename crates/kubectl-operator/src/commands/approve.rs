@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use jiff::SignedDuration;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, ResourceExt};
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
 use olm_api::{approval, labels};
@@ -21,7 +21,7 @@ use crate::args::{ApproveArgs, Output};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
 use crate::groups::Group;
-use crate::operators::refers;
+use crate::operators::{Operator, refers};
 use crate::packages::{Offered, offered};
 use crate::preview::name;
 use crate::reader::{get, list_readable};
@@ -59,6 +59,7 @@ pub(super) async fn approve_shown(
     ask: &(dyn Fn(&str) -> anyhow::Result<bool> + Sync),
 ) -> anyhow::Result<Shown> {
     let mut answer = |shown: &Shown| {
+        refused(shown)?;
         // JSON and YAML print the plan and the outcome as one document at the end.
         if output == Output::Text {
             printer::data(&shown.to_string())?;
@@ -71,6 +72,14 @@ pub(super) async fn approve_shown(
         Some(format) => printer::document(&shown, format)?,
     }
     Ok(shown)
+}
+
+/// Fails if the plan cannot be approved.
+fn refused(shown: &Shown) -> anyhow::Result<()> {
+    match &shown.refusal {
+        Some(text) => bail!("{text}"),
+        None => Ok(()),
+    }
 }
 
 /// Returns the question to the user. For JSON and YAML it includes the plan, because the document is printed only afterwards.
@@ -97,7 +106,12 @@ pub(super) async fn approve(
     };
     let look = async |plan: &InstallPlan| {
         let (subscriptions, doubts) = served(client, namespace, plan).await?;
-        let mut shown = Shown::of(plan, subscriptions, doubts);
+        let names = subscriptions.iter().map(ResourceExt::name_any).collect();
+        let mut shown = Shown::of(plan, names, doubts);
+        let mut of_plan = subscriptions.iter();
+        shown.refusal = of_plan.find_map(|subscription| held(cluster, plan, subscription));
+        // Pages show a plan that cannot be approved.
+        shown.doubts.extend(shown.refusal.clone());
         shown.doubts.extend(misfits(client, namespace, plan).await);
         anyhow::Ok(shown)
     };
@@ -115,6 +129,7 @@ pub(super) async fn approve(
     if !answer(&shown)? {
         return Ok(shown);
     }
+    refused(&shown)?;
     for _ in 0..TRIES {
         // The answer may take long.
         plan = read().await?;
@@ -135,6 +150,7 @@ pub(super) async fn approve(
             if !answer(&shown)? {
                 return Ok(shown);
             }
+            refused(&shown)?;
             continue;
         }
         let change = json!({
@@ -155,6 +171,21 @@ pub(super) async fn approve(
     bail!(
         "InstallPlan {plan_name} or its objects changed since it was shown, so it was not approved; review it again"
     );
+}
+
+/// Returns why a plan cannot be approved: the hold of a Subscription excludes the version that it installs.
+fn held(cluster: &Cluster, plan: &InstallPlan, subscription: &Subscription) -> Option<String> {
+    let operator = Operator {
+        subscription: Some(subscription),
+        plan: Some(plan),
+        ..Operator::default()
+    };
+    let (hold, name) = (operator.held_back()?, subscription.name_any());
+    Some(format!(
+        "cannot approve InstallPlan {}: Subscription {name} is {hold}; to allow newer versions use `{}`",
+        plan.name_any(),
+        cluster.suggest("unhold {}", &[&name])
+    ))
 }
 
 /// Returns true if OLM probably writes the preview soon: it does so right after the plan.
@@ -239,31 +270,27 @@ async fn served(
     client: &Client,
     namespace: &str,
     plan: &InstallPlan,
-) -> anyhow::Result<(Vec<String>, Vec<String>)> {
+) -> anyhow::Result<(Vec<Subscription>, Vec<String>)> {
     let owners = plan.owner_references().iter();
     let owners: BTreeSet<&str> = owners
         .filter(|owner| owner.kind == "Subscription")
         .map(|owner| owner.name.as_str())
         .collect();
     // One list request, because users who may write plans can add any number of owner references.
-    let (found, unreadable) = match owners.is_empty() {
+    let (mut found, unreadable) = match owners.is_empty() {
         true => (Vec::new(), Vec::new()),
         false => list_readable::<Subscription>(client, Some(namespace), "").await?,
     };
-    let mut names: Vec<String> = found
-        .iter()
-        .filter(|found| owners.contains(found.name_any().as_str()) && refers(found, plan))
-        .map(|found| found.name_any())
-        .collect();
-    names.sort();
+    found.retain(|found| owners.contains(found.name_any().as_str()) && refers(found, plan));
+    found.sort_by_key(ResourceExt::name_any);
     let unread = unreadable
         .iter()
         .filter(|found| owners.contains(found.name.as_str()));
     let mut doubts: Vec<String> = unread
         .map(|found| format!("it may belong to more Subscriptions: {}", found.text))
         .collect();
-    if names.is_empty() && !owners.is_empty() && doubts.is_empty() {
+    if found.is_empty() && !owners.is_empty() && doubts.is_empty() {
         doubts.push("no Subscription refers to it".to_owned());
     }
-    Ok((names, doubts))
+    Ok((found, doubts))
 }

@@ -7,12 +7,14 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ObjectMeta;
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::v1::OperatorGroup;
-use olm_api::v1alpha1::{CatalogSource, ClusterServiceVersion, Subscription};
+use olm_api::v1alpha1::{
+    CatalogSource, ClusterServiceVersion, ClusterServiceVersionPhase as Phase, Subscription,
+};
 use olm_resolver::installed::package_of;
 use olm_resolver::{CatalogKey, Snapshot};
 
@@ -25,7 +27,7 @@ use crate::cluster::Cluster;
 use crate::confirm::{has_terminal, unless_refused};
 use crate::groups::Group;
 use crate::packages::{Channel, Offered, Package, Version, is_catalog, named, offered, preferred};
-use crate::reader::{api, get, has_namespace, is_forbidden, list_names, list_readable};
+use crate::reader::{api, get, has_namespace, is_forbidden, list_names, list_readable, require_namespace};
 use crate::terminal::count;
 use crate::watch::Screen;
 use crate::{Verdict, catalogs, gather, global, printer, writer};
@@ -37,7 +39,10 @@ use crate::{Verdict, catalogs, gather, global, printer, writer};
 pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
-    let wanted = wanted(&cluster, args).await?;
+    let wanted = match wanted(&cluster, args).await {
+        Ok(wanted) => wanted,
+        Err(error) => return Err(obstacle(&cluster, args, error).await),
+    };
     for note in &wanted.notes {
         printer::warning(note);
     }
@@ -90,6 +95,17 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
         printer::warning(&warning);
     }
     Ok(Verdict::Fine)
+}
+
+/// Returns why nothing can be installed: the namespace does not exist, or else this error.
+async fn obstacle(cluster: &Cluster, args: &InstallArgs, error: anyhow::Error) -> anyhow::Error {
+    if args.create_namespace {
+        return error;
+    }
+    match require_namespace(&cluster.client, &cluster.namespace).await {
+        Ok(()) => error,
+        Err(missing) => anyhow!("{missing}; create it with --create-namespace"),
+    }
 }
 
 /// Returns the objects to write.
@@ -189,9 +205,12 @@ fn unsubscribed(
         .filter(|csv| !csv.is_copied() && csv.metadata.deletion_timestamp.is_none())
         .filter(|csv| !known.contains(csv.name_any().as_str()));
     let own = free.filter(|csv| package_of(csv).as_deref() == Some(package));
+    let is_there = |name: &&str| csvs.iter().any(|csv| !csv.is_copied() && csv.name_any() == *name);
     own.map(|csv| Unsubscribed {
         name: csv.name_any(),
         version: csv.spec.version.clone().unwrap_or_default(),
+        has_failed: *csv.phase() == Phase::Failed,
+        former: csv.spec.replaces().filter(is_there).map(str::to_owned),
     })
     .collect()
 }

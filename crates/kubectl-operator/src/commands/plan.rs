@@ -5,10 +5,10 @@ use std::path::Path;
 
 use kube::ResourceExt as _;
 use olm_api::condition::subscription as condition;
-use olm_api::v1alpha1::Subscription;
+use olm_api::v1alpha1::{InstallPlan, Subscription};
 use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::objects::{Document, Objects, read_file};
-use olm_resolver::plan::{Plan, Question, Target, TargetError, plan, plan_to};
+use olm_resolver::plan::{Plan, Question, Target, TargetError, Waiting, plan, plan_to};
 use olm_resolver::{CatalogKey, ResolveError};
 use serde::Deserialize as _;
 
@@ -18,7 +18,11 @@ use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
 use crate::global::DEFAULT_NAMESPACE;
 use crate::operators::{State, message_or_reason};
+use crate::reader::get;
 use crate::{Unsettled, Verdict, catalogs, global, printer};
+
+/// Maximum number of InstallPlans that are requested one by one.
+const MAX_ASKED: usize = 50;
 
 /// Prints the plan.
 ///
@@ -164,8 +168,10 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
     let namespace = objects.namespace(Some(&cluster.namespace))?;
     let mut catalogs = catalogs::read(&cluster.client, &objects.catalog_keys(&namespace)).await;
     let contents = std::mem::take(&mut catalogs.contents);
+    let mut question = objects.question(&namespace, global, contents);
+    read_approvals(&cluster, &mut question.waiting).await;
     Ok(Asked {
-        question: objects.question(&namespace, global, contents),
+        question,
         catalogs,
         kubernetes: if args.kube_version.is_none() {
             cluster.kubernetes().await
@@ -174,6 +180,15 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
         },
         failures,
     })
+}
+
+/// Reads which InstallPlans are approved already. One that cannot be read may still require approval.
+async fn read_approvals(cluster: &Cluster, waiting: &mut [Waiting]) {
+    for waiting in waiting.iter_mut().take(MAX_ASKED) {
+        let name = waiting.install_plan.as_deref().unwrap_or_default();
+        let plan = get::<InstallPlan>(&cluster.client, &cluster.namespace, name).await;
+        waiting.is_approved = matches!(plan, Ok(Some(plan)) if plan.spec.approved);
+    }
 }
 
 /// Returns a line for each Subscription whose bundle OLM cannot unpack, in the words of `explain` and `status`.
@@ -192,10 +207,11 @@ fn unpack_failures(objects: &[Document]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use olm_testing::cluster::FakeCluster;
     use serde_json::json;
 
     use super::*;
-    use crate::operators::tests::subscription;
+    use crate::operators::tests::{plan as install_plan, subscription};
 
     #[test]
     fn a_bundle_that_cannot_be_unpacked_is_told_as_status_tells_it() {
@@ -209,6 +225,21 @@ mod tests {
         for (type_, status) in [("BundleUnpackFailed", "False"), ("BundleUnpacking", "True")] {
             assert!(of(type_, status).is_empty(), "{type_} {status}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_plan_that_is_approved_does_not_require_approval() {
+        let cluster = FakeCluster::new();
+        cluster.put(install_plan("install-1", "Installing", true));
+        cluster.put(install_plan("install-2", "RequiresApproval", false));
+        let (client, _link) = cluster.connect();
+        let of = |name: &str| Waiting {
+            install_plan: Some(name.to_owned()),
+            ..Waiting::default()
+        };
+        let mut waiting = ["install-1", "install-2", "install-3"].map(of);
+        read_approvals(&Cluster::of(client, "shop"), &mut waiting).await;
+        assert_eq!(waiting.map(|plan| plan.is_approved), [true, false, false]);
     }
 
     #[test]

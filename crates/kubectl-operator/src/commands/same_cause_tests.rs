@@ -54,7 +54,17 @@ fn edit(cluster: &FakeCluster, patch: &Value) {
     assert!(cluster.edit("Subscription", "shop", "db", patch));
 }
 
-const ROWS: [Row; 23] = [
+/// Puts a condition about the next version at a Subscription that is pinned at the installed one.
+fn put_pinned(cluster: &FakeCluster, type_: &str, message: &str) {
+    let conditions = json!([{"type": type_, "status": "True", "message": message}]);
+    edit(
+        cluster,
+        &json!({"spec": {"startingCSV": "etcd.v1.0.0", "installPlanApproval": "Manual"},
+            "status": {"conditions": conditions}}),
+    );
+}
+
+const ROWS: [Row; 28] = [
     (|_| {}, "", "", true),
     (
         |cluster| put_condition(cluster, "CatalogSourcesUnhealthy", "olm/cat does not answer"),
@@ -91,7 +101,7 @@ const ROWS: [Row; 23] = [
     (
         |cluster| put_condition(cluster, "BundleUnpacking", "cannot pull image x:v1"),
         "cannot pull image x:v1",
-        "",
+        "push the bundle image",
         false,
     ),
     (
@@ -122,7 +132,7 @@ const ROWS: [Row; 23] = [
             );
         },
         "(HTTP 404); push the image",
-        "correct the cause, and OLM tries again",
+        "push the bundle image",
         false,
     ),
     (
@@ -132,7 +142,32 @@ const ROWS: [Row; 23] = [
             edit(cluster, &json!({"status": {"conditions": conditions}}));
         },
         "cannot pull image x:v2",
-        "",
+        "push the bundle image",
+        false,
+    ),
+    (
+        |cluster| put_pinned(cluster, "BundleUnpacking", "cannot pull image x:v2"),
+        "cannot pull image x:v2; pinned at etcd.v1.0.0 by spec.startingCSV",
+        "push the bundle image",
+        false,
+    ),
+    (
+        |cluster| put_pinned(cluster, "BundleUnpackFailed", "unpack Job: DeadlineExceeded"),
+        "unpack Job: DeadlineExceeded",
+        "correct the cause, and OLM tries again",
+        false,
+    ),
+    (
+        |cluster| {
+            let conditions =
+                json!([{"type": "BundleUnpacking", "status": "True", "message": "cannot pull image x:v2"}]);
+            edit(
+                cluster,
+                &json!({"metadata": {"annotations": {UPGRADE_HOLD: "<2.0.0"}}, "status": {"conditions": conditions}}),
+            );
+        },
+        "cannot pull image x:v2",
+        "push the bundle image",
         false,
     ),
     (
@@ -145,6 +180,18 @@ const ROWS: [Row; 23] = [
         |cluster| put_plan(cluster, "RequiresApproval", |_| {}),
         "InstallPlan install-1: waiting for approval",
         "kubectl operator approve db -n shop",
+        false,
+    ),
+    (
+        |cluster| {
+            put_plan(cluster, "RequiresApproval", |plan| {
+                plan["status"]["message"] =
+                    json!("its ClusterServiceVersion will fail with UnsupportedOperatorGroup");
+            });
+        },
+        "InstallPlan install-1: its ClusterServiceVersion will fail with UnsupportedOperatorGroup; waiting for approval",
+        "change spec.targetNamespaces of the OperatorGroup first, or install it in another namespace; then kubectl operator \
+         approve db -n shop",
         false,
     ),
     (
@@ -228,6 +275,20 @@ const ROWS: [Row; 23] = [
         },
         "waiting for CustomResourceDefinition disks.example.com (CRD is not present)",
         "provide what is missing, and OLM continues; all requirements: kubectl get csv etcd.v1.0.0 -n shop",
+        false,
+    ),
+    (
+        |cluster| {
+            put_plan(cluster, "RequiresApproval", |_| {});
+            cluster.put(csv(
+                "1.0.0",
+                "Installing",
+                "pods \"etcd-1\" is forbidden: exceeded quota",
+            ));
+        },
+        "ClusterServiceVersion etcd.v1.0.0: pods \"etcd-1\" is forbidden: exceeded quota; InstallPlan install-1 for etcd.v2.0.0 \
+         waits for approval",
+        "",
         false,
     ),
     (

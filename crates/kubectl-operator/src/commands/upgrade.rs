@@ -1,6 +1,7 @@
 //! `kubectl operator upgrade`: approves the pending upgrade, as `approve` does.
 
 use anyhow::bail;
+use go_compat::semver::Version;
 use kube::ResourceExt as _;
 use olm_api::v1alpha1::Subscription;
 
@@ -11,6 +12,7 @@ use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
 use crate::confirm::unless_refused;
 use crate::operators::{Gathered, Operator, State};
+use crate::packages::{Channel, Offered, Package, offered};
 use crate::terminal::first_line;
 use crate::watch::Screen;
 use crate::{Verdict, gather, printer};
@@ -22,7 +24,9 @@ enum Step {
     Approve,
     /// A plan is running.
     Follow(String),
-    /// There is no newer version, or the operator cannot be upgraded in its state.
+    /// This version is installed, and OLM has begun nothing newer.
+    Latest(String),
+    /// The operator cannot be upgraded in its state.
     Nothing(String),
 }
 
@@ -56,6 +60,7 @@ pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
             ));
             (plan, vec![name.clone()])
         }
+        Step::Latest(installed) => bail!("{}", latest(&cluster, &gathered, &name, &installed).await),
         Step::Nothing(text) => bail!("{text}"),
     };
     if args.dry_run || args.no_wait {
@@ -76,6 +81,48 @@ pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
         printer::warning(&warning);
     }
     Ok(Verdict::Fine)
+}
+
+/// Returns that this version is the newest one, in the words of upstream's plugin, or that its channel has a newer one.
+async fn latest(cluster: &Cluster, gathered: &Gathered, name: &str, installed: &str) -> String {
+    let explain = cluster.suggest("explain {}", &[name]);
+    let mut all = gathered.subscriptions.iter();
+    let spec = all
+        .find(|found| found.name_any() == name)
+        .map(|found| &found.spec);
+    let packages = match offered(&cluster.client, Some(&cluster.namespace)).await {
+        Ok(Offered::Packages(packages)) => packages,
+        // The Subscription's status is all that is known then.
+        Ok(Offered::NotServed(_)) | Err(_) => Vec::new(),
+    };
+    let csv = gathered
+        .csvs
+        .get(&(cluster.namespace.clone(), installed.to_owned()));
+    let runs = csv.and_then(|csv| Version::parse_tolerant(csv.spec.version.as_deref()?).ok());
+    let is_newer = |channel: &&Channel| {
+        let head = Version::parse_tolerant(&channel.head_version).ok();
+        // package-server may not have read the catalog again.
+        channel.head != installed && head.zip(runs.as_ref()).is_some_and(|(head, runs)| head > *runs)
+    };
+    let newer = spec.and_then(|spec| {
+        let followed = spec.channel()?;
+        let is_own = |package: &&Package| {
+            package.name == spec.name
+                && package.catalog == spec.source
+                && package.catalog_namespace == spec.source_namespace
+        };
+        let mut channels = packages.iter().find(is_own)?.channels.iter();
+        channels.find(|channel| channel.name == followed).filter(is_newer)
+    });
+    match newer {
+        Some(channel) => format!(
+            "cannot upgrade {name}: {installed} is installed, and there is no InstallPlan for {}, the head of channel {}; see `{explain}`",
+            channel.head, channel.name
+        ),
+        None => format!(
+            "operator is already at latest version: {name} has {installed}, the newest in its channel; see `{explain}`"
+        ),
+    }
 }
 
 /// Returns a warning if the given channel is not the Subscription's.
@@ -132,11 +179,7 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
                 row.installed_csv,
                 commands.suggest("catalog list", &[], None)
             )),
-            None => Step::Nothing(format!(
-                "operator is already at latest version: {name} has {}, the newest in its channel; see `{}`",
-                row.installed_csv,
-                explain()
-            )),
+            None => Step::Latest(row.installed_csv),
         },
         State::Held => Step::Nothing(format!(
             "cannot upgrade {name}: {message}; to allow newer versions use `{}`",
@@ -164,15 +207,15 @@ mod tests {
     use super::*;
     use crate::args::{Args, Command};
     use crate::operators::tests::{csv, deployment, gathered, gathered_of, plan, subscription};
+    use crate::packages::tests::{manifest, served};
 
     #[test]
     fn only_what_waits_for_approval_is_approved() {
         let gathered = gathered();
         let step = |name: &str| super::step(&gathered, "shop", name, &CommandLine::default());
         assert_eq!(step("waits"), Step::Approve);
-        for name in ["ready", "new"] {
-            assert!(matches!(step(name), Step::Nothing(_)), "{name}");
-        }
+        assert_eq!(step("ready"), Step::Latest("etcd.v1.0.0".to_owned()));
+        assert!(matches!(step("new"), Step::Nothing(_)));
         let Step::Nothing(text) = step("wrong") else {
             panic!("it does not resolve");
         };
@@ -232,13 +275,12 @@ mod tests {
                 "catalogHealth": [health("cat", own), health("other", other)]});
             let objects = [subscription("db", &status), csv("1.0.0", "Succeeded", "")];
             match step(&gathered_of(objects), "shop", "db", &CommandLine::default()) {
-                Step::Nothing(text) if is_known => {
-                    assert!(
-                        text.starts_with("operator is already at latest version"),
-                        "{text}"
-                    );
+                Step::Latest(installed) => {
+                    assert!(is_known, "{installed}");
+                    assert_eq!(installed, "etcd.v1.0.0");
                 }
                 Step::Nothing(text) => {
+                    assert!(!is_known, "{text}");
                     // The condition's message is not repeated.
                     let told = [
                         "catalog olm/cat does not answer",
@@ -251,6 +293,38 @@ mod tests {
                 }
                 Step::Approve | Step::Follow(_) => panic!("nothing waits"),
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn only_the_head_of_the_channel_is_the_latest_version() {
+        let latest_of = async |fake: &FakeCluster, installed: &str| {
+            let versions = ["1.0.0", "1.1.0", "1.2.0"].map(|version| csv(version, "Succeeded", ""));
+            let gathered = gathered_of(std::iter::once(subscription("db", &json!({}))).chain(versions));
+            let (client, _link) = fake.connect();
+            latest(&Cluster::of(client, "shop"), &gathered, "db", installed).await
+        };
+        let fake = served();
+        fake.put(manifest("etcd", "cat"));
+        assert_eq!(
+            latest_of(&fake, "etcd.v1.0.0").await,
+            "cannot upgrade db: etcd.v1.0.0 is installed, and there is no InstallPlan for etcd.v1.1.0, the head of channel stable; \
+             see `kubectl operator explain db -n shop`"
+        );
+        // package-server is behind or missing, or has the package from another catalog only.
+        let other = served();
+        other.put(manifest("etcd", "other"));
+        for (fake, installed) in [
+            (&fake, "etcd.v1.1.0"),
+            (&fake, "etcd.v1.2.0"),
+            (&FakeCluster::new(), "etcd.v1.0.0"),
+            (&other, "etcd.v1.0.0"),
+        ] {
+            let text = latest_of(fake, installed).await;
+            assert!(
+                text.starts_with("operator is already at latest version: db has"),
+                "{text}"
+            );
         }
     }
 

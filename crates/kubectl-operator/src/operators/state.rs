@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt as _;
 use olm_api::cause::{csv_text, unmet_requirements};
+use olm_api::condition::csv::UNSUPPORTED_OPERATOR_GROUP;
 use olm_api::condition::subscription as condition;
 use olm_api::labels;
 use olm_api::v1alpha1::{
@@ -18,6 +19,9 @@ use super::{Operator, plan_name, version_in};
 use crate::args::shared::quoted;
 use crate::command_line::CommandLine;
 use crate::terminal::{Mark, plain};
+
+/// Words of messages about a bundle whose image cannot be pulled, by catalog-operator or by the node of an unpack Job.
+const PULL_FAILURES: [&str; 3] = ["cannot pull", "ErrImagePull", "ImagePullBackOff"];
 
 /// The state of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -86,6 +90,10 @@ pub(crate) enum WayOut {
     Approve,
     /// Approve the InstallPlan before its upgrade policy does.
     ApproveNow,
+    /// Make the image of the bundle available.
+    PushBundle,
+    /// Change the OperatorGroup, and approve the InstallPlan then.
+    SuitGroup,
     /// Change what does not resolve.
     Explain,
     /// Correct the catalog.
@@ -128,6 +136,24 @@ impl Verdict {
     fn with(self, way_out: WayOut) -> Self {
         Self { way_out, ..self }
     }
+
+    /// Adds the image of the bundle as the way out, if this condition is about a bundle whose image cannot be pulled.
+    fn pushing(self, type_: &str) -> Self {
+        let of_bundle = [condition::BUNDLE_UNPACKING, condition::BUNDLE_UNPACK_FAILED].contains(&type_);
+        let is_missing = PULL_FAILURES.iter().any(|sign| self.message.contains(sign));
+        match of_bundle && is_missing {
+            true => self.with(WayOut::PushBundle),
+            false => self,
+        }
+    }
+
+    /// Adds the requirements that a ClusterServiceVersion lacks as the way out.
+    fn providing(self, csv: &ClusterServiceVersion) -> Self {
+        match unmet_requirements(csv) {
+            Some(_) => self.with(WayOut::Provide(csv.name_any())),
+            None => self,
+        }
+    }
 }
 
 impl Operator<'_> {
@@ -140,6 +166,7 @@ impl Operator<'_> {
         };
         let of_subscription = self.subscription.and_then(|subscription| {
             self.failure(subscription)
+                .or_else(|| self.unready_installed())
                 .or_else(|| self.of_plan(self.plan?, subscription, on_its_way))
                 .or_else(|| self.waiting(subscription, on_its_way))
         });
@@ -155,6 +182,13 @@ impl Operator<'_> {
             WayOut::Wait => return None,
             WayOut::Approve => suggest("approve {}"),
             WayOut::ApproveNow => format!("wait, or approve it now: {}", suggest("approve {}")),
+            WayOut::PushBundle => "push the bundle image, correct its name in the catalog, or configure a mirror, or a pull secret in \
+                                   spec.secrets of the CatalogSource; OLM continues then"
+                .to_owned(),
+            WayOut::SuitGroup => format!(
+                "change spec.targetNamespaces of the OperatorGroup first, or install it in another namespace; then {}",
+                suggest("approve {}")
+            ),
             WayOut::Explain => suggest("explain {}"),
             WayOut::Catalogs => format!(
                 "correct the CatalogSource, and OLM continues; see {}",
@@ -212,7 +246,7 @@ impl Operator<'_> {
         let mut failures = condition::OBSTACLES.into_iter().filter_map(failed_state);
         failures.find_map(|(type_, state)| {
             let text = message_or_reason(subscription, type_)?;
-            Some(Verdict::new(state, text))
+            Some(Verdict::new(state, text).pushing(type_))
         })
     }
 
@@ -240,26 +274,39 @@ impl Operator<'_> {
         }
     }
 
+    /// Returns what the installed version waits for while the InstallPlan of the next one waits for approval. The approval does not
+    /// help what runs.
+    fn unready_installed(&self) -> Option<Verdict> {
+        let (plan, csv) = (self.pending_plan()?, self.installed?);
+        let waiting = [
+            Phase::None,
+            Phase::Pending,
+            Phase::InstallReady,
+            Phase::Installing,
+        ];
+        if !waiting.contains(csv.phase()) {
+            return None;
+        }
+        let verdict = Verdict::new(State::Installing, format!("{}; {}", csv_text(csv), waits(plan)));
+        Some(verdict.providing(csv))
+    }
+
     /// Returns the state of an InstallPlan that has not failed; `None` if it is complete.
     fn of_plan(&self, plan: &InstallPlan, subscription: &Subscription, on_its_way: State) -> Option<Verdict> {
         let cause = plan_cause(plan, subscription)?;
         let name = plan.name_any();
         let text = format!("InstallPlan {name}: {}", cause.text);
-        let waits = || {
-            let names = plan.spec.cluster_service_version_names.join(", ");
-            format!("InstallPlan {name} for {names} waits for approval")
-        };
+        // OLM compared the operator with the OperatorGroup when it created the plan.
+        let will_fail = text.contains(&format!("will fail with {UNSUPPORTED_OPERATOR_GROUP}"));
         let runs = self.installed.is_some_and(|csv| *csv.phase() == Phase::Succeeded);
-        if let Some(range) = self
-            .hold()
-            .filter(|range| runs && self.pending_outside(range).is_some())
-        {
-            return Some(self.settled(State::Held, &format!("{}; {}", held(range), waits())));
+        if let Some(held) = self.held_back().filter(|_| runs) {
+            return Some(self.settled(State::Held, &format!("{held}; {}", waits(plan))));
         }
         Some(match (cause.approval, self.pin()) {
             (Some(Approver::User), Some(version)) => {
-                self.settled(State::Pinned, &format!("{}; {}", pinned(version), waits()))
+                self.settled(State::Pinned, &format!("{}; {}", pinned(version), waits(plan)))
             }
+            (Some(_), _) if will_fail => Verdict::new(State::RequiresApproval, text).with(WayOut::SuitGroup),
             (Some(Approver::User), None) => Verdict::new(State::RequiresApproval, text),
             (Some(Approver::Policy), _) => {
                 Verdict::new(State::RequiresApproval, text).with(WayOut::ApproveNow)
@@ -272,11 +319,14 @@ impl Operator<'_> {
     /// one is being read.
     fn waiting(&self, subscription: &Subscription, on_its_way: State) -> Option<Verdict> {
         if let Some(current) = self.current {
-            // A pinned one stays where it is.
-            let runs = *current.phase() == Phase::Succeeded && self.pin().is_none();
+            let runs = *current.phase() == Phase::Succeeded;
             // Upstream's OLM leaves the condition behind, without a message.
-            let text = message(subscription, condition::BUNDLE_UNPACKING).filter(|_| runs)?;
-            return Some(Verdict::new(State::Upgrading, text));
+            let cause = message(subscription, condition::BUNDLE_UNPACKING).filter(|_| runs)?;
+            // A user approves the version later, and should know before that it cannot be read.
+            let pin = self.pin().map(pinned);
+            let texts: Vec<&str> = [cause].into_iter().chain(pin.as_deref()).collect();
+            let verdict = Verdict::new(State::Upgrading, texts.join("; "));
+            return Some(verdict.pushing(condition::BUNDLE_UNPACKING));
         }
         let status = subscription.status.as_ref();
         if let Some(csv) = self.deleted_csv() {
@@ -297,7 +347,7 @@ impl Operator<'_> {
                 _ => (message_or_reason(subscription, type_), WayOut::Wait),
             };
             if let Some(text) = text {
-                return Some(Verdict::new(State::Pending, text).with(way_out));
+                return Some(Verdict::new(State::Pending, text).with(way_out).pushing(type_));
             }
         }
         let text = match status.and_then(plan_name) {
@@ -329,13 +379,7 @@ impl Operator<'_> {
                     "ClusterServiceVersion {name} has succeeded; OLM has not yet recorded it as installed"
                 ),
             ),
-            _ => {
-                let verdict = Verdict::new(on_its_way, csv_text(csv));
-                match unmet_requirements(csv) {
-                    Some(_) => verdict.with(WayOut::Provide(name)),
-                    None => verdict,
-                }
-            }
+            _ => Verdict::new(on_its_way, csv_text(csv)).providing(csv),
         }
     }
 
@@ -369,13 +413,22 @@ impl Operator<'_> {
         annotations.get(labels::UPGRADE_HOLD).map(String::as_str)
     }
 
+    /// Returns the hold in words, if it excludes the version that the InstallPlan would install once it is approved.
+    pub(crate) fn held_back(&self) -> Option<String> {
+        let range = self.hold()?;
+        self.pending_outside(range).map(|_| held(range))
+    }
+
     /// Returns the InstallPlan that waits for approval, if the name of its version tells that it is outside this range. OLM keeps
     /// a plan that it made before the hold.
     pub(crate) fn pending_outside(&self, range: &str) -> Option<&InstallPlan> {
-        let version = version_in(self.status()?.current_csv.as_deref()?)?;
+        let current = self.status()?.current_csv.as_ref()?;
+        let version = version_in(current)?;
         // An invalid range excludes every version.
         let is_outside = parse_range(range).map_or(true, |range| !range.contains(&version));
-        self.pending_plan().filter(|_| is_outside)
+        // The plan may be for other Subscriptions of the namespace.
+        let installs = |plan: &&InstallPlan| plan.spec.cluster_service_version_names.contains(current);
+        self.pending_plan().filter(installs).filter(|_| is_outside)
     }
 
     /// Returns true if its plan installs another version than the installed one, which a partly completed plan installed itself.
@@ -435,6 +488,12 @@ fn failed_state(type_: &'static str) -> Option<(&'static str, State)> {
         condition::RESOLUTION_FAILED => Some((type_, State::Unresolved)),
         _ => None,
     }
+}
+
+/// Returns that an InstallPlan waits for approval, with the versions that it installs.
+fn waits(plan: &InstallPlan) -> String {
+    let names = plan.spec.cluster_service_version_names.join(", ");
+    format!("InstallPlan {} for {names} waits for approval", plan.name_any())
 }
 
 /// Returns why an operator stays within a range of versions.

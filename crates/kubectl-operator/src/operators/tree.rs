@@ -249,6 +249,8 @@ impl Gathered {
                     | WayOut::Provide(_)
                     | WayOut::Rollback(_)
                     | WayOut::ChangeGroup { .. }
+                    | WayOut::PushBundle
+                    | WayOut::SuitGroup
                     | WayOut::Recreate
             )
         });

@@ -124,6 +124,8 @@ impl<'o> ClusterView<'o> {
                 subscription: object.name_any(),
                 csv,
                 install_plan: reference.or(older).filter(|name| !name.is_empty()),
+                // Files have no InstallPlans.
+                is_approved: false,
             })
         });
         waiting.filter(|waiting| waiting.install_plan.is_some()).collect()

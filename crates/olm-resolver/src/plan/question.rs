@@ -38,6 +38,8 @@ pub struct Waiting {
     pub csv: String,
     /// Its name, if the Subscription has it.
     pub install_plan: Option<String>,
+    /// True if it is known to be approved already.
+    pub is_approved: bool,
 }
 
 impl Waiting {
@@ -150,13 +152,14 @@ impl Question {
             subscription,
             csv,
             install_plan,
+            is_approved,
         } = waiting;
         let namespace = &self.problem.namespace;
         let plan = install_plan.as_ref().map_or_else(
             || "an InstallPlan".to_owned(),
             |name| format!("InstallPlan {name}"),
         );
-        if self.manual.is_empty() {
+        if self.manual.is_empty() || *is_approved {
             return format!("{plan} that installs {csv} for subscription {subscription} is in progress");
         }
         format!(
@@ -172,7 +175,7 @@ impl Question {
             || "its InstallPlan".to_owned(),
             |name| format!("InstallPlan {name}"),
         );
-        match self.manual.is_empty() {
+        match self.manual.is_empty() || waiting.is_approved {
             true => format!("waits for {csv}: {plan} is in progress"),
             false => format!(
                 "waits for {csv}: {plan} requires approval (kubectl operator approve {name} -n {namespace}), unless it is in progress \
@@ -192,6 +195,7 @@ mod tests {
             subscription: "db".to_owned(),
             csv: "etcd.v1".to_owned(),
             install_plan: Some("install-1".to_owned()),
+            is_approved: false,
         };
         let mut question = Question::default();
         question.problem.namespace = "shop".to_owned();
@@ -205,5 +209,12 @@ mod tests {
                 assert!(text.contains(&command), "{text}");
             }
         }
+        waiting.install_plan = Some("install-1".to_owned());
+        waiting.is_approved = true;
+        assert_eq!(question.awaited_text(&waiting), running);
+        assert_eq!(
+            question.waiting_text(&waiting),
+            "InstallPlan install-1 that installs etcd.v1 for subscription db is in progress"
+        );
     }
 }

@@ -40,6 +40,9 @@ pub(in crate::commands) struct Shown {
     pub steps: Vec<String>,
     /// Hash of the steps that are approved.
     pub hash: String,
+    /// Reason why it cannot be approved, with the way out.
+    #[serde(skip)]
+    pub refusal: Option<String>,
     /// True if the plan is approved.
     pub approved: bool,
     /// True if this command approved the plan.
@@ -80,6 +83,7 @@ impl Shown {
             operators,
             preview,
             hash: approval::plan_hash(plan),
+            refusal: None,
             approved: false,
             is_new: false,
         }

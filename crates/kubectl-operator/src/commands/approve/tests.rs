@@ -94,6 +94,36 @@ async fn what_a_plan_changes_is_shown_and_what_was_shown_is_approved() {
     }
 }
 
+/// A hold that was set while the plan waited is not lifted by an approval.
+#[tokio::test]
+async fn a_plan_outside_a_hold_is_not_approved() {
+    for (range, csvs, is_refused) in [
+        ("=1.0.0", ["etcd.v2.0.0"], true),
+        ("no range", ["etcd.v2.0.0"], true),
+        ("<3.0.0", ["etcd.v2.0.0"], false),
+        // It is the plan of another Subscription.
+        ("=1.0.0", ["other.v2.0.0"], false),
+    ] {
+        for name in ["db", "install-1"] {
+            let mut held = plan();
+            held["spec"]["clusterServiceVersionNames"] = json!(csvs);
+            let cluster = cluster(held);
+            let hold = json!({"metadata": {"annotations": {labels::UPGRADE_HOLD: range}},
+                "status": {"currentCSV": "etcd.v2.0.0"}});
+            assert!(cluster.edit("Subscription", "shop", "db", &hold));
+            let (plan, text, result) = approved(&cluster, name, || true).await;
+            assert_eq!(plan["spec"]["approved"], !is_refused, "{range} {csvs:?}");
+            let expected = format!(
+                "cannot approve InstallPlan install-1: Subscription db is held within {range} by annotation \
+                 operatorframework.io/upgrade-hold; to allow newer versions use `kubectl operator unhold db -n shop`"
+            );
+            assert_eq!(result.err().as_deref(), is_refused.then_some(expected.as_str()));
+            // Pages show it as well.
+            assert_eq!(text.contains(&expected), is_refused, "{text}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_no_leaves_the_plan_as_it_is() {
     let cluster = cluster(plan());

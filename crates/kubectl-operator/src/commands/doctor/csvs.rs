@@ -9,8 +9,11 @@ use super::finding::{Finding, about, at, object, word};
 use super::observed::{Observed, Owned, Unread};
 use crate::terminal::{age, plain, seconds};
 
-/// Time, in seconds, that finalizers of OLM and of operators may take, and a Subscription to report its new version.
+/// Time, in seconds, that finalizers of OLM and of operators may take.
 const PATIENCE: i64 = 5 * 60;
+/// Age, in seconds, of a version that no Subscription may have reported yet. The lists are read one after the other, and OLM writes the
+/// status of a Subscription before a new version succeeds.
+const UNREPORTED: i64 = 20;
 /// ClusterServiceVersion of upstream's package-server, in OLM's namespace.
 const PACKAGE_SERVER: &str = "packageserver";
 
@@ -38,7 +41,7 @@ pub(super) fn unsubscribed(observed: &Observed) -> Result<Vec<Finding>, &Unread>
         let created = csv.creation_timestamp()?.0;
         let is_part_of_olm = namespace == observed.olm && name == PACKAGE_SERVER;
         let runs = *csv.phase() == Phase::Succeeded && csv.metadata.deletion_timestamp.is_none();
-        let is_old = seconds(observed.now, created) > PATIENCE;
+        let is_old = seconds(observed.now, created) > UNREPORTED;
         if is_part_of_olm || !runs || !is_old || looks_for_version(&namespace) {
             return None;
         }

@@ -41,6 +41,21 @@ pub(super) struct Subscribed {
 pub(super) struct Unsubscribed {
     pub name: String,
     pub version: String,
+    /// True if it failed.
+    pub has_failed: bool,
+    /// The ClusterServiceVersion that it replaces, while that exists.
+    pub former: Option<String>,
+}
+
+impl Unsubscribed {
+    /// Returns the version with its state.
+    fn text(&self) -> String {
+        match (&self.former, self.has_failed) {
+            (Some(former), true) => format!("{}, which failed to replace {former},", self.name),
+            (None, true) => format!("{}, which failed,", self.name),
+            (_, false) => self.name.clone(),
+        }
+    }
 }
 
 /// Existing objects of the namespace, and the offered packages.
@@ -55,7 +70,7 @@ pub(super) struct There<'a> {
     /// OperatorGroups of all namespaces, as far as they may be read.
     pub all_groups: &'a [OperatorGroup],
     pub subscriptions: &'a [Subscribed],
-    /// ClusterServiceVersions of the package that run without a Subscription.
+    /// ClusterServiceVersions of the package that have no Subscription.
     pub unsubscribed: &'a [Unsubscribed],
     /// CustomResourceDefinitions that the channel heads of all packages provide, as `Kind (name)`.
     pub provided: &'a BTreeSet<String>,
@@ -75,11 +90,12 @@ pub(super) fn decide(args: &InstallArgs, there: There<'_>) -> anyhow::Result<Wan
     let version = args.version.as_deref().filter(|version| !version.is_empty());
     let adopted = adopted(args, namespace, version, there.unsubscribed)?;
     let starting_csv = match (adopted, version) {
-        (Some(name), _) => {
+        (Some(found), _) => {
             notes.push(format!(
-                "{name} runs without a Subscription; this Subscription adopts it"
+                "{} has no Subscription; this Subscription adopts it",
+                found.text()
             ));
-            Some(name)
+            Some(found.name.clone())
         }
         (None, version) => version
             .map(|version| starting_csv(package, channel, version))
@@ -207,17 +223,17 @@ fn not_subscribed(
     )
 }
 
-/// Returns the ClusterServiceVersion that runs without a Subscription, if the requested version is exactly that. OLM adopts it.
+/// Returns the ClusterServiceVersion without a Subscription, if the requested version is exactly that. OLM adopts it.
 ///
 /// # Errors
-/// Another one runs, so that OLM would find two providers of the same APIs.
-fn adopted(
+/// There is another one, so that OLM would find two providers of the same APIs.
+fn adopted<'a>(
     args: &InstallArgs,
     namespace: &str,
     version: Option<&str>,
-    unsubscribed: &[Unsubscribed],
-) -> anyhow::Result<Option<String>> {
-    let Some(running) = unsubscribed.first() else {
+    unsubscribed: &'a [Unsubscribed],
+) -> anyhow::Result<Option<&'a Unsubscribed>> {
+    let Some(first) = unsubscribed.first() else {
         return Ok(None);
     };
     let number = version.map(|version| version.strip_prefix('v').unwrap_or(version));
@@ -225,20 +241,22 @@ fn adopted(
         version == Some(found.name.as_str()) || number == Some(found.version.as_str())
     };
     if let Some(found) = unsubscribed.iter().find(is_wanted) {
-        return Ok(Some(found.name.clone()));
+        return Ok(Some(found));
     }
     let commands = CommandLine::of(&args.connection);
+    let suggest = |form: &str, names: &[&str]| commands.suggest(form, names, Some(namespace));
+    let name = args.name.as_ref().unwrap_or(&args.package);
+    let rollback = match first.has_failed && first.former.is_some() {
+        true => format!(" and go back with `{}`", suggest("rollback {}", &[name])),
+        false => String::new(),
+    };
     bail!(
-        "cannot install {}: {} runs in namespace {namespace} without a Subscription; subscribe to it with `{}`, or remove it \
+        "cannot install {}: {} is in namespace {namespace} without a Subscription; subscribe to it with `{}`{rollback}, or remove it \
          first with `{}`",
         args.package,
-        running.name,
-        commands.suggest(
-            "install {} --version {}",
-            &[&args.package, &running.name],
-            Some(namespace)
-        ),
-        commands.suggest("uninstall {}", &[&running.name], Some(namespace))
+        first.text(),
+        suggest("install {} --version {}", &[&args.package, &first.name]),
+        suggest("uninstall {}", &[&first.name])
     )
 }
 

@@ -12,8 +12,10 @@ use olm_api::v1alpha1::{
 };
 use olm_resolver::entry::Entry;
 use olm_resolver::hold::parse_range;
+use olm_resolver::installed::package_of;
 
 use super::definitions::{Replaced, replaced};
+use crate::args::shared::quoted;
 use crate::catalogs::Bundle;
 use crate::commands::uninstall::Removal;
 use crate::terminal::plain;
@@ -48,7 +50,8 @@ pub(super) fn wanted(
 ) -> anyhow::Result<String> {
     if removal.subscription.is_none() {
         bail!(
-            "cannot roll back {name}: it has no Subscription; install the version that you want with `install`"
+            "cannot roll back {name}: it has no Subscription; {}",
+            first_subscribe(removal)
         );
     }
     if let Some(to) = to {
@@ -97,6 +100,21 @@ pub(super) fn wanted(
         );
     }
     Ok(before.to_owned())
+}
+
+/// Returns the commands that give an operator a Subscription and roll it back then. OLM adopts only the newest version, and only one
+/// that names its package.
+fn first_subscribe(removal: &Removal) -> String {
+    let newest = removal.csvs.last();
+    let Some((csv, package)) = newest.and_then(|csv| Some((csv, package_of(csv)?))) else {
+        return "install the version that you want with `install`".to_owned();
+    };
+    let (csv, package, flags) = (csv.name_any(), quoted(&package), &removal.flags);
+    format!(
+        "subscribe to it with `kubectl operator install {package} --version {} {flags}`, then go back with `kubectl operator \
+         rollback {package} {flags}`",
+        quoted(&csv)
+    )
 }
 
 /// Decides how to roll back to an entry of the catalog.

@@ -339,6 +339,25 @@ async fn where_there_is_nothing_to_go_back_to_that_is_said() {
         let error = decide::wanted(&removal, "db", None, &[]).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
+    // OLM adopts the newest version, and then there is a Subscription to roll back.
+    let package = json!({"type": "olm.package", "value": {"packageName": "etcd", "version": "2.0.0"}});
+    let mut named = newest.clone();
+    let properties = json!({"properties": [package]}).to_string();
+    named
+        .annotations_mut()
+        .insert(olm_api::labels::PROPERTIES.to_owned(), properties);
+    let unsubscribed = Removal {
+        subscription: None,
+        flags: "-n shop".to_owned(),
+        ..of(&[oldest.clone(), named])
+    };
+    assert_eq!(
+        decide::wanted(&unsubscribed, "etcd.v2.0.0", None, &[])
+            .unwrap_err()
+            .to_string(),
+        "cannot roll back etcd.v2.0.0: it has no Subscription; subscribe to it with `kubectl operator install etcd --version \
+         etcd.v2.0.0 -n shop`, then go back with `kubectl operator rollback etcd -n shop`"
+    );
     let error = decide(&alone, &Entry::new(bundle_entry("2.0.0")), &bundle(&["v1"])).unwrap_err();
     assert!(
         error.to_string().contains("is the version that is installed"),

@@ -22,6 +22,8 @@ fn running(version: &str) -> Unsubscribed {
     Unsubscribed {
         name: format!("etcd.v{version}"),
         version: version.to_owned(),
+        has_failed: false,
+        former: None,
     }
 }
 
@@ -40,17 +42,38 @@ fn a_version_without_subscription_is_adopted_or_in_the_way() {
         );
         assert_eq!(
             wanted.notes[0],
-            "etcd.v0.9.0 runs without a Subscription; this Subscription adopts it"
+            "etcd.v0.9.0 has no Subscription; this Subscription adopts it"
         );
     }
     for more in [&[][..], &["-v", "1.0.0"]] {
         assert_eq!(
             error(decided(more)),
-            "cannot install etcd: etcd.v0.9.0 runs in namespace shop without a Subscription; subscribe to it with \
+            "cannot install etcd: etcd.v0.9.0 is in namespace shop without a Subscription; subscribe to it with \
              `kubectl operator install etcd --version etcd.v0.9.0 -n shop`, or remove it first with \
              `kubectl operator uninstall etcd.v0.9.0 -n shop`"
         );
     }
+}
+
+/// Its Subscription was deleted during the upgrade: the failed version does not run, and the older one cannot be adopted.
+#[test]
+fn a_failed_upgrade_without_subscription_is_adopted_and_then_rolled_back() {
+    let failed = Unsubscribed {
+        has_failed: true,
+        former: Some("etcd.v0.9.0".to_owned()),
+        ..running("1.0.0")
+    };
+    let decided = |version: &str| decided_beside(&["-v", version], std::slice::from_ref(&failed), &[]);
+    assert_eq!(
+        decided("1.0.0").unwrap().notes[0],
+        "etcd.v1.0.0, which failed to replace etcd.v0.9.0, has no Subscription; this Subscription adopts it"
+    );
+    assert_eq!(
+        error(decided("0.9.0")),
+        "cannot install etcd: etcd.v1.0.0, which failed to replace etcd.v0.9.0, is in namespace shop without a Subscription; \
+         subscribe to it with `kubectl operator install etcd --version etcd.v1.0.0 -n shop` and go back with `kubectl operator \
+         rollback etcd -n shop`, or remove it first with `kubectl operator uninstall etcd.v1.0.0 -n shop`"
+    );
 }
 
 #[test]
@@ -71,7 +94,11 @@ fn only_the_newest_version_of_the_package_that_nobody_has_is_without_subscriptio
         of_package("2.0.0", "etcd", "etcd.v1.0.0"),
         of_package("3.0.0", "other", ""),
     ];
-    for (installed, expected) in [("", &[running("2.0.0")][..]), ("etcd.v2.0.0", &[])] {
+    let newest = Unsubscribed {
+        former: Some("etcd.v1.0.0".to_owned()),
+        ..running("2.0.0")
+    };
+    for (installed, expected) in [("", &[newest][..]), ("etcd.v2.0.0", &[])] {
         let status = json!({"installedCSV": installed, "currentCSV": installed});
         let subscribed = serde_json::from_value(subscription("db", &status)).unwrap();
         assert_eq!(
@@ -80,6 +107,28 @@ fn only_the_newest_version_of_the_package_that_nobody_has_is_without_subscriptio
             "{installed}"
         );
     }
+}
+
+/// A namespace that does not exist has no packages either, and a list of catalogs would not help.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_does_not_exist_is_the_obstacle() {
+    let cluster = served();
+    let (client, _link) = cluster.connect();
+    let here = Cluster::of(client, "shop");
+    let of = async |more: &[&str]| {
+        let args = install_args(more);
+        let error = wanted(&here, &args).await.unwrap_err();
+        obstacle(&here, &args, error).await.to_string()
+    };
+    assert_eq!(
+        of(&[]).await,
+        "namespace shop does not exist; create it with --create-namespace"
+    );
+    let text = of(&["--create-namespace"]).await;
+    assert!(text.contains("package etcd"), "{text}");
+    cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
+    let text = of(&[]).await;
+    assert!(text.contains("package etcd"), "{text}");
 }
 
 /// As with upstream's plugin, which asks for none.
