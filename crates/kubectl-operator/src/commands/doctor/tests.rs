@@ -403,7 +403,13 @@ async fn a_running_operator_without_a_subscription_is_told() {
         // A Subscription may report it in a moment.
         ("Succeeded", "2025-12-31T23:59:45Z", "shop", "alone.v1", None),
         // Its Subscription was deleted a moment after the installation.
-        ("Succeeded", "2025-12-31T23:59:15Z", "shop", "alone.v1", Some(expected)),
+        (
+            "Succeeded",
+            "2025-12-31T23:59:15Z",
+            "shop",
+            "alone.v1",
+            Some(expected),
+        ),
         // Another check reports what does not run.
         ("Failed", "2025-01-01T00:00:00Z", "shop", "alone.v1", None),
         ("Succeeded", "2025-01-01T00:00:00Z", "olm", "packageserver", None),
