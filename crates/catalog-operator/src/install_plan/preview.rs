@@ -391,12 +391,17 @@ fn definition_change(
     let mut fields = BTreeSet::new();
     add_paths(&patch, &mut Vec::new(), &mut fields);
     let (versions_added, versions_removed) = (missing(&before, &after), missing(&after, &before));
-    let named_fields = [&schemas.added, &schemas.removed, &schemas.required];
-    let mut named = [&versions_added, &versions_removed]
-        .into_iter()
-        .chain(named_fields);
+    let is_something_named = [
+        &versions_added,
+        &versions_removed,
+        &schemas.added,
+        &schemas.removed,
+        &schemas.required,
+    ]
+    .iter()
+    .any(|names| !names.is_empty());
     let is_all_named = !schemas.has_more
-        && named.any(|names| !names.is_empty())
+        && is_something_named
         && crd_upgrade::differ_in_schemas_only(current, &merged, |version| {
             let mut versions = versions_added.iter().chain(&versions_removed);
             versions.any(|named| named == version)
