@@ -78,11 +78,13 @@ fn failed_csvs<'p>(
 ) -> Vec<(&'p Subscription, &'p InstalledCsv)> {
     let is_failed =
         |csv: &&InstalledCsv| !csv.copied && csv.phase == ClusterServiceVersionPhase::Failed.as_str();
-    let failed = problem.installed.iter().filter(is_failed);
-    let found = failed.flat_map(|csv| {
-        let all = problem.subscriptions.iter();
-        let of_csv = all.filter(|s| s.current_csv == csv.name && subscriptions.contains(&s.name));
-        of_csv.map(move |subscription| (subscription, csv))
-    });
-    found.collect()
+    let mut found = Vec::new();
+    for csv in problem.installed.iter().filter(is_failed) {
+        for subscription in &problem.subscriptions {
+            if subscription.current_csv == csv.name && subscriptions.contains(&subscription.name) {
+                found.push((subscription, csv));
+            }
+        }
+    }
+    found
 }
