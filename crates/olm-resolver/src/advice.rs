@@ -15,7 +15,7 @@ mod failed_upgrade;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use self::change::destroys_mark;
 pub use self::change::{Change, ChangeKind, Harm};
@@ -23,7 +23,7 @@ pub(crate) use self::change::{anew_text, channel_text};
 pub use self::failed_upgrade::FailedUpgrade;
 pub(crate) use self::failed_upgrade::failed_upgrades;
 use crate::explain::Explanation;
-use crate::installed::Readings;
+use crate::installed::{Readings, adoptable};
 use crate::problem::Problem;
 use crate::resolve::failing;
 use crate::work::Work;
@@ -79,6 +79,8 @@ pub struct Advisor<'p> {
     share: usize,
     /// Parsed annotations, shared by all trials.
     readings: Readings,
+    /// Installed operators without a Subscription, by package.
+    adoptable: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl<'p> Advisor<'p> {
@@ -97,6 +99,7 @@ impl<'p> Advisor<'p> {
             untouchable: BTreeSet::new(),
             share: shared / failures.len().max(1),
             readings: Readings::new(problem),
+            adoptable: adoptable(problem),
         }
     }
 
@@ -161,7 +164,13 @@ impl Trials<'_, '_> {
     fn singles(&mut self, explanation: &Explanation, may_destroy: bool) -> Vec<Fix> {
         let advisor = self.advisor;
         let mut found: Vec<Fix> = Vec::new();
-        let candidates = candidates::of(advisor.problem, explanation, &advisor.untouchable).into_iter();
+        let candidates = candidates::of(
+            advisor.problem,
+            explanation,
+            &advisor.untouchable,
+            &advisor.adoptable,
+        );
+        let candidates = candidates.into_iter();
         for fix in candidates.filter(|fix| may_destroy || fix.change.destroys().is_none()) {
             let is_enough = found.len() >= MAX_FIXES && found.last().is_some_and(|last| last.harm < fix.harm);
             if is_enough {

@@ -151,14 +151,25 @@ pub fn adopts(
         && package_of(csv).as_deref() == Some(object.spec.name.as_str())
 }
 
-/// Returns whether a new Subscription of a package would adopt an installed ClusterServiceVersion if its `startingCSV` named it, by
-/// the rule of [`adopts`].
-pub(crate) fn is_adoptable(problem: &Problem, csv: &InstalledCsv, package: &str) -> bool {
-    let mut subscriptions = problem.subscriptions.iter();
-    let is_subscribed = subscriptions.any(|s| s.installed_csv == csv.name || s.current_csv == csv.name);
-    let stays = !csv.copied && ![REPLACING, DELETING].contains(&csv.phase.as_str());
-    let known = csv.properties.as_deref().and_then(package_in);
-    stays && !is_subscribed && known.is_some_and(|known| known.package_name == package)
+/// Returns the installed ClusterServiceVersions, by package, that a new Subscription adopts if its `startingCSV` names one, by the
+/// rule of [`adopts`].
+pub(crate) fn adoptable(problem: &Problem) -> BTreeMap<String, BTreeSet<String>> {
+    let subscriptions = problem.subscriptions.iter();
+    let subscribed: BTreeSet<&String> = subscriptions
+        .flat_map(|s| [&s.installed_csv, &s.current_csv])
+        .collect();
+    let stays = |csv: &&InstalledCsv| !csv.copied && ![REPLACING, DELETING].contains(&csv.phase.as_str());
+    let mut adoptable: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for csv in problem.installed.iter().filter(stays) {
+        if subscribed.contains(&csv.name) {
+            continue;
+        }
+        if let Some(package) = csv.properties.as_deref().and_then(package_in) {
+            let names = adoptable.entry(package.package_name).or_default();
+            names.insert(csv.name.clone());
+        }
+    }
+    adoptable
 }
 
 /// Returns the package of an installed ClusterServiceVersion; `None` if its annotation names none.

@@ -111,6 +111,17 @@ struct Before {
     csvs: BTreeMap<String, Value>,
 }
 
+impl Before {
+    /// Returns whether a ClusterServiceVersion that is replaced has the account, role or binding of a step. While its own plan runs the
+    /// object may be missing; it exists before this plan begins.
+    fn has(&self, step: &Step) -> bool {
+        let resource = &step.resource;
+        self.rbac.iter().any(|known| {
+            known["kind"].as_str() == Some(resource.kind.as_str()) && object::name(known) == resource.name
+        })
+    }
+}
+
 /// ClusterServiceVersions of the namespace that the plan's replace.
 fn replaced_csvs(observed: &Observed) -> Vec<String> {
     let steps = steps(&observed.install_plan).iter();
@@ -190,6 +201,7 @@ fn compose(observed: &Observed, before: &Before, unknown: Vec<String>) -> PlanPr
         after.extend(inline_rbac(step));
         let resource = format!("{} {}", step.resource.kind, step.resource.name);
         match observed.steps.get(index) {
+            Some(StepState::Known(known)) if known.current.is_none() && before.has(step) => {}
             Some(StepState::Known(known)) => add_object(&mut preview, observed, kind, (index, step), known),
             Some(StepState::Missing(NoObject::Broken { message, .. })) => {
                 preview.unknown.push(format!("{resource}: {message}"));

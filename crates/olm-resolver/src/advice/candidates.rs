@@ -10,7 +10,6 @@ use super::change::{Change, ChangeKind, Harm, Running};
 use super::failed_upgrade::leads_forward;
 use crate::catalog::Snapshot;
 use crate::explain::{Explanation, Reason};
-use crate::installed::is_adoptable;
 use crate::problem::{Problem, Subscription};
 
 /// Maximum number of other channels, or other catalogs, that are considered for one Subscription.
@@ -18,8 +17,13 @@ const MAX_ALTERNATIVES: usize = 50;
 
 /// Returns possible changes with their harm, the gentlest first. Among equals, the likeliest change of each
 /// Subscription and kind precedes the second of any, so that none is left out because of its name. Users
-/// cannot change the Subscriptions that are `untouchable`.
-pub(super) fn of(problem: &Problem, explanation: &Explanation, untouchable: &BTreeSet<String>) -> Vec<Fix> {
+/// cannot change the Subscriptions that are `untouchable`; `adoptable` are installed operators without one, by package.
+pub(super) fn of(
+    problem: &Problem,
+    explanation: &Explanation,
+    untouchable: &BTreeSet<String>,
+    adoptable: &BTreeMap<String, BTreeSet<String>>,
+) -> Vec<Fix> {
     let mut groups: Vec<Vec<Change>> = Vec::new();
     let names = explanation.taking_part();
     let running = Running::of(problem);
@@ -40,7 +44,7 @@ pub(super) fn of(problem: &Problem, explanation: &Explanation, untouchable: &BTr
         .filter(|s| !untouchable.contains(&s.name))
     {
         if explanation.subscriptions.contains(&subscription.name) {
-            groups.push(adoptions(problem, subscription));
+            groups.push(adoptions(subscription, adoptable.get(&subscription.package)));
         }
         let takes_part = names.contains(subscription.name.as_str())
             || contested.contains(subscription.installed_csv.as_str());
@@ -112,18 +116,12 @@ fn free_csvs<'a>(problem: &'a Problem, explanation: &'a Explanation) -> impl Ite
     found.into_iter()
 }
 
-/// Returns the adoptions of installed operators that have no Subscription by a new Subscription, by name.
-fn adoptions(problem: &Problem, subscription: &Subscription) -> Vec<Change> {
-    if !subscription.installed_csv.is_empty() || !subscription.current_csv.is_empty() {
-        return Vec::new();
-    }
-    let all = problem.installed.iter();
-    let adoptable: BTreeSet<&String> = all
-        .filter(|csv| is_adoptable(problem, csv, &subscription.package))
-        .map(|csv| &csv.name)
-        .collect();
+/// Returns the adoptions of installed operators of its package by a new Subscription.
+fn adoptions(subscription: &Subscription, adoptable: Option<&BTreeSet<String>>) -> Vec<Change> {
+    let is_new = subscription.installed_csv.is_empty() && subscription.current_csv.is_empty();
+    let names = adoptable.filter(|_| is_new).into_iter().flatten();
     let now = &subscription.starting_csv;
-    let changes = adoptable.into_iter().map(|csv| Change {
+    let changes = names.map(|csv| Change {
         from: (!now.is_empty()).then(|| now.clone()),
         to: Some(csv.clone()),
         ..Change::new(ChangeKind::Adopt, Some(&subscription.name))

@@ -39,8 +39,8 @@ pub(crate) fn failed_upgrades(problem: &Problem, subscriptions: &[String]) -> Ve
             .iter()
             .any(|csv| !csv.copied && csv.name == name)
     };
-    let failed = concerned(problem, subscriptions).filter_map(|subscription| {
-        let csv = failed_csv(problem, subscription)?;
+    let failed = failed_csvs(problem, subscriptions).into_iter();
+    let upgrades = failed.filter_map(|(subscription, csv)| {
         let installed = Some(&subscription.installed_csv).filter(|name| **name != csv.name);
         let mut formers = installed.into_iter().chain([&csv.replaces]);
         let former = formers.find(|name| exists(name))?;
@@ -51,18 +51,18 @@ pub(crate) fn failed_upgrades(problem: &Problem, subscriptions: &[String]) -> Ve
             former: former.clone(),
         })
     });
-    failed.collect()
+    upgrades.collect()
 }
 
 /// Returns whether the failed operator of one of these Subscriptions has an upgrade in its channel, so that failing forward leads
 /// anywhere.
 pub(super) fn leads_forward(problem: &Problem, subscriptions: &[String]) -> bool {
-    concerned(problem, subscriptions).any(|subscription| {
+    let mut failed = failed_csvs(problem, subscriptions).into_iter();
+    failed.any(|(subscription, csv)| {
         let Some(snapshot) = problem.snapshot(&subscription.catalog) else {
             return false;
         };
-        let channel = snapshot.channel(&subscription.package, &subscription.channel);
-        let (Some(csv), Some(channel)) = (failed_csv(problem, subscription), channel) else {
+        let Some(channel) = snapshot.channel(&subscription.package, &subscription.channel) else {
             return false;
         };
         let version = Version::parse_tolerant(&csv.version).ok();
@@ -71,18 +71,20 @@ pub(super) fn leads_forward(problem: &Problem, subscriptions: &[String]) -> bool
     })
 }
 
-fn concerned<'p>(
+/// Returns those of the Subscriptions whose current ClusterServiceVersion failed, with it.
+fn failed_csvs<'p>(
     problem: &'p Problem,
-    subscriptions: &'p [String],
-) -> impl Iterator<Item = &'p Subscription> {
-    let all = problem.subscriptions.iter();
-    all.filter(move |subscription| subscriptions.contains(&subscription.name))
-}
-
-/// Returns the ClusterServiceVersion that the Subscription has, if it failed.
-fn failed_csv<'p>(problem: &'p Problem, subscription: &Subscription) -> Option<&'p InstalledCsv> {
-    let mut own = problem.installed.iter().filter(|csv| !csv.copied);
-    own.find(|csv| {
-        csv.name == subscription.current_csv && csv.phase == ClusterServiceVersionPhase::Failed.as_str()
-    })
+    subscriptions: &[String],
+) -> Vec<(&'p Subscription, &'p InstalledCsv)> {
+    let is_failed =
+        |csv: &&InstalledCsv| !csv.copied && csv.phase == ClusterServiceVersionPhase::Failed.as_str();
+    let mut found = Vec::new();
+    for csv in problem.installed.iter().filter(is_failed) {
+        for subscription in &problem.subscriptions {
+            if subscription.current_csv == csv.name && subscriptions.contains(&subscription.name) {
+                found.push((subscription, csv));
+            }
+        }
+    }
+    found
 }

@@ -191,6 +191,21 @@ fn values_that_the_plans_author_may_not_read_cannot_be_guessed() {
     );
 }
 
+/// The plan of the replaced version may still run when the next one is made.
+#[test]
+fn an_account_that_the_replaced_version_has_is_not_told_as_made() {
+    for (of_replaced, expected) in [("demo", vec![]), ("other", vec!["Create ServiceAccount demo "])] {
+        let account = |name: &str| json!({"kind": "ServiceAccount", "metadata": {"name": name}});
+        let step = known("ServiceAccount", account("demo"), None);
+        let before = Before {
+            rbac: vec![account(of_replaced)],
+            ..Before::default()
+        };
+        let observed = observed_for(vec![("ServiceAccount", "demo", step)], None);
+        assert_eq!(lines(&compose(&observed, &before, Vec::new())), expected);
+    }
+}
+
 /// Carrying out leaves alone what is there.
 #[test]
 fn what_stands_already_is_not_told_as_made() {
