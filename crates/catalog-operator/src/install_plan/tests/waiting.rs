@@ -297,7 +297,8 @@ fn the_status_is_written_when_a_step_fails() {
     let mut env = TestEnv::with_plan(&[small()]);
     env.refuse("create ServiceAccount", FailureClass::Forbidden);
     env.settle();
-    assert_eq!(env.count("patch InstallPlan"), 1, "{:#?}", env.writes);
+    // Once with the error, and once more when the API of the definition is served.
+    assert_eq!(env.count("patch InstallPlan"), 2, "{:#?}", env.writes);
     let error = "error creating service account: demo: server says Forbidden";
     env.assert_summary(
         PLAN,
