@@ -242,7 +242,11 @@ fn no_command_prints_what_a_terminal_obeys() {
         let told = format!("{command:?}: {out:?} {err:?}");
         assert!(out.chars().chain(err.chars()).all(is_harmless), "{told}");
         // Otherwise the command printed none of the poisoned texts.
-        let is_told = |text: &str| [r"\u{1b}", r"\u001b", "[2J"].iter().any(|told| text.contains(told));
+        let is_told = |text: &str| {
+            [r"\u{1b}", r"\u001b", "[2J"]
+                .iter()
+                .any(|told| text.contains(told))
+        };
         assert!(is_told(&out) || is_told(&err), "{told}");
         assert!(matches!(output.status.code(), Some(0..=2)), "{told}");
     }
