@@ -232,12 +232,16 @@ fn write_images(
         config.small = !setting.is_trial;
         let archive = format!("{}.tar", stem(&format!("{}-image", recipe.name)));
         let digest = oci_layout::write(&out.join(&archive), &files, &config)?;
-        let mut size = 0;
+        let mut sizes = Vec::new();
         for file in &files {
-            size += fs::metadata(&file.source)?.len();
+            sizes.push((fs::metadata(&file.source)?.len(), file.path.as_str()));
         }
+        let size: u64 = sizes.iter().map(|(size, _)| size).sum();
         if recipe.name == "olm" && size > MAX_IMAGE && !setting.is_trial {
-            bail!("the image olm has {size} bytes before packing, more than {MAX_IMAGE}");
+            let largest = sizes.iter().max();
+            bail!(
+                "the image olm has {size} bytes before packing, more than {MAX_IMAGE}; the largest is {largest:?}"
+            );
         }
         summaries.push(json!({
             "name": recipe.name, "reference": format!("{reference}@{digest}"), "digest": digest, "archive": archive,
