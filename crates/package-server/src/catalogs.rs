@@ -378,8 +378,10 @@ impl CatalogTask {
         let room = shared.room(&shared.entries.lock(), &self.key);
         let dial = Arc::clone(&shared.dial);
         let read = async {
-            let mut dialled = dial.connect(address, address).await.map_err(ReadError::Failed)?;
             // A panic while one catalog is read must not end the process, nor block that catalog forever.
+            let dialled = isolated(dial.connect(address, address)).await;
+            let dialled = dialled.unwrap_or_else(|panicked| Err(panicked.to_string()));
+            let mut dialled = dialled.map_err(ReadError::Failed)?;
             let reading = isolated(reader::read(&dialled.channel, room, &shared.parsing));
             let read = unless_lost(&mut dialled.lost, reading).await;
             let read = read.ok_or_else(|| ReadError::Failed("connection to the registry lost".to_owned()))?;

@@ -17,12 +17,12 @@ use crate::stores::config_maps::Version;
 /// Only a ConfigMap with a key of a catalog gets them. Otherwise a user with write access to CatalogSources, but not to
 /// ConfigMaps, could have any ConfigMap of the namespace deleted.
 ///
-/// A version that the status refers to is served without an owner, because a webhook removes owners: see
+/// A version that the status refers to is served as it is, because a webhook removes owners or labels: see
 /// [`is_stripped`].
 pub(crate) fn to_write(source: &CatalogSource, name: &str, version: &Version) -> Option<Action> {
     let mut owners = version.owners.clone()?;
     let is_owned = object::has_owner(&owners, source.metadata.uid.as_deref());
-    if version.is_watched && (is_owned || is_recorded(source, name, version)) {
+    if is_owned && version.is_watched || is_recorded(source, name, version) {
         return None;
     }
     if !is_owned {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Service};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
 use olm_api::labels;
 use olm_api::v1alpha1::CatalogSource;
@@ -40,6 +40,11 @@ pub(crate) const SLOW_START: Duration = Duration::from_secs(30);
 const SHORT_LIFE: Duration = Duration::from_secs(60);
 /// Interval of the reads of a ConfigMap that is not watched.
 const CONFIG_MAP_PAUSE: Duration = Duration::from_secs(15);
+/// The same while the CatalogSource is younger than [`NEW_SOURCE`]: both may be of one file.
+const NEW_SOURCE_PAUSE: Duration = Duration::from_secs(2);
+const NEW_SOURCE: Duration = Duration::from_secs(60);
+/// The same for a ConfigMap without a key of catalogs, which is read as a whole.
+const NO_CATALOG_PAUSE: Duration = Duration::from_secs(300);
 
 /// Purpose of an action; determines the message of its failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,9 +94,16 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
                 if let Some(patch) = config_map_owner::to_write(&observed.source, name, version) {
                     // The pod is made for the version after this write; the watch reports it.
                     draft.actions.push((Purpose::ConfigMapOwner, patch));
+                    draft.requeue = Requeue::after(CONFIG_MAP_PAUSE, "the ConfigMap may not be watched");
                 } else {
                     if !version.is_watched {
-                        draft.requeue = Requeue::after(CONFIG_MAP_PAUSE, "the ConfigMap is no catalog");
+                        let is_catalog = version.owners.is_some();
+                        let pause = if is_catalog {
+                            CONFIG_MAP_PAUSE
+                        } else {
+                            NO_CATALOG_PAUSE
+                        };
+                        draft.requeue = Requeue::after(pause, "the ConfigMap is not watched");
                     }
                     let settings = &observed.settings;
                     let pod = build_config_map_pod(&observed.source, name, version, config, settings);
@@ -101,7 +113,14 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
             ConfigMapState::NotNamed => {}
             // The old content is still served.
             ConfigMapState::Missing | ConfigMapState::Unread(_) => {
-                draft.requeue = Requeue::after(CONFIG_MAP_PAUSE, "the catalog's ConfigMap was not read");
+                let created = observed.source.metadata.creation_timestamp.as_ref();
+                let is_new = created.is_some_and(|Time(created)| elapsed(*created, now) < NEW_SOURCE);
+                let pause = if is_new {
+                    NEW_SOURCE_PAUSE
+                } else {
+                    CONFIG_MAP_PAUSE
+                };
+                draft.requeue = Requeue::after(pause, "the catalog's ConfigMap was not read");
             }
         },
         Source::Address(_) => draft.stop_serving(observed),
@@ -261,7 +280,7 @@ impl Draft {
             .filter(|pod| pod_state::has_ended(pod) && pod.metadata.deletion_timestamp.is_none());
         let last = ended.max_by_key(|pod| pod_state::created(pod));
         let rest = last
-            .filter(|_| kept.is_none())
+            .filter(|pod| kept.is_none() && pod_state::matches(pod, wanted))
             .and_then(|pod| left(SHORT_LIFE, elapsed(pod_state::created(pod)?, now)));
         let mut ending = Requeue::default();
         for pod in dead.iter().filter(|pod| !forced(pod)) {

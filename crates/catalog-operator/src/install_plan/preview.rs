@@ -13,6 +13,7 @@ mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -41,6 +42,8 @@ use crate::manifest::Manifest;
 use crate::object;
 use crate::step_kind::StepKind;
 
+/// Longest time for reading what there is, and then for checking custom resources.
+const TIME: Duration = Duration::from_secs(5);
 /// Parts of a field's path that are told.
 const DEPTH: usize = 3;
 /// Fields of one object that are told.
@@ -73,19 +76,30 @@ async fn preview(
         }
         Ok::<_, ObserveError>((states, before, unknown))
     };
-    let (observed, before, unknown) = match read.await {
-        Ok((states, before, unknown)) => {
+    let (observed, before, unknown) = match tokio::time::timeout(TIME, read).await {
+        Ok(Ok((states, before, mut unknown))) => {
             let mut observed = Observed {
                 steps: states,
                 ..observed
             };
             // Where a ServiceAccount is named, definitions are not compared.
             if !observed.is_limited() {
-                observe_definitions(reads, &mut observed).await;
+                let check = observe_definitions(reads, &mut observed);
+                if tokio::time::timeout(TIME, check).await.is_err() {
+                    let text = format!(
+                        "whether custom resources fit changed definitions: not known after {} s",
+                        TIME.as_secs()
+                    );
+                    unknown.push(text);
+                }
             }
             (observed, before, unknown)
         }
-        Err(error) => (observed, Before::default(), vec![error.to_string()]),
+        Ok(Err(error)) => (observed, Before::default(), vec![error.to_string()]),
+        Err(_) => {
+            let text = format!("reading the cluster timed out after {} s", TIME.as_secs());
+            (observed, Before::default(), vec![text])
+        }
     };
     let is_fetched = |state: &StepState| matches!(state, StepState::Missing(NoObject::Fetching { .. }));
     if observed.steps.iter().any(is_fetched) {

@@ -332,17 +332,23 @@ fn a_config_map_that_is_not_watched_is_read_again() {
         is_watched: false,
         ..found
     });
-    for state in [
-        ConfigMapState::Missing,
-        ConfigMapState::Unread("no".to_owned()),
-        no_catalog,
+    for (state, seconds) in [
+        (ConfigMapState::Missing, 15),
+        (ConfigMapState::Unread("no".to_owned()), 15),
+        (no_catalog, 300),
     ] {
         let found = requeue(&with(state.clone()));
         assert!(
-            matches!(found, Requeue::After { delay, .. } if delay == Duration::from_secs(15)),
+            matches!(found, Requeue::After { delay, .. } if delay == Duration::from_secs(seconds)),
             "{state:?}"
         );
     }
+    // Both are often of one file.
+    let mut observed = with(ConfigMapState::Missing);
+    let mut source = CatalogSource::clone(&observed.source);
+    source.metadata.creation_timestamp = Some(Time(earlier(5)));
+    observed.source = source.into();
+    assert!(matches!(requeue(&observed), Requeue::After { delay, .. } if delay == Duration::from_secs(2)));
     let served = converge(with(version(7, "hash")));
     assert_eq!(requeue(&served), Requeue::AwaitChange);
 }
@@ -364,6 +370,23 @@ fn a_config_map_without_the_label_gets_it() {
     assert_eq!(patch["metadata"]["labels"], json!({"olm.catalogSource": "cat.a"}));
     let owners = patch["metadata"]["ownerReferences"].as_array().unwrap();
     assert_eq!(owners.len(), 1, "{patch}");
+    // One whose label a webhook takes off is served all the same.
+    let mut observed = observed;
+    let reference = json!({"name": "content", "namespace": "ns", "uid": found_uid(&observed), "resourceVersion": "7",
+        "lastUpdateTime": "2026-01-01T00:00:00Z"});
+    let mut source = CatalogSource::clone(&observed.source);
+    source.status.get_or_insert_default().config_map_reference = Some(serde_json::from_value(reference).unwrap());
+    observed.source = source.into();
+    let (plan, _) = decide::decide(&observed, now());
+    assert!(!plan.to_string().contains("patch ConfigMap"), "{plan}");
+    assert!(matches!(plan.requeue, Requeue::After { .. }));
+}
+
+fn found_uid(observed: &Observed) -> String {
+    let ConfigMapState::Found(found) = &observed.config_map else {
+        unreachable!()
+    };
+    found.uid.clone()
 }
 
 #[test]
