@@ -1,5 +1,6 @@
 //! The state of an operator with its cause and the way out, derived from the statuses that OLM writes. All commands and pages use it.
 
+use go_compat::semver::Version;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt as _;
 use olm_api::cause::{csv_text, unmet_requirements};
@@ -10,6 +11,7 @@ use olm_api::v1alpha1::{
     ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase, Subscription,
 };
 use olm_resolver::hold::parse_range;
+use olm_resolver::installed::package_in;
 use serde::Serialize;
 
 use super::cause::{
@@ -419,16 +421,17 @@ impl Operator<'_> {
         self.pending_outside(range).map(|_| held(range))
     }
 
-    /// Returns the InstallPlan that waits for approval, if the name of its version tells that it is outside this range. OLM keeps
-    /// a plan that it made before the hold.
+    /// Returns the InstallPlan that waits for approval, if its version is known to be outside this range. OLM keeps a plan that it
+    /// made before the hold.
     pub(crate) fn pending_outside(&self, range: &str) -> Option<&InstallPlan> {
         let current = self.status()?.current_csv.as_ref()?;
-        let version = version_in(current)?;
-        // An invalid range excludes every version.
-        let is_outside = parse_range(range).map_or(true, |range| !range.contains(&version));
         // The plan may be for other Subscriptions of the namespace.
         let installs = |plan: &&InstallPlan| plan.spec.cluster_service_version_names.contains(current);
-        self.pending_plan().filter(installs).filter(|_| is_outside)
+        let plan = self.pending_plan().filter(installs)?;
+        let version = version_of(plan, current)?;
+        // An invalid range excludes every version.
+        let is_outside = parse_range(range).map_or(true, |range| !range.contains(&version));
+        is_outside.then_some(plan)
     }
 
     /// Returns true if its plan installs another version than the installed one, which a partly completed plan installed itself.
@@ -488,6 +491,16 @@ fn failed_state(type_: &'static str) -> Option<(&'static str, State)> {
         condition::RESOLUTION_FAILED => Some((type_, State::Unresolved)),
         _ => None,
     }
+}
+
+/// Returns the version of a ClusterServiceVersion that a plan installs: the one in the catalog, which holds are compared with. Its
+/// name may write it differently, and counts only without it.
+fn version_of(plan: &InstallPlan, csv: &str) -> Option<Version> {
+    let mut lookups = plan.status.iter().flat_map(|status| status.bundle_lookups.iter());
+    let lookup = lookups.find(|lookup| lookup.identifier == csv);
+    let package = lookup.and_then(|lookup| package_in(lookup.properties.as_deref()?));
+    let stated = package.and_then(|package| Version::parse_tolerant(&package.version).ok());
+    stated.or_else(|| version_in(csv))
 }
 
 /// Returns that an InstallPlan waits for approval, with the versions that it installs.

@@ -124,6 +124,31 @@ async fn a_plan_outside_a_hold_is_not_approved() {
     }
 }
 
+/// A name cannot contain the `+` of a version, so some have a `-` there, which makes it a pre-release.
+#[tokio::test]
+async fn a_hold_is_compared_with_the_version_in_the_catalog() {
+    let csv = "etcd.v1.9.0-0.1708477317.p";
+    let package = json!({"packageName": "etcd", "version": "1.9.0+0.1708477317.p"});
+    let properties = json!({"properties": [{"type": "olm.package", "value": package}]});
+    let lookup = json!({"path": "x", "identifier": csv, "replaces": "", "catalogSourceRef": {}, "conditions": [],
+        "properties": properties.to_string()});
+    for (range, is_refused) in [
+        ("=1.9.0+0.1708477317.p", false),
+        ("=1.9.0", false),
+        ("<1.9.0", true),
+    ] {
+        let mut held = plan();
+        held["spec"]["clusterServiceVersionNames"] = json!([csv]);
+        held["status"]["bundleLookups"] = json!([lookup]);
+        let cluster = cluster(held);
+        let hold = json!({"metadata": {"annotations": {labels::UPGRADE_HOLD: range}}, "status": {"currentCSV": csv}});
+        assert!(cluster.edit("Subscription", "shop", "db", &hold));
+        let (plan, _, result) = approved(&cluster, "db", || true).await;
+        assert_eq!(result.is_err(), is_refused, "{range}");
+        assert_eq!(plan["spec"]["approved"], !is_refused, "{range}");
+    }
+}
+
 #[tokio::test]
 async fn a_no_leaves_the_plan_as_it_is() {
     let cluster = cluster(plan());
