@@ -90,7 +90,7 @@ pub(crate) enum WayOut {
     Wait,
     /// Approve the InstallPlan.
     Approve,
-    /// Approve the InstallPlan before its upgrade policy does.
+    /// Approve the InstallPlan now, or wait: for its upgrade policy, or for the installed version.
     ApproveNow,
     /// Make the image of the bundle available.
     PushBundle,
@@ -196,11 +196,21 @@ impl Operator<'_> {
                 "correct the CatalogSource, and OLM continues; see {}",
                 commands.suggest("catalog list -o wide", &[], None)
             ),
-            WayOut::Provide(csv) => format!(
-                "provide what is missing, and OLM continues; all requirements: kubectl get csv {} {flags} -o \
-                 jsonpath='{{.status.requirementStatus}}'",
-                quoted(csv)
-            ),
+            WayOut::Provide(csv) => {
+                let provide = format!(
+                    "provide what is missing, and OLM continues; all requirements: kubectl get csv {} {flags} -o \
+                     jsonpath='{{.status.requirementStatus}}'",
+                    quoted(csv)
+                );
+                match self.approvable() {
+                    Some(plan) => format!(
+                        "{provide}; or approve InstallPlan {}, if its version lacks nothing: {}",
+                        plan.name_any(),
+                        suggest("approve {}")
+                    ),
+                    None => provide,
+                }
+            }
             WayOut::Correct => format!(
                 "correct the cause, and OLM tries again; see {}",
                 suggest("status {}")
@@ -276,8 +286,8 @@ impl Operator<'_> {
         }
     }
 
-    /// Returns what the installed version waits for while the InstallPlan of the next one waits for approval. The approval does not
-    /// help what runs.
+    /// Returns what the installed version waits for while the InstallPlan of the next one waits for approval. The approval helps
+    /// only if the next version lacks nothing that this one does.
     fn unready_installed(&self) -> Option<Verdict> {
         let (plan, csv) = (self.pending_plan()?, self.installed?);
         let waiting = [
@@ -290,7 +300,8 @@ impl Operator<'_> {
             return None;
         }
         let verdict = Verdict::new(State::Installing, format!("{}; {}", csv_text(csv), waits(plan)));
-        Some(verdict.providing(csv))
+        let way_out = self.approvable().map_or(WayOut::Wait, |_| WayOut::ApproveNow);
+        Some(verdict.with(way_out).providing(csv))
     }
 
     /// Returns the state of an InstallPlan that has not failed; `None` if it is complete.
@@ -413,6 +424,16 @@ impl Operator<'_> {
     fn hold(&self) -> Option<&str> {
         let annotations = self.subscription?.annotations();
         annotations.get(labels::UPGRADE_HOLD).map(String::as_str)
+    }
+
+    /// Returns the InstallPlan that a user may approve: no hold excludes its version.
+    fn approvable(&self) -> Option<&InstallPlan> {
+        self.pending_plan().filter(|_| self.held_back().is_none())
+    }
+
+    /// Returns true if a version lacks requirements while the next one, which may not need them, waits for approval.
+    pub(super) fn may_skip(&self, verdict: &Verdict) -> bool {
+        matches!(verdict.way_out, WayOut::Provide(_)) && self.approvable().is_some()
     }
 
     /// Returns the hold in words, if it excludes the version that the InstallPlan would install once it is approved.
