@@ -334,22 +334,6 @@ pub(crate) struct Position {
     pub has_begun: bool,
 }
 
-impl Row {
-    /// Returns the position of the operator in its channel.
-    pub(crate) fn position(&self) -> Position {
-        let is_other = self.current_csv != self.installed_csv;
-        Position {
-            installed: self.installed_csv.clone(),
-            next: if is_other {
-                self.current_csv.clone()
-            } else {
-                String::new()
-            },
-            has_begun: is_other && matches!(self.state, State::Installing | State::Upgrading | State::Failed),
-        }
-    }
-}
-
 impl Operator<'_> {
     /// Returns the namespace.
     pub(crate) fn namespace(&self) -> String {
@@ -442,6 +426,22 @@ impl Operator<'_> {
             current_csv,
             state,
             message,
+        }
+    }
+
+    /// Returns the position of the operator in its channel.
+    pub(crate) fn position(&self) -> Position {
+        let row = self.row();
+        let is_other = row.current_csv != row.installed_csv;
+        // The state is that of the version before then.
+        let waits = self
+            .pending_plan()
+            .is_some_and(|plan| plan.spec.cluster_service_version_names.contains(&row.current_csv));
+        let is_under_way = matches!(row.state, State::Installing | State::Upgrading | State::Failed);
+        Position {
+            installed: row.installed_csv,
+            next: if is_other { row.current_csv } else { String::new() },
+            has_begun: is_other && is_under_way && !waits,
         }
     }
 }

@@ -17,6 +17,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 pub(super) use self::shown::Shown;
+use crate::args::shared::quoted;
 use crate::args::{ApproveArgs, Output};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
@@ -58,20 +59,31 @@ pub(super) async fn approve_shown(
     output: Output,
     ask: &(dyn Fn(&str) -> anyhow::Result<bool> + Sync),
 ) -> anyhow::Result<Shown> {
-    let mut answer = |shown: &Shown| {
-        refused(shown)?;
-        // JSON and YAML print the plan and the outcome as one document at the end.
-        if output == Output::Text {
-            printer::data(&shown.to_string())?;
-        }
-        ask(&question(output, shown))
-    };
+    let mut answer = |shown: &Shown| answered(output, shown, &printer::data, ask);
     let shown = approve(cluster, name, &mut answer).await?;
     match output.document() {
         None => printer::data(&shown.outcome_text())?,
         Some(format) => printer::document(&shown, format)?,
     }
     Ok(shown)
+}
+
+/// Prints a plan, and returns the user's answer.
+///
+/// # Errors
+/// The plan cannot be approved; it is printed first.
+fn answered(
+    output: Output,
+    shown: &Shown,
+    print: &dyn Fn(&str) -> anyhow::Result<()>,
+    ask: &dyn Fn(&str) -> anyhow::Result<bool>,
+) -> anyhow::Result<bool> {
+    // JSON and YAML print the plan and the outcome as one document at the end.
+    if output == Output::Text {
+        print(&shown.to_string())?;
+    }
+    refused(shown)?;
+    ask(&question(output, shown))
 }
 
 /// Fails if the plan cannot be approved.
@@ -181,10 +193,13 @@ fn held(cluster: &Cluster, plan: &InstallPlan, subscription: &Subscription) -> O
         ..Operator::default()
     };
     let (hold, name) = (operator.held_back()?, subscription.name_any());
+    let plan = plan.name_any();
     Some(format!(
-        "cannot approve InstallPlan {}: Subscription {name} is {hold}; to allow newer versions use `{}`",
-        plan.name_any(),
-        cluster.suggest("unhold {}", &[&name])
+        "cannot approve InstallPlan {plan}: Subscription {name} is {hold}; to allow newer versions use `{}`, or delete the plan with \
+         `kubectl delete installplan {} {}`",
+        cluster.suggest("unhold {}", &[&name]),
+        quoted(&plan),
+        cluster.commands.flags(Some(&cluster.namespace))
     ))
 }
 

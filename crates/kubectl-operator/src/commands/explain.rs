@@ -63,7 +63,7 @@ impl Cause {
             let verdict = operator.verdict();
             (verdict.state != State::Ready).then(|| Self {
                 name: operator.name(),
-                position: operator.row().position(),
+                position: operator.position(),
                 state: verdict.state,
                 names_plan: operator.pending_plan().is_some(),
                 way_out: operator.way_out(&verdict, &commands),

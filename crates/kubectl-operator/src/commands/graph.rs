@@ -164,7 +164,7 @@ impl Versions {
         let operators = gathered.operators();
         for operator in operators.iter().filter(|found| found.package() == Some(package)) {
             let by = format!("{}/{}", operator.namespace(), operator.name());
-            versions.add(&by, operator.row().position());
+            versions.add(&by, operator.position());
         }
         versions
     }

@@ -64,7 +64,7 @@ fn put_pinned(cluster: &FakeCluster, type_: &str, message: &str) {
     );
 }
 
-const ROWS: [Row; 28] = [
+const ROWS: [Row; 29] = [
     (|_| {}, "", "", true),
     (
         |cluster| put_condition(cluster, "CatalogSourcesUnhealthy", "olm/cat does not answer"),
@@ -288,7 +288,20 @@ const ROWS: [Row; 28] = [
         },
         "ClusterServiceVersion etcd.v1.0.0: pods \"etcd-1\" is forbidden: exceeded quota; InstallPlan install-1 for etcd.v2.0.0 \
          waits for approval",
-        "",
+        "wait, or approve it now: kubectl operator approve db -n shop",
+        false,
+    ),
+    (
+        |cluster| {
+            put_plan(cluster, "RequiresApproval", |_| {});
+            let mut waits = csv("1.0.0", "Pending", "one or more requirements couldn't be found");
+            waits["status"]["requirementStatus"] = json!([{"group": "", "version": "v1", "kind": "CustomResourceDefinition",
+                "name": "disks.example.com", "status": "NotPresent", "message": "CRD is not present"}]);
+            cluster.put(waits);
+        },
+        "waiting for CustomResourceDefinition disks.example.com (CRD is not present); InstallPlan install-1 for etcd.v2.0.0 waits \
+         for approval",
+        "; or approve InstallPlan install-1, if its version lacks nothing: kubectl operator approve db -n shop",
         false,
     ),
     (

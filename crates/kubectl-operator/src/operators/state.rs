@@ -1,5 +1,6 @@
 //! The state of an operator with its cause and the way out, derived from the statuses that OLM writes. All commands and pages use it.
 
+use go_compat::semver::Version;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt as _;
 use olm_api::cause::{csv_text, unmet_requirements};
@@ -10,6 +11,7 @@ use olm_api::v1alpha1::{
     ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase, Subscription,
 };
 use olm_resolver::hold::parse_range;
+use olm_resolver::installed::package_in;
 use serde::Serialize;
 
 use super::cause::{
@@ -88,7 +90,7 @@ pub(crate) enum WayOut {
     Wait,
     /// Approve the InstallPlan.
     Approve,
-    /// Approve the InstallPlan before its upgrade policy does.
+    /// Approve the InstallPlan now, or wait: for its upgrade policy, or for the installed version.
     ApproveNow,
     /// Make the image of the bundle available.
     PushBundle,
@@ -194,11 +196,21 @@ impl Operator<'_> {
                 "correct the CatalogSource, and OLM continues; see {}",
                 commands.suggest("catalog list -o wide", &[], None)
             ),
-            WayOut::Provide(csv) => format!(
-                "provide what is missing, and OLM continues; all requirements: kubectl get csv {} {flags} -o \
-                 jsonpath='{{.status.requirementStatus}}'",
-                quoted(csv)
-            ),
+            WayOut::Provide(csv) => {
+                let provide = format!(
+                    "provide what is missing, and OLM continues; all requirements: kubectl get csv {} {flags} -o \
+                     jsonpath='{{.status.requirementStatus}}'",
+                    quoted(csv)
+                );
+                match self.approvable() {
+                    Some(plan) => format!(
+                        "{provide}; or approve InstallPlan {}, if its version lacks nothing: {}",
+                        plan.name_any(),
+                        suggest("approve {}")
+                    ),
+                    None => provide,
+                }
+            }
             WayOut::Correct => format!(
                 "correct the cause, and OLM tries again; see {}",
                 suggest("status {}")
@@ -274,8 +286,8 @@ impl Operator<'_> {
         }
     }
 
-    /// Returns what the installed version waits for while the InstallPlan of the next one waits for approval. The approval does not
-    /// help what runs.
+    /// Returns what the installed version waits for while the InstallPlan of the next one waits for approval. The approval helps
+    /// only if the next version lacks nothing that this one does.
     fn unready_installed(&self) -> Option<Verdict> {
         let (plan, csv) = (self.pending_plan()?, self.installed?);
         let waiting = [
@@ -288,7 +300,8 @@ impl Operator<'_> {
             return None;
         }
         let verdict = Verdict::new(State::Installing, format!("{}; {}", csv_text(csv), waits(plan)));
-        Some(verdict.providing(csv))
+        let way_out = self.approvable().map_or(WayOut::Wait, |_| WayOut::ApproveNow);
+        Some(verdict.with(way_out).providing(csv))
     }
 
     /// Returns the state of an InstallPlan that has not failed; `None` if it is complete.
@@ -413,22 +426,33 @@ impl Operator<'_> {
         annotations.get(labels::UPGRADE_HOLD).map(String::as_str)
     }
 
+    /// Returns the InstallPlan that a user may approve: no hold excludes its version.
+    fn approvable(&self) -> Option<&InstallPlan> {
+        self.pending_plan().filter(|_| self.held_back().is_none())
+    }
+
+    /// Returns true if a version lacks requirements while the next one, which may not need them, waits for approval.
+    pub(super) fn may_skip(&self, verdict: &Verdict) -> bool {
+        matches!(verdict.way_out, WayOut::Provide(_)) && self.approvable().is_some()
+    }
+
     /// Returns the hold in words, if it excludes the version that the InstallPlan would install once it is approved.
     pub(crate) fn held_back(&self) -> Option<String> {
         let range = self.hold()?;
         self.pending_outside(range).map(|_| held(range))
     }
 
-    /// Returns the InstallPlan that waits for approval, if the name of its version tells that it is outside this range. OLM keeps
-    /// a plan that it made before the hold.
+    /// Returns the InstallPlan that waits for approval, if its version is known to be outside this range. OLM keeps a plan that it
+    /// made before the hold.
     pub(crate) fn pending_outside(&self, range: &str) -> Option<&InstallPlan> {
         let current = self.status()?.current_csv.as_ref()?;
-        let version = version_in(current)?;
-        // An invalid range excludes every version.
-        let is_outside = parse_range(range).map_or(true, |range| !range.contains(&version));
         // The plan may be for other Subscriptions of the namespace.
         let installs = |plan: &&InstallPlan| plan.spec.cluster_service_version_names.contains(current);
-        self.pending_plan().filter(installs).filter(|_| is_outside)
+        let plan = self.pending_plan().filter(installs)?;
+        let version = version_of(plan, current)?;
+        // An invalid range excludes every version.
+        let is_outside = parse_range(range).map_or(true, |range| !range.contains(&version));
+        is_outside.then_some(plan)
     }
 
     /// Returns true if its plan installs another version than the installed one, which a partly completed plan installed itself.
@@ -488,6 +512,16 @@ fn failed_state(type_: &'static str) -> Option<(&'static str, State)> {
         condition::RESOLUTION_FAILED => Some((type_, State::Unresolved)),
         _ => None,
     }
+}
+
+/// Returns the version of a ClusterServiceVersion that a plan installs: the one in the catalog, which holds are compared with. Its
+/// name may write it differently, and counts only without it.
+fn version_of(plan: &InstallPlan, csv: &str) -> Option<Version> {
+    let mut lookups = plan.status.iter().flat_map(|status| status.bundle_lookups.iter());
+    let lookup = lookups.find(|lookup| lookup.identifier == csv);
+    let package = lookup.and_then(|lookup| package_in(lookup.properties.as_deref()?));
+    let stated = package.and_then(|package| Version::parse_tolerant(&package.version).ok());
+    stated.or_else(|| version_in(csv))
 }
 
 /// Returns that an InstallPlan waits for approval, with the versions that it installs.

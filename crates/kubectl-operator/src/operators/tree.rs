@@ -43,7 +43,8 @@ pub(crate) struct Node {
     /// The command that prints a message of several lines in full.
     #[serde(skip)]
     pub more: Option<String>,
-    /// True if it failed or cannot be resolved, so that most likely a user has to act.
+    /// True if it failed, cannot be resolved, or lacks requirements while its next version waits for approval, so that most likely
+    /// a user has to act.
     #[serde(skip)]
     pub is_stuck: bool,
     /// Additional lines, such as the changes of an InstallPlan.
@@ -79,8 +80,7 @@ impl Node {
         self.mark == Mark::Fine && self.objects.iter().all(Self::is_fine)
     }
 
-    /// Returns true if a user must act: it failed or cannot be resolved, or a plan waits for approval or failed, and everything
-    /// else is ready.
+    /// Returns true if a user must act: it is stuck, or a plan waits for approval or failed, and everything else is ready.
     pub(crate) fn needs_somebody(&self) -> bool {
         self.is_stuck || self.has_only_plans_left()
     }
@@ -241,6 +241,7 @@ impl Gathered {
         let verdict = operator.verdict();
         let verdict_state = verdict.state;
         let way_out = operator.way_out(&verdict, commands);
+        let may_skip = operator.may_skip(&verdict);
         // The nodes below name the other ways out.
         let way_out = way_out.filter(|_| {
             matches!(
@@ -272,7 +273,8 @@ impl Gathered {
                 && found.reason.as_deref() == Some(condition::subscription::ERROR_PREVENTED_RESOLUTION)
                 && !message.contains(" operatorGroups, expected 1")
         });
-        node.is_stuck = verdict_state == State::Failed || verdict_state == State::Unresolved && !is_retried;
+        node.is_stuck =
+            verdict_state == State::Failed || verdict_state == State::Unresolved && !is_retried || may_skip;
         let status = subscription.status.as_ref();
         if let Some(name) = status.and_then(plan_name) {
             node.objects.push(match operator.plan {

@@ -115,12 +115,56 @@ async fn a_plan_outside_a_hold_is_not_approved() {
             assert_eq!(plan["spec"]["approved"], !is_refused, "{range} {csvs:?}");
             let expected = format!(
                 "cannot approve InstallPlan install-1: Subscription db is held within {range} by annotation \
-                 operatorframework.io/upgrade-hold; to allow newer versions use `kubectl operator unhold db -n shop`"
+                 operatorframework.io/upgrade-hold; to allow newer versions use `kubectl operator unhold db -n shop`, or delete the \
+                 plan with `kubectl delete installplan install-1 -n shop`"
             );
             assert_eq!(result.err().as_deref(), is_refused.then_some(expected.as_str()));
             // Pages show it as well.
             assert_eq!(text.contains(&expected), is_refused, "{text}");
         }
+    }
+}
+
+/// The user decides between the hold and the plan by what the plan changes.
+#[test]
+fn a_plan_that_cannot_be_approved_is_shown_first() {
+    let found: InstallPlan = serde_json::from_value(plan()).unwrap();
+    let mut shown = Shown::of(&found, Vec::new(), Vec::new());
+    shown.refusal = Some("held".to_owned());
+    let printed = std::cell::RefCell::new(String::new());
+    let print = |text: &str| {
+        printed.borrow_mut().push_str(text);
+        anyhow::Ok(())
+    };
+    let ask = |_: &str| -> anyhow::Result<bool> { panic!("nothing is asked") };
+    let result = answered(Output::Text, &shown, &print, &ask);
+    assert_eq!(result.unwrap_err().to_string(), "held");
+    let printed = printed.borrow();
+    assert!(printed.contains("installs   etcd.v2"), "{printed}");
+}
+
+/// A name cannot contain the `+` of a version, so some have a `-` there, which makes it a pre-release.
+#[tokio::test]
+async fn a_hold_is_compared_with_the_version_in_the_catalog() {
+    let csv = "etcd.v1.9.0-0.1708477317.p";
+    let package = json!({"packageName": "etcd", "version": "1.9.0+0.1708477317.p"});
+    let properties = json!({"properties": [{"type": "olm.package", "value": package}]});
+    let lookup = json!({"path": "x", "identifier": csv, "replaces": "", "catalogSourceRef": {}, "conditions": [],
+        "properties": properties.to_string()});
+    for (range, is_refused) in [
+        ("=1.9.0+0.1708477317.p", false),
+        ("=1.9.0", false),
+        ("<1.9.0", true),
+    ] {
+        let mut held = plan();
+        held["spec"]["clusterServiceVersionNames"] = json!([csv]);
+        held["status"]["bundleLookups"] = json!([lookup]);
+        let cluster = cluster(held);
+        let hold = json!({"metadata": {"annotations": {labels::UPGRADE_HOLD: range}}, "status": {"currentCSV": csv}});
+        assert!(cluster.edit("Subscription", "shop", "db", &hold));
+        let (plan, _, result) = approved(&cluster, "db", || true).await;
+        assert_eq!(result.is_err(), is_refused, "{range}");
+        assert_eq!(plan["spec"]["approved"], !is_refused, "{range}");
     }
 }
 

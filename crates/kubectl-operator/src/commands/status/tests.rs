@@ -119,6 +119,39 @@ async fn a_plan_that_needs_somebody_ends_the_watch() {
     assert!(start.elapsed() > Duration::from_secs(500));
 }
 
+/// The next version may not need what this one lacks. One that is only being installed is waited for.
+#[tokio::test(start_paused = true)]
+async fn what_lacks_something_while_its_next_version_waits_ends_the_watch() {
+    for (phase, hold, ends) in [
+        ("Pending", "", true),
+        ("Pending", "=1.0.0", false),
+        ("Installing", "", false),
+    ] {
+        let cluster = cluster(2);
+        let status = json!({"status": {"state": "UpgradePending", "currentCSV": "etcd.v2.0.0"}});
+        assert!(cluster.edit("Subscription", "shop", "db", &status));
+        if !hold.is_empty() {
+            let hold = json!({"metadata": {"annotations": {olm_api::labels::UPGRADE_HOLD: hold}}});
+            assert!(cluster.edit("Subscription", "shop", "db", &hold));
+        }
+        cluster.put(plan("install-1", "RequiresApproval", false));
+        let mut lacks = csv("1.0.0", phase, "one or more requirements couldn't be found");
+        lacks["status"]["requirementStatus"] = json!([{"group": "", "version": "v1", "kind": "CustomResourceDefinition",
+            "name": "disks.example.com", "status": "NotPresent", "message": "CRD is not present"}]);
+        cluster.put(lacks);
+        let (client, _link) = cluster.connect();
+        let start = tokio::time::Instant::now();
+        let (result, _) = watched(&client, 600).await;
+        let expected = match ends {
+            true => Outcome::Over,
+            false => Outcome::Waits,
+        };
+        assert_eq!(result.unwrap().outcome, expected, "{phase} {hold:?}");
+        let seconds = start.elapsed().as_secs();
+        assert_eq!((15..30).contains(&seconds), ends, "{phase} {hold:?}: {seconds} s");
+    }
+}
+
 /// It may pass while OLM works, but only for a moment. OLM retries what an error prevented.
 #[tokio::test(start_paused = true)]
 async fn what_failed_or_cannot_be_resolved_ends_the_watch() {

@@ -29,6 +29,27 @@ fn a_plan_that_waits_for_somebody_is_told_until_it_is_approved() {
     );
 }
 
+/// The state is that of the version before, so drawings must not say that the operator is being upgraded.
+#[test]
+fn a_version_whose_plan_waits_for_approval_has_not_begun() {
+    let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "installPlanRef": {"name": "install-1"}});
+    for phase in ["Pending", "Installing", "Failed"] {
+        for approved in [false, true] {
+            let gathered = gathered_of([
+                subscription("db", &status),
+                csv("1.0.0", phase, ""),
+                plan("install-1", "RequiresApproval", approved),
+            ]);
+            let position = gathered.operators()[0].position();
+            assert_eq!(
+                (position.next.as_str(), position.has_begun),
+                ("etcd.v2.0.0", approved),
+                "{phase}"
+            );
+        }
+    }
+}
+
 /// A field that the old schema lacks is removed again by the API server.
 #[test]
 fn resources_that_a_new_schema_refuses_have_a_way_out_that_can_be_gone() {
