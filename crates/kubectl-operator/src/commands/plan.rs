@@ -183,7 +183,7 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
 }
 
 /// Reads which InstallPlans are approved already. One that cannot be read may still require approval.
-async fn read_approvals(cluster: &Cluster, waiting: &mut [Waiting]) {
+pub(super) async fn read_approvals(cluster: &Cluster, waiting: &mut [Waiting]) {
     for waiting in waiting.iter_mut().take(MAX_ASKED) {
         let name = waiting.install_plan.as_deref().unwrap_or_default();
         let plan = get::<InstallPlan>(&cluster.client, &cluster.namespace, name).await;
@@ -192,7 +192,7 @@ async fn read_approvals(cluster: &Cluster, waiting: &mut [Waiting]) {
 }
 
 /// Returns a line for each Subscription whose bundle OLM cannot unpack, in the words of `explain` and `status`.
-fn unpack_failures(objects: &[Document]) -> Vec<String> {
+pub(super) fn unpack_failures(objects: &[Document]) -> Vec<String> {
     let objects = objects.iter().map(|document| &document.object);
     let subscriptions = objects
         .filter(|object| object["kind"] == "Subscription")
