@@ -206,7 +206,7 @@ pub(super) async fn question_with(
             Vec::new()
         }
     };
-    let failures = unpack_failures(&objects);
+    let failures = unpack_failures(&objects).into_values().collect();
     let objects = Objects::of(objects)?;
     let namespace = objects.namespace(Some(&cluster.namespace)).map_err(|error| {
         // The excluded objects may be the cause.
