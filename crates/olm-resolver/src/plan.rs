@@ -19,7 +19,7 @@ pub use self::document::{Document, ExplainedDocument};
 pub use self::explained::{Explained, Standing, explain};
 pub use self::held::{HeldBack, held};
 pub use self::question::{NotSucceeded, Question, Waiting};
-pub use self::target::{TargetError, plan_to};
+pub use self::target::{TargetError, find_subscription, plan_to};
 pub use self::way::Target;
 use crate::advice::{Advice, Advisor};
 use crate::catalog::CatalogKey;

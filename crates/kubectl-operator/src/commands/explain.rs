@@ -11,6 +11,7 @@ use crate::args::{ClusterArgs, ExplainArgs};
 use crate::catalogs::Contents;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
+use crate::commands::plan::{read_approvals, unpack_failures};
 use crate::operators::{Gathered, Position, State};
 use crate::terminal::Mark;
 use crate::{Verdict, catalogs, gather, global, printer};
@@ -166,6 +167,8 @@ pub(super) struct Read {
     pub question: Question,
     /// Its operators that are not ready, held or pinned.
     pub causes: Vec<Cause>,
+    /// Subscriptions whose bundle cannot be unpacked, as `plan` notes them.
+    pub failures: Vec<String>,
     /// Objects that are excluded, and why.
     pub notes: Vec<String>,
 }
@@ -203,6 +206,7 @@ pub(super) async fn question_with(
             Vec::new()
         }
     };
+    let failures = unpack_failures(&objects).into_values().collect();
     let objects = Objects::of(objects)?;
     let namespace = objects.namespace(Some(&cluster.namespace)).map_err(|error| {
         // The excluded objects may be the cause.
@@ -212,9 +216,11 @@ pub(super) async fn question_with(
     let contents = contents(&objects.catalog_keys(&namespace)).await;
     let mut question = objects.question(&namespace, global, contents);
     question.problem.runtime_constraints = args.runtime_constraints()?;
+    read_approvals(cluster, &mut question.waiting).await;
     Ok(Read {
         question,
         causes,
+        failures,
         notes,
     })
 }

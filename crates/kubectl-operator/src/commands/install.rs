@@ -140,11 +140,14 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
         account: None,
     });
     let groups: Vec<Group> = known.chain(unread).collect();
-    let all_groups = match list_readable::<OperatorGroup>(client, None, "").await {
-        Ok((groups, _)) => groups,
+    let (all_groups, group_note) = match list_readable::<OperatorGroup>(client, None, "").await {
+        Ok((groups, _)) => (groups, None),
         // A tenant may not read those of others.
-        Err(error) if is_forbidden(&error) => Vec::new(),
-        Err(error) => return Err(error),
+        Err(error) if is_forbidden(&error) => (Vec::new(), None),
+        Err(error) => {
+            let note = format!("{error:#}; another OperatorGroup may provide the same APIs");
+            (Vec::new(), Some(note))
+        }
     };
     let (subscriptions, unreadable) = list_readable::<Subscription>(client, Some(namespace), "").await?;
     let originals = gather::originals();
@@ -183,6 +186,7 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
         .iter()
         .map(|found| format!("{}; it may have this package", found.text));
     wanted.notes.extend(notes);
+    wanted.notes.extend(group_note);
     let doubts = targets_in_doubt(client, namespace, wanted.group.as_ref()).await;
     wanted.notes.extend(doubts);
     Ok(wanted)

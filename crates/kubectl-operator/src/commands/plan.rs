@@ -1,6 +1,6 @@
 //! `kubectl operator plan`: prints the installations and upgrades that OLM will perform.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use kube::ResourceExt as _;
@@ -8,8 +8,8 @@ use olm_api::condition::subscription as condition;
 use olm_api::v1alpha1::{InstallPlan, Subscription};
 use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::objects::{Document, Objects, read_file};
-use olm_resolver::plan::{Plan, Question, Target, TargetError, Waiting, plan, plan_to};
-use olm_resolver::{CatalogKey, ResolveError};
+use olm_resolver::plan::{Plan, Question, Target, TargetError, Waiting, find_subscription, plan, plan_to};
+use olm_resolver::{CatalogKey, Problem, ResolveError};
 use serde::Deserialize as _;
 
 use crate::args::PlanArgs;
@@ -50,6 +50,7 @@ pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
         None => plan(&question).map_err(TargetError::from),
     };
     let mut plan = plan.map_err(no_plan)?;
+    let failures = concerned(failures, &question.problem, target.as_ref());
     let is_fine = plan.unsatisfiable.is_empty() && failures.is_empty();
     plan.notes.extend(failures);
     let kubernetes = args.kube_version.clone().or(kubernetes);
@@ -66,6 +67,20 @@ pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
         Some(format) => printer::document(&plan, format)?,
     }
     Ok(Verdict::when(is_fine))
+}
+
+/// Returns the lines of all failures, or with a target only that of its Subscription.
+fn concerned(
+    mut failures: BTreeMap<String, String>,
+    problem: &Problem,
+    target: Option<&Target>,
+) -> Vec<String> {
+    if let Some(target) = target
+        && let Ok(found) = find_subscription(problem, target)
+    {
+        failures.retain(|name, _| *name == found.name);
+    }
+    failures.into_values().collect()
 }
 
 /// Returns why there is no plan. A namespace without exactly one OperatorGroup is an answer, as it is for `explain`.
@@ -101,8 +116,8 @@ struct Asked {
     question: Question,
     catalogs: Catalogs,
     kubernetes: Option<KubernetesVersion>,
-    /// Subscriptions whose bundle cannot be unpacked, each with the cause. No resolution tells it.
-    failures: Vec<String>,
+    /// Subscriptions whose bundle cannot be unpacked, by name, each with a line for the cause. No resolution tells it.
+    failures: BTreeMap<String, String>,
 }
 
 fn read_files(args: &PlanArgs, namespace: Option<&str>) -> anyhow::Result<Vec<Document>> {
@@ -145,7 +160,7 @@ fn ask_files(args: &PlanArgs, directory: &Path) -> anyhow::Result<Asked> {
         question,
         catalogs,
         kubernetes: None,
-        failures: Vec::new(),
+        failures: BTreeMap::new(),
     })
 }
 
@@ -160,7 +175,7 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
     // With files, OLM may get another bundle.
     let failures = match given.is_empty() {
         true => unpack_failures(&objects),
-        false => Vec::new(),
+        false => BTreeMap::new(),
     };
     let mut objects = Objects::of(objects)?;
     objects.apply(given)?;
@@ -183,7 +198,7 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
 }
 
 /// Reads which InstallPlans are approved already. One that cannot be read may still require approval.
-async fn read_approvals(cluster: &Cluster, waiting: &mut [Waiting]) {
+pub(super) async fn read_approvals(cluster: &Cluster, waiting: &mut [Waiting]) {
     for waiting in waiting.iter_mut().take(MAX_ASKED) {
         let name = waiting.install_plan.as_deref().unwrap_or_default();
         let plan = get::<InstallPlan>(&cluster.client, &cluster.namespace, name).await;
@@ -191,8 +206,8 @@ async fn read_approvals(cluster: &Cluster, waiting: &mut [Waiting]) {
     }
 }
 
-/// Returns a line for each Subscription whose bundle OLM cannot unpack, in the words of `explain` and `status`.
-fn unpack_failures(objects: &[Document]) -> Vec<String> {
+/// Returns a line for each Subscription whose bundle OLM cannot unpack, by its name, in the words of `explain` and `status`.
+pub(super) fn unpack_failures(objects: &[Document]) -> BTreeMap<String, String> {
     let objects = objects.iter().map(|document| &document.object);
     let subscriptions = objects
         .filter(|object| object["kind"] == "Subscription")
@@ -200,7 +215,8 @@ fn unpack_failures(objects: &[Document]) -> Vec<String> {
     let failures = subscriptions.filter_map(|subscription| {
         let cause = message_or_reason(&subscription, condition::BUNDLE_UNPACK_FAILED)?;
         let (name, state) = (subscription.name_any(), State::Failed.as_str());
-        Some(format!("{name}: {state}: {cause}"))
+        let line = format!("{name}: {state}: {cause}");
+        Some((name, line))
     });
     failures.collect()
 }
@@ -221,9 +237,39 @@ mod tests {
             let origin = String::new();
             unpack_failures(&[Document { object, origin }])
         };
-        assert_eq!(of("BundleUnpackFailed", "True"), ["db: Failed: cannot pull x:v2"]);
+        let told = BTreeMap::from([("db".to_owned(), "db: Failed: cannot pull x:v2".to_owned())]);
+        assert_eq!(of("BundleUnpackFailed", "True"), told);
         for (type_, status) in [("BundleUnpackFailed", "False"), ("BundleUnpacking", "True")] {
             assert!(of(type_, status).is_empty(), "{type_} {status}");
+        }
+    }
+
+    #[test]
+    fn with_a_target_only_the_bundle_of_its_subscription_counts() {
+        let of = |name: &str| olm_resolver::Subscription {
+            name: name.to_owned(),
+            ..olm_resolver::Subscription::default()
+        };
+        let problem = Problem {
+            subscriptions: vec![of("db"), of("other")],
+            ..Problem::default()
+        };
+        let target = |name: &str| Target {
+            version: "2.0.0".to_owned(),
+            subscription: Some(name.to_owned()),
+        };
+        let line = "other: Failed: cannot pull x:v2";
+        for (target, expected) in [
+            (None, &[line][..]),
+            (Some(target("other")), &[line]),
+            (Some(target("db")), &[]),
+        ] {
+            let failures = BTreeMap::from([("other".to_owned(), line.to_owned())]);
+            assert_eq!(
+                concerned(failures, &problem, target.as_ref()),
+                expected,
+                "{target:?}"
+            );
         }
     }
 

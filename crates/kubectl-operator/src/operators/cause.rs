@@ -52,9 +52,8 @@ pub(super) fn plan_cause(plan: &InstallPlan, subscription: &Subscription) -> Opt
         parts.extend(message(subscription, type_).map(str::to_owned));
     }
     let rest = match approval {
-        Some(Approver::User) if is_left_over(plan, subscription) => Some(
-            "waiting for approval, because it was made when approval was Manual: approve it, or delete it, and OLM creates \
-             another",
+        Some(Approver::User) if is_manual_otherwise(plan, subscription) => Some(
+            "waiting for approval, because a Subscription of the namespace is Manual, or was when the plan was made",
         ),
         Some(Approver::User) => Some("waiting for approval"),
         _ if !parts.is_empty() => None,
@@ -66,12 +65,11 @@ pub(super) fn plan_cause(plan: &InstallPlan, subscription: &Subscription) -> Opt
     Some(PlanCause { text, approval })
 }
 
-/// Returns true if the plan was made before its Subscription became `Automatic`. A plan for several operators may be Manual because
-/// of another Subscription.
-fn is_left_over(plan: &InstallPlan, subscription: &Subscription) -> bool {
+/// Returns true if the plan is Manual although its Subscription is `Automatic`. One `Manual` Subscription makes the plans of all
+/// Subscriptions of its namespace Manual, and a plan stays so after its Subscription became `Automatic`.
+fn is_manual_otherwise(plan: &InstallPlan, subscription: &Subscription) -> bool {
     let is_automatic = subscription.spec.install_plan_approval == Some(Approval::Automatic);
-    let is_alone = plan.spec.cluster_service_version_names.len() == 1;
-    is_automatic && is_alone && plan.spec.approval == Approval::Manual
+    is_automatic && plan.spec.approval == Approval::Manual
 }
 
 /// Change that helps if OperatorGroups with a common namespace provide the same API.

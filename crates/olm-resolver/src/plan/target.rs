@@ -107,7 +107,11 @@ fn offers_target(problem: &Problem, subscription: &Subscription, target: &Target
     })
 }
 
-fn find_subscription(problem: &Problem, target: &Target) -> Result<Subscription, TargetError> {
+/// Returns the Subscription that shall reach a target: the named one, or the only one whose package has the version.
+///
+/// # Errors
+/// There is none, or there are several.
+pub fn find_subscription(problem: &Problem, target: &Target) -> Result<Subscription, TargetError> {
     if let Some(name) = &target.subscription {
         let found = problem.subscriptions.iter().find(|s| s.name == *name);
         return found

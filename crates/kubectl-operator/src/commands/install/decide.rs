@@ -435,7 +435,7 @@ fn not_provided_elsewhere(
          {INTER_OPERATOR_GROUP_OWNER_CONFLICT}; uninstall the other operator, or {PART_GROUPS}",
         channel.head,
         there.namespace,
-        elsewhere.join(", ")
+        listed(&elsewhere, MAX_NAMED)
     )
 }
 

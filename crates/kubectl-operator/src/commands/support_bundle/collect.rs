@@ -25,11 +25,13 @@ use crate::command_line::CommandLine;
 use crate::commands::doctor::{PROGRAMS, Reader, diagnose, observe};
 use crate::gather;
 use crate::operators::{Node, lines};
-use crate::reader::{PAGE, answer, is_unserved, pages, place};
+use crate::reader::{answer, is_unserved, pages, place};
 use crate::terminal::Colours;
 
 /// Maximum number of lines of one log, from its end.
 const MAX_LINES: i64 = 10_000;
+/// Page size of lists. Objects may have a megabyte each, and a page has to arrive within the timeout of one request.
+const PAGE: u32 = 50;
 
 /// Returns the places to list: all namespaces, or the given one and those of OLM, each once.
 fn places<'a>(namespace: Option<&'a str>, own: OlmNamespaces<'a>) -> Vec<Option<&'a str>> {
@@ -139,7 +141,8 @@ where
                 found.extend(objects);
             }
             Ok(None) => {}
-            Err(cause) => archive.unread(&what, &cause),
+            // The pages before the error are dropped.
+            Err(cause) => archive.unread(&format!("all {what}"), &cause),
         }
     }
     found

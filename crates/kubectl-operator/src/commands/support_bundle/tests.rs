@@ -211,11 +211,11 @@ async fn what_could_not_be_read_is_listed() {
     let manifest: Value = serde_json::from_str(part(&parts, "manifest.json")).unwrap();
     let unread = manifest["notRead"].to_string();
     assert!(
-        unread.contains("installplans in namespace shop") && unread.contains("it is forbidden"),
+        unread.contains("all installplans in namespace shop") && unread.contains("it is forbidden"),
         "{unread}"
     );
     assert!(
-        summary.contains("not read: installplans in namespace shop"),
+        summary.contains("not read: all installplans in namespace shop"),
         "{summary}"
     );
 
@@ -225,6 +225,36 @@ async fn what_could_not_be_read_is_listed() {
         archive
             .no_answer()
             .is_some_and(|cause| cause.contains("all is forbidden"))
+    );
+}
+
+/// Objects may be large, so a page has few of them.
+#[tokio::test(start_paused = true)]
+async fn an_error_in_a_later_page_names_the_whole_kind() {
+    let cluster = cluster();
+    for number in 0..60 {
+        cluster.put(plan(&format!("install-{number}"), "Complete", true));
+    }
+    let (_, parts, _) = bundle_of(&cluster, None).await;
+    assert_eq!(
+        part(&parts, "objects/installplans.json")
+            .matches("\"name\": \"install-")
+            .count(),
+        60
+    );
+    cluster.on_request(|request| {
+        let is_later = request.kind.kind == "InstallPlan" && !request.param("continue").is_empty();
+        is_later.then(|| Fault::Refuse(Refusal::new(403, "Forbidden", "it is forbidden")))
+    });
+    let (_, parts, summary) = bundle_of(&cluster, None).await;
+    assert!(
+        summary.contains("not read: all installplans in all namespaces"),
+        "{summary}"
+    );
+    assert!(
+        !parts
+            .iter()
+            .any(|(path, _)| path.contains("objects/installplans"))
     );
 }
 

@@ -393,10 +393,11 @@ impl App {
             let read = Box::pin(explain::question_with(&cluster, &self.args, contents)).await?;
             computed(move || {
                 let plan = olm_resolver::plan::plan(&read.question);
-                Ok(Outlook {
-                    plan: plan.map_err(|error| error.to_string()),
-                    read,
-                })
+                let mut plan = plan.map_err(|error| error.to_string());
+                if let Ok(plan) = &mut plan {
+                    plan.notes.extend(read.failures.iter().cloned());
+                }
+                Ok(Outlook { plan, read })
             })
             .await
         };

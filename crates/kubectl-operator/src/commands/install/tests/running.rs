@@ -197,3 +197,55 @@ fn an_api_that_another_group_with_a_common_namespace_provides_is_not_installed()
          or change the targets of a group so that the groups have no namespace in common"
     );
 }
+
+/// The error is a line on a terminal.
+#[test]
+fn of_many_apis_of_other_groups_only_some_are_named() {
+    let apis: Vec<String> = (10..40)
+        .map(|number| format!("Etcd{number}.v1.example.com"))
+        .collect();
+    let other: OperatorGroup = serde_json::from_value(
+        json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+        "metadata": {"name": "og", "namespace": "far", "annotations": {"olm.providedAPIs": apis.join(",")}},
+        "spec": {}, "status": {"namespaces": [""], "lastUpdated": null}}),
+    )
+    .unwrap();
+    let mut large = package("etcd", "cat");
+    for channel in &mut large.channels {
+        channel.apis = apis.iter().map(|api| api.parse().unwrap()).collect();
+    }
+    let there = There {
+        namespace: "shop",
+        packages: &[large],
+        preferred: None,
+        groups: &[],
+        all_groups: &[other],
+        subscriptions: &[],
+        unsubscribed: &[],
+        provided: &BTreeSet::new(),
+    };
+    let text = error(decide(&install_args(&["-C"]), there));
+    assert_eq!(text.matches("is provided by").count(), 10, "{text}");
+    assert!(text.contains("OperatorGroup far/og and 20 more, which"), "{text}");
+}
+
+/// The groups of other namespaces only serve a check.
+#[tokio::test(start_paused = true)]
+async fn without_the_groups_of_other_namespaces_it_is_installed_with_a_warning() {
+    for (code, warnings) in [(403, 0), (500, 1)] {
+        let cluster = served();
+        cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
+        cluster.put(manifest("etcd", "cat"));
+        cluster.on_request(move |request| {
+            let is_asked = request.kind.kind == "OperatorGroup" && request.namespace.is_empty();
+            is_asked.then(|| Fault::Refuse(Refusal::new(code, "Nope", "it broke")))
+        });
+        let (client, _link) = cluster.connect();
+        let here = Cluster::of(client, "shop");
+        let found = wanted(&here, &install_args(&["-C"])).await.unwrap();
+        let told = found.notes.iter().filter(|note| {
+            note.contains("it broke") && note.ends_with("another OperatorGroup may provide the same APIs")
+        });
+        assert_eq!(told.count(), warnings, "{code}: {:?}", found.notes);
+    }
+}

@@ -1,5 +1,5 @@
 //! Page that explains why Subscriptions are not resolved or upgraded, and shows the next steps of OLM, as `explain` and `plan` print
-//! them.
+//! them. Only `plan` reads bundles for its notes on what the cluster cannot run.
 
 use maud::html;
 use olm_resolver::plan::{Explained, Plan};

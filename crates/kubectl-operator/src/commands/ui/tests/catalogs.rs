@@ -328,3 +328,30 @@ async fn an_explanation_that_cannot_be_had_is_told_on_its_page() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn the_steps_on_the_page_are_those_that_plan_prints() {
+    let cluster = cluster();
+    cluster.put(
+        json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+        "metadata": {"namespace": "shop", "name": "og"}, "spec": {}}),
+    );
+    let manual = json!({"spec": {"installPlanApproval": "Manual"}});
+    assert!(cluster.edit("Subscription", "shop", "db", &manual));
+    let approved = json!({"spec": {"approved": true}});
+    assert!(cluster.edit("InstallPlan", "shop", "install-1", &approved));
+    let conditions =
+        json!([{"type": "BundleUnpackFailed", "status": "True", "message": "cannot pull image x:v1"}]);
+    cluster.put(subscription("other", &json!({"conditions": conditions})));
+    logged_in(&cluster, async |browser| {
+        let text = text_of(&browser.page("explain?name=db").await);
+        let (_, steps) = text.split_once("What OLM is going to do").unwrap();
+        for part in [
+            "InstallPlan install-1 that installs etcd.v2.0.0 for subscription db is in progress",
+            "other: Failed: cannot pull image x:v1",
+        ] {
+            assert!(steps.contains(part), "{part}: {text}");
+        }
+    })
+    .await;
+}
