@@ -31,13 +31,12 @@ impl CarriedOut {
     /// Returns the result in the words of upstream's plugin. `done` is the verb for an operator that is ready, which upstream says of
     /// every operator whose plan is complete.
     pub(super) fn text(&self, package: &str, done: &str) -> String {
-        match self.waits {
-            None => format!("operator {package:?} {done}; installed csv is {:?}\n", self.csv),
-            Some(_) => format!(
-                "operator {package:?} is being {done}; its csv is {:?}\n",
-                self.csv
-            ),
-        }
+        let being = self.waits.as_ref().map_or("", |_| "is being ");
+        // Scripts look for upstream's words.
+        format!(
+            "operator {package:?} {being}{done}; installed csv is {:?}\n",
+            self.csv
+        )
     }
 
     /// Returns a warning if the operator was not ready when its plan completed.

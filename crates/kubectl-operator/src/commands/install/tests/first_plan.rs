@@ -76,7 +76,7 @@ async fn the_first_plan_is_approved_and_waited_for() {
     // The plan is complete, and its ClusterServiceVersion does not exist yet.
     assert_eq!(
         done.text("etcd", "installed"),
-        "operator \"etcd\" is being installed; its csv is \"etcd.v1.1.0\"\n"
+        "operator \"etcd\" is being installed; installed csv is \"etcd.v1.1.0\"\n"
     );
     let (client, _link) = cluster.connect();
     assert_eq!(
