@@ -87,7 +87,10 @@ fn cat_009_a_config_map_is_a_catalog_and_gains_a_version() -> anyhow::Result<()>
         json!([{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "name": "catalog",
             "uid": text(&source, "/metadata/uid"), "blockOwnerDeletion": false, "controller": false}])
     );
-    assert_eq!(content["metadata"]["labels"], json!({"olm.catalogSource": "catalog"}));
+    assert_eq!(
+        content["metadata"]["labels"],
+        json!({"olm.catalogSource": "catalog"})
+    );
     let version = text(&content, "/metadata/resourceVersion");
     lab.kubectl().wait("one pod, of the new version", PATIENCE, |_| {
         let pods = registry_pods(&namespace)?;

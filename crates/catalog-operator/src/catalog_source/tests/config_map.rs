@@ -375,7 +375,8 @@ fn a_config_map_without_the_label_gets_it() {
     let reference = json!({"name": "content", "namespace": "ns", "uid": found_uid(&observed), "resourceVersion": "7",
         "lastUpdateTime": "2026-01-01T00:00:00Z"});
     let mut source = CatalogSource::clone(&observed.source);
-    source.status.get_or_insert_default().config_map_reference = Some(serde_json::from_value(reference).unwrap());
+    source.status.get_or_insert_default().config_map_reference =
+        Some(serde_json::from_value(reference).unwrap());
     observed.source = source.into();
     let (plan, _) = decide::decide(&observed, now());
     assert!(!plan.to_string().contains("patch ConfigMap"), "{plan}");
