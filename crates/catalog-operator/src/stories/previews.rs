@@ -31,7 +31,7 @@ fn wait(env: &mut TestEnv) {
     assert_eq!(env.only("InstallPlan")["status"]["phase"], "RequiresApproval");
 }
 
-/// A cluster that does not answer holds back the preview alone, and that for no longer than a request may take.
+/// A cluster that does not answer holds back the preview alone, and that for no longer than its time.
 #[test]
 fn no_plan_waits_for_its_preview() {
     let mut env = TestEnv::new();
@@ -40,10 +40,9 @@ fn no_plan_waits_for_its_preview() {
         is_look.then_some(Fault::Hang)
     });
     wait(&mut env);
-    env.settle_for(60);
+    env.settle_for(10);
     let told = preview(&env.only("InstallPlan")).unwrap();
-    assert_eq!(told.unknown.len(), 1, "{told:?}");
-    assert!(told.unknown[0].contains("ServiceAccount"), "{told:?}");
+    assert_eq!(told.unknown, ["reading the cluster timed out after 5 s"]);
     assert_eq!(told.operators[0].name, "demo.v1");
 }
 
