@@ -113,6 +113,17 @@ fn environment(
 mod tests {
     use super::*;
 
+    /// Cargo leaves the symbols in a program whose own package has a table of the profile.
+    #[test]
+    fn every_program_is_stripped() {
+        let manifest = std::fs::read_to_string(workspace::root().join("Cargo.toml")).unwrap();
+        assert!(manifest.contains("\nstrip = true\n"));
+        for program in PROGRAMS {
+            let table = format!("[profile.release.package.{program}]");
+            assert!(!manifest.contains(&table), "{program}");
+        }
+    }
+
     #[test]
     fn nothing_of_the_callers_environment_changes_what_is_compiled() {
         let callers = [
