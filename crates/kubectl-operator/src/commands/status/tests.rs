@@ -36,6 +36,20 @@ async fn watched(client: &Client, seconds: u64) -> (anyhow::Result<Watched>, Str
     (result, String::from_utf8(to).unwrap())
 }
 
+/// Asserts that a watch ends when something has lasted for a moment, or else goes on to its timeout.
+async fn assert_watch(cluster: &FakeCluster, ends: bool, what: &str) {
+    let (client, _link) = cluster.connect();
+    let start = tokio::time::Instant::now();
+    let (result, _) = watched(&client, 600).await;
+    let expected = match ends {
+        true => Outcome::Over,
+        false => Outcome::Waits,
+    };
+    assert_eq!(result.unwrap().outcome, expected, "{what}");
+    let seconds = start.elapsed().as_secs();
+    assert_eq!((15..30).contains(&seconds), ends, "{what}: {seconds} s");
+}
+
 async fn read(cluster: &Cluster, namespace: Option<&str>, name: Option<&str>) -> anyhow::Result<Vec<Node>> {
     let gathered = super::gathered(&cluster.client, namespace, name).await?;
     trees(&gathered, namespace, name, &cluster.commands)
@@ -139,16 +153,7 @@ async fn what_lacks_something_while_its_next_version_waits_ends_the_watch() {
         lacks["status"]["requirementStatus"] = json!([{"group": "", "version": "v1", "kind": "CustomResourceDefinition",
             "name": "disks.example.com", "status": "NotPresent", "message": "CRD is not present"}]);
         cluster.put(lacks);
-        let (client, _link) = cluster.connect();
-        let start = tokio::time::Instant::now();
-        let (result, _) = watched(&client, 600).await;
-        let expected = match ends {
-            true => Outcome::Over,
-            false => Outcome::Waits,
-        };
-        assert_eq!(result.unwrap().outcome, expected, "{phase} {hold:?}");
-        let seconds = start.elapsed().as_secs();
-        assert_eq!((15..30).contains(&seconds), ends, "{phase} {hold:?}: {seconds} s");
+        assert_watch(&cluster, ends, &format!("{phase} {hold:?}")).await;
     }
 }
 
@@ -168,16 +173,7 @@ async fn what_failed_or_cannot_be_resolved_ends_the_watch() {
             let status = json!({"status": {"conditions": failed}});
             assert!(cluster.edit("Subscription", "shop", "db", &status));
         }
-        let (client, _link) = cluster.connect();
-        let start = tokio::time::Instant::now();
-        let (result, _) = watched(&client, 600).await;
-        let expected = match ends {
-            true => Outcome::Over,
-            false => Outcome::Waits,
-        };
-        assert_eq!(result.unwrap().outcome, expected, "{reason}");
-        let seconds = start.elapsed().as_secs();
-        assert_eq!((15..30).contains(&seconds), ends, "{reason}: {seconds} s");
+        assert_watch(&cluster, ends, reason).await;
     }
 }
 
