@@ -170,6 +170,17 @@ impl Unsatisfiable {
     }
 }
 
+/// Returns the plan to reach the target, or without one to follow the channels.
+///
+/// # Errors
+/// See [`plan_to`] and [`plan()`].
+pub fn answer(question: &Question, target: Option<&Target>) -> Result<Plan, TargetError> {
+    match target {
+        Some(target) => plan_to(question, target),
+        None => Ok(plan(question)?),
+    }
+}
+
 /// Looks ahead until nothing more is installed.
 ///
 /// # Errors

@@ -8,7 +8,7 @@ use olm_api::condition::subscription as condition;
 use olm_api::v1alpha1::{InstallPlan, Subscription};
 use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::objects::{Document, Objects, read_file};
-use olm_resolver::plan::{Plan, Question, Target, TargetError, Waiting, find_subscription, plan, plan_to};
+use olm_resolver::plan::{Plan, Question, Target, TargetError, Waiting, answer, find_subscription};
 use olm_resolver::{CatalogKey, Problem, ResolveError};
 use serde::Deserialize as _;
 
@@ -45,11 +45,7 @@ pub(crate) async fn run(args: &PlanArgs) -> anyhow::Result<Verdict> {
         version,
         subscription: args.subscription.clone(),
     });
-    let plan = match &target {
-        Some(target) => plan_to(&question, target),
-        None => plan(&question).map_err(TargetError::from),
-    };
-    let mut plan = plan.map_err(no_plan)?;
+    let mut plan = answer(&question, target.as_ref()).map_err(no_plan)?;
     let failures = concerned(failures, &question.problem, target.as_ref());
     let is_fine = plan.unsatisfiable.is_empty() && failures.is_empty();
     plan.notes.extend(failures);

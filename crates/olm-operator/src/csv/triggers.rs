@@ -125,19 +125,19 @@ pub(crate) fn by_deployment(change: &Change<Deployment>, in_namespace: &Csvs) ->
 pub(crate) fn by_account(change: &Change<PartialObjectMeta<ServiceAccount>>, in_namespace: &Csvs) -> Keys {
     let name = change.object().name_any();
     let mut keys = by_owned(change);
-    keys.extend(select(in_namespace, |csv| {
-        accounts(csv).any(|named| named == name)
-    }));
+    keys.extend(granting_to(&name, in_namespace));
     keys
 }
 
 /// Returns those that grant rights to a ServiceAccount. One with OLM's label has two stores, and either may be the last to know of a
 /// change, see [`by_account`].
 pub(crate) fn by_any_account(change: &Change<AccountSketch>, in_namespace: &Csvs) -> Keys {
-    let account = change.object();
-    select(in_namespace, |csv| {
-        accounts(csv).any(|named| named == account.name())
-    })
+    granting_to(change.object().name(), in_namespace)
+}
+
+/// Returns those that grant rights to the ServiceAccount of this name.
+fn granting_to(account: &str, in_namespace: &Csvs) -> Keys {
+    select(in_namespace, |csv| accounts(csv).any(|named| named == account))
 }
 
 fn accounts(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {

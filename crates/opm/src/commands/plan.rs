@@ -39,10 +39,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
         version,
         subscription: args.subscription.clone(),
     });
-    let mut plan = match &target {
-        Some(target) => plan::plan_to(&question, target)?,
-        None => plan::plan(&question)?,
-    };
+    let mut plan = plan::answer(&question, target.as_ref())?;
     plan.note_unfit(&question, args.kube_version.as_ref(), |install| {
         let index = indexes.get(&install.catalog)?;
         snapshot::csv_of(index, &install.package, &install.channel, &install.name)
