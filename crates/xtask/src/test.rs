@@ -29,6 +29,9 @@ use crate::{deploy, images, rights, workspace};
 /// Variable with the folder of the corpus and recorded responses.
 const SHARED_VARIABLE: &str = "OLM_SHARED";
 
+/// Free disk space, in MiB, below which tests fail for that reason: the first program that cannot write is often the cluster's etcd.
+const DISK_FULL_MIB: u64 = 2048;
+
 /// Variable that makes tests run in their long form; read by `olm_testing::long`.
 const LONG_VARIABLE: &str = "OLM_LONG";
 /// Without `--long`, one in this number is run.
@@ -60,6 +63,9 @@ pub(crate) fn run(options: &TestOptions) -> anyhow::Result<bool> {
     crate::interrupt::watch()?;
     let progress = Progress::start();
     require_shared(&progress)?;
+    if let Some(full) = full_disk() {
+        bail!(full);
+    }
     let timing = Timing::start();
     timing.measure(Part::SetUp, "packages of the machine", || {
         require_packages(options, &progress)
@@ -80,6 +86,9 @@ pub(crate) fn run(options: &TestOptions) -> anyhow::Result<bool> {
     }
     for summary in &results.summaries {
         println!("{summary}");
+    }
+    if let Some(full) = full_disk() {
+        println!("{full}");
     }
     if results.summaries.is_empty() {
         bail!("no test ran: the filter matches none");
@@ -333,6 +342,19 @@ fn rights_used(options: &TestOptions, runner: &Runner<'_>) -> anyhow::Result<boo
 /// Returns the folder with corpus and recorded responses.
 pub(crate) fn shared_folder() -> PathBuf {
     std::env::var_os(SHARED_VARIABLE).map_or_else(|| workspace::root().join("../shared"), PathBuf::from)
+}
+
+/// Returns what is wrong and the way out if the workspace's disk is nearly full.
+fn full_disk() -> Option<String> {
+    let root = workspace::root();
+    let disk = rustix::fs::statvfs(&root).ok()?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize) >> 20;
+    (free < DISK_FULL_MIB).then(|| {
+        format!(
+            "the disk of {} has only {free} MiB free: `cargo clean` and `cargo xtask cluster down` free space",
+            root.display()
+        )
+    })
 }
 
 /// Installs the required packages first. Tests without a cluster also start registries, and are skipped if the program is
