@@ -105,8 +105,8 @@ pub(crate) enum Command {
     /// the command or edit that fixes it. The command only reads. A check that your permissions do not allow, or that does not
     /// finish in time, is reported as not checked, never as fine.
     ///
-    /// Exit codes: 0 if everything was checked and is fine, 2 if there are findings or something was not checked, 1 if nothing
-    /// could be checked or the namespace does not exist.
+    /// Exit codes: 0 if everything was checked and is fine, apart from notes, 2 if there are other findings or something was not
+    /// checked, 1 if nothing could be checked or the namespace does not exist.
     #[command(after_help = "Examples:\n  \
         kubectl operator doctor                    # check the current namespace and what it depends on\n  \
         kubectl operator doctor -A                 # check the whole cluster\n  \

@@ -25,8 +25,8 @@ use crate::command_line::CommandLine;
 use crate::printer;
 use crate::reader::Unreadable;
 
-pub(crate) use self::cause::{PART_GROUPS, message_or_reason};
-pub(crate) use self::state::{State, Verdict};
+pub(crate) use self::cause::{PART_GROUPS, message_or_reason, refused_change};
+pub(crate) use self::state::{State, Verdict, another_plan};
 pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node};
 
 /// Namespace and name.
@@ -60,7 +60,7 @@ pub(crate) struct Workload {
     pub unread: Option<String>,
 }
 
-/// An operator: a Subscription with its objects, or a ClusterServiceVersion without Subscription.
+/// An operator: a Subscription with its objects, or the newest ClusterServiceVersion of a chain without Subscription.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Operator<'a> {
     pub subscription: Option<&'a Subscription>,
@@ -129,14 +129,19 @@ impl Gathered {
                 is_hidden,
             });
         }
-        // OLM deletes a replaced version, so it belongs to the operator that replaces it.
+        let older = |key: &Key| {
+            let replaces = self.csvs.get(key)?.spec.replaces()?;
+            Some((key.0.clone(), replaces.to_owned()))
+        };
+        // OLM deletes a replaced version, so it belongs to the operator that replaces it. A cycle has no newest version.
+        let has_newer: BTreeSet<Key> = self.csvs.keys().filter_map(older).collect();
+        let newest = self.csvs.keys().filter(|key| !has_newer.contains(*key));
         let mut replaced = BTreeSet::new();
-        for key in &of_subscriptions {
-            let mut csv = self.csvs.get(key);
-            while let Some(older) = csv.and_then(|csv| csv.spec.replaces()) {
-                let older = (key.0.clone(), older.to_owned());
-                csv = self.csvs.get(&older);
-                if !replaced.insert(older) {
+        for key in of_subscriptions.iter().chain(newest) {
+            let mut next = older(key);
+            while let Some(key) = next {
+                next = older(&key);
+                if !replaced.insert(key) {
                     break;
                 }
             }
@@ -145,9 +150,10 @@ impl Gathered {
             .csvs
             .iter()
             .filter(|(key, _)| !of_subscriptions.contains(*key) && !replaced.contains(*key));
-        operators.extend(others.map(|(_, csv)| Operator {
+        operators.extend(others.map(|(key, csv)| Operator {
             installed: Some(csv),
             current: Some(csv),
+            replaced: older(key).and_then(|older| self.csvs.get(&older)),
             ..Operator::default()
         }));
         operators

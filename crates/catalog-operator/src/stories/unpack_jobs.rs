@@ -333,8 +333,9 @@ fn the_groups_deadline_is_the_jobs() {
     );
     env.settle_for(30);
     env.expire_jobs();
-    env.settle_for(30);
+    env.settle_for(400);
     assert!(env.all("ConfigMap").is_empty());
+    assert!(env.all("Job").is_empty(), "no Subscription needs another one");
 }
 
 /// The process was away when Kubernetes took the Job.

@@ -134,6 +134,10 @@ pub(crate) fn diagnose(observed: &Observed) -> Diagnosis {
             "ClusterExtensions are installed",
             observed.extensions.as_ref().map(olm_v1::extensions),
         ),
+        (
+            "no Operator is left over",
+            observed.leftovers.as_ref().map(csvs::leftovers),
+        ),
     ];
     let optional = optional
         .into_iter()

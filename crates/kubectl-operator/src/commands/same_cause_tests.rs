@@ -1,6 +1,6 @@
 //! Tests that all commands name the same cause for the same state, and exit with the same code.
 
-use olm_api::labels::{UPGRADE_HOLD, UPGRADE_WAITS};
+use olm_api::labels::{PLAN_PREVIEW, UPGRADE_HOLD, UPGRADE_WAITS};
 use olm_resolver::plan::{Explained, Standing};
 use olm_testing::cluster::FakeCluster;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ fn put_pinned(cluster: &FakeCluster, type_: &str, message: &str) {
     );
 }
 
-const ROWS: [Row; 29] = [
+const ROWS: [Row; 30] = [
     (|_| {}, "", "", true),
     (
         |cluster| put_condition(cluster, "CatalogSourcesUnhealthy", "olm/cat does not answer"),
@@ -192,6 +192,20 @@ const ROWS: [Row; 29] = [
         "InstallPlan install-1: its ClusterServiceVersion will fail with UnsupportedOperatorGroup; waiting for approval",
         "change spec.targetNamespaces of the OperatorGroup first, or install it in another namespace; then kubectl operator \
          approve db -n shop",
+        false,
+    ),
+    (
+        |cluster| {
+            put_plan(cluster, "RequiresApproval", |plan| {
+                let refused = "updated validation is too restrictive: spec.color: is required";
+                let definitions = json!([{"name": "etcds.example.com", "refused": refused}]);
+                let preview = json!({"version": 1, "definitions": definitions});
+                plan["metadata"]["annotations"] = json!({PLAN_PREVIEW: preview.to_string()});
+            });
+        },
+        "InstallPlan install-1: waiting for approval; OLM will not change CustomResourceDefinition etcds.example.com: updated \
+         validation is too restrictive: spec.color: is required",
+        "for a default), then delete the plan, and OLM creates another: kubectl delete installplan install-1 -n shop",
         false,
     ),
     (

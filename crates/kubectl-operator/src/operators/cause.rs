@@ -5,10 +5,14 @@ use kube::ResourceExt as _;
 use olm_api::condition::csv::{INTER_OPERATOR_GROUP_OWNER_CONFLICT, UNSUPPORTED_OPERATOR_GROUP};
 use olm_api::condition::{TRUE, subscription as condition};
 use olm_api::labels;
+use olm_api::plan_preview::PlanPreview;
 use olm_api::v1alpha1::{
     Approval, ClusterServiceVersion, InstallModeType, InstallPlan, InstallPlanPhase, Subscription,
     SubscriptionCondition,
 };
+
+use crate::preview::name;
+use crate::terminal::plain;
 
 /// What an InstallPlan waits for, or why it failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +21,8 @@ pub(super) struct PlanCause {
     pub text: String,
     /// Who approves the plan; `None` if it needs no approval.
     pub approval: Option<Approver>,
+    /// True if the plan would fail once it is approved.
+    pub will_fail: bool,
 }
 
 /// Who approves an InstallPlan.
@@ -29,7 +35,8 @@ pub(super) enum Approver {
 }
 
 /// Returns the cause of an InstallPlan: the message of its status, its bundles that are being unpacked, and the upgrade policy that
-/// delays it; without them the message of the Subscription's condition. `None` if the plan is complete.
+/// delays it; without them the message of the Subscription's condition. At its end is why the plan would fail. `None` if the plan is
+/// complete.
 pub(super) fn plan_cause(plan: &InstallPlan, subscription: &Subscription) -> Option<PlanCause> {
     let phase = plan.phase();
     let policy = plan.annotations().get(labels::UPGRADE_WAITS);
@@ -61,8 +68,29 @@ pub(super) fn plan_cause(plan: &InstallPlan, subscription: &Subscription) -> Opt
         _ => Some("waiting for OLM to create its objects"),
     };
     parts.extend(rest.map(str::to_owned));
+    let refused = refused_change(plan);
+    let will_fail = refused.is_some();
+    parts.extend(refused);
     let text = parts.join("; ");
-    Some(PlanCause { text, approval })
+    Some(PlanCause {
+        text,
+        approval,
+        will_fail,
+    })
+}
+
+/// Returns why a plan that waits for approval would fail: OLM found, when it created the plan, that it will not change a
+/// CustomResourceDefinition.
+pub(crate) fn refused_change(plan: &InstallPlan) -> Option<String> {
+    let preview = plan.annotations().get(labels::PLAN_PREVIEW);
+    let preview = PlanPreview::from_annotation(preview.filter(|_| plan.waits_for_approval())?)?;
+    let mut definitions = preview.definitions.iter();
+    let definition = definitions.find(|definition| !definition.refused.is_empty())?;
+    Some(format!(
+        "OLM will not change CustomResourceDefinition {}: {}",
+        name(&definition.name),
+        plain(&definition.refused)
+    ))
 }
 
 /// Returns true if the plan is Manual although its Subscription is `Automatic`. One `Manual` Subscription makes the plans of all

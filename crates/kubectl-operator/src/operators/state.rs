@@ -15,7 +15,8 @@ use olm_resolver::installed::package_in;
 use serde::Serialize;
 
 use super::cause::{
-    Approver, catalog_problem, message, message_or_reason, plan_cause, true_conditions, unsuited_group,
+    Approver, catalog_problem, message, message_or_reason, plan_cause, refused_change, true_conditions,
+    unsuited_group,
 };
 use super::{Operator, plan_name, version_in};
 use crate::args::shared::quoted;
@@ -215,16 +216,7 @@ impl Operator<'_> {
                 "correct the cause, and OLM tries again; see {}",
                 suggest("status {}")
             ),
-            WayOut::DeletePlan(plan) => {
-                let cause = match verdict.message.contains(TOO_RESTRICTIVE) {
-                    true => MISFIT_WAY_OUT,
-                    false => "correct the cause",
-                };
-                format!(
-                    "{cause}, then delete the plan, and OLM creates another: kubectl delete installplan {} {flags}",
-                    quoted(plan)
-                )
-            }
+            WayOut::DeletePlan(plan) => another_plan(&verdict.message, plan, &flags),
             WayOut::Rollback(former) => format!(
                 "correct the cause, or go back to {}: {}",
                 plain(former),
@@ -310,7 +302,7 @@ impl Operator<'_> {
         let name = plan.name_any();
         let text = format!("InstallPlan {name}: {}", cause.text);
         // OLM compared the operator with the OperatorGroup when it created the plan.
-        let will_fail = text.contains(&format!("will fail with {UNSUPPORTED_OPERATOR_GROUP}"));
+        let has_misfit = text.contains(&format!("will fail with {UNSUPPORTED_OPERATOR_GROUP}"));
         let runs = self.installed.is_some_and(|csv| *csv.phase() == Phase::Succeeded);
         if let Some(held) = self.held_back().filter(|_| runs) {
             return Some(self.settled(State::Held, &format!("{held}; {}", waits(plan))));
@@ -319,7 +311,10 @@ impl Operator<'_> {
             (Some(Approver::User), Some(version)) => {
                 self.settled(State::Pinned, &format!("{}; {}", pinned(version), waits(plan)))
             }
-            (Some(_), _) if will_fail => Verdict::new(State::RequiresApproval, text).with(WayOut::SuitGroup),
+            (Some(_), _) if cause.will_fail => {
+                Verdict::new(State::RequiresApproval, text).with(WayOut::DeletePlan(name))
+            }
+            (Some(_), _) if has_misfit => Verdict::new(State::RequiresApproval, text).with(WayOut::SuitGroup),
             (Some(Approver::User), None) => Verdict::new(State::RequiresApproval, text),
             (Some(Approver::Policy), _) => {
                 Verdict::new(State::RequiresApproval, text).with(WayOut::ApproveNow)
@@ -426,9 +421,10 @@ impl Operator<'_> {
         annotations.get(labels::UPGRADE_HOLD).map(String::as_str)
     }
 
-    /// Returns the InstallPlan that a user may approve: no hold excludes its version.
+    /// Returns the InstallPlan that a user may approve: no hold excludes its version, and it is not known that it would fail.
     fn approvable(&self) -> Option<&InstallPlan> {
-        self.pending_plan().filter(|_| self.held_back().is_none())
+        let plan = self.pending_plan().filter(|plan| refused_change(plan).is_none());
+        plan.filter(|_| self.held_back().is_none())
     }
 
     /// Returns true if a version lacks requirements while the next one, which may not need them, waits for approval.
@@ -503,6 +499,18 @@ impl Operator<'_> {
             false => format!("deprecated: {}", texts.join("; ")),
         }
     }
+}
+
+/// Returns how to get another InstallPlan for one that fails, or would fail, for this cause. `flags` select its namespace and cluster.
+pub(crate) fn another_plan(cause: &str, plan: &str, flags: &str) -> String {
+    let correct = match cause.contains(TOO_RESTRICTIVE) {
+        true => MISFIT_WAY_OUT,
+        false => "correct the cause",
+    };
+    format!(
+        "{correct}, then delete the plan, and OLM creates another: kubectl delete installplan {} {flags}",
+        quoted(plan)
+    )
 }
 
 /// Returns the type of a condition and the state that it means, if it is a failure.

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::terminal::Colours;
 
+mod chains;
 mod plans;
 
 /// Returns an object in the namespace `shop`, with these fields besides its metadata.

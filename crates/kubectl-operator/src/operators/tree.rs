@@ -384,8 +384,9 @@ fn plan_node(plan: &InstallPlan, subscription: &Subscription, commands: &Command
         _ if phase == InstallPlanPhase::RequiresApproval && approval.is_none() => "Approved",
         phase => phase,
     };
+    let will_fail = cause.as_ref().is_some_and(|cause| cause.will_fail);
     let mut message = cause.map(|cause| cause.text).unwrap_or_default();
-    if let Some(approver) = approval {
+    if let Some(approver) = approval.filter(|_| !will_fail) {
         let namespace = subscription.namespace();
         let approve = commands.suggest("approve {}", &[&name], namespace.as_deref());
         message = match approver {

@@ -5,8 +5,8 @@ use kube::ResourceExt as _;
 use olm_api::v1alpha1::ClusterServiceVersionPhase as Phase;
 use olm_resolver::installed::package_of;
 
-use super::finding::{Finding, about, at, object, word};
-use super::observed::{Observed, Owned, Unread};
+use super::finding::{Finding, Severity, about, at, object, word};
+use super::observed::{Observed, Owned, Read, Unread};
 use crate::terminal::{age, plain, seconds};
 
 /// Time, in seconds, that finalizers of OLM and of operators may take.
@@ -113,6 +113,19 @@ pub(super) fn orphaned(observed: &Observed, owned: &Owned) -> Option<Finding> {
         )),
         Err(cause) => Some(Finding::not_checked(about, cause)),
     }
+}
+
+/// Checks that no Operator object outlived all that it listed.
+pub(super) fn leftovers(read: &Read<Vec<String>>) -> Result<Vec<Finding>, &Unread> {
+    let findings = read.as_ref()?.iter().map(|name| {
+        Finding::new(
+            Severity::Note,
+            object("Operator", "", name),
+            "it is left over: it lists no objects, and OLM deletes only Operators that it created",
+            format!("kubectl delete operator {}", word(name)),
+        )
+    });
+    Ok(findings.collect())
 }
 
 /// Returns a name of an RBAC object for a command. Such names may have colons.

@@ -11,7 +11,7 @@ use crate::turns::in_turn;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Diagnosis {
-    /// True if every check ran and found nothing.
+    /// True if every check ran and found nothing but notes.
     pub healthy: bool,
     /// Findings, the most severe first.
     pub findings: Vec<Finding>,
@@ -57,7 +57,7 @@ pub(super) fn assemble<'a>(
     }
     findings.sort_by_key(|finding| finding.severity);
     Diagnosis {
-        healthy: findings.is_empty(),
+        healthy: findings.iter().all(|finding| finding.severity == Severity::Note),
         findings,
         fine,
     }
@@ -88,6 +88,7 @@ impl Diagnosis {
             let mark = match finding.severity {
                 Severity::Error => Mark::Bad,
                 Severity::Warning | Severity::NotChecked => Mark::Waits,
+                Severity::Note => Mark::Fine,
             };
             let word = colours.paint(mark, &format!("{:<11}", finding.severity.as_str()));
             text.push_str(&format!("{word}  {}: {}\n", finding.object, finding.cause));

@@ -18,6 +18,8 @@ pub(crate) enum Severity {
     Warning,
     /// Unknown, because the check could not run.
     NotChecked,
+    /// It does no harm, and a user may remove it.
+    Note,
 }
 
 impl Severity {
@@ -36,6 +38,7 @@ impl Severity {
             Self::Error => "error",
             Self::Warning => "warning",
             Self::NotChecked => "not checked",
+            Self::Note => "note",
         }
     }
 }

@@ -16,7 +16,7 @@ use kube::api::{ListParams, PartialObjectMeta};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use olm_api::labels;
-use olm_api::v1::OperatorGroup;
+use olm_api::v1::{Operator, OperatorGroup};
 use olm_api::v1alpha1::{CatalogSource, Subscription};
 use tokio::time::Instant;
 
@@ -86,6 +86,7 @@ async fn read(reader: &Reader<'_>, namespace: Option<&str>, own: OlmNamespaces<'
         guard: reader.guard(namespace).await,
         cluster_catalogs: reader.of_v1(namespace).await,
         extensions: reader.of_v1(namespace).await,
+        leftovers: reader.leftovers(namespace).await,
         operators,
         catalog_pods: reader.catalog_pods(&catalogs).await,
         catalogs,
@@ -319,6 +320,22 @@ impl Reader<'_> {
             }
         };
         match self.within(read).await {
+            Ok(found) if found.is_empty() => None,
+            read => Some(read),
+        }
+    }
+
+    /// Returns the names of empty Operator objects that OLM did not create.
+    async fn leftovers(&self, namespace: Option<&str>) -> Option<Read<Vec<String>>> {
+        if namespace.is_some() {
+            return None;
+        }
+        let of_others = format!("{}!={}", labels::MANAGED, labels::TRUE);
+        let empty = |operator: Operator| {
+            let is_empty = operator.status?.components?.refs.is_empty();
+            operator.metadata.name.filter(|_| is_empty)
+        };
+        match self.projected(&of_others, PAGE, empty).await {
             Ok(found) if found.is_empty() => None,
             read => Some(read),
         }

@@ -581,7 +581,14 @@ async fn one_sort_of_findings_does_not_bury_the_others() {
 
 #[test]
 fn the_worst_comes_first() {
-    let mut all = [Severity::NotChecked, Severity::Warning, Severity::Error];
+    let expected = [
+        Severity::Error,
+        Severity::Warning,
+        Severity::NotChecked,
+        Severity::Note,
+    ];
+    let mut all = expected;
+    all.reverse();
     all.sort();
-    assert_eq!(all, [Severity::Error, Severity::Warning, Severity::NotChecked]);
+    assert_eq!(all, expected);
 }

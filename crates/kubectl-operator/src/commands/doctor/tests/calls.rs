@@ -4,7 +4,8 @@ use olm_api::labels;
 use olm_testing::cluster::FakeCluster;
 use serde_json::json;
 
-use super::{Row, found, was, webhook};
+use super::{Row, cluster, diagnosed, diagnosed_in, found, was, webhook};
+use crate::terminal::Colours;
 
 #[tokio::test(start_paused = true)]
 async fn what_was_left_behind_is_told() {
@@ -38,6 +39,36 @@ async fn what_was_left_behind_is_told() {
     ];
     for (change, expected) in rows {
         assert_eq!(found(change).await, [expected]);
+    }
+}
+
+/// OLM deletes its own.
+#[tokio::test(start_paused = true)]
+async fn an_empty_operator_of_upstream_is_a_note_that_changes_no_exit_code() {
+    let reference = json!({"kind": "CustomResourceDefinition", "name": "etcds.example.com"});
+    for (labels, refs, is_told) in [
+        (json!({}), json!([]), true),
+        (json!({}), json!([reference]), false),
+        (json!({labels::MANAGED: labels::TRUE}), json!([]), false),
+    ] {
+        let cluster = cluster();
+        cluster.put(
+            json!({"apiVersion": "operators.coreos.com/v1", "kind": "Operator",
+            "metadata": {"name": "etcd.gone", "labels": labels},
+            "status": {"components": {"labelSelector": {}, "refs": refs}}}),
+        );
+        let diagnosis = diagnosed(&cluster).await;
+        assert!(diagnosis.healthy, "{diagnosis:?}");
+        assert_eq!(diagnosis.findings.len(), usize::from(is_told), "{diagnosis:?}");
+        // It belongs to no namespace.
+        assert_eq!(diagnosed_in(&cluster, Some("shop")).await.findings, []);
+        if is_told {
+            insta::assert_snapshot!(diagnosis.text(false, Colours(false)), @r"
+            note         Operator etcd.gone: it is left over: it lists no objects, and OLM deletes only Operators that it created
+                         → kubectl delete operator etcd.gone
+            errors: 0, warnings: 0, not checked: 0, fine: 15
+            ");
+        }
     }
 }
 

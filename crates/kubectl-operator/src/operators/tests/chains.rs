@@ -1,0 +1,50 @@
+//! Versions that replace one another.
+
+use super::*;
+
+/// Returns a version that replaces another.
+fn successor(version: &str, phase: &str, replaces: &str) -> Value {
+    let mut csv = csv(version, phase, "");
+    csv["spec"]["replaces"] = json!(replaces);
+    csv
+}
+
+/// The Subscription was deleted in the middle of an upgrade.
+#[test]
+fn a_chain_without_a_subscription_is_one_operator() {
+    let gathered = gathered_of([
+        csv("1.0.0", "Deleting", ""),
+        successor("1.1.0", "Replacing", "etcd.v1.0.0"),
+        successor("2.0.0", "Failed", "etcd.v1.1.0"),
+        csv("9.0.0", "Succeeded", ""),
+    ]);
+    let operators = gathered.operators();
+    let rows: Vec<Row> = operators.iter().map(Operator::row).collect();
+    let told: Vec<(&str, &str, &str, State)> = rows
+        .iter()
+        .map(|row| {
+            let (installed, current) = (row.installed_version.as_str(), row.current_version.as_str());
+            (row.name.as_str(), installed, current, row.state)
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("etcd.v2.0.0", "1.1.0", "2.0.0", State::Failed),
+            ("etcd.v9.0.0", "9.0.0", "9.0.0", State::Ready),
+        ]
+    );
+    // `uninstall` takes all of it.
+    assert_eq!(gathered.chain(&operators[0]).len(), 3);
+}
+
+/// A user may name any version in `spec.replaces`.
+#[test]
+fn versions_that_replace_one_another_in_a_cycle_are_listed() {
+    let gathered = gathered_of([
+        successor("1.0.0", "Succeeded", "etcd.v2.0.0"),
+        successor("2.0.0", "Succeeded", "etcd.v1.0.0"),
+        successor("3.0.0", "Succeeded", "etcd.v3.0.0"),
+    ]);
+    assert_eq!(gathered.operators().len(), 3);
+}
