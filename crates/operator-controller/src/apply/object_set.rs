@@ -113,7 +113,7 @@ struct ReadObject {
     protection: CollisionProtection,
     /// Place in the API server; `None` if the cluster does not serve the kind.
     target: Option<Target>,
-    /// The object in the cluster; `None` if it does not exist.
+    /// The object in the cluster; `None` if it does not exist, or if its phase is not reached yet.
     current: Option<Arc<Projected<ManagedObject>>>,
     /// True if the revision is archived, and this is a definition that it controls and that has custom resources.
     is_kept: bool,

@@ -144,8 +144,19 @@ fn manifests(phase: &ReadPhase) -> Phase {
     }
 }
 
+/// True if an object has probes and does not pass them as it was read. The objects of later phases are not read then.
+pub(super) fn is_awaited(set: &ClusterObjectSet, object: &ReadObject) -> bool {
+    let probes = &set.spec.progression_probes;
+    let current = object.current.as_ref();
+    is_probed(probes, &object.id, &object.manifest)
+        && current.is_none_or(|current| !probe(probes, &object.id, &current.object).is_passed())
+}
+
 /// True if the next phase may be applied in the same reconcile. An object that is about to be applied and has probes is awaited.
 fn is_passable(set: &ClusterObjectSet, object: &ReadObject, state: State) -> bool {
+    if is_awaited(set, object) {
+        return false;
+    }
     let probes = &set.spec.progression_probes;
     match (state, &object.current) {
         (State::Settled | State::Left, Some(current)) => {

@@ -84,6 +84,33 @@ fn phases_are_applied_in_order_and_reported() {
 }
 
 #[test]
+fn objects_are_read_once_when_their_phase_is_reached() {
+    let mut env = TestEnv::new();
+    let establish = |env: &TestEnv, is_on| {
+        let cluster = &env.stage.cluster;
+        cluster.set_controllers(|controllers| controllers.establish = is_on);
+    };
+    let gets = |env: &TestEnv| {
+        let counts = env.stage.cluster.take_log().counts;
+        let kinds = ["ConfigMap", "CustomResourceDefinition", "Deployment"];
+        kinds.map(|kind| counts.get(&("get", kind.to_owned())).copied().unwrap_or_default())
+    };
+    establish(&env, false);
+    env.put(three_phases(1, "1"));
+    env.stage.settle();
+    assert_eq!(gets(&env), [1, 1, 0], "the definition is awaited");
+    for look in ["1", "2"] {
+        env.edit(SET, "e-1", &json!({"metadata": {"annotations": {"look": look}}}));
+        env.stage.settle();
+    }
+    assert_eq!(gets(&env), [0; 3]);
+    establish(&env, true);
+    env.stage.settle();
+    assert_eq!(gets(&env), [0, 0, 1]);
+    assert_eq!(env.condition("e-1", "Progressing"), rolled_out(1));
+}
+
+#[test]
 fn an_object_that_is_not_ready_is_named_and_success_stays() {
     let mut env = TestEnv::new();
     set_sick(&env, true);
