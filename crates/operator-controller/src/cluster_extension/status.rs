@@ -47,11 +47,7 @@ pub(super) fn status(
     report.revisions(&active);
     report.deprecations(observed, &active);
     let refusal = match &observed.step {
-        Step::Refused(chosen, refusal) => Some(Refusal {
-            text: chosen.refusal(&refusal.text),
-            ..refusal.clone()
-        }),
-        Step::Unresolved(refusal) => Some(refusal.clone()),
+        Step::Refused(refusal) => Some(refusal.clone()),
         // The driver repeats a write that failed.
         _ => outcomes.failure().map(|(_, failure)| Refusal {
             text: format!("{}: {}", failure.action, failure.message),
