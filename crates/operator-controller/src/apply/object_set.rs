@@ -84,14 +84,10 @@ pub struct Observed {
 /// Objects of a revision.
 #[derive(Debug, Clone)]
 enum Content {
-    /// The revision was torn down, or nothing keeps it from going. Nothing is read.
-    Unneeded,
+    /// They do not matter, or cannot be read.
+    Unread(Conclusion),
     /// The revision is being deleted: definitions that it controls.
     Deleted(Vec<Definition>),
-    /// The Secrets must not be used. A repetition cannot help.
-    Blocked(String),
-    /// The objects cannot be read. They may be there later.
-    Unreadable(String),
     /// All objects are known.
     Read(Vec<ReadPhase>),
 }
@@ -198,13 +194,13 @@ impl Reconciler for ClusterObjectSets {
             if has_finalizer(&set) {
                 Content::Deleted(Box::pin(self.definitions(&set)).await?)
             } else {
-                Content::Unneeded
+                Content::Unread(Conclusion::Nothing)
             }
         } else {
             Box::pin(self.read(key, &set)).await?
         };
         let anchor = match &content {
-            Content::Unneeded | Content::Blocked(_) | Content::Unreadable(_) => None,
+            Content::Unread(_) => None,
             Content::Deleted(_) | Content::Read(_) => Box::pin(self.anchor()).await?,
         };
         Ok(Some(Observed {

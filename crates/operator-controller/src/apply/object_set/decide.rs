@@ -22,18 +22,13 @@ pub(super) fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Ver
     let memory = memory.cloned().unwrap_or_default();
     let mut plan = Plan::default();
     let conclusion = match &observed.content {
-        Content::Unneeded => {
-            plan.actions.extend(finalizer_patch(&observed.set, false));
-            Conclusion::Nothing
-        }
+        Content::Unread(conclusion) => conclusion.clone(),
         Content::Deleted(found) => {
             definitions::remove(&observed.set, found, observed.anchor.as_deref(), &mut plan);
             // Afterwards the garbage collector deletes the other objects.
             plan.actions.extend(finalizer_patch(&observed.set, false));
             Conclusion::Nothing
         }
-        Content::Blocked(message) => Conclusion::Blocked(message.clone()),
-        Content::Unreadable(message) => Conclusion::Retrying(message.clone()),
         Content::Read(phases) => {
             let stored = observed.set.status.as_ref().map(|status| &status.observed_phases);
             let stored = stored.filter(|stored| !stored.is_empty());

@@ -16,7 +16,7 @@ use olm_runtime::plan::Target;
 use serde_json::Value;
 
 use super::decide::is_awaited;
-use super::{ClusterObjectSets, Content, ReadObject, ReadPhase, has_succeeded};
+use super::{ClusterObjectSets, Conclusion, Content, ReadObject, ReadPhase, has_succeeded};
 use crate::apply::collision::protection_of;
 use crate::apply::digest::phase_digest;
 use crate::apply::managed::Secrets;
@@ -43,13 +43,12 @@ impl ClusterObjectSets {
             secrets.clone()
         };
         self.managed.keep(key, kept);
-        let content = resolve(&set.spec, &secrets, &self.system_namespace);
-        let manifests = match content {
+        let manifests = match resolve(&set.spec, &secrets, &self.system_namespace) {
             Ok(manifests) => manifests,
-            Err(content) => {
+            Err(conclusion) => {
                 let names: Vec<NamespacedName> = secrets.into_keys().collect();
                 self.managed.watch(key, &[], &names);
-                return Ok(content);
+                return Ok(Content::Unread(conclusion));
             }
         };
         let kinds = self.kinds(&manifests).await?;
@@ -152,12 +151,12 @@ fn secret_key(reference: &ObjectSourceReference, system_namespace: &str) -> Name
 /// Returns the objects of each phase.
 ///
 /// # Errors
-/// The content of a revision that cannot be applied: a Secret is not immutable, an object cannot be read, or a probe is not known.
+/// The conclusion about a revision that cannot be applied: a Secret is not immutable, an object cannot be read, or a probe is not known.
 fn resolve(
     spec: &ClusterObjectSetSpec,
     secrets: &Secrets,
     system_namespace: &str,
-) -> Result<Vec<Vec<Value>>, Content> {
+) -> Result<Vec<Vec<Value>>, Conclusion> {
     let is_mutable = |secret: &Secret| secret.immutable != Some(true);
     let mutable: Vec<String> = secrets
         .iter()
@@ -165,12 +164,12 @@ fn resolve(
         .map(|(key, _)| key.to_string())
         .collect();
     if !mutable.is_empty() {
-        return Err(Content::Blocked(format!(
+        return Err(Conclusion::Blocked(format!(
             "the following secrets are not immutable (referenced secrets must have immutable set to true): {}",
             mutable.join(", ")
         )));
     }
-    check_probes(&spec.progression_probes).map_err(Content::Unreadable)?;
+    check_probes(&spec.progression_probes).map_err(Conclusion::Retrying)?;
     let phases = spec.phases.iter().map(|phase| {
         let objects = phase.objects.iter();
         objects
@@ -178,7 +177,7 @@ fn resolve(
             .collect::<Result<Vec<Value>, String>>()
     });
     let phases: Result<Vec<_>, String> = phases.collect();
-    phases.map_err(Content::Unreadable)
+    phases.map_err(Conclusion::Retrying)
 }
 
 fn manifest(
