@@ -416,21 +416,71 @@ fn assert_all_gone(env: &TestEnv) {
     }
 }
 
+/// A Secret with a ConfigMap.
+fn secret(text: &str, immutable: bool) -> Value {
+    use base64::Engine as _;
+    let object = config_map("a", text).to_string();
+    let object = base64::engine::general_purpose::STANDARD.encode(object);
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "olm", "name": "s"},
+        "data": {"k": object}, "immutable": immutable,
+    })
+}
+
+/// A revision with the ConfigMap of the Secret, and a Deployment.
+fn of_secret() -> Value {
+    let mut set = object_set(
+        1,
+        &[("configuration", vec![]), ("deploy", vec![deployment("demo")])],
+    );
+    set["spec"]["phases"][0]["objects"] = json!([{"ref": {"name": "s", "key": "k"}}]);
+    set
+}
+
+/// Secrets of OLM's revisions bear the label.
+#[test]
+fn a_secret_with_the_label_is_read_once_in_a_rollout_unless_it_is_replaced() {
+    let labelled = |text: &str| {
+        let mut secret = secret(text, true);
+        secret["metadata"]["labels"] = json!({"olm.operatorframework.io/owner-name": "e"});
+        secret
+    };
+    let gets = |env: &TestEnv| {
+        let counts = env.stage.cluster.take_log().counts;
+        counts
+            .get(&("get", "Secret".to_owned()))
+            .copied()
+            .unwrap_or_default()
+    };
+    let look = |env: &mut TestEnv, number: &str| {
+        let patch = json!({"metadata": {"annotations": {"look": number}}});
+        env.edit(SET, "e-1", &patch);
+        env.stage.settle();
+    };
+    let mut env = TestEnv::new();
+    set_sick(&env, true);
+    env.put(labelled("1"));
+    env.put(of_secret());
+    env.stage.settle();
+    let count = gets(&env);
+    assert!((1..=2).contains(&count), "{count}, as the watch may begin later");
+    look(&mut env, "1");
+    assert_eq!(gets(&env), 0);
+    env.delete("Secret", "s");
+    env.put(labelled("2"));
+    env.stage.settle();
+    look(&mut env, "2");
+    let message = env.condition("e-1", "Progressing");
+    assert!(
+        message.starts_with("False Blocked: resolved content of 1 phase(s) has changed"),
+        "{message}"
+    );
+}
+
 #[test]
 fn a_secret_must_be_immutable_and_keep_its_content() {
     let mut env = TestEnv::new();
-    let secret = |text: &str, immutable: bool| {
-        use base64::Engine as _;
-        let object = config_map("a", text).to_string();
-        let object = base64::engine::general_purpose::STANDARD.encode(object);
-        json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "olm", "name": "s"},
-            "data": {"k": object}, "immutable": immutable,
-        })
-    };
-    let mut set = object_set(1, &[("configuration", vec![])]);
-    set["spec"]["phases"][0]["objects"] = json!([{"ref": {"name": "s", "key": "k"}}]);
-    env.put(set);
+    env.put(of_secret());
     env.settle();
     assert_eq!(
         env.condition("e-1", "Progressing"),

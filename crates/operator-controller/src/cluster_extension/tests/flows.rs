@@ -61,8 +61,8 @@ fn v1_004_v1_007_v1_012_a_channel_is_followed_within_the_wanted_versions() {
     assert_eq!(env.installed().0, "2.0.0");
 }
 
-/// Maximum number of requests of an installation by verb and kind, besides lists and watches: an object is read before it is created, its
-/// Secret while it may be a new one, and a definition also to compare it with the new one.
+/// Maximum number of requests of an installation by verb and kind, besides lists and watches. An object is read before it is created, a
+/// definition also to compare it with its new form, and the Secret with the objects again if its watch has not begun.
 const REQUESTS: [(&str, &str, usize); 13] = [
     ("get", "Namespace", 1),
     ("get", "Secret", 2),
