@@ -1,8 +1,8 @@
 //! The ClusterObjectSet controller: applies the objects of a revision phase by phase, and keeps them.
 //!
 //! # Expected flow
-//! `observe` reads the objects of the revision, and those in the cluster. `decide` applies what is missing or differs,
-//! up to the first phase whose probes do not pass yet. `status` probes the objects as the API server returned them.
+//! `observe` reads the objects of the revision, and those in the cluster. `decide` applies what is missing or differs. Both stop
+//! behind the first phase whose probes do not pass yet. `status` probes the objects as the API server returned them.
 //!
 //! # Guarantees
 //! - A phase is applied after all probes of the phase before have passed.
@@ -17,6 +17,8 @@
 //! Whether an object still is what was applied cannot be seen in it: the API server sets defaults and normalizes values. So the driver
 //! keeps a fingerprint of each object. After a restart of the process the fields of the manifest are compared instead. A value that the
 //! API server has normalized is then applied once more, which changes nothing.
+//!
+//! Secrets with the objects are kept during a rollout only, because they are large.
 
 mod decide;
 mod definitions;

@@ -28,8 +28,8 @@ use crate::apply::probe::check_probes;
 type Kinds = BTreeMap<(String, String, String), Option<ServedKind>>;
 
 impl ClusterObjectSets {
-    /// Reads the content of a revision that is not being deleted, and watches its objects. Of the phases after one that is not ready only
-    /// the manifests are read, unless the revision is archived.
+    /// Reads the content of a revision that is not being deleted, and watches its objects. Objects of the phases behind one that is not
+    /// ready are not read, unless the revision is archived.
     pub(super) async fn read(
         &self,
         key: &NamespacedName,
