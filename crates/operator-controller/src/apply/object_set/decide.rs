@@ -13,9 +13,8 @@ use crate::apply::collision::{Claimant, Treatment, treatment};
 use crate::apply::digest::check_digests;
 use crate::apply::managed::OTHERS;
 use crate::apply::object::{contains, is_definition, is_deleting, metadata_text, owners, replace_finalizers};
-use crate::apply::phase::Phase;
 use crate::apply::probe::{is_probed, probe};
-use crate::apply::validation::revision_error;
+use crate::apply::validation::{Manifests, revision_error};
 
 /// Returns the writes of a reconcile, and what its status is about.
 pub(super) fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Verdict) {
@@ -81,7 +80,13 @@ fn archive(observed: &Observed, phases: &[ReadPhase], plan: &mut Plan) -> Conclu
 /// Applies the phases up to the first one that is not ready.
 fn roll_out(observed: &Observed, phases: &[ReadPhase], memory: &Memory, plan: &mut Plan) -> Conclusion {
     let set = &observed.set;
-    let manifests: Vec<Phase> = phases.iter().map(manifests).collect();
+    let manifests: Vec<Manifests<'_>> = phases
+        .iter()
+        .map(|phase| {
+            let objects = phase.objects.iter().map(|object| &object.manifest);
+            (phase.observed.name.as_str(), objects.collect())
+        })
+        .collect();
     let name = set.metadata.name.as_deref().unwrap_or_default();
     if let Some(error) = revision_error(name, set.spec.revision, &manifests) {
         return Conclusion::Retrying(format!("revision validation error: {error}"));
@@ -128,14 +133,6 @@ fn roll_out(observed: &Observed, phases: &[ReadPhase], memory: &Memory, plan: &m
     Conclusion::Rollout {
         phases: reached,
         is_complete,
-    }
-}
-
-fn manifests(phase: &ReadPhase) -> Phase {
-    let objects = phase.objects.iter();
-    Phase {
-        name: phase.observed.name.clone(),
-        objects: objects.map(|object| object.manifest.clone()).collect(),
     }
 }
 
