@@ -161,30 +161,26 @@ fn content(
     content: &Arc<Content>,
 ) -> Response<Body> {
     let validators = Validators::of(content);
-    let whole = 0..content.size();
+    let size = content.about.size;
     let mut response = Response::new(empty());
     let mut ranges: Vec<Range<u64>> = if query.is_everything() {
-        vec![whole.clone()]
+        let whole = 0..size;
+        vec![whole]
     } else {
-        content.index().find(query)
+        content.index.find(query)
     };
     if resource == Resource::All {
-        match range::wanted(headers, validators, content.size()) {
+        match range::wanted(headers, validators, size) {
             Wanted::Whole => {}
             Wanted::Part(part) => {
                 *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-                let text = format!(
-                    "bytes {}-{}/{}",
-                    part.start,
-                    part.end.saturating_sub(1),
-                    whole.end
-                );
+                let text = format!("bytes {}-{}/{size}", part.start, part.end.saturating_sub(1));
                 set(&mut response, CONTENT_RANGE, &text);
                 ranges = vec![part];
             }
             Wanted::Unsatisfiable(text) => {
                 let mut refused = refusal(StatusCode::RANGE_NOT_SATISFIABLE, text);
-                set(&mut refused, CONTENT_RANGE, &format!("bytes */{}", whole.end));
+                set(&mut refused, CONTENT_RANGE, &format!("bytes */{size}"));
                 return refused;
             }
         }

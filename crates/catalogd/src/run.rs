@@ -116,14 +116,12 @@ pub fn controllers(
         woken.add(NamespacedName::cluster(catalog));
     });
     let leads = Arc::<AtomicBool>::default();
-    let added = queue.clone();
-    catalogs.on_change(move |change| added.add(NamespacedName::from_object(&**change.object())));
-    let (following, is_leader) = (unpacking.clone(), Arc::clone(&leads));
+    let (added, following, is_leader) = (queue.clone(), unpacking.clone(), Arc::clone(&leads));
     catalogs.on_change(move |change| {
-        if is_leader.load(Ordering::SeqCst) {
-            return;
+        added.add(NamespacedName::from_object(&**change.object()));
+        if !is_leader.load(Ordering::SeqCst) {
+            follow(&following, change);
         }
-        follow(&following, change);
     });
     let (ready, is_ready) = watch::channel(false);
     set.ready_with("contents of catalogs", is_ready);

@@ -41,54 +41,32 @@ const FORMAT: u32 = 1;
 
 /// Facts about a content, in `content.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct About {
+pub struct About {
     format: u32,
     /// Digest of the image.
     digest: String,
     /// When it was stored, in whole seconds.
-    stored: Timestamp,
+    pub stored: Timestamp,
     /// Bytes of the documents.
-    size: u64,
+    pub size: u64,
     /// SHA-256 of the documents.
-    sha256: String,
+    pub sha256: String,
 }
 
 /// A complete content of a catalog.
 #[derive(Debug)]
 pub struct Content {
-    digest: Digest,
-    about: About,
+    /// Digest of the image with this content.
+    pub digest: Digest,
+    /// Facts about it.
+    pub about: About,
+    /// Index of the documents.
+    pub index: Index,
     documents: File,
-    index: Index,
     folder: PathBuf,
 }
 
 impl Content {
-    /// Returns the digest of the image with this content.
-    pub fn digest(&self) -> &Digest {
-        &self.digest
-    }
-
-    /// Returns when it was stored, in whole seconds.
-    pub fn stored(&self) -> Timestamp {
-        self.about.stored
-    }
-
-    /// Returns a text that is equal for equal documents only.
-    pub fn fingerprint(&self) -> &str {
-        &self.about.sha256
-    }
-
-    /// Returns the length of all documents in bytes.
-    pub fn size(&self) -> u64 {
-        self.about.size
-    }
-
-    /// Returns the index of the documents.
-    pub fn index(&self) -> &Index {
-        &self.index
-    }
-
     /// Reads bytes of the documents. Blocks.
     ///
     /// # Errors
@@ -112,8 +90,8 @@ impl Content {
         Ok((about.format == FORMAT && is_complete).then_some(Self {
             digest,
             about,
-            documents,
             index,
+            documents,
             folder,
         }))
     }
@@ -203,7 +181,7 @@ impl ContentStore {
         // Held throughout, so that two installations of a catalog do not mix.
         let mut current = self.shared.current.write();
         let folder = self.shared.root.join(catalog);
-        let target = folder.join(folder_name(staged.digest()));
+        let target = folder.join(folder_name(&staged.content.digest));
         fs::create_dir_all(&folder)?;
         if let Some(content) = current.get(catalog).filter(|content| content.folder == target) {
             // The same image again: its content is the same.
@@ -251,7 +229,7 @@ fn newest(folder: &Path) -> io::Result<Option<Content>> {
             None => remove(&path)?,
         }
     }
-    contents.sort_by_key(Content::stored);
+    contents.sort_by_key(|content| content.about.stored);
     let newest = contents.pop();
     for older in contents {
         remove(&older.folder)?;

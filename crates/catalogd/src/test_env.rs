@@ -120,7 +120,7 @@ impl Volume {
     fn text(&self, catalog: &str) -> Option<String> {
         let open = self.open.lock();
         let content = open.as_ref()?.get(catalog)?;
-        let mut bytes = vec![0; usize::try_from(content.size()).unwrap()];
+        let mut bytes = vec![0; usize::try_from(content.about.size).unwrap()];
         content.read(&mut bytes, 0).unwrap();
         Some(String::from_utf8(bytes).unwrap())
     }

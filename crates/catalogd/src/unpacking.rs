@@ -209,7 +209,7 @@ impl Unpacking {
         let digest = reference.as_ref().and_then(Reference::digest);
         let is_other = store
             .get(catalog)
-            .is_some_and(|content| Some(content.digest()) != digest);
+            .is_some_and(|content| Some(&content.digest) != digest);
         if is_other && let Err(error) = store.remove(catalog) {
             tracing::warn!(catalog, %error, "the older content of a catalog was not removed");
         }
@@ -275,7 +275,7 @@ impl Shared {
                 "the image reference did not resolve to a digest",
             ))
         })?;
-        let is_current = |content: &Arc<Content>| content.digest() == digest;
+        let is_current = |content: &Arc<Content>| content.digest == *digest;
         let content = match self.store.get(catalog).filter(is_current) {
             Some(content) => content,
             None => {
@@ -285,7 +285,7 @@ impl Shared {
         };
         Ok(Unpacked {
             image: pinned.to_string(),
-            stored: content.stored(),
+            stored: content.about.stored,
         })
     }
 
@@ -320,7 +320,7 @@ impl Shared {
         let installed = self.store.install(catalog, staged);
         let content = installed.map_err(|error| storing(&error))?;
         drop(entries);
-        tracing::info!(catalog, image = %pinned, bytes = content.size(), "content stored");
+        tracing::info!(catalog, image = %pinned, bytes = content.about.size, "content stored");
         Ok(content)
     }
 }

@@ -53,7 +53,7 @@ use crate::bundle_images::BundleImages;
 use crate::catalog_content::CatalogContents;
 use crate::reads::Reads;
 use crate::render::Bundle;
-use crate::resolve::{Chosen, PackageContent};
+use crate::resolve::PackageContent;
 
 /// Finalizers that upstream's program sets. Nothing needs them here: owner references delete the revisions.
 const OBSOLETE_FINALIZERS: [&str; 2] = [
@@ -119,12 +119,10 @@ enum Step {
     Deleted,
     /// A catalog or a bundle is being read. The extension is reconciled again afterwards.
     Reading,
-    /// No bundle was chosen.
-    Unresolved(Refusal),
+    /// No bundle was chosen, or there is no revision of it.
+    Refused(Refusal),
     /// The newest revision is of the chosen bundle, or it is to be.
     Revision(RevisionDecision),
-    /// There is no revision of the chosen bundle.
-    Refused(Chosen, Refusal),
 }
 
 /// Why an extension cannot get further.
@@ -191,7 +189,7 @@ fn decide(observed: &Observed) -> Plan {
             plan.actions.extend(delete_abandoned_secrets(observed, actions));
             plan.actions.extend(actions.iter().cloned());
         }
-        Step::Reading | Step::Unresolved(_) | Step::Refused(..) => {}
+        Step::Reading | Step::Refused(_) => {}
     }
     for revision in &observed.revisions {
         let name = revision.name_any();

@@ -117,7 +117,6 @@ fn generate(context: &Context<'_>) -> Result<Vec<Value>, RenderError> {
     Ok([
         rbac::service_accounts(context),
         rbac::roles(context)?,
-        rbac::cluster_roles(context)?,
         serving::definitions(context)?,
         others,
         deployment::deployments(context)?,

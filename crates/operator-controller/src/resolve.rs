@@ -19,14 +19,11 @@ use olm_fbc::schema::DeprecationEntry;
 use serde::Serialize;
 
 mod deprecation;
-mod error;
-mod openshift;
 mod package;
 mod requirements;
 mod selector;
 
 pub use deprecation::deprecation_conditions;
-pub use error::ResolveError;
 pub use package::{CatalogBundle, PackageContent, parse_version, version_text};
 
 use requirements::Requirements;
@@ -102,8 +99,8 @@ pub struct Request<'a> {
 /// Result of a resolution.
 #[derive(Clone, Debug)]
 pub struct Resolution {
-    /// The chosen bundle, or the error to report.
-    pub outcome: Result<Chosen, ResolveError>,
+    /// The chosen bundle, or the error in upstream's words: it is the message of the condition Progressing.
+    pub outcome: Result<Chosen, String>,
     /// Every bundle of the package in the catalogs that were used, by catalog name, then in the order of the catalog.
     pub candidates: Vec<Candidate>,
     /// Catalogs that were not used, by name.
@@ -222,11 +219,10 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn resolve(&mut self, request: &Request<'_>, catalogs: &'a [Catalog]) -> Result<Chosen, ResolveError> {
+    fn resolve(&mut self, request: &Request<'_>, catalogs: &'a [Catalog]) -> Result<Chosen, String> {
         let filter = request.filter;
-        let selector = selector::parse(filter.selector.as_ref()).map_err(|error| {
-            ResolveError::NoBundle(format!("desired catalog selector is invalid: {error}"))
-        })?;
+        let selector = selector::parse(filter.selector.as_ref())
+            .map_err(|error| format!("desired catalog selector is invalid: {error}"))?;
         let range = Requirements::range(filter)?;
         let mut sorted: Vec<&Catalog> = catalogs.iter().collect();
         sorted.sort_by(|a, b| a.name.cmp(&b.name));
@@ -246,11 +242,12 @@ impl<'a> Walk<'a> {
                         continue;
                     }
                     PackageResult::Absent => "does not have the package",
+                    // Its content could change the choice.
                     PackageResult::Unreadable(reason) => {
                         let (package, name) = (quote(&filter.package_name), quote(&catalog.name));
-                        return Err(ResolveError::Catalog(format!(
+                        return Err(format!(
                             "error walking catalogs: error getting package {package} from catalog {name}: {reason}"
-                        )));
+                        ));
                     }
                 }
             };
@@ -304,11 +301,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Chooses among the catalogs.
-    fn winner(
-        &mut self,
-        request: &Request<'_>,
-        mut finalists: Vec<Finalist<'a>>,
-    ) -> Result<Chosen, ResolveError> {
+    fn winner(&mut self, request: &Request<'_>, mut finalists: Vec<Finalist<'a>>) -> Result<Chosen, String> {
         if let Some(supported) = finalists.iter().find(|finalist| !finalist.is_deprecated) {
             for deprecated in finalists.iter().filter(|finalist| finalist.is_deprecated) {
                 self.rule_out(deprecated.position, behind_deprecated(supported.bundle.name()));
@@ -328,7 +321,7 @@ impl<'a> Walk<'a> {
                 let reason = "is offered by several catalogs of the same priority";
                 self.rule_out(finalist.position, reason.to_owned());
             }
-            return Err(ResolveError::no_bundle(request, &catalogs));
+            return Err(no_bundle(request, &catalogs));
         };
         for other in others {
             let reason = format!("is in a catalog of lower priority than {}", winner.catalog.name);
@@ -338,16 +331,16 @@ impl<'a> Walk<'a> {
     }
 
     /// Checks the winner. There is no second choice: it would depend on a rule that users do not see.
-    fn checked(&mut self, winner: &Finalist<'a>, package: &str) -> Result<Chosen, ResolveError> {
+    fn checked(&mut self, winner: &Finalist<'a>, package: &str) -> Result<Chosen, String> {
         let bundle = winner.bundle;
         let name = quote(bundle.name());
         let version = match &bundle.version {
             Ok(version) => version_text(version),
             Err(reason) => {
                 self.rule_out(winner.position, without_version(reason));
-                return Err(ResolveError::NoBundle(format!(
+                return Err(format!(
                     "error getting resolved bundle version for bundle {name}: {reason}"
-                )));
+                ));
             }
         };
         if let Some(property) = bundle.unsupported_property() {
@@ -356,9 +349,9 @@ impl<'a> Walk<'a> {
                 format!("depends on other bundles through property {property}, which is not supported"),
             );
             let property = quote(property);
-            return Err(ResolveError::NoBundle(format!(
+            return Err(format!(
                 "validating bundle {name}: bundle {name} has a dependency declared via property {property} which is currently not supported"
-            )));
+            ));
         }
         if let Some(candidate) = self.candidates.get_mut(winner.position) {
             candidate.is_chosen = true;
@@ -388,6 +381,33 @@ impl<'a> Walk<'a> {
             .max_by_key(|(catalog, _)| rank(catalog))?;
         Some(package.deprecations.clone())
     }
+}
+
+/// Returns the error of a request for which no bundle fits, or one in each of several catalogs, whose sorted names are `catalogs`. Like
+/// upstream these include catalogs of lower priority.
+fn no_bundle(request: &Request<'_>, catalogs: &[String]) -> String {
+    let filter = request.filter;
+    let mut text = String::new();
+    if let Some(installed) = request.installed {
+        let installed = quote(&installed.version);
+        text = format!("error upgrading from currently installed version {installed}: ");
+    }
+    text += match catalogs {
+        [] => "no bundles found",
+        _ => "found bundles",
+    };
+    text += &format!(" for package {}", quote(&filter.package_name));
+    if let Some(version) = filter.version.as_ref().filter(|version| !version.is_empty()) {
+        text += &format!(" matching version {}", quote(version));
+    }
+    if !filter.channels.is_empty() {
+        text += &format!(" in channels [{}]", filter.channels.join(" "));
+    }
+    if !catalogs.is_empty() {
+        let catalogs = catalogs.join(" ");
+        text += &format!(" in multiple catalogs with the same priority [{catalogs}]");
+    }
+    text
 }
 
 /// Returns the reason against a deprecated bundle, where `instead` is not deprecated.

@@ -9,6 +9,7 @@ use kube::Client;
 use olm_api::extension_v1::ClusterObjectSet;
 use olm_oci::Limits;
 use olm_runtime::client;
+use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::Runner;
 use olm_runtime::metrics::Metrics;
 use olm_runtime::process::{self, Start};
@@ -69,9 +70,10 @@ pub fn controllers(
 ) -> (StoreSet, impl FnOnce(&Runner) -> JoinSet<()> + use<>) {
     let mut set = StoreSet::new();
     let revisions: Store<ClusterObjectSet> = set.add(Watch::new(client));
+    let discovery = Discovery::new(client.clone());
+    let start_revisions = object_set::register(&set, client, &discovery, &revisions, system_namespace);
     let start_extensions =
-        cluster_extension::register(&mut set, client, &revisions, system_namespace, sources);
-    let start_revisions = object_set::register(&set, client, &revisions, system_namespace);
+        cluster_extension::register(&mut set, client, discovery, &revisions, system_namespace, sources);
     let start = move |runner: &Runner| {
         let mut workers = JoinSet::new();
         start_revisions(runner, &mut workers);

@@ -20,8 +20,8 @@ impl<'a> Validators<'a> {
     /// Returns those of a content.
     pub(super) fn of(content: &'a Content) -> Self {
         Self {
-            tag: content.fingerprint(),
-            modified: content.stored(),
+            tag: &content.about.sha256,
+            modified: content.about.stored,
         }
     }
 }

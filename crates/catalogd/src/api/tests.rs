@@ -99,7 +99,7 @@ impl Server {
 
     fn whole(&self) -> Vec<u8> {
         let content = self.store.get("community").unwrap();
-        let mut bytes = vec![0; usize::try_from(content.size()).unwrap()];
+        let mut bytes = vec![0; usize::try_from(content.about.size).unwrap()];
         content.read(&mut bytes, 0).unwrap();
         bytes
     }

@@ -31,15 +31,10 @@ pub enum StoreError {
 #[derive(Debug)]
 pub struct Staged {
     folder: TempDir,
-    content: Content,
+    pub(super) content: Content,
 }
 
 impl Staged {
-    /// Returns the digest of the image.
-    pub fn digest(&self) -> &Digest {
-        self.content.digest()
-    }
-
     /// Moves the files to `target`, which must not exist.
     pub(super) fn rename(self, target: PathBuf) -> io::Result<Content> {
         fs::rename(self.folder.path(), &target)?;

@@ -53,7 +53,7 @@ fn text(content: &Content, range: std::ops::Range<u64>) -> String {
 }
 
 fn whole(content: &Content) -> String {
-    text(content, 0..content.size())
+    text(content, 0..content.about.size)
 }
 
 /// Returns the paths of all files and folders below the root.
@@ -79,13 +79,13 @@ fn a_catalog_is_stored_as_lines_of_json() {
     let store = ContentStore::open(root.path()).unwrap();
     let content = put(&store, "a", 1, CATALOG, 7);
     assert_eq!(whole(&content), LINES);
-    assert_eq!(content.stored(), at(7));
-    assert_eq!(content.digest(), &digest(1));
+    assert_eq!(content.about.stored, at(7));
+    assert_eq!(content.digest, digest(1));
     let channel = Query {
         schema: "olm.channel".into(),
         ..Query::default()
     };
-    let found = content.index().find(&channel);
+    let found = content.index.find(&channel);
     let lines: Vec<String> = found.into_iter().map(|range| text(&content, range)).collect();
     assert_eq!(lines, [LINES.lines().nth(1).unwrap().to_owned() + "\n"]);
     let folder = format!("a/{}", folder_name(&digest(1)));
@@ -135,7 +135,7 @@ fn a_newer_content_takes_the_place_of_the_old_one_which_readers_keep() {
     let new = put(&store, "a", 2, "schema: other\n", 2);
     assert_eq!(whole(&new), "{\"schema\":\"other\"}\n");
     assert_eq!(whole(&old), LINES);
-    assert_eq!(store.get("a").unwrap().digest(), &digest(2));
+    assert_eq!(store.get("a").unwrap().digest, digest(2));
     let left = files(root.path());
     assert!(
         left.iter().all(|path| !path.contains(&folder_name(&digest(1)))),
@@ -143,7 +143,7 @@ fn a_newer_content_takes_the_place_of_the_old_one_which_readers_keep() {
     );
     // Going back to an image stores it again, with another time.
     let back = put(&store, "a", 1, CATALOG, 3);
-    assert_eq!((back.stored(), back.digest()), (at(3), &digest(1)));
+    assert_eq!((back.about.stored, &back.digest), (at(3), &digest(1)));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn the_same_image_is_not_stored_again() {
     let store = ContentStore::open(root.path()).unwrap();
     let first = put(&store, "a", 1, CATALOG, 1);
     let again = put(&store, "a", 1, CATALOG, 9);
-    assert_eq!(again.stored(), first.stored());
+    assert_eq!(again.about.stored, first.about.stored);
     assert_eq!(whole(&again), LINES);
 }
 
@@ -193,7 +193,7 @@ fn contents_survive_a_restart_and_remains_do_not() {
     let store = ContentStore::open(root.path()).unwrap();
     assert_eq!(store.names(), ["a", "b.c"]);
     let content = store.get("a").unwrap();
-    assert_eq!((content.digest(), content.stored()), (&digest(4), at(4)));
+    assert_eq!((&content.digest, content.about.stored), (&digest(4), at(4)));
     assert_eq!(whole(&content), LINES);
     let kept = files(root.path());
     let kept: Vec<&str> = kept
@@ -218,7 +218,7 @@ fn a_removed_catalog_leaves_nothing_and_its_readers_finish() {
     assert!(store.get("a").is_none());
     assert_eq!(files(root.path()), [""; 0]);
     assert_eq!(whole(&content), LINES);
-    assert_eq!(put(&store, "a", 1, CATALOG, 2).stored(), at(2));
+    assert_eq!(put(&store, "a", 1, CATALOG, 2).about.stored, at(2));
 }
 
 #[test]

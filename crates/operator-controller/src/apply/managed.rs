@@ -89,11 +89,25 @@ impl Projection for ManagedObject {
 pub struct ManagedObjects {
     client: Client,
     watches: OnDemand<ManagedObject>,
-    users: Arc<Mutex<BTreeMap<NamespacedName, Watched>>>,
+    users: Arc<Mutex<BTreeMap<NamespacedName, Used>>>,
 }
 
-/// Watches that a set uses.
-type Watched = HashMap<Scope, WatchUser<ManagedObject>>;
+/// Secrets that a revision refers to; `None` for those that do not exist.
+pub(super) type Secrets = BTreeMap<NamespacedName, Option<Arc<Secret>>>;
+
+/// What a set uses.
+#[derive(Default)]
+struct Used {
+    watched: HashMap<Scope, WatchUser<ManagedObject>>,
+    /// Secrets that are kept with their data.
+    secrets: Secrets,
+}
+
+impl Used {
+    fn find(&self, api: &ApiResource, key: &NamespacedName) -> Option<Arc<Projected<ManagedObject>>> {
+        self.watched.get(&scope_of_kind(api))?.store().get_key(key)
+    }
+}
 
 impl ManagedObjects {
     /// Creates it without any watch.
@@ -118,7 +132,7 @@ impl ManagedObjects {
             // A Secret that is waited for has no owner yet.
             if scope.name.is_some() {
                 let users = users.lock();
-                let waiting = users.iter().filter(|(_, watched)| watched.contains_key(scope));
+                let waiting = users.iter().filter(|(_, used)| used.watched.contains_key(scope));
                 woken.extend(waiting.map(|(set, _)| set.clone()));
             }
             woken.iter().for_each(&listener);
@@ -136,7 +150,7 @@ impl ManagedObjects {
         });
         let scopes: Vec<Scope> = of_kind.chain(of_secret).collect();
         let mut users = self.users.lock();
-        let watched = users.entry(set.clone()).or_default();
+        let watched = &mut users.entry(set.clone()).or_default().watched;
         watched.retain(|scope, _| scopes.contains(scope));
         for scope in scopes {
             let user = || self.watches.user(&scope);
@@ -144,7 +158,12 @@ impl ManagedObjects {
         }
     }
 
-    /// Ends the watches of a set, unless other sets use them.
+    /// Keeps these Secrets for a set, and no others, so that [`Self::secret`] does not read them again.
+    pub(super) fn keep(&self, set: &NamespacedName, secrets: Secrets) {
+        self.users.lock().entry(set.clone()).or_default().secrets = secrets;
+    }
+
+    /// Ends the watches of a set, unless other sets use them, and drops its Secrets.
     pub(super) fn forget(&self, set: &NamespacedName) {
         self.users.lock().remove(set);
     }
@@ -157,8 +176,9 @@ impl ManagedObjects {
         api: &ApiResource,
         key: &NamespacedName,
     ) -> Result<Option<Arc<Projected<ManagedObject>>>, ObserveError> {
-        if let Some(found) = self.watched(set, api, key) {
-            return Ok(Some(found));
+        let watched = self.users.lock().get(set).and_then(|used| used.find(api, key));
+        if watched.is_some() {
+            return Ok(watched);
         }
         if !may_exist(key) {
             return Ok(None);
@@ -173,24 +193,29 @@ impl ManagedObjects {
         Ok(found.map(|object| Arc::new(Projected::from_object(object))))
     }
 
-    /// Reads a Secret live, with its data; `None` if it does not exist.
-    pub(super) async fn secret(&self, key: &NamespacedName) -> Result<Option<Secret>, ObserveError> {
-        if !may_exist(key) {
-            return Ok(None);
-        }
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &key.namespace);
-        deadline(&format!("Secret {key}"), secrets.get_opt(&key.name)).await
-    }
-
-    fn watched(
+    /// Returns a Secret with its data; `None` if it does not exist. It is read live unless it is kept.
+    pub(super) async fn secret(
         &self,
         set: &NamespacedName,
-        api: &ApiResource,
         key: &NamespacedName,
-    ) -> Option<Arc<Projected<ManagedObject>>> {
+    ) -> Result<Option<Arc<Secret>>, ObserveError> {
+        let kept = self.kept(set, key);
+        if kept.is_some() || !may_exist(key) {
+            return Ok(kept);
+        }
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &key.namespace);
+        let found = deadline(&format!("Secret {key}"), secrets.get_opt(&key.name)).await?;
+        Ok(found.map(Arc::new))
+    }
+
+    /// Returns a Secret that is kept for a set, if the watch has the same one. Being immutable, it has the same data.
+    fn kept(&self, set: &NamespacedName, key: &NamespacedName) -> Option<Arc<Secret>> {
         let users = self.users.lock();
-        let user = users.get(set)?.get(&scope_of_kind(api))?;
-        user.store().get_key(key)
+        let used = users.get(set)?;
+        let kept = used.secrets.get(key)?.as_ref()?;
+        let watched = used.find(&ApiResource::erase::<Secret>(&()), key)?;
+        let is_same = kept.immutable == Some(true) && kept.metadata.uid == watched.uid();
+        is_same.then(|| Arc::clone(kept))
     }
 }
 

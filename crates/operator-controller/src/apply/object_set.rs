@@ -1,8 +1,8 @@
 //! The ClusterObjectSet controller: applies the objects of a revision phase by phase, and keeps them.
 //!
 //! # Expected flow
-//! `observe` reads the objects of the revision, and those in the cluster. `decide` applies what is missing or differs,
-//! up to the first phase whose probes do not pass yet. `status` probes the objects as the API server returned them.
+//! `observe` reads the objects of the revision, and those in the cluster. `decide` applies what is missing or differs. Both stop
+//! behind the first phase whose probes do not pass yet. `status` probes the objects as the API server returned them.
 //!
 //! # Guarantees
 //! - A phase is applied after all probes of the phase before have passed.
@@ -17,6 +17,8 @@
 //! Whether an object still is what was applied cannot be seen in it: the API server sets defaults and normalizes values. So the driver
 //! keeps a fingerprint of each object. After a restart of the process the fields of the manifest are compared instead. A value that the
 //! API server has normalized is then applied once more, which changes nothing.
+//!
+//! Secrets with the objects are kept during a rollout only, because they are large.
 
 mod decide;
 mod definitions;
@@ -84,14 +86,10 @@ pub struct Observed {
 /// Objects of a revision.
 #[derive(Debug, Clone)]
 enum Content {
-    /// The revision was torn down, or nothing keeps it from going. Nothing is read.
-    Unneeded,
+    /// They do not matter, or cannot be read.
+    Unread(Conclusion),
     /// The revision is being deleted: definitions that it controls.
     Deleted(Vec<Definition>),
-    /// The Secrets must not be used. A repetition cannot help.
-    Blocked(String),
-    /// The objects cannot be read. They may be there later.
-    Unreadable(String),
     /// All objects are known.
     Read(Vec<ReadPhase>),
 }
@@ -113,7 +111,7 @@ struct ReadObject {
     protection: CollisionProtection,
     /// Place in the API server; `None` if the cluster does not serve the kind.
     target: Option<Target>,
-    /// The object in the cluster; `None` if it does not exist.
+    /// The object in the cluster; `None` if it does not exist, or if its phase is not reached yet.
     current: Option<Arc<Projected<ManagedObject>>>,
     /// True if the revision is archived, and this is a definition that it controls and that has custom resources.
     is_kept: bool,
@@ -198,13 +196,13 @@ impl Reconciler for ClusterObjectSets {
             if has_finalizer(&set) {
                 Content::Deleted(Box::pin(self.definitions(&set)).await?)
             } else {
-                Content::Unneeded
+                Content::Unread(Conclusion::Nothing)
             }
         } else {
             Box::pin(self.read(key, &set)).await?
         };
         let anchor = match &content {
-            Content::Unneeded | Content::Blocked(_) | Content::Unreadable(_) => None,
+            Content::Unread(_) => None,
             Content::Deleted(_) | Content::Read(_) => Box::pin(self.anchor()).await?,
         };
         Ok(Some(Observed {

@@ -22,7 +22,7 @@ use olm_api::object::{map_mut, metadata_map_mut};
 use olm_runtime::plan::{Action, Guard, Identity, SecretData, Target, to_value};
 use serde_json::{Map, Value, json};
 
-use super::object_set::has_succeeded;
+use super::object_set::{FINALIZER, has_succeeded};
 use super::packing::{Packed, PackedSecret, pack};
 use super::phase::{Phase, sort_into_phases};
 use super::probe::default_probes;
@@ -251,6 +251,7 @@ fn object_set(name: &str, number: i64, phases: &[ObjectSetPhase], desired: &Desi
             "name": name,
             "labels": owner_labels(desired),
             "annotations": desired.annotations,
+            "finalizers": [FINALIZER],
             "ownerReferences": [owner_reference(EXTENSION, desired.extension, desired.extension_uid)],
         },
         "spec": spec,

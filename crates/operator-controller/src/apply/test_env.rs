@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use olm_api::extension_v1::{API_VERSION, ClusterObjectSet};
 use olm_api::labels;
+use olm_runtime::discovery::Discovery;
 use olm_runtime::driver::Runner;
 use olm_runtime::process;
 use olm_runtime::store::{Store, StoreSet, Watch};
@@ -139,7 +140,8 @@ fn operator() -> Operator {
         Box::pin(async move {
             let mut set = StoreSet::new();
             let sets: Store<ClusterObjectSet> = set.add(Watch::new(&client));
-            let start = register(&set, &client, &sets, "olm");
+            let discovery = Discovery::new(client.clone());
+            let start = register(&set, &client, &discovery, &sets, "olm");
             let start = move |runner: &Runner| {
                 let mut tasks = JoinSet::new();
                 start(runner, &mut tasks);

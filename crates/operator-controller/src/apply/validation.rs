@@ -9,7 +9,9 @@ use go_compat::quote;
 use serde_json::Value;
 
 use super::object::ObjectId;
-use super::phase::Phase;
+
+/// Name of a phase, and its objects as manifests.
+pub(super) type Manifests<'a> = (&'a str, Vec<&'a Value>);
 
 /// Metadata that the API server or the controller sets.
 const FORBIDDEN: [&str; 6] = [
@@ -22,21 +24,20 @@ const FORBIDDEN: [&str; 6] = [
 ];
 
 /// Returns the error of a revision whose phases cannot be applied.
-pub(super) fn revision_error(name: &str, number: i64, phases: &[Phase]) -> Option<String> {
+pub(super) fn revision_error(name: &str, number: i64, phases: &[Manifests<'_>]) -> Option<String> {
     let duplicates = duplicates(phases);
     let texts: Vec<String> = phases
         .iter()
-        .filter_map(|phase| {
-            let mut objects: Vec<String> = phase.objects.iter().filter_map(object_error).collect();
-            let here = duplicates
-                .iter()
-                .filter(|(_, names)| names.contains(phase.name.as_str()));
+        .filter_map(|(phase, manifests)| {
+            let errors = manifests.iter().filter_map(|object| object_error(object));
+            let mut objects: Vec<String> = errors.collect();
+            let here = duplicates.iter().filter(|(_, names)| names.contains(phase));
             objects.extend(here.map(|(id, names)| {
                 let names: Vec<&str> = names.iter().copied().collect();
                 let names = names.join(", ");
                 format!("{}: duplicate object found in phases: {names}", id.reference())
             }));
-            phase_error(&phase.name, name_error(&phase.name), &objects)
+            phase_error(phase, name_error(phase), &objects)
         })
         .collect();
     (!texts.is_empty()).then(|| format!("revision {} ({number}): {}", quote(name), texts.join(", ")))
@@ -84,13 +85,13 @@ fn object_error(object: &Value) -> Option<String> {
 }
 
 /// Returns the objects that occur twice, with the names of their phases.
-fn duplicates(phases: &[Phase]) -> BTreeMap<ObjectId, BTreeSet<&str>> {
+fn duplicates<'a>(phases: &[Manifests<'a>]) -> BTreeMap<ObjectId, BTreeSet<&'a str>> {
     let mut found: BTreeMap<ObjectId, (usize, BTreeSet<&str>)> = BTreeMap::new();
-    for phase in phases {
-        for object in &phase.objects {
+    for (phase, manifests) in phases {
+        for object in manifests {
             let (count, names) = found.entry(ObjectId::of(object)).or_default();
             *count += 1;
-            names.insert(phase.name.as_str());
+            names.insert(phase);
         }
     }
     found
@@ -120,11 +121,8 @@ mod tests {
 
     use super::*;
 
-    fn phase(name: &str, objects: &[Value]) -> Phase {
-        Phase {
-            name: name.to_owned(),
-            objects: objects.to_vec(),
-        }
+    fn phase<'a>(name: &'a str, object: &'a Value) -> Manifests<'a> {
+        (name, vec![object])
     }
 
     #[test]
@@ -132,38 +130,31 @@ mod tests {
         let good =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "a"}});
         let bad = json!({"kind": "ConfigMap", "metadata": {"name": "b", "uid": "1", "finalizers": [], "generation": 2}});
+        let labels = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b", "labels": 1}});
         let rows = [
-            (vec![phase("a", std::slice::from_ref(&good))], None),
+            (vec![phase("a", &good)], None),
             (
-                vec![phase("a", &[bad])],
+                vec![phase("a", &bad)],
                 Some(
                     "phase \"a\": /, Kind=ConfigMap /b: apiVersion: Required value: must not be empty, metadata.uid: Forbidden: \
                      must be empty, metadata.generation: Forbidden: must be empty",
                 ),
             ),
             (
-                vec![phase(
-                    "a",
-                    &[
-                        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b", "labels": 1}}),
-                    ],
-                )],
+                vec![phase("a", &labels)],
                 Some(
                     "phase \"a\": /v1, Kind=ConfigMap /b: metadata: Invalid value: must be an object with labels and annotations",
                 ),
             ),
             (
-                vec![
-                    phase("a", std::slice::from_ref(&good)),
-                    phase("b", std::slice::from_ref(&good)),
-                ],
+                vec![phase("a", &good), phase("b", &good)],
                 Some(
                     "phase \"a\": /v1, Kind=ConfigMap ns/a: duplicate object found in phases: a, b, phase \"b\": /v1, \
                      Kind=ConfigMap ns/a: duplicate object found in phases: a, b",
                 ),
             ),
             (
-                vec![phase("1a", &[good])],
+                vec![phase("1a", &good)],
                 Some(
                     "phase \"1a\": phase name invalid: a DNS-1035 label must consist of lower case alphanumeric characters or \
                      '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or \

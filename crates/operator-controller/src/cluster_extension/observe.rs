@@ -21,7 +21,7 @@ use crate::apply::phase::Phase;
 use crate::apply::revisions::{DesiredRevision, RevisionDecision, decide_revision};
 use crate::catalog_content::{never_had_content, served};
 use crate::render::{Options, RenderError, render};
-use crate::resolve::{Catalog, Chosen, PackageResult, Request, ResolveError};
+use crate::resolve::{Catalog, Chosen, PackageResult, Request};
 
 impl Refusal {
     /// Returns the refusal of an attempt that may succeed later.
@@ -64,7 +64,7 @@ impl ClusterExtensions {
                 "the name of the ClusterExtension has {length} characters, and labels of its revisions have room for {LONGEST_NAME}; \
                  create it under a shorter name"
             );
-            observed.step = Step::Unresolved(Refusal {
+            observed.step = Step::Refused(Refusal {
                 text,
                 is_configuration: false,
                 is_repeated: false,
@@ -73,10 +73,13 @@ impl ClusterExtensions {
         }
         let filter = extension.spec.source.catalog.clone().unwrap_or_default();
         let active = active(&extension, &observed.revisions);
+        let mut is_unreadable = false;
         let choice = match active.rollout(&filter) {
             Some(choice) => choice,
             None => match self.catalogs(key, &filter) {
                 Some(catalogs) => {
+                    let mut packages = catalogs.iter().map(|catalog| &catalog.package);
+                    is_unreadable = packages.any(|package| matches!(package, PackageResult::Unreadable(_)));
                     let installed = active.installed.map(|set| Chosen::of_revision(set));
                     let request = Request {
                         filter: &filter,
@@ -98,12 +101,12 @@ impl ClusterExtensions {
         };
         let bundle = choice.outcome.or_else(|error| due().ok_or(error));
         observed.step = match bundle {
-            Ok(chosen) => Box::pin(self.step(key, &observed, chosen)).await?,
-            Err(error) => Step::Unresolved(Refusal {
-                text: error.to_string(),
+            Ok(chosen) => Box::pin(self.step(key, &observed, &chosen)).await?,
+            Err(text) => Step::Refused(Refusal {
+                text,
                 is_configuration: false,
-                // Most errors end with a change of a catalog or of the extension.
-                is_repeated: matches!(error, ResolveError::Catalog(_)),
+                // Other errors end with a change of a catalog or of the extension.
+                is_repeated: is_unreadable,
             }),
         };
         Ok(observed)
@@ -174,14 +177,14 @@ impl ClusterExtensions {
         &self,
         key: &NamespacedName,
         observed: &Observed,
-        chosen: Chosen,
+        chosen: &Chosen,
     ) -> Result<Step, ObserveError> {
         let Observed {
             extension, revisions, ..
         } = observed;
         let has_secrets = has_secrets(revisions, &observed.secrets);
         let account = self.account(extension);
-        let made_from = made_from(extension, &chosen, account.as_ref());
+        let made_from = made_from(extension, chosen, account.as_ref());
         if has_secrets && is_current(revisions, &made_from, clock::now()) {
             self.bundles.retain(|image| *image != chosen.image);
             return Ok(Step::Revision(RevisionDecision::default()));
@@ -189,14 +192,14 @@ impl ClusterExtensions {
         if let Some(account) = &account
             && let Some(text) = self.missing_account(account).await?
         {
-            return Ok(Step::Unresolved(Refusal::repeated(text)));
+            return Ok(Step::Refused(Refusal::repeated(text)));
         }
         let (images, image) = (Arc::clone(&self.sources.images), chosen.image.clone());
         let pull = async move { images.bundle(&image).await.map(Arc::new) };
         let bundle = match self.bundles.get_or_start(&chosen.image, "", key, pull) {
             None => return Ok(Step::Reading),
             Some(Ok(bundle)) => bundle,
-            Some(Err(error)) => return Ok(Step::Refused(chosen, Refusal::repeated(error))),
+            Some(Err(error)) => return Ok(Step::Refused(Refusal::repeated(chosen.refusal(&error)))),
         };
         let certificates = self.certificates(&bundle, &extension.spec.namespace).await?;
         let options = Options {
@@ -210,14 +213,14 @@ impl ClusterExtensions {
             && let Some(text) = Box::pin(self.missing_rights(account, objects)).await?
         {
             self.bundles.retain(|image| *image != chosen.image);
-            return Ok(Step::Refused(chosen, Refusal::repeated(text)));
+            return Ok(Step::Refused(Refusal::repeated(chosen.refusal(&text))));
         }
         let renewed_at = certificates.renewed_at;
         let decision = rendered.and_then(|objects| {
             let desired = DesiredRevision {
                 extension: &key.name,
                 extension_uid: extension.metadata.uid.as_deref().unwrap_or_default(),
-                annotations: annotations(extension, account.as_ref(), &chosen, &bundle, renewed_at),
+                annotations: annotations(extension, account.as_ref(), chosen, &bundle, renewed_at),
                 objects,
                 adopts: extension.annotations().contains_key(labels::EXTENSION_ADOPTS),
                 progress_deadline_minutes: extension.spec.progress_deadline_minutes,
@@ -229,12 +232,12 @@ impl ClusterExtensions {
         let refusal = match decision {
             Ok(decision) => match self.check_definitions(extension, &decision.phases).await {
                 Ok(()) => return Ok(Step::Revision(decision)),
-                Err(text) => Refusal::repeated(text),
+                Err(text) => Refusal::repeated(chosen.refusal(&text)),
             },
             Err(error) => {
                 let is_configuration = matches!(error, RenderError::Configuration(_));
                 Refusal {
-                    text: error.to_string(),
+                    text: chosen.refusal(&error.to_string()),
                     is_configuration,
                     // The image may be a tag, and get another content.
                     is_repeated: !is_configuration,
@@ -242,7 +245,7 @@ impl ClusterExtensions {
             }
         };
         self.bundles.retain(|image| *image != chosen.image);
-        Ok(Step::Refused(chosen, refusal))
+        Ok(Step::Refused(refusal))
     }
 
     /// Checks the definitions of a revision against those in the cluster, unless the extension turns the check off.

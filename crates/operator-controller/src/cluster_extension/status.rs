@@ -47,11 +47,7 @@ pub(super) fn status(
     report.revisions(&active);
     report.deprecations(observed, &active);
     let refusal = match &observed.step {
-        Step::Refused(chosen, refusal) => Some(Refusal {
-            text: chosen.refusal(&refusal.text),
-            ..refusal.clone()
-        }),
-        Step::Unresolved(refusal) => Some(refusal.clone()),
+        Step::Refused(refusal) => Some(refusal.clone()),
         // The driver repeats a write that failed.
         _ => outcomes.failure().map(|(_, failure)| Refusal {
             text: format!("{}: {}", failure.action, failure.message),
@@ -59,6 +55,10 @@ pub(super) fn status(
             is_repeated: false,
         }),
     };
+    // A revision that was made just now is reported together with its first conditions, which wake the extension.
+    let has_no_conditions = newest(&observed.revisions).is_some_and(|newest| newest.status.is_none());
+    let is_new = refusal.is_none()
+        && matches!(&observed.step, Step::Revision(decision) if has_no_conditions || !decision.phases.is_empty());
     match &refusal {
         Some(refusal) if refusal.is_configuration => {
             report.set(
@@ -75,7 +75,7 @@ pub(super) fn status(
         .filter(|refusal| refusal.is_repeated)
         .map(|_| failures.map_or(0, |count| count.saturating_add(1)));
     StatusUpdate {
-        patches: Vec::from_iter(report.patch()),
+        patches: Vec::from_iter(report.patch().filter(|_| !is_new)),
         requeue: failures
             .map_or(Requeue::AwaitChange, requeue)
             .sooner(renewal(observed, now)),

@@ -26,6 +26,7 @@ const WORKERS: usize = 2;
 pub fn register(
     set: &mut StoreSet,
     client: &Client,
+    discovery: Discovery,
     revisions: &Store<ClusterObjectSet>,
     system_namespace: &str,
     sources: Sources,
@@ -66,7 +67,7 @@ pub fn register(
         packages: Reads::new(wake.clone()),
         bundles: Reads::new(wake),
         client: client.clone(),
-        discovery: Discovery::new(client.clone()),
+        discovery,
         system_namespace: Arc::from(system_namespace),
     };
     move |runner: &Runner, tasks: &mut JoinSet<()>| {

@@ -30,47 +30,30 @@ pub(super) fn service_accounts(context: &Context<'_>) -> Vec<Value> {
     names.into_iter().map(object).collect()
 }
 
-/// Returns the Roles and RoleBindings of the watched namespace; none if the operator watches all namespaces.
+/// Returns the roles of all permissions and their bindings. Namespaced permissions are for the watched namespace. If the operator watches
+/// all namespaces, they become ClusterRoles, and may also read namespaces.
 ///
 /// # Errors
 /// A rule does not decode.
 pub(super) fn roles(context: &Context<'_>) -> Result<Vec<Value>, RenderError> {
-    let mut objects = Vec::new();
-    let Some(namespace) = &context.watch_namespace else {
-        return Ok(objects);
-    };
-    for entry in context.bundle.csv.spec.install.permissions() {
-        let rules = entry.decode_rules()?;
-        objects.extend(role_and_binding(context, Some(namespace), entry, &rules)?);
-    }
-    Ok(objects)
-}
-
-/// Returns the ClusterRoles and ClusterRoleBindings. If the operator watches all namespaces, the namespaced permissions are among
-/// them, and may also read namespaces.
-///
-/// # Errors
-/// A rule does not decode.
-pub(super) fn cluster_roles(context: &Context<'_>) -> Result<Vec<Value>, RenderError> {
     let install = &context.bundle.csv.spec.install;
+    let watched = context.watch_namespace.as_ref();
     let mut objects = Vec::new();
     for entry in install.cluster_permissions() {
         let rules = entry.decode_rules()?;
         objects.extend(role_and_binding(context, None, entry, &rules)?);
     }
-    let promoted: &[StrategyDeploymentPermissions] = match &context.watch_namespace {
-        Some(_) => &[],
-        None => install.permissions(),
-    };
-    for entry in promoted {
+    for entry in install.permissions() {
         let mut rules = entry.decode_rules()?;
-        rules.push(PolicyRule {
-            verbs: ["get", "list", "watch"].map(str::to_owned).to_vec(),
-            api_groups: Some(vec![String::new()]),
-            resources: Some(vec!["namespaces".to_owned()]),
-            ..PolicyRule::default()
-        });
-        objects.extend(role_and_binding(context, None, entry, &rules)?);
+        if watched.is_none() {
+            rules.push(PolicyRule {
+                verbs: ["get", "list", "watch"].map(str::to_owned).to_vec(),
+                api_groups: Some(vec![String::new()]),
+                resources: Some(vec!["namespaces".to_owned()]),
+                ..PolicyRule::default()
+            });
+        }
+        objects.extend(role_and_binding(context, watched, entry, &rules)?);
     }
     Ok(objects)
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use go_compat::masterminds::Range;
 use go_compat::{quote, semver};
-use olm_api::cluster_operator::Minor;
+use olm_api::cluster_operator::{MAX_OPENSHIFT_VERSION, Minor};
 use olm_api::extension_v1::{CatalogFilter, UpgradeConstraintPolicy};
 use olm_fbc::release::VersionRelease;
-use olm_fbc::schema::{Channel, ChannelEntry};
+use olm_fbc::schema::{Bundle, Channel, ChannelEntry};
+use serde_json::Value;
 
-use super::openshift;
 use super::package::parse_version;
-use super::{CatalogBundle, Chosen, PackageContent, Request, ResolveError, without_version};
+use super::{CatalogBundle, Chosen, PackageContent, Request, without_version};
 
 /// Requirements of a request on the bundles of one catalog.
 pub(super) struct Requirements<'a> {
@@ -39,13 +39,13 @@ struct Successors<'a> {
 
 impl<'a> Requirements<'a> {
     /// Returns the wanted range; `None` for any version.
-    pub(super) fn range(filter: &CatalogFilter) -> Result<Option<Range>, ResolveError> {
+    pub(super) fn range(filter: &CatalogFilter) -> Result<Option<Range>, String> {
         let Some(text) = filter.version.as_deref().filter(|text| !text.is_empty()) else {
             return Ok(None);
         };
         let range = Range::parse(text).map_err(|reason| {
             let text = quote(text);
-            ResolveError::NoBundle(format!("desired version range {text} is invalid: {reason}"))
+            format!("desired version range {text} is invalid: {reason}")
         })?;
         Ok(Some(range))
     }
@@ -54,7 +54,7 @@ impl<'a> Requirements<'a> {
         request: &Request<'a>,
         range: Option<&'a Range>,
         package: &'a PackageContent,
-    ) -> Result<Self, ResolveError> {
+    ) -> Result<Self, String> {
         let filter = request.filter;
         let wanted: Vec<&'a Channel> = package
             .channels
@@ -71,9 +71,9 @@ impl<'a> Requirements<'a> {
             }),
             Some(bundle) => {
                 let installed = parse_version(&bundle.version).map_err(|error| {
-                    ResolveError::NoBundle(format!(
+                    format!(
                         "error walking catalogs: error finding upgrade edges: failed to get version and release of installed bundle: {error}"
-                    ))
+                    )
                 })?;
                 let names = entries()
                     .filter(|entry| follows(entry, &bundle.name, &installed.version))
@@ -154,10 +154,22 @@ impl<'a> Requirements<'a> {
             .installed
             .as_ref()
             .is_some_and(|installed| installed.bundle.name == bundle.name());
-        let last = openshift::last_supported(&bundle.bundle)?;
+        let last = last_supported(&bundle.bundle)?;
         (!is_installed && last < cluster)
             .then(|| format!("supports OpenShift up to {last}, and the cluster runs {cluster}"))
     }
+}
+
+/// Returns the last version of OpenShift that a bundle works with; `None` if it names none, or not a version.
+fn last_supported(bundle: &Bundle) -> Option<Minor> {
+    let mut properties = bundle.properties.iter();
+    let property = properties.find(|property| property.kind == MAX_OPENSHIFT_VERSION)?;
+    let text = match &property.value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let version = semver::Version::parse_tolerant(&text).ok()?;
+    Some(Minor::of(&version).normalised())
 }
 
 /// Returns true if a newer version is compatible with the installed one: it has the same major version, or the same minor version of

@@ -126,7 +126,7 @@ fn installed_bundle(name: &str) -> Chosen {
 fn chosen(fields: &Value, installed: Option<&str>, catalogs: &[Catalog]) -> String {
     match run(fields, installed, catalogs).outcome {
         Ok(chosen) => chosen.name,
-        Err(error) => error.to_string(),
+        Err(error) => error,
     }
 }
 

@@ -183,7 +183,7 @@ fn add_choice(plan: &mut Plan, choice: &Resolution) {
     plan.unused_catalogs.clone_from(&choice.unused_catalogs);
     match &choice.outcome {
         Ok(chosen) => plan.chosen = Some(chosen.clone()),
-        Err(error) => plan.problems.push(error.to_string()),
+        Err(error) => plan.problems.push(error.clone()),
     }
     let chosen = choice.outcome.as_ref().ok();
     for entry in choice.deprecations.iter().flatten() {

@@ -31,8 +31,10 @@ const MINIMA: [&str; 4] = ["minimum", "minItems", "minLength", "minProperties"];
 /// Returns the forbidden changes of the property at `path`.
 pub(super) fn compare(path: &str, old: &Schema, new: &Schema) -> Vec<Change> {
     let first = [("default", default(old, new)), ("enum", enumeration(old, new))];
-    let maxima = MAXIMA.map(|rule| (rule, maximum(rule, old, new)));
-    let minima = MINIMA.map(|rule| (rule, minimum(rule, old, new)));
+    let maximum = |rule| bound(["maximum", "decreased"], rule, old, new, |old, new| new < old);
+    let minimum = |rule| bound(["minimum", "increased"], rule, old, new, |old, new| new > old);
+    let maxima = MAXIMA.map(|rule| (rule, maximum(rule)));
+    let minima = MINIMA.map(|rule| (rule, minimum(rule)));
     let last = [
         ("required", required(old, new)),
         ("type", type_(old, new)),
@@ -104,14 +106,6 @@ fn listed<'a>(values: impl Iterator<Item = &'a String>) -> String {
 
 fn number(schema: &Schema, field: &str) -> Option<f64> {
     schema.get(field).and_then(Value::as_f64)
-}
-
-fn maximum(field: &str, old: &Schema, new: &Schema) -> Option<String> {
-    bound(["maximum", "decreased"], field, old, new, |old, new| new < old)
-}
-
-fn minimum(field: &str, old: &Schema, new: &Schema) -> Option<String> {
-    bound(["minimum", "increased"], field, old, new, |old, new| new > old)
 }
 
 /// Returns the text about a bound that is new, or narrower than the old one.

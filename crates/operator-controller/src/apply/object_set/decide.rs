@@ -13,27 +13,21 @@ use crate::apply::collision::{Claimant, Treatment, treatment};
 use crate::apply::digest::check_digests;
 use crate::apply::managed::OTHERS;
 use crate::apply::object::{contains, is_definition, is_deleting, metadata_text, owners, replace_finalizers};
-use crate::apply::phase::Phase;
 use crate::apply::probe::{is_probed, probe};
-use crate::apply::validation::revision_error;
+use crate::apply::validation::{Manifests, revision_error};
 
 /// Returns the writes of a reconcile, and what its status is about.
 pub(super) fn decide(observed: &Observed, memory: Option<&Memory>) -> (Plan, Verdict) {
     let memory = memory.cloned().unwrap_or_default();
     let mut plan = Plan::default();
     let conclusion = match &observed.content {
-        Content::Unneeded => {
-            plan.actions.extend(finalizer_patch(&observed.set, false));
-            Conclusion::Nothing
-        }
+        Content::Unread(conclusion) => conclusion.clone(),
         Content::Deleted(found) => {
             definitions::remove(&observed.set, found, observed.anchor.as_deref(), &mut plan);
             // Afterwards the garbage collector deletes the other objects.
             plan.actions.extend(finalizer_patch(&observed.set, false));
             Conclusion::Nothing
         }
-        Content::Blocked(message) => Conclusion::Blocked(message.clone()),
-        Content::Unreadable(message) => Conclusion::Retrying(message.clone()),
         Content::Read(phases) => {
             let stored = observed.set.status.as_ref().map(|status| &status.observed_phases);
             let stored = stored.filter(|stored| !stored.is_empty());
@@ -86,7 +80,13 @@ fn archive(observed: &Observed, phases: &[ReadPhase], plan: &mut Plan) -> Conclu
 /// Applies the phases up to the first one that is not ready.
 fn roll_out(observed: &Observed, phases: &[ReadPhase], memory: &Memory, plan: &mut Plan) -> Conclusion {
     let set = &observed.set;
-    let manifests: Vec<Phase> = phases.iter().map(manifests).collect();
+    let manifests: Vec<Manifests<'_>> = phases
+        .iter()
+        .map(|phase| {
+            let objects = phase.objects.iter().map(|object| &object.manifest);
+            (phase.observed.name.as_str(), objects.collect())
+        })
+        .collect();
     let name = set.metadata.name.as_deref().unwrap_or_default();
     if let Some(error) = revision_error(name, set.spec.revision, &manifests) {
         return Conclusion::Retrying(format!("revision validation error: {error}"));
@@ -136,16 +136,19 @@ fn roll_out(observed: &Observed, phases: &[ReadPhase], memory: &Memory, plan: &m
     }
 }
 
-fn manifests(phase: &ReadPhase) -> Phase {
-    let objects = phase.objects.iter();
-    Phase {
-        name: phase.observed.name.clone(),
-        objects: objects.map(|object| object.manifest.clone()).collect(),
-    }
+/// True if an object has probes and does not pass them as it was read. The objects of later phases are not read then.
+pub(super) fn is_awaited(set: &ClusterObjectSet, object: &ReadObject) -> bool {
+    let probes = &set.spec.progression_probes;
+    let current = object.current.as_ref();
+    is_probed(probes, &object.id, &object.manifest)
+        && current.is_none_or(|current| !probe(probes, &object.id, &current.object).is_passed())
 }
 
 /// True if the next phase may be applied in the same reconcile. An object that is about to be applied and has probes is awaited.
 fn is_passable(set: &ClusterObjectSet, object: &ReadObject, state: State) -> bool {
+    if is_awaited(set, object) {
+        return false;
+    }
     let probes = &set.spec.progression_probes;
     match (state, &object.current) {
         (State::Settled | State::Left, Some(current)) => {

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::ApiResource;
 use olm_api::extension_v1::{
-    ClusterObjectSet, ClusterObjectSetSpec, ObjectSetObject, ObjectSetPhase, ObjectSourceReference,
-    ObservedPhase,
+    ClusterObjectSet, ClusterObjectSetSpec, LifecycleState, ObjectSetObject, ObjectSetPhase,
+    ObjectSourceReference, ObservedPhase,
 };
 use olm_runtime::NamespacedName;
 use olm_runtime::discovery::ServedKind;
@@ -15,33 +15,40 @@ use olm_runtime::error::ObserveError;
 use olm_runtime::plan::Target;
 use serde_json::Value;
 
-use super::{ClusterObjectSets, Content, ReadObject, ReadPhase};
+use super::decide::is_awaited;
+use super::{ClusterObjectSets, Conclusion, Content, ReadObject, ReadPhase, has_succeeded};
 use crate::apply::collision::protection_of;
 use crate::apply::digest::phase_digest;
+use crate::apply::managed::Secrets;
 use crate::apply::object::ObjectId;
 use crate::apply::packing::unpack;
 use crate::apply::probe::check_probes;
 
-/// Secrets that a revision refers to; `None` for those that do not exist.
-type Secrets = BTreeMap<NamespacedName, Option<Secret>>;
 /// Kinds of objects by group, version and kind; `None` for those that the cluster does not serve.
 type Kinds = BTreeMap<(String, String, String), Option<ServedKind>>;
 
 impl ClusterObjectSets {
-    /// Reads the content of a revision that is not being deleted, and watches its objects.
+    /// Reads the content of a revision that is not being deleted, and watches its objects. Objects of the phases behind one that is not
+    /// ready are not read, unless the revision is archived.
     pub(super) async fn read(
         &self,
         key: &NamespacedName,
         set: &ClusterObjectSet,
     ) -> Result<Content, ObserveError> {
-        let secrets = self.secrets(&set.spec).await?;
-        let content = resolve(&set.spec, &secrets, &self.system_namespace);
-        let manifests = match content {
+        let secrets = self.secrets(key, &set.spec).await?;
+        // They are large. During a rollout they are needed after each change of an object.
+        let kept = if has_succeeded(set) {
+            Secrets::new()
+        } else {
+            secrets.clone()
+        };
+        self.managed.keep(key, kept);
+        let manifests = match resolve(&set.spec, &secrets, &self.system_namespace) {
             Ok(manifests) => manifests,
-            Err(content) => {
+            Err(conclusion) => {
                 let names: Vec<NamespacedName> = secrets.into_keys().collect();
                 self.managed.watch(key, &[], &names);
-                return Ok(content);
+                return Ok(Content::Unread(conclusion));
             }
         };
         let kinds = self.kinds(&manifests).await?;
@@ -51,6 +58,8 @@ impl ClusterObjectSets {
             watched.push(ApiResource::erase::<Secret>(&()));
         }
         self.managed.watch(key, &watched, &[]);
+        let is_archived = set.spec.lifecycle_state == LifecycleState::Archived;
+        let mut is_reached = true;
         let mut phases = Vec::with_capacity(manifests.len());
         for (phase, manifests) in set.spec.phases.iter().zip(manifests) {
             let observed = ObservedPhase {
@@ -64,12 +73,12 @@ impl ClusterObjectSets {
                 let served = kinds.get(&kind_key(&id)).and_then(Option::as_ref);
                 let target = served.map(|served| target(served, &id));
                 let current = match &target {
-                    Some(target) => {
+                    Some(target) if is_reached => {
                         let namespace = target.namespace.clone().unwrap_or_default();
                         let name = NamespacedName::new(namespace, id.name.as_str());
                         self.managed.find(key, &target.api, &name).await?
                     }
-                    None => None,
+                    _ => None,
                 };
                 let live = current.as_ref().map(|current| &current.object);
                 objects.push(ReadObject {
@@ -81,13 +90,18 @@ impl ClusterObjectSets {
                     current,
                 });
             }
+            is_reached &= is_archived || !objects.iter().any(|object| is_awaited(set, object));
             phases.push(ReadPhase { observed, objects });
         }
         Ok(Content::Read(phases))
     }
 
-    /// Reads the Secrets that a revision refers to. They are large, so none is kept.
-    async fn secrets(&self, spec: &ClusterObjectSetSpec) -> Result<Secrets, ObserveError> {
+    /// Reads the Secrets that a revision refers to.
+    async fn secrets(
+        &self,
+        set: &NamespacedName,
+        spec: &ClusterObjectSetSpec,
+    ) -> Result<Secrets, ObserveError> {
         let objects = spec.phases.iter().flat_map(|phase| &phase.objects);
         let references = objects.filter_map(|object| object.reference.as_ref());
         let keys: BTreeSet<NamespacedName> = references
@@ -95,7 +109,7 @@ impl ClusterObjectSets {
             .collect();
         let mut secrets = Secrets::new();
         for key in keys {
-            let secret = self.managed.secret(&key).await?;
+            let secret = self.managed.secret(set, &key).await?;
             secrets.insert(key, secret);
         }
         Ok(secrets)
@@ -137,25 +151,25 @@ fn secret_key(reference: &ObjectSourceReference, system_namespace: &str) -> Name
 /// Returns the objects of each phase.
 ///
 /// # Errors
-/// The content of a revision that cannot be applied: a Secret is not immutable, an object cannot be read, or a probe is not known.
+/// The conclusion about a revision that cannot be applied: a Secret is not immutable, an object cannot be read, or a probe is not known.
 fn resolve(
     spec: &ClusterObjectSetSpec,
     secrets: &Secrets,
     system_namespace: &str,
-) -> Result<Vec<Vec<Value>>, Content> {
+) -> Result<Vec<Vec<Value>>, Conclusion> {
     let is_mutable = |secret: &Secret| secret.immutable != Some(true);
     let mutable: Vec<String> = secrets
         .iter()
-        .filter(|(_, secret)| secret.as_ref().is_some_and(is_mutable))
+        .filter(|(_, secret)| secret.as_deref().is_some_and(is_mutable))
         .map(|(key, _)| key.to_string())
         .collect();
     if !mutable.is_empty() {
-        return Err(Content::Blocked(format!(
+        return Err(Conclusion::Blocked(format!(
             "the following secrets are not immutable (referenced secrets must have immutable set to true): {}",
             mutable.join(", ")
         )));
     }
-    check_probes(&spec.progression_probes).map_err(Content::Unreadable)?;
+    check_probes(&spec.progression_probes).map_err(Conclusion::Retrying)?;
     let phases = spec.phases.iter().map(|phase| {
         let objects = phase.objects.iter();
         objects
@@ -163,7 +177,7 @@ fn resolve(
             .collect::<Result<Vec<Value>, String>>()
     });
     let phases: Result<Vec<_>, String> = phases.collect();
-    phases.map_err(Content::Unreadable)
+    phases.map_err(Conclusion::Retrying)
 }
 
 fn manifest(

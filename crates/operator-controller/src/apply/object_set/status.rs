@@ -198,7 +198,7 @@ fn objects<'a>(
 ) -> impl Iterator<Item = (usize, &'a str, Pairs<'a>)> {
     let phases = match &observed.content {
         Content::Read(phases) => phases.as_slice(),
-        Content::Unneeded | Content::Deleted(_) | Content::Blocked(_) | Content::Unreadable(_) => &[],
+        Content::Unread(_) | Content::Deleted(_) => &[],
     };
     phases
         .iter()

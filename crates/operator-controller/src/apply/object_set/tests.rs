@@ -84,6 +84,33 @@ fn phases_are_applied_in_order_and_reported() {
 }
 
 #[test]
+fn objects_are_read_once_when_their_phase_is_reached() {
+    let mut env = TestEnv::new();
+    let establish = |env: &TestEnv, is_on| {
+        let cluster = &env.stage.cluster;
+        cluster.set_controllers(|controllers| controllers.establish = is_on);
+    };
+    let gets = |env: &TestEnv| {
+        let counts = env.stage.cluster.take_log().counts;
+        let kinds = ["ConfigMap", "CustomResourceDefinition", "Deployment"];
+        kinds.map(|kind| counts.get(&("get", kind.to_owned())).copied().unwrap_or_default())
+    };
+    establish(&env, false);
+    env.put(three_phases(1, "1"));
+    env.stage.settle();
+    assert_eq!(gets(&env), [1, 1, 0], "the definition is awaited");
+    for look in ["1", "2"] {
+        env.edit(SET, "e-1", &json!({"metadata": {"annotations": {"look": look}}}));
+        env.stage.settle();
+    }
+    assert_eq!(gets(&env), [0; 3]);
+    establish(&env, true);
+    env.stage.settle();
+    assert_eq!(gets(&env), [0, 0, 1]);
+    assert_eq!(env.condition("e-1", "Progressing"), rolled_out(1));
+}
+
+#[test]
 fn an_object_that_is_not_ready_is_named_and_success_stays() {
     let mut env = TestEnv::new();
     set_sick(&env, true);
@@ -389,21 +416,71 @@ fn assert_all_gone(env: &TestEnv) {
     }
 }
 
+/// A Secret with a ConfigMap.
+fn secret(text: &str, immutable: bool) -> Value {
+    use base64::Engine as _;
+    let object = config_map("a", text).to_string();
+    let object = base64::engine::general_purpose::STANDARD.encode(object);
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "olm", "name": "s"},
+        "data": {"k": object}, "immutable": immutable,
+    })
+}
+
+/// A revision with the ConfigMap of the Secret, and a Deployment.
+fn of_secret() -> Value {
+    let mut set = object_set(
+        1,
+        &[("configuration", vec![]), ("deploy", vec![deployment("demo")])],
+    );
+    set["spec"]["phases"][0]["objects"] = json!([{"ref": {"name": "s", "key": "k"}}]);
+    set
+}
+
+/// Secrets of OLM's revisions bear the label.
+#[test]
+fn a_secret_with_the_label_is_read_once_in_a_rollout_unless_it_is_replaced() {
+    let labelled = |text: &str| {
+        let mut secret = secret(text, true);
+        secret["metadata"]["labels"] = json!({"olm.operatorframework.io/owner-name": "e"});
+        secret
+    };
+    let gets = |env: &TestEnv| {
+        let counts = env.stage.cluster.take_log().counts;
+        counts
+            .get(&("get", "Secret".to_owned()))
+            .copied()
+            .unwrap_or_default()
+    };
+    let look = |env: &mut TestEnv, number: &str| {
+        let patch = json!({"metadata": {"annotations": {"look": number}}});
+        env.edit(SET, "e-1", &patch);
+        env.stage.settle();
+    };
+    let mut env = TestEnv::new();
+    set_sick(&env, true);
+    env.put(labelled("1"));
+    env.put(of_secret());
+    env.stage.settle();
+    let count = gets(&env);
+    assert!((1..=2).contains(&count), "{count}, as the watch may begin later");
+    look(&mut env, "1");
+    assert_eq!(gets(&env), 0);
+    env.delete("Secret", "s");
+    env.put(labelled("2"));
+    env.stage.settle();
+    look(&mut env, "2");
+    let message = env.condition("e-1", "Progressing");
+    assert!(
+        message.starts_with("False Blocked: resolved content of 1 phase(s) has changed"),
+        "{message}"
+    );
+}
+
 #[test]
 fn a_secret_must_be_immutable_and_keep_its_content() {
     let mut env = TestEnv::new();
-    let secret = |text: &str, immutable: bool| {
-        use base64::Engine as _;
-        let object = config_map("a", text).to_string();
-        let object = base64::engine::general_purpose::STANDARD.encode(object);
-        json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "olm", "name": "s"},
-            "data": {"k": object}, "immutable": immutable,
-        })
-    };
-    let mut set = object_set(1, &[("configuration", vec![])]);
-    set["spec"]["phases"][0]["objects"] = json!([{"ref": {"name": "s", "key": "k"}}]);
-    env.put(set);
+    env.put(of_secret());
     env.settle();
     assert_eq!(
         env.condition("e-1", "Progressing"),

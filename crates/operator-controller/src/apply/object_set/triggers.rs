@@ -24,6 +24,7 @@ const WORKERS: usize = 2;
 pub fn register(
     set: &StoreSet,
     client: &Client,
+    discovery: &Discovery,
     sets: &Store<ClusterObjectSet>,
     system_namespace: &str,
 ) -> impl FnOnce(&Runner, &mut JoinSet<()>) + use<> {
@@ -33,7 +34,7 @@ pub fn register(
     let reconciler = ClusterObjectSets {
         sets: sets.clone(),
         managed,
-        discovery: Discovery::new(client.clone()),
+        discovery: discovery.clone(),
         system_namespace: Arc::from(system_namespace),
         client: client.clone(),
         anchor: OnceCell::new(),

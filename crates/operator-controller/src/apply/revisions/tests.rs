@@ -78,6 +78,7 @@ fn the_first_revision_consists_of_secrets_and_a_set() {
     assert_eq!(set.labels()[labels::EXTENSION_OWNER_NAME], "e");
     assert_eq!(set.annotations()[labels::EXTENSION_BUNDLE_VERSION], "1.0.0");
     assert_eq!(set.owner_references()[0].uid, "u");
+    assert_eq!(set.finalizers(), [FINALIZER]);
 }
 
 #[test]

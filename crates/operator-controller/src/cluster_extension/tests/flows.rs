@@ -61,6 +61,46 @@ fn v1_004_v1_007_v1_012_a_channel_is_followed_within_the_wanted_versions() {
     assert_eq!(env.installed().0, "2.0.0");
 }
 
+/// Maximum number of requests of an installation by verb and kind, besides lists and watches. An object is read before it is created, a
+/// definition also to compare it with its new form, and the Secret with the objects again if its watch has not begun.
+const REQUESTS: [(&str, &str, usize); 13] = [
+    ("get", "Namespace", 1),
+    ("get", "Secret", 2),
+    ("get", "ConfigMap", 1),
+    ("get", "CustomResourceDefinition", 2),
+    ("get", "Deployment", 1),
+    ("apply", "Secret", 1),
+    ("apply", "ClusterObjectSet", 1),
+    ("apply", "ConfigMap", 1),
+    ("apply", "CustomResourceDefinition", 1),
+    ("apply", "Deployment", 1),
+    // Its owner.
+    ("patch", "Secret", 1),
+    // The states of the definition and of the Deployment, and success.
+    ("patch", "ClusterObjectSet", 3),
+    ("patch", "ClusterExtension", 3),
+];
+
+#[test]
+fn v1_an_installation_reads_and_writes_nothing_twice() {
+    let mut env = TestEnv::new();
+    env.extension(&json!({"version": "1.0.0"}));
+    env.settle_for(20);
+    assert_eq!(env.condition("Progressing"), REACHED);
+    let log = env.stage.cluster.take_log();
+    for ((verb, kind), count) in log.counts {
+        let most = REQUESTS
+            .iter()
+            .find(|row| (row.0, row.1) == (verb, kind.as_str()));
+        let most = most.map_or(0, |row| row.2);
+        assert!(
+            ["list", "watch"].contains(&verb) || count <= most,
+            "{count} of {verb} {kind}: {:#?}",
+            log.writes
+        );
+    }
+}
+
 #[test]
 fn v1_008_an_exact_version_stays_until_it_is_edited() {
     let mut env = TestEnv::new();
