@@ -28,21 +28,6 @@ pub(crate) struct StructuralSchema {
     patterns: BTreeMap<String, Option<Regex>>,
 }
 
-/// A field that does not fit, and why. The value is not told: who reads this may not be allowed to read the object.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Misfit {
-    /// The field, with `*` for keys that the schema does not name.
-    pub field: String,
-    /// What the schema asks for.
-    pub wanted: String,
-}
-
-impl fmt::Display for Misfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.wanted)
-    }
-}
-
 /// One step into an object.
 #[derive(Clone, Copy)]
 enum Segment<'a> {
@@ -68,10 +53,11 @@ impl Work {
     }
 }
 
-/// Where a check stands, and what it found.
+/// Where a check stands, and what it found: fields, with `*` for keys that the schema does not name, and what it asks for. Values
+/// are not told: who reads this may not be allowed to read the object.
 struct Walk<'a> {
     path: Vec<Segment<'a>>,
-    misfits: Vec<Misfit>,
+    misfits: Vec<String>,
     work: &'a Work,
 }
 
@@ -90,7 +76,7 @@ impl<'a> Walk<'a> {
         self.path.pop();
     }
 
-    fn misfit(&mut self, wanted: impl Into<String>) {
+    fn misfit(&mut self, wanted: impl fmt::Display) {
         if self.misfits.len() >= TOLD {
             return;
         }
@@ -106,8 +92,7 @@ impl<'a> Walk<'a> {
         if field.is_empty() {
             "the object".clone_into(&mut field);
         }
-        let wanted = wanted.into();
-        self.misfits.push(Misfit { field, wanted });
+        self.misfits.push(format!("{field}: {wanted}"));
     }
 }
 
@@ -119,8 +104,8 @@ impl StructuralSchema {
         Self { root, patterns }
     }
 
-    /// What of an object does not fit, the first few.
-    pub(crate) fn misfits(&self, mut object: Value) -> Vec<Misfit> {
+    /// What of an object does not fit, the first few: the field, and what the schema asks for.
+    pub(crate) fn misfits(&self, mut object: Value) -> Vec<String> {
         let work = Work(Cell::new(WORK));
         fill_defaults(&self.root, &mut object, &work);
         let mut walk = Walk::new(&work);
@@ -129,10 +114,7 @@ impl StructuralSchema {
             return walk.misfits;
         }
         // Nobody knows whether it fits, and the author of the schema must not get by with that.
-        vec![Misfit {
-            field: "the object".to_owned(),
-            wanted: "is too complex to be validated".to_owned(),
-        }]
+        vec!["the object: is too complex to be validated".to_owned()]
     }
 
     fn fits(&self, schema: &Value, value: &Value, work: &Work) -> bool {
