@@ -130,7 +130,7 @@ impl ResolutionReconciler {
         pending: Pending,
     ) -> Progress {
         if let Some(error) = &resolved.error {
-            return Progress::Prevented(error.clone());
+            return Progress::prevented(error.clone());
         }
         let kubernetes = self.kubernetes().await;
         let now = clock::now();
@@ -146,7 +146,7 @@ impl ResolutionReconciler {
             );
             components.push(progress.await);
         }
-        Progress::Resolved {
+        Progress {
             failures: resolved.failures.clone(),
             components,
             catalogs_pending: pending.any,
@@ -224,7 +224,7 @@ impl Reconciler for ResolutionReconciler {
         let settings = match settings {
             Ok(settings) => settings,
             Err(text) => {
-                observed.progress = Progress::Prevented(text);
+                observed.progress = Progress::prevented(text);
                 observed.deprecations = self.deprecations(namespace, &settled).await;
                 return Ok(Some(observed));
             }
