@@ -20,8 +20,7 @@ use olm_runtime::{NamespacedName, client, clock};
 use tokio::task::JoinSet;
 
 use crate::args::{Args, UnpackMode};
-use crate::bundle_unpack::job::objects::JobSettings;
-use crate::bundle_unpack::job::{JobStores, UnpackJobReconciler, UnpackJobs};
+use crate::bundle_unpack::job::{UnpackJobReconciler, UnpackJobs};
 use crate::bundle_unpack::{BundleSource, BundleStore, ImageBundleSource, Unpacker, UnpackerConfig};
 use crate::catalog_manifests::BundleSources;
 use crate::catalog_source::CatalogSourceReconciler;
@@ -269,15 +268,8 @@ fn registries(args: &Args) -> RegistryConfig {
 }
 
 fn build_unpack_jobs(args: &Args, client: &Client, stores: &Stores, queues: &Queues) -> Option<UnpackJobs> {
-    let stores = JobStores {
-        sources: stores.sources.clone(),
-        unpacks: stores.unpacks.clone()?,
-    };
-    let settings = JobSettings {
-        opm_image: args.opm_image.clone(),
-        util_image: args.util_image.clone(),
-        user_id: args.workload_user_id(),
-    };
+    let stores = (stores.sources.clone(), stores.unpacks.clone()?);
+    let settings = pod_settings(args);
     let is_only_way = args.unpack == UnpackMode::Job;
     let wake = wiring::waker(&queues.unpacks);
     Some(UnpackJobs::new(
@@ -287,6 +279,16 @@ fn build_unpack_jobs(args: &Args, client: &Client, stores: &Stores, queues: &Que
         is_only_way,
         wake,
     ))
+}
+
+/// `namespace_restricted` is read for each catalog.
+fn pod_settings(args: &Args) -> PodSettings {
+    PodSettings {
+        opm_image: args.opm_image.clone(),
+        util_image: args.util_image.clone(),
+        user_id: args.workload_user_id(),
+        namespace_restricted: false,
+    }
 }
 
 impl Parts {
@@ -303,19 +305,13 @@ impl Parts {
     }
 
     fn start_sources(&self, runner: &Runner, workers: &mut JoinSet<()>) {
-        let settings = PodSettings {
-            opm_image: self.args.opm_image.clone(),
-            util_image: self.args.util_image.clone(),
-            user_id: self.args.workload_user_id(),
-            namespace_restricted: false,
-        };
         let sources = CatalogSourceReconciler {
             stores: self.stores.clone(),
             connections: self.services.connections.clone(),
             tags: Arc::clone(&self.services.tags),
             started: clock::now(),
             discovery: self.discovery.clone(),
-            settings,
+            settings: pod_settings(&self.args),
         };
         runner.spawn(workers, &Arc::new(sources), &self.queues.sources, WORKERS);
     }

@@ -35,16 +35,16 @@ const CONFIG_MAP: &str = "configmap";
 const CONTENT_HASH: &str = "--content-hash=";
 const MOUNTED: &str = "/configmap";
 
-/// Settings of a catalog pod besides its CatalogSource.
+/// Settings of the pods of a catalog and of its unpack Jobs besides its CatalogSource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodSettings {
-    /// Image with `/bin/opm`, for catalogs whose content is copied from their image, or is in a ConfigMap.
+    /// Image with `/bin/opm`, for catalogs whose content is copied from their image, or is in a ConfigMap, and for Jobs.
     pub opm_image: String,
-    /// Image with `/bin/copy-content`.
+    /// Image with `/bin/copy-content`, `/bin/cp` and `/bin/cpb`.
     pub util_image: String,
     /// User of restricted pods; `None` keeps the image's own.
     pub user_id: Option<i64>,
-    /// True when the namespace enforces the `restricted` pod security level.
+    /// True when the namespace enforces the `restricted` pod security level. Pods of Jobs are restricted anyway.
     pub namespace_restricted: bool,
 }
 

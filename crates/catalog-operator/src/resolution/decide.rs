@@ -38,6 +38,7 @@ use super::outcome::{
     debounce_requeue, debounced_subscriptions, outcomes_by_subscription, subscription_warning,
 };
 use super::plan_object::{WantedPlan, deletion, is_made_here, oldest_uid, plan_name};
+use crate::install_plan::adoption::generation;
 use crate::install_plan::retention::find_surplus;
 use crate::step_kind::StepKind;
 use crate::subscription::ResolutionOutcome;
@@ -260,12 +261,7 @@ impl Draft<'_> {
 
     /// Returns the highest known generation.
     fn last_generation(&self) -> i64 {
-        let known = self.observed.subscriptions.iter().filter_map(|subscription| {
-            subscription
-                .status
-                .as_ref()
-                .and_then(|status| status.install_plan_generation)
-        });
+        let known = self.observed.subscriptions.iter().map(|found| generation(found));
         known.max().unwrap_or(0).max(self.observed.last_generation)
     }
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::JobRequest;
 use crate::catalog_source::objects::{Ownership, owner_reference, pull_secret_references};
 use crate::catalog_source::pod::{
-    linux_only, pull_policy, restrict_container, restricted_pod, small_requests,
+    PodSettings, linux_only, pull_policy, restrict_container, restricted_pod, small_requests,
 };
 use crate::object::typed;
 use crate::stores::unpacks::{EXTRACT, PULL};
@@ -31,17 +31,6 @@ const KEPT_SECONDS: i32 = 300;
 const NODE_PATIENCE: i64 = 120;
 /// Length of the suffix that distinguishes the Jobs of one bundle, in characters.
 const SUFFIX: usize = 5;
-
-/// Settings of Jobs besides the catalog and the bundle.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct JobSettings {
-    /// Image with `opm`, which writes the ConfigMap.
-    pub opm_image: String,
-    /// Image with `/bin/cp` and `/bin/cpb`.
-    pub util_image: String,
-    /// User of the pods; `None` keeps the images' own.
-    pub user_id: Option<i64>,
-}
 
 /// The empty ConfigMap for the bundle. Its label, which upstream's lack, shows that nothing else refers to
 /// it.
@@ -93,7 +82,7 @@ pub(crate) fn build_job(
     others: &[String],
     request: &JobRequest,
     source: &CatalogSource,
-    settings: &JobSettings,
+    settings: &PodSettings,
 ) -> Job {
     let mut metadata = metadata(key, config_map_reference(key, uid));
     metadata.name = Some(job_name(&key.name, others));
@@ -127,7 +116,7 @@ pub(crate) fn pod_spec(
     key: &NamespacedName,
     image: &str,
     source: &CatalogSource,
-    settings: &JobSettings,
+    settings: &PodSettings,
 ) -> PodSpec {
     let mut security = SecurityContext {
         read_only_root_filesystem: Some(true),
