@@ -86,6 +86,14 @@ impl Read {
     }
 }
 
+/// Returns the error of a call.
+fn failed(what: &'static str) -> impl Fn(Status) -> ReadError + Copy {
+    move |status| ReadError::Call {
+        what,
+        status: Box::new(status),
+    }
+}
+
 fn message(status: &Status) -> String {
     short(status.message())
 }
@@ -114,12 +122,6 @@ pub(super) async fn read(
     let client = &registry.client;
     let limits = ReadLimits::CATALOG;
     let mut entries = entries(client, room, &limits).await?;
-    let failed = |what| {
-        move |status| ReadError::Call {
-            what,
-            status: Box::new(status),
-        }
-    };
     let names = client.list_packages().await.map_err(failed("list packages"))?;
     // Duplicates in the list count once.
     let names: BTreeSet<String> = names.into_iter().collect();
@@ -155,10 +157,7 @@ pub(super) async fn read(
 }
 
 async fn entries(client: &Client, room: usize, limits: &ReadLimits) -> Result<EntryLists, ReadError> {
-    let failed = |status| ReadError::Call {
-        what: "list bundles",
-        status: Box::new(status),
-    };
+    let failed = failed("list bundles");
     let mut entries = EntryLists::default();
     let (mut bundles, mut kept) = (0_usize, 0_usize);
     let stream = client.list_bundles().await.map_err(failed)?;
@@ -233,12 +232,7 @@ async fn head(
         .await;
     let csv = match bundle {
         Ok(bundle) => bundle.csv_json,
-        Err(status) if is_transient(&status) => {
-            return Err(ReadError::Call {
-                what: "read the head of a channel",
-                status: Box::new(status),
-            });
-        }
+        Err(status) if is_transient(&status) => return Err(failed("read the head of a channel")(status)),
         Err(status) => return Ok(Err(message(&status))),
     };
     // Parsing takes a while and must not delay requests, so it runs on a blocking thread. A panic affects
