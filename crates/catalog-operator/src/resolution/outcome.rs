@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{Resource, ResourceExt};
 use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::Subscription;
 use olm_resolver::explain::{EVENT_LIMIT, cut};
+use olm_runtime::NamespacedName;
+use olm_runtime::key::reference;
 use olm_runtime::plan::{EventDraft, Requeue};
 
 use super::observed::{Bundles, ComponentProgress, Observed};
@@ -103,13 +105,8 @@ pub(crate) fn resolution_event(
         }
     }
     (!news.is_empty()).then(|| {
-        let regarding = ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Namespace".to_owned()),
-            name: Some(observed.namespace.clone()),
-            namespace: Some(observed.namespace.clone()),
-            ..ObjectReference::default()
-        };
+        let key = NamespacedName::new(&*observed.namespace, &*observed.namespace);
+        let regarding = reference::<Namespace>(&key, None);
         EventDraft::warning(regarding, reasons::RESOLUTION_FAILED, event_text(&news))
     })
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use olm_api::cause::{csv_cause, csv_text};
 use olm_api::condition::{FALSE, bundle_lookup, install_plan as plan_reasons, subscription as reasons};
 use olm_api::labels;
@@ -37,13 +37,8 @@ pub(crate) fn refer_to(status: &mut SubscriptionStatus, plan: &InstallPlan) {
         return;
     }
     status.install_plan_ref = Some(ObjectReference {
-        api_version: Some(API_VERSION.to_owned()),
-        kind: Some("InstallPlan".to_owned()),
-        name: Some(name.clone()),
-        namespace: plan.namespace(),
-        uid: Some(uid.clone()),
         resource_version: plan.resource_version(),
-        ..ObjectReference::default()
+        ..plan.object_ref(&())
     });
     status.install_plan = Some(InstallPlanReference {
         api_version: API_VERSION.to_owned(),

@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::Resource;
 use kube::core::ObjectMeta;
 use olm_api::condition::subscription as reasons;
 use olm_api::labels;
@@ -110,30 +111,22 @@ fn wanted(
 fn rights(observed: &Observed, owner: &str) -> Vec<Action> {
     let key = &observed.key;
     let (namespace, name) = (key.namespace.as_str(), key.name.as_str());
-    let is_ours = |found: &ObjectMeta| object::is_owned_by(found, Some(owner));
-    let has_account = observed
-        .account
-        .as_ref()
-        .is_some_and(|found| is_ours(&found.metadata));
-    let role = build_role(key, owner);
-    let has_role = observed
-        .role
-        .as_ref()
-        .is_some_and(|found| is_ours(&found.metadata) && kept_hash(&**found) == content_hash(&role.rules));
+    let (account, role) = (build_account(key, owner), build_role(key, owner));
     let binding = build_role_binding(key, owner);
-    let has_binding = observed.role_binding.as_ref().is_some_and(|found| {
-        is_ours(&found.metadata) && kept_hash(&**found) == binding_hash(&binding.role_ref, &binding.subjects)
-    });
-    let account = to_value(&build_account(key, owner));
+    let hash = binding_hash(&binding.role_ref, &binding.subjects);
     let wanted = [
         (
-            has_account,
+            is_there(observed.account.as_ref(), owner, ""),
             Target::of::<ServiceAccount>(namespace, name),
-            account,
+            to_value(&account),
         ),
-        (has_role, Target::of::<Role>(namespace, name), to_value(&role)),
         (
-            has_binding,
+            is_there(observed.role.as_ref(), owner, &content_hash(&role.rules)),
+            Target::of::<Role>(namespace, name),
+            to_value(&role),
+        ),
+        (
+            is_there(observed.role_binding.as_ref(), owner, &hash),
             Target::of::<RoleBinding>(namespace, name),
             to_value(&binding),
         ),
@@ -142,6 +135,11 @@ fn rights(observed: &Observed, owner: &str) -> Vec<Action> {
     lacking
         .map(|(_, target, object)| Action::apply(target, object, MANAGER))
         .collect()
+}
+
+/// True for an object of this owner with this hash of its content, empty for one without.
+fn is_there<K: Resource>(found: Option<&Arc<K>>, owner: &str, hash: &str) -> bool {
+    found.is_some_and(|found| object::is_owned_by(found.meta(), Some(owner)) && kept_hash(&**found) == hash)
 }
 
 /// Returns the writes of the Job, if there is none that counts, or none with the catalog's pull secrets.
