@@ -292,6 +292,4 @@ fn put_outcome(status: &mut SubscriptionStatus, outcome: &ResolutionOutcome, now
 #[cfg(test)]
 mod golden_tests;
 #[cfg(test)]
-pub(crate) mod health_rules;
-#[cfg(test)]
 mod tests;
