@@ -28,6 +28,7 @@ use crate::front_proxy;
 use crate::index::Index;
 use crate::limits::{ANSWER_TIME, PARALLEL_LISTS};
 use crate::media_type::{self, Shape};
+use crate::package_manifest::PackageIcon;
 use crate::readiness::Readiness;
 use crate::rendering::{Include, Rendering};
 use crate::request::{Access, RequestInfo, Route};
@@ -271,24 +272,14 @@ impl Api {
         let Some(item) = index.get(namespace, name) else {
             return without_body(StatusCode::NOT_FOUND);
         };
-        let picture = item.package.icon.as_ref();
-        let (tag, media_type, data) = match picture {
-            Some(picture) => (
-                format!("{:?}", picture.tag),
-                picture.icon.media_type.as_str(),
-                picture.icon.data.clone(),
-            ),
-            None => (String::new(), SVG, Bytes::from_static(PLACEHOLDER.as_bytes())),
-        };
-        let mut answer = if !tag.is_empty() && knows(headers, &tag) {
-            without_body(StatusCode::NOT_MODIFIED)
-        } else {
-            response(StatusCode::OK, media_type, data)
+        let mut answer = match &item.package.icon {
+            Some(PackageIcon { tag, icon }) => {
+                let tag = format!("{tag:?}");
+                unless_known(headers, &tag, &icon.media_type, icon.data.clone())
+            }
+            None => response(StatusCode::OK, SVG, Bytes::from_static(PLACEHOLDER.as_bytes())),
         };
         let out = answer.headers_mut();
-        if !tag.is_empty() {
-            set(out, ETAG, &tag);
-        }
         set(out, HeaderName::from_static("x-content-type-options"), "nosniff");
         set(
             out,
@@ -369,14 +360,20 @@ fn document(accept: Option<&str>, text: &Bytes) -> Result<Response<Body>, ApiSta
 fn tagged(accept: Option<&str>, headers: &HeaderMap, document: &Tagged) -> Result<Response<Body>, ApiStatus> {
     let media_type = media_type::of_documents(accept).ok_or_else(ApiStatus::not_acceptable)?;
     let tag = format!("{:?}", document.tag);
-    let mut answer = if knows(headers, &tag) {
-        without_body(StatusCode::NOT_MODIFIED)
-    } else {
-        response(StatusCode::OK, media_type, document.text.clone())
-    };
-    set(answer.headers_mut(), ETAG, &tag);
+    let mut answer = unless_known(headers, &tag, media_type, document.text.clone());
     set(answer.headers_mut(), CACHE_CONTROL, "no-cache, private");
     Ok(answer)
+}
+
+/// Returns a body with its tag, or 304 if the caller has it already.
+fn unless_known(headers: &HeaderMap, tag: &str, media_type: &str, body: Bytes) -> Response<Body> {
+    let mut answer = if knows(headers, tag) {
+        without_body(StatusCode::NOT_MODIFIED)
+    } else {
+        response(StatusCode::OK, media_type, body)
+    };
+    set(answer.headers_mut(), ETAG, tag);
+    answer
 }
 
 /// Returns whether the caller announces that it has the document of `tag`.
