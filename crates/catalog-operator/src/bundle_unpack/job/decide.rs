@@ -100,11 +100,8 @@ fn wanted(
         return without_memory(Plan::default());
     };
     let (mut actions, memory) = (rights(observed, uid), memory.cloned().unwrap_or_default());
-    let (of_job, verdict) = job(observed, uid, request, source, memory);
-    let before = actions.len();
-    actions.extend(of_job);
-    let making = verdict.making.map(|index| index + before);
-    (Plan::of(actions), Verdict { making, ..verdict })
+    let verdict = add_job(&mut actions, observed, uid, (request, source), memory);
+    (Plan::of(actions), verdict)
 }
 
 /// Returns the writes of account, Role and RoleBinding, if they are missing or differ.
@@ -142,14 +139,14 @@ fn is_there<K: Resource>(found: Option<&Arc<K>>, owner: &str, hash: &str) -> boo
     found.is_some_and(|found| object::is_owned_by(found.meta(), Some(owner)) && kept_hash(&**found) == hash)
 }
 
-/// Returns the writes of the Job, if there is none that counts, or none with the catalog's pull secrets.
-fn job(
+/// Adds the writes of the Job, if there is none that counts, or none with the catalog's pull secrets.
+fn add_job(
+    actions: &mut Vec<Action>,
     observed: &Observed,
     owner: &str,
-    request: &JobRequest,
-    source: &CatalogSource,
+    (request, source): (&JobRequest, &CatalogSource),
     memory: Memory,
-) -> (Vec<Action>, Verdict) {
+) -> Verdict {
     let key = &observed.key;
     let runs = Programs::of(&pod_spec(key, &request.image, source, &observed.settings));
     let mut others: Vec<String> = observed.jobs.iter().map(|job| uid(job)).collect();
@@ -160,27 +157,27 @@ fn job(
         // Pull secrets are immutable in a Job, so one that lacks a secret is replaced.
         let is_lacking = !is_over(found) && !secrets.is_subset(&found.pull_secrets);
         let is_given = memory.given.as_ref() == Some(&secrets);
-        let replaced = (is_lacking && !is_given).then(|| deletion(found));
+        actions.extend((is_lacking && !is_given).then(|| deletion(found)));
         let memory = Memory {
             given: memory.given,
             ..Memory::default()
         };
-        return (replaced.into_iter().collect(), Verdict { memory, making: None });
+        return Verdict { memory, making: None };
     }
     let altered = altered(observed, request, &memory);
     // Only a new request creates another Job: the program that changed the last one may no longer do so.
     if altered.is_some() && memory.unwanted.is_none() {
-        return (Vec::new(), Verdict { memory, making: None });
+        return Verdict { memory, making: None };
     }
     let target = Target::of::<Job>(&key.namespace, new.metadata.name.as_deref().unwrap_or_default());
-    let mut actions: Vec<Action> = altered.map(|job| deletion(job)).into_iter().collect();
+    actions.extend(altered.map(|job| deletion(job)));
     let making = Some(actions.len());
     actions.push(Action::create_or_keep(target, to_value(&new)));
     let memory = Memory {
         given: Some(secrets),
         ..Memory::default()
     };
-    (actions, Verdict { memory, making })
+    Verdict { memory, making }
 }
 
 /// Returns the Job created last, if it exists and does not count. It is identified by its uid, because users
