@@ -149,7 +149,7 @@ impl Catalogs {
         let catalogs = self.clone();
         sources.on_change(move |change| match change {
             Change::Applied { new, .. } => catalogs.applied(new),
-            Change::Deleted { old } => catalogs.deleted(&source::key(old)),
+            Change::Deleted { old } => catalogs.deleted(&NamespacedName::from_object(old.as_ref())),
         });
     }
 
@@ -176,7 +176,7 @@ impl Catalogs {
     }
 
     fn applied(&self, source: &CatalogSource) {
-        let key = source::key(source);
+        let key = NamespacedName::from_object(source);
         let target = Target::of(source);
         let facts = source::facts(source);
         let mut entries = self.shared.entries.lock();

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{LocalObjectReference, Service, ServiceAccount, ServicePort};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use olm_api::v1alpha1::{API_VERSION, CatalogSource};
+use kube::Resource;
+use olm_api::v1alpha1::CatalogSource;
 use olm_api::{hash, labels};
 use serde_json::{Value, json};
 
@@ -40,12 +41,9 @@ pub(crate) fn owner_reference(source: &CatalogSource, ownership: Ownership) -> O
         Ownership::ControllerAndBlocking => (true, true),
     };
     OwnerReference {
-        api_version: API_VERSION.to_owned(),
-        kind: "CatalogSource".to_owned(),
-        name: name(source),
-        uid: source.metadata.uid.clone().unwrap_or_default(),
         controller: Some(controller),
         block_owner_deletion: Some(blocking),
+        ..source.owner_ref(&()).unwrap_or_default()
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use go_compat::json::{self, Html};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use olm_api::hash;
 use olm_api::v1alpha1::{
     API_VERSION, Approval, BundleLookup, InstallPlan, InstallPlanPhase, InstallPlanSpec, InstallPlanStatus,
@@ -166,12 +166,9 @@ impl WantedPlan {
 
 fn owner_reference(subscription: &Subscription) -> OwnerReference {
     OwnerReference {
-        api_version: API_VERSION.to_owned(),
-        kind: "Subscription".to_owned(),
-        name: subscription.name_any(),
-        uid: subscription.uid().unwrap_or_default(),
         controller: Some(false),
         block_owner_deletion: Some(false),
+        ..subscription.owner_ref(&()).unwrap_or_default()
     }
 }
 
