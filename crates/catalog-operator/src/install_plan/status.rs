@@ -9,12 +9,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{Resource, ResourceExt};
+use kube::Resource;
 use olm_api::condition::install_plan as reasons;
 use olm_api::labels;
-use olm_api::v1alpha1::{
-    InstallPlan, InstallPlanCondition, InstallPlanPhase, InstallPlanStatus, Step, StepStatus,
-};
+use olm_api::v1alpha1::{InstallPlanCondition, InstallPlanPhase, InstallPlanStatus, Step, StepStatus};
 use olm_runtime::condition::stored_time;
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
@@ -51,19 +49,8 @@ pub fn status(
     let requeue = match verdict {
         Verdict::Ignore => return StatusUpdate::default(),
         Verdict::Restoring { writes } => return restoring(observed, &writes, outcomes),
-        Verdict::CheckFailed(error) => {
-            set_installed(
-                &mut new,
-                false,
-                reasons::INSTALL_CHECK_FAILED,
-                &error.to_string(),
-                now,
-            );
-            Requeue::AwaitChange
-        }
-        Verdict::OtherStepsApproved { approved, found } => {
-            let text = other_steps(&observed.install_plan, &approved, &found);
-            set_installed(&mut new, false, reasons::OTHER_STEPS_APPROVED, &text, now);
+        Verdict::Refused { reason, message } => {
+            set_installed(&mut new, false, reason, &message, now);
             Requeue::AwaitChange
         }
         Verdict::AwaitsApproval { service_account } => {
@@ -139,18 +126,6 @@ fn goes_on(
         .any(|step| step.status == StepStatus::WaitingForApi);
     (waits_for_api && !waits_for_more)
         .then(|| Requeue::after(MOMENT, "report of a definition not established"))
-}
-
-/// Letters of a hash that somebody wrote which are repeated: those of a whole one.
-const HASH_LENGTH: usize = 64;
-
-fn other_steps(plan: &InstallPlan, approved: &str, found: &str) -> String {
-    let approved: String = approved.chars().take(HASH_LENGTH).collect();
-    format!(
-        "steps of the plan differ from the approved ones: approved hash {approved:?}, current hash {found:?}; review and approve them: kubectl operator approve {} -n {}",
-        plan.name_any(),
-        plan.namespace().unwrap_or_default()
-    )
 }
 
 /// Whether a write was refused for want of a permission.
