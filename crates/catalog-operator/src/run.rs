@@ -16,6 +16,7 @@ use olm_runtime::metrics::Metrics;
 use olm_runtime::process::{self, Start};
 use olm_runtime::queue::Queue;
 use olm_runtime::store::StoreSet;
+use olm_runtime::sync::Mutex;
 use olm_runtime::{NamespacedName, client, clock};
 use tokio::task::JoinSet;
 
@@ -33,7 +34,7 @@ use crate::install_plan::cluster_reads::ClusterReads;
 use crate::install_plan::preview::reconciler::PreviewReconciler;
 use crate::metrics::{self, Figures};
 use crate::registry_tags::{ImageTags, RegistryTags};
-use crate::resolution::ResolutionReconciler;
+use crate::resolution::{ResolutionReconciler, runtime_constraints};
 use crate::snapshots::{CatalogReader, Snapshots};
 use crate::stores::Stores;
 use crate::upgrade_policy::reconciler::PolicyReconciler;
@@ -317,14 +318,16 @@ impl Parts {
     }
 
     pub(crate) fn start_resolution(&self, runner: &Runner, workers: &mut JoinSet<()>) {
-        let resolution = ResolutionReconciler::new(
-            self.stores.clone(),
-            self.services.snapshots.clone(),
-            self.services.unpacker.clone(),
-            self.args.global_namespace(),
-            self.discovery.clone(),
-            self.figures.resolution_seconds.clone(),
-        );
+        let resolution = ResolutionReconciler {
+            stores: self.stores.clone(),
+            snapshots: self.services.snapshots.clone(),
+            unpacker: self.services.unpacker.clone(),
+            global_namespace: self.args.global_namespace().to_owned(),
+            runtime_constraints: runtime_constraints::from_environment(),
+            discovery: self.discovery.clone(),
+            cache: Mutex::default(),
+            durations: self.figures.resolution_seconds.clone(),
+        };
         runner.spawn(workers, &Arc::new(resolution), &self.queues.namespaces, RESOLVERS);
     }
 

@@ -278,10 +278,9 @@ impl Shared {
         entry.state = CatalogState {
             read_at: Some(clock::now()),
             was_tried: true,
-            failure: None,
-            has_no_room: false,
             left_out: read.left_out,
             bytes: read.bytes,
+            ..CatalogState::default()
         };
         let packages: Arc<Packages> = Arc::new(read.packages);
         self.change(|index| {
