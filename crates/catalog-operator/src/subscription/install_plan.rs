@@ -156,12 +156,7 @@ fn condition_of_csv(
                 Some(_) => csv_text(csv),
                 None => format!("waiting for ClusterServiceVersion {name} to succeed"),
             };
-            let reason = InstallPlanPhase::Installing;
-            Some(condition_true(
-                reasons::INSTALL_PLAN_PENDING,
-                reason.as_str(),
-                &text,
-            ))
+            Some(pending(InstallPlanPhase::Installing.as_str(), &text))
         }
     }
 }
@@ -170,8 +165,9 @@ fn condition_of_csv(
 /// policy for which it waits.
 fn condition(plan: &InstallPlan) -> Option<SubscriptionCondition> {
     let installed = installed_condition(plan);
-    match plan.phase() {
-        InstallPlanPhase::Complete => None,
+    let phase = plan.phase();
+    Some(match &phase {
+        InstallPlanPhase::Complete => return None,
         InstallPlanPhase::Failed => {
             let failed = installed.filter(|condition| condition.status.as_deref() == Some(FALSE));
             let reason = failed
@@ -181,32 +177,22 @@ fn condition(plan: &InstallPlan) -> Option<SubscriptionCondition> {
                 .and_then(|condition| condition.message.as_deref())
                 .unwrap_or_default();
             let reason = reason.unwrap_or(reasons::REASON_INSTALL_PLAN_FAILED);
-            Some(condition_true(reasons::INSTALL_PLAN_FAILED, reason, message))
+            condition_true(reasons::INSTALL_PLAN_FAILED, reason, message)
         }
-        InstallPlanPhase::None => Some(condition_true(
-            reasons::INSTALL_PLAN_PENDING,
-            reasons::INSTALL_PLAN_NOT_YET_RECONCILED,
-            &extract_message(plan),
-        )),
+        InstallPlanPhase::None => pending(reasons::INSTALL_PLAN_NOT_YET_RECONCILED, &extract_message(plan)),
         InstallPlanPhase::RequiresApproval => {
             let policy = plan.annotations().get(labels::UPGRADE_WAITS);
             let policy = policy.filter(|_| !plan.spec.approved);
             let texts = [extract_message(plan), policy.cloned().unwrap_or_default()];
             let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
-            let message = texts.join("; ");
-            let reason = plan.phase();
-            Some(condition_true(
-                reasons::INSTALL_PLAN_PENDING,
-                reason.as_str(),
-                &message,
-            ))
+            pending(phase.as_str(), &texts.join("; "))
         }
-        phase => Some(condition_true(
-            reasons::INSTALL_PLAN_PENDING,
-            phase.as_str(),
-            &extract_message(plan),
-        )),
-    }
+        phase => pending(phase.as_str(), &extract_message(plan)),
+    })
+}
+
+fn pending(reason: &str, message: &str) -> SubscriptionCondition {
+    condition_true(reasons::INSTALL_PLAN_PENDING, reason, message)
 }
 
 fn installed_condition(plan: &InstallPlan) -> Option<&InstallPlanCondition> {
