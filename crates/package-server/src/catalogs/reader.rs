@@ -39,38 +39,30 @@ pub(super) struct Read {
 }
 
 /// A catalog could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// A call failed.
-    #[error("cannot {what}: {}", message(.status))]
-    Call {
-        /// The attempted operation.
-        what: &'static str,
-        /// The server's status.
-        status: Box<Status>,
-    },
-    /// The catalog exceeds a limit.
-    #[error("the catalog has more than {allowed} {of}, the limit")]
-    TooLarge {
-        /// The counted items.
-        of: &'static str,
-        /// The limit.
-        allowed: usize,
-    },
-    /// There is no connection, or reading did not end well.
-    #[error("{0}")]
-    Failed(String),
+#[derive(Debug)]
+pub struct ReadError {
+    /// The cause, for users.
+    pub(super) text: String,
+    /// True if there is no room for the catalog. A retry helps only if catalogs change.
+    pub(super) is_full: bool,
 }
 
 impl ReadError {
-    /// Returns the error for users. An address in it can be arbitrarily long.
-    pub(super) fn text(&self) -> String {
-        short(&self.to_string())
+    /// A call failed, there is no connection, or reading did not end well. An address in the text can be
+    /// arbitrarily long.
+    pub(super) fn new(text: &str) -> Self {
+        Self {
+            text: short(text),
+            is_full: false,
+        }
     }
 
-    /// Returns whether there is no room for the catalog. A retry helps only if catalogs change.
-    pub(super) fn is_full(&self) -> bool {
-        matches!(self, Self::TooLarge { .. })
+    /// The catalog exceeds a limit.
+    fn too_large(of: &str, allowed: usize) -> Self {
+        Self {
+            text: format!("the catalog has more than {allowed} {of}, the limit"),
+            is_full: true,
+        }
     }
 }
 
@@ -88,10 +80,7 @@ impl Read {
 
 /// Returns the error of a call.
 fn failed(what: &'static str) -> impl Fn(Status) -> ReadError + Copy {
-    move |status| ReadError::Call {
-        what,
-        status: Box::new(status),
-    }
+    move |status| ReadError::new(&format!("cannot {what}: {}", message(&status)))
 }
 
 fn message(status: &Status) -> String {
@@ -104,8 +93,7 @@ fn short(text: &str) -> String {
 
 /// Returns the error of a catalog for which other catalogs leave only `allowed` bytes.
 pub(super) fn too_large(allowed: usize) -> ReadError {
-    let of = "bytes in memory beside other catalogs";
-    ReadError::TooLarge { of, allowed }
+    ReadError::too_large("bytes in memory beside other catalogs", allowed)
 }
 
 /// Reads everything, within `room` bytes. Heads are parsed as `parsing` has permits.
@@ -165,8 +153,7 @@ async fn entries(client: &Client, room: usize, limits: &ReadLimits) -> Result<En
     while let Some(bundle) = stream.next().await {
         bundles += 1;
         if bundles > limits.bundles {
-            let (of, allowed) = ("bundles", limits.bundles);
-            return Err(ReadError::TooLarge { of, allowed });
+            return Err(ReadError::too_large("bundles", limits.bundles));
         }
         kept = kept.saturating_add(entries.add(bundle.map_err(failed)?));
         if kept > room {
