@@ -40,7 +40,7 @@ pub mod catalog_source {
 pub mod install_plan {
     pub use crate::install_plan::custom_resources::{CheckRequest, CheckState};
     pub use crate::install_plan::decide::decide;
-    pub use crate::install_plan::observe::{NoObject, Reads, observe};
+    pub use crate::install_plan::observe::{NoObject, Observed, Reads, observe};
     pub use crate::install_plan::status::status;
     pub use crate::install_plan::steps::plan_steps;
     pub use crate::pruning::prune;

@@ -46,13 +46,12 @@ pub(crate) mod structural_schema;
 pub(crate) mod triggers;
 pub(crate) mod unwritten;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase};
+use olm_api::v1alpha1::InstallPlanPhase;
 use olm_runtime::NamespacedName;
 use olm_runtime::driver::{Reconciler, StatusUpdate};
 use olm_runtime::error::ObserveError;
@@ -72,27 +71,6 @@ pub(crate) struct InstallPlanReconciler {
     pub reads: ClusterReads,
     /// How long lasting errors are retried, from the first of them on.
     pub retry_timeout: Duration,
-}
-
-impl InstallPlanReconciler {
-    async fn observe_restoration(
-        &self,
-        key: &NamespacedName,
-        install_plan: Arc<InstallPlan>,
-    ) -> Result<Option<Observed>, ObserveError> {
-        if install_plan.phase() != InstallPlanPhase::Complete {
-            return Ok(None);
-        }
-        let observed = Observed {
-            install_plan,
-            operator_groups: self.stores.groups.list_in(&key.namespace),
-            csvs: self.stores.csvs.list_in(&key.namespace),
-            retry_timeout: self.retry_timeout,
-            ..Observed::default()
-        };
-        let plans = self.stores.plans.list_in(&key.namespace);
-        restoration::observe(&self.reads, &self.stores, observed, &plans).await
-    }
 }
 
 #[async_trait]
@@ -122,21 +100,29 @@ impl Reconciler for InstallPlanReconciler {
         let Some(install_plan) = found.filter(|plan| plan.metadata.deletion_timestamp.is_none()) else {
             return Ok(None);
         };
-        if install_plan.is_over() {
-            return self.observe_restoration(key, install_plan).await;
+        let mut observed = Observed {
+            install_plan,
+            operator_groups: self.stores.groups.list_in(&key.namespace),
+            csvs: self.stores.csvs.list_in(&key.namespace),
+            retry_timeout: self.retry_timeout,
+            ..Observed::default()
+        };
+        let install_plan = &observed.install_plan;
+        match install_plan.phase() {
+            InstallPlanPhase::Failed => return Ok(None),
+            InstallPlanPhase::Complete => {
+                let plans = self.stores.plans.list_in(&key.namespace);
+                return restoration::observe(&self.reads, &self.stores, observed, &plans).await;
+            }
+            _ => {}
         }
-        if adoption::is_awaited(&install_plan, &self.stores.subscriptions.list_in(&key.namespace)) {
+        if adoption::is_awaited(install_plan, &self.stores.subscriptions.list_in(&key.namespace)) {
             return Ok(None);
         }
-        let ahead = memory.and_then(|unwritten| unwritten.applied_to(&install_plan));
-        let (install_plan, stored) = match ahead {
-            Some(ahead) => (ahead, Some(install_plan)),
-            None => (install_plan, None),
-        };
-        let groups = self.stores.groups.list_in(&key.namespace);
-        let csvs = self.stores.csvs.list_in(&key.namespace);
-        let observed = observe::observe(&self.reads, install_plan, groups, csvs, self.retry_timeout).await?;
-        Ok(Some(Observed { stored, ..observed }))
+        if let Some(ahead) = memory.and_then(|unwritten| unwritten.applied_to(install_plan)) {
+            observed.stored = Some(std::mem::replace(&mut observed.install_plan, ahead));
+        }
+        observe::observe(&self.reads, observed).await.map(Some)
     }
 
     fn decide(observed: &Observed, _: Option<&Unwritten>, _: Timestamp) -> (Plan, Verdict) {

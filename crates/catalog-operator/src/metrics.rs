@@ -68,7 +68,7 @@ impl Figures {
     }
 
     /// An attempt to fetch a bundle failed, for this reason.
-    pub(crate) fn unpack_failed(&self, reason: &'static str) {
+    pub(crate) fn unpack_failed(&self, reason: &str) {
         self.unpack_failures.increment([reason]);
     }
 }

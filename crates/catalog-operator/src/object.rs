@@ -9,6 +9,7 @@ use olm_api::labels;
 pub(crate) use olm_api::object::{api_version, metadata_map_mut};
 pub use olm_api::object::{kind, map_mut};
 use olm_api::v1alpha1::API_VERSION;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// Group (empty for the core group) and version of an `apiVersion`.
@@ -21,6 +22,11 @@ pub fn name(object: &Value) -> &str {
     metadata_text(object, "name")
         .or_else(|| metadata_text(object, "generateName"))
         .unwrap_or_default()
+}
+
+/// Returns a literal as its type. It fits, so there is no error: tests compare what is built so with what upstream builds.
+pub(crate) fn typed<T: DeserializeOwned + Default>(literal: Value) -> T {
+    serde_json::from_value(literal).unwrap_or_default()
 }
 
 /// A filled text field of `metadata`.

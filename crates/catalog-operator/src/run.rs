@@ -16,12 +16,12 @@ use olm_runtime::metrics::Metrics;
 use olm_runtime::process::{self, Start};
 use olm_runtime::queue::Queue;
 use olm_runtime::store::StoreSet;
+use olm_runtime::sync::Mutex;
 use olm_runtime::{NamespacedName, client, clock};
 use tokio::task::JoinSet;
 
 use crate::args::{Args, UnpackMode};
-use crate::bundle_unpack::job::objects::JobSettings;
-use crate::bundle_unpack::job::{JobStores, UnpackJobReconciler, UnpackJobs};
+use crate::bundle_unpack::job::{UnpackJobReconciler, UnpackJobs};
 use crate::bundle_unpack::{BundleSource, BundleStore, ImageBundleSource, Unpacker, UnpackerConfig};
 use crate::catalog_manifests::BundleSources;
 use crate::catalog_source::CatalogSourceReconciler;
@@ -34,7 +34,7 @@ use crate::install_plan::cluster_reads::ClusterReads;
 use crate::install_plan::preview::reconciler::PreviewReconciler;
 use crate::metrics::{self, Figures};
 use crate::registry_tags::{ImageTags, RegistryTags};
-use crate::resolution::ResolutionReconciler;
+use crate::resolution::{ResolutionReconciler, runtime_constraints};
 use crate::snapshots::{CatalogReader, Snapshots};
 use crate::stores::Stores;
 use crate::upgrade_policy::reconciler::PolicyReconciler;
@@ -269,15 +269,8 @@ fn registries(args: &Args) -> RegistryConfig {
 }
 
 fn build_unpack_jobs(args: &Args, client: &Client, stores: &Stores, queues: &Queues) -> Option<UnpackJobs> {
-    let stores = JobStores {
-        sources: stores.sources.clone(),
-        unpacks: stores.unpacks.clone()?,
-    };
-    let settings = JobSettings {
-        opm_image: args.opm_image.clone(),
-        util_image: args.util_image.clone(),
-        user_id: args.workload_user_id(),
-    };
+    let stores = (stores.sources.clone(), stores.unpacks.clone()?);
+    let settings = pod_settings(args);
     let is_only_way = args.unpack == UnpackMode::Job;
     let wake = wiring::waker(&queues.unpacks);
     Some(UnpackJobs::new(
@@ -287,6 +280,16 @@ fn build_unpack_jobs(args: &Args, client: &Client, stores: &Stores, queues: &Que
         is_only_way,
         wake,
     ))
+}
+
+/// `namespace_restricted` is read for each catalog.
+fn pod_settings(args: &Args) -> PodSettings {
+    PodSettings {
+        opm_image: args.opm_image.clone(),
+        util_image: args.util_image.clone(),
+        user_id: args.workload_user_id(),
+        namespace_restricted: false,
+    }
 }
 
 impl Parts {
@@ -303,32 +306,28 @@ impl Parts {
     }
 
     fn start_sources(&self, runner: &Runner, workers: &mut JoinSet<()>) {
-        let settings = PodSettings {
-            opm_image: self.args.opm_image.clone(),
-            util_image: self.args.util_image.clone(),
-            user_id: self.args.workload_user_id(),
-            namespace_restricted: false,
-        };
         let sources = CatalogSourceReconciler {
             stores: self.stores.clone(),
             connections: self.services.connections.clone(),
             tags: Arc::clone(&self.services.tags),
             started: clock::now(),
             discovery: self.discovery.clone(),
-            settings,
+            settings: pod_settings(&self.args),
         };
         runner.spawn(workers, &Arc::new(sources), &self.queues.sources, WORKERS);
     }
 
     pub(crate) fn start_resolution(&self, runner: &Runner, workers: &mut JoinSet<()>) {
-        let resolution = ResolutionReconciler::new(
-            self.stores.clone(),
-            self.services.snapshots.clone(),
-            self.services.unpacker.clone(),
-            self.args.global_namespace(),
-            self.discovery.clone(),
-            self.figures.resolution_seconds.clone(),
-        );
+        let resolution = ResolutionReconciler {
+            stores: self.stores.clone(),
+            snapshots: self.services.snapshots.clone(),
+            unpacker: self.services.unpacker.clone(),
+            global_namespace: self.args.global_namespace().to_owned(),
+            runtime_constraints: runtime_constraints::from_environment(),
+            discovery: self.discovery.clone(),
+            cache: Mutex::default(),
+            durations: self.figures.resolution_seconds.clone(),
+        };
         runner.spawn(workers, &Arc::new(resolution), &self.queues.namespaces, RESOLVERS);
     }
 

@@ -30,12 +30,12 @@ use olm_api::labels;
 use olm_api::v1alpha1::{
     ClusterServiceVersion, InstallPlan, InstallPlanPhase, Subscription, SubscriptionState, SubscriptionStatus,
 };
+use olm_fbc::entry::Deprecation;
 use olm_resolver::installed::adopts;
 use olm_runtime::condition::stored_time;
 
 use self::catalog_health::CatalogFact;
 use self::conditions::condition_true;
-use self::deprecation::DeprecationFact;
 
 /// InstallPlans of a namespace by name.
 pub(crate) type Plans = BTreeMap<String, Arc<InstallPlan>>;
@@ -101,8 +101,8 @@ pub struct Facts<'a> {
     pub catalogs: &'a [CatalogFact],
     /// Outcome of resolution.
     pub outcome: &'a ResolutionOutcome,
-    /// Deprecations; `None` when its catalog is unavailable at the moment.
-    pub deprecation: Option<&'a DeprecationFact>,
+    /// Deprecations of its package, channel and installed version; `None` when its catalog is unavailable at the moment.
+    pub deprecation: Option<&'a Deprecation>,
     /// A new plan for it.
     pub assignment: Option<&'a Assignment>,
 }
@@ -291,7 +291,5 @@ fn put_outcome(status: &mut SubscriptionStatus, outcome: &ResolutionOutcome, now
 
 #[cfg(test)]
 mod golden_tests;
-#[cfg(test)]
-pub(crate) mod health_rules;
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@
 //! olm-operator, which a test plays by [`TestEnv::take_over`].
 
 mod catalog;
+pub mod health_rules;
 pub mod node;
 mod outside;
 

@@ -18,7 +18,9 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use catalog_operator::for_tests::catalog_source::{ConfigMapState, Observed as ObservedSource, PodSettings};
-use catalog_operator::for_tests::install_plan::{CheckRequest, CheckState, NoObject, Reads, observe};
+use catalog_operator::for_tests::install_plan::{
+    CheckRequest, CheckState, NoObject, Observed, Reads, observe,
+};
 use catalog_operator::for_tests::subscription::{Facts, NamespaceState, ResolutionOutcome};
 use catalog_operator::for_tests::{
     BundleImageReference, ConnectionState, Manifest, UnpackedBundle, annotation, bundle_unpack,
@@ -228,14 +230,14 @@ fn carry_out(mut plan: InstallPlan, cluster: &AnyCluster) -> usize {
         cluster.documents.iter().filter_map(typed).map(Arc::new).collect();
     let mut actions = 0;
     for round in 0..3 {
-        let observed = futures::executor::block_on(observe(
-            cluster,
-            Arc::new(plan.clone()),
-            vec![Arc::new(group.clone())],
-            if round == 0 { Vec::new() } else { csvs.clone() },
-            Duration::from_secs(60),
-        ))
-        .expect("reads that answer");
+        let observed = Observed {
+            install_plan: Arc::new(plan.clone()),
+            operator_groups: vec![Arc::new(group.clone())],
+            csvs: if round == 0 { Vec::new() } else { csvs.clone() },
+            retry_timeout: Duration::from_secs(60),
+            ..Observed::default()
+        };
+        let observed = futures::executor::block_on(observe(cluster, observed)).expect("reads that answer");
         let (writes, verdict) = install_plan::decide(&observed);
         actions += writes.actions.len();
         assert!(!writes.to_string().is_empty() || writes.actions.is_empty());

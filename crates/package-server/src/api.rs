@@ -19,6 +19,7 @@ use olm_runtime::clock;
 use olm_runtime::isolation::{self, Panicked, catch, isolated};
 use olm_runtime::metrics::{Counters, Metrics};
 use olm_runtime::review::{Attributes, Caller, Refusal, Reviews, User, bearer_token};
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
@@ -28,6 +29,7 @@ use crate::front_proxy;
 use crate::index::Index;
 use crate::limits::{ANSWER_TIME, PARALLEL_LISTS};
 use crate::media_type::{self, Shape};
+use crate::package_manifest::PackageIcon;
 use crate::readiness::Readiness;
 use crate::rendering::{Include, Rendering};
 use crate::request::{Access, RequestInfo, Route};
@@ -59,49 +61,25 @@ pub struct Api {
     front_proxy: watch::Receiver<front_proxy::FrontProxyConfig>,
     reviews: Reviews,
     readiness: Readiness,
-    documents: Documents,
+    openapi_v2: Tagged,
+    openapi_v3: Tagged,
     metrics: Metrics,
     requests: Counters<2>,
     /// Slots for lists that are assembled.
     lists: Arc<Semaphore>,
 }
 
-/// Documents that never change.
-struct Documents {
-    groups: Bytes,
-    group: Bytes,
-    resources: Bytes,
-    openapi_v2: Tagged,
-    openapi_v3: Tagged,
-    openapi_v3_paths: Bytes,
-}
-
-/// A document and its hash.
+/// A document that never changes, and its hash.
 struct Tagged {
     text: Bytes,
     tag: String,
 }
 
 impl Tagged {
-    fn new(document: &serde_json::Value) -> Self {
+    fn new(document: &Value) -> Self {
         let text: Bytes = document.to_string().into();
         let tag = hex::encode_upper(Sha256::digest(&text));
         Self { text, tag }
-    }
-}
-
-impl Documents {
-    fn new() -> Self {
-        let text = |document: serde_json::Value| Bytes::from(document.to_string());
-        let openapi_v3 = Tagged::new(&openapi::v3());
-        Self {
-            groups: text(discovery::groups()),
-            group: text(discovery::group()),
-            resources: text(discovery::resources()),
-            openapi_v2: Tagged::new(&openapi::v2()),
-            openapi_v3_paths: text(openapi::v3_paths(&openapi_v3.tag)),
-            openapi_v3,
-        }
     }
 }
 
@@ -119,7 +97,8 @@ impl Api {
             front_proxy,
             reviews,
             readiness,
-            documents: Documents::new(),
+            openapi_v2: Tagged::new(&openapi::v2()),
+            openapi_v3: Tagged::new(&openapi::v3()),
             requests: metrics.counters(
                 "olm_package_server_requests_total",
                 "Requests, by resource and status code",
@@ -204,7 +183,6 @@ impl Api {
         }
         let accept = accept(headers);
         let accept = accept.as_deref();
-        let documents = &self.documents;
         match &asked.route {
             Route::Health => Ok(plain(StatusCode::OK, "ok")),
             Route::Readiness => Ok(match self.readiness.missing() {
@@ -215,13 +193,13 @@ impl Api {
                 Ok(text) => Ok(response(StatusCode::OK, Metrics::MEDIA_TYPE, text)),
                 Err(_) => Err(ApiStatus::internal()),
             },
-            Route::Version => document(accept, &Bytes::from(version())),
-            Route::Groups => document(accept, &documents.groups),
-            Route::Group => document(accept, &documents.group),
-            Route::Resources => document(accept, &documents.resources),
-            Route::OpenApiV2 => tagged(accept, headers, &documents.openapi_v2),
-            Route::OpenApiV3 => tagged(accept, headers, &documents.openapi_v3),
-            Route::OpenApiV3Paths => document(accept, &documents.openapi_v3_paths),
+            Route::Version => document(accept, &version()),
+            Route::Groups => document(accept, &discovery::groups()),
+            Route::Group => document(accept, &discovery::group()),
+            Route::Resources => document(accept, &discovery::resources()),
+            Route::OpenApiV2 => tagged(accept, headers, &self.openapi_v2),
+            Route::OpenApiV3 => tagged(accept, headers, &self.openapi_v3),
+            Route::OpenApiV3Paths => document(accept, &openapi::v3_paths(&self.openapi_v3.tag)),
             Route::List(namespace) => self.list(asked, accept, namespace.clone()).await,
             Route::Get { namespace, name } => self.get(asked, accept, namespace, name),
             Route::Icon { namespace, name } => Ok(self.icon(headers, namespace, name)),
@@ -271,24 +249,14 @@ impl Api {
         let Some(item) = index.get(namespace, name) else {
             return without_body(StatusCode::NOT_FOUND);
         };
-        let picture = item.package.icon.as_ref();
-        let (tag, media_type, data) = match picture {
-            Some(picture) => (
-                format!("{:?}", picture.tag),
-                picture.icon.media_type.as_str(),
-                picture.icon.data.clone(),
-            ),
-            None => (String::new(), SVG, Bytes::from_static(PLACEHOLDER.as_bytes())),
-        };
-        let mut answer = if !tag.is_empty() && knows(headers, &tag) {
-            without_body(StatusCode::NOT_MODIFIED)
-        } else {
-            response(StatusCode::OK, media_type, data)
+        let mut answer = match &item.package.icon {
+            Some(PackageIcon { tag, icon }) => {
+                let tag = format!("{tag:?}");
+                unless_known(headers, &tag, &icon.media_type, icon.data.clone())
+            }
+            None => response(StatusCode::OK, SVG, Bytes::from_static(PLACEHOLDER.as_bytes())),
         };
         let out = answer.headers_mut();
-        if !tag.is_empty() {
-            set(out, ETAG, &tag);
-        }
         set(out, HeaderName::from_static("x-content-type-options"), "nosniff");
         set(
             out,
@@ -353,30 +321,36 @@ fn rendering(asked: &RequestInfo, accept: Option<&str>) -> Result<(Rendering, &'
 }
 
 /// Returns the version document of an API server; clients read `gitVersion`.
-fn version() -> String {
+fn version() -> Value {
     let version = env!("CARGO_PKG_VERSION");
     let mut parts = version.split('.');
     let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    serde_json::json!({"major": major, "minor": minor, "gitVersion": format!("v{version}")}).to_string()
+    json!({"major": major, "minor": minor, "gitVersion": format!("v{version}")})
 }
 
-fn document(accept: Option<&str>, text: &Bytes) -> Result<Response<Body>, ApiStatus> {
+fn document(accept: Option<&str>, document: &Value) -> Result<Response<Body>, ApiStatus> {
     let media_type = media_type::of_documents(accept).ok_or_else(ApiStatus::not_acceptable)?;
-    Ok(response(StatusCode::OK, media_type, text.clone()))
+    Ok(response(StatusCode::OK, media_type, document.to_string().into()))
 }
 
 /// Returns the document, or 304 if the caller has it already.
 fn tagged(accept: Option<&str>, headers: &HeaderMap, document: &Tagged) -> Result<Response<Body>, ApiStatus> {
     let media_type = media_type::of_documents(accept).ok_or_else(ApiStatus::not_acceptable)?;
     let tag = format!("{:?}", document.tag);
-    let mut answer = if knows(headers, &tag) {
-        without_body(StatusCode::NOT_MODIFIED)
-    } else {
-        response(StatusCode::OK, media_type, document.text.clone())
-    };
-    set(answer.headers_mut(), ETAG, &tag);
+    let mut answer = unless_known(headers, &tag, media_type, document.text.clone());
     set(answer.headers_mut(), CACHE_CONTROL, "no-cache, private");
     Ok(answer)
+}
+
+/// Returns a body with its tag, or 304 if the caller has it already.
+fn unless_known(headers: &HeaderMap, tag: &str, media_type: &str, body: Bytes) -> Response<Body> {
+    let mut answer = if knows(headers, tag) {
+        without_body(StatusCode::NOT_MODIFIED)
+    } else {
+        response(StatusCode::OK, media_type, body)
+    };
+    set(answer.headers_mut(), ETAG, tag);
+    answer
 }
 
 /// Returns whether the caller announces that it has the document of `tag`.

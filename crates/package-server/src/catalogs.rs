@@ -149,7 +149,7 @@ impl Catalogs {
         let catalogs = self.clone();
         sources.on_change(move |change| match change {
             Change::Applied { new, .. } => catalogs.applied(new),
-            Change::Deleted { old } => catalogs.deleted(&source::key(old)),
+            Change::Deleted { old } => catalogs.deleted(&NamespacedName::from_object(old.as_ref())),
         });
     }
 
@@ -176,7 +176,7 @@ impl Catalogs {
     }
 
     fn applied(&self, source: &CatalogSource) {
-        let key = source::key(source);
+        let key = NamespacedName::from_object(source);
         let target = Target::of(source);
         let facts = source::facts(source);
         let mut entries = self.shared.entries.lock();
@@ -278,10 +278,9 @@ impl Shared {
         entry.state = CatalogState {
             read_at: Some(clock::now()),
             was_tried: true,
-            failure: None,
-            has_no_room: false,
             left_out: read.left_out,
             bytes: read.bytes,
+            ..CatalogState::default()
         };
         let packages: Arc<Packages> = Arc::new(read.packages);
         self.change(|index| {
@@ -302,8 +301,8 @@ impl Shared {
         let mut entries = self.entries.lock();
         if let Some(entry) = entries.get_mut(key).filter(|entry| entry.uid.as_deref() == uid) {
             entry.state.was_tried = true;
-            entry.state.failure = Some(error.text());
-            entry.state.has_no_room = error.is_full();
+            entry.state.failure = Some(error.text.clone());
+            entry.state.has_no_room = error.is_full;
         }
     }
 }
@@ -343,7 +342,7 @@ impl CatalogTask {
                     pause
                 }
                 Some(Err(error)) => {
-                    let pause = if error.is_full() {
+                    let pause = if error.is_full {
                         READ_AGAIN_WHEN_FULL
                     } else {
                         pause
@@ -363,7 +362,7 @@ impl CatalogTask {
 
     fn failed(&self, error: &ReadError, pause: Duration) {
         let retry_s = pause.as_secs();
-        tracing::warn!(catalog = %self.key, error = error.text(), retry_s, "cannot read catalog, serving its previous content");
+        tracing::warn!(catalog = %self.key, error = error.text, retry_s, "cannot read catalog, serving its previous content");
         if let Some(shared) = self.shared.upgrade() {
             shared.note_failure(&self.key, self.uid.as_deref(), error);
         }
@@ -381,16 +380,16 @@ impl CatalogTask {
             // A panic while one catalog is read must not end the process, nor block that catalog forever.
             let dialled = isolated(dial.connect(address, address)).await;
             let dialled = dialled.unwrap_or_else(|panicked| Err(panicked.to_string()));
-            let mut dialled = dialled.map_err(ReadError::Failed)?;
+            let mut dialled = dialled.map_err(|error| ReadError::new(&error))?;
             let reading = isolated(reader::read(&dialled.channel, room, &shared.parsing));
             let read = unless_lost(&mut dialled.lost, reading).await;
-            let read = read.ok_or_else(|| ReadError::Failed("connection to the registry lost".to_owned()))?;
-            let read = read.map_err(|panicked| ReadError::Failed(panicked.to_string()))??;
+            let read = read.ok_or_else(|| ReadError::new("connection to the registry lost"))?;
+            let read = read.map_err(|panicked| ReadError::new(&panicked.to_string()))??;
             Ok::<_, ReadError>((dialled, read))
         };
         let late = |_| {
             let text = format!("reading the catalog timed out after {} s", READ_TIME.as_secs());
-            Err(ReadError::Failed(text))
+            Err(ReadError::new(&text))
         };
         let read = timeout(READ_TIME, read).await.unwrap_or_else(late);
         drop(permit);

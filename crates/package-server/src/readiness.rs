@@ -6,40 +6,35 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The preconditions of readiness. Clones share the state.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
-    shared: Arc<Flags>,
-}
-
-#[derive(Debug, Default)]
-struct Flags {
-    knows_front_proxy: AtomicBool,
-    has_read_catalogs: AtomicBool,
-    is_stopping: AtomicBool,
+    knows_front_proxy: Arc<AtomicBool>,
+    has_read_catalogs: Arc<AtomicBool>,
+    is_stopping: Arc<AtomicBool>,
 }
 
 impl Readiness {
     /// Records that the settings for recognising the API server are known.
     pub fn knows_front_proxy(&self) {
-        self.shared.knows_front_proxy.store(true, Ordering::SeqCst);
+        self.knows_front_proxy.store(true, Ordering::SeqCst);
     }
 
     /// Records that all readable catalogs have been read, or that the time for it is up.
     pub fn has_read_catalogs(&self) {
-        self.shared.has_read_catalogs.store(true, Ordering::SeqCst);
+        self.has_read_catalogs.store(true, Ordering::SeqCst);
     }
 
     /// Records that the process is about to end. It serves requests until clients are sent elsewhere.
     pub fn stops(&self) {
-        self.shared.is_stopping.store(true, Ordering::SeqCst);
+        self.is_stopping.store(true, Ordering::SeqCst);
     }
 
     /// Returns the missing precondition; `None` when ready.
     pub fn missing(&self) -> Option<&'static str> {
         let is = |flag: &AtomicBool| flag.load(Ordering::SeqCst);
-        if is(&self.shared.is_stopping) {
+        if is(&self.is_stopping) {
             Some("stopping")
-        } else if !is(&self.shared.knows_front_proxy) {
+        } else if !is(&self.knows_front_proxy) {
             Some("waiting for the front proxy settings of the API server")
-        } else if !is(&self.shared.has_read_catalogs) {
+        } else if !is(&self.has_read_catalogs) {
             Some("waiting for catalogs to be read")
         } else {
             None

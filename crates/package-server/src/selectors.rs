@@ -48,15 +48,10 @@ pub struct FieldSelector(Vec<FieldRequirement>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FieldRequirement {
-    field: Field,
+    /// Of the name, else of the namespace.
+    is_of_name: bool,
     is_equal: bool,
     value: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Field {
-    Name,
-    Namespace,
 }
 
 impl FieldSelector {
@@ -75,18 +70,14 @@ impl FieldSelector {
     /// Returns whether an object of this name in this namespace is selected.
     pub fn matches(&self, name: &str, namespace: &str) -> bool {
         self.0.iter().all(|requirement| {
-            let value = match requirement.field {
-                Field::Name => name,
-                Field::Namespace => namespace,
-            };
+            let value = if requirement.is_of_name { name } else { namespace };
             (requirement.value == value) == requirement.is_equal
         })
     }
 
     /// Returns the one selected name, if there is one. The permission is then checked for that name.
     pub fn name(&self) -> Option<&str> {
-        let of_name =
-            |requirement: &&FieldRequirement| requirement.field == Field::Name && requirement.is_equal;
+        let of_name = |requirement: &&FieldRequirement| requirement.is_of_name && requirement.is_equal;
         self.0
             .iter()
             .find(of_name)
@@ -104,13 +95,11 @@ fn term(term: &str) -> Result<FieldRequirement, String> {
         let value = rest.strip_prefix("==").or_else(|| rest.strip_prefix('='));
         (true, value.ok_or_else(broken)?)
     };
-    let field = match field {
-        "metadata.name" => Field::Name,
-        "metadata.namespace" => Field::Namespace,
-        other => return Err(format!("field label not supported: {other}")),
-    };
+    if !matches!(field, "metadata.name" | "metadata.namespace") {
+        return Err(format!("field label not supported: {field}"));
+    }
     Ok(FieldRequirement {
-        field,
+        is_of_name: field == "metadata.name",
         is_equal,
         value: value.to_owned(),
     })

@@ -46,27 +46,11 @@ pub enum UnpackClass {
 }
 
 impl UnpackClass {
-    /// Returns the reason for conditions and events.
-    pub fn reason(self) -> &'static str {
+    /// Returns the reason for conditions and events: the name of the variant. Those of Jobs are upstream's or Kubernetes'.
+    pub fn reason(self) -> String {
         match self {
-            Self::Unreachable => "Unreachable",
-            Self::UnknownHost => "UnknownHost",
-            Self::Untrusted => "Untrusted",
-            Self::NotFound => "NotFound",
-            Self::Unauthorized => "Unauthorized",
-            Self::DigestMismatch => "DigestMismatch",
-            Self::Storage => "Storage",
-            Self::NoRoom => "NoRoom",
-            Self::TooLarge => "TooLarge",
-            Self::Malformed => "Malformed",
-            Self::NoManifests => "NoManifests",
-            Self::InvalidManifest => "InvalidManifest",
-            Self::Unsupported => "Unsupported",
-            // Reasons of upstream or Kubernetes.
-            Self::JobIncomplete | Self::JobHeldUp => "JobIncomplete",
-            Self::DeadlineExceeded => "DeadlineExceeded",
-            Self::BackoffLimitExceeded => "BackoffLimitExceeded",
-            Self::JobFailed => "JobFailed",
+            Self::JobHeldUp => Self::JobIncomplete.reason(),
+            other => format!("{other:?}"),
         }
     }
 

@@ -40,7 +40,7 @@ use crate::stores::unpacks::NAME_LENGTH;
 
 pub(crate) use crate::stores::unpacks::is_name;
 pub(crate) use reconciler::UnpackJobReconciler;
-pub(crate) use requests::{JobStores, UnpackJobs};
+pub(crate) use requests::UnpackJobs;
 
 /// Request for a bundle that a Job unpacks.
 #[derive(Debug, Clone, PartialEq, Eq)]

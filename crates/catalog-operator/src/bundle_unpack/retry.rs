@@ -40,16 +40,10 @@ pub(crate) fn is_for_nodes(class: UnpackClass, attempt: u32, elapsed: Duration) 
 
 /// Returns the time between a failure and the next unpack. `interval` is the OperatorGroup's setting.
 pub(crate) fn pause(class: UnpackClass, interval: Option<Duration>) -> Duration {
-    let usual = match class {
-        UnpackClass::NotFound
-        | UnpackClass::Unauthorized
-        | UnpackClass::DigestMismatch
-        | UnpackClass::Storage
-        | UnpackClass::NoRoom
-        | UnpackClass::DeadlineExceeded
-        | UnpackClass::BackoffLimitExceeded
-        | UnpackClass::JobFailed => AFTER_REFUSAL,
-        _ => AFTER_FAILURE,
+    let usual = if class.is_content() || class.is_passing() {
+        AFTER_FAILURE
+    } else {
+        AFTER_REFUSAL
     };
     // Zero would mean retries without a pause.
     interval.filter(|interval| !interval.is_zero()).unwrap_or(usual)

@@ -13,18 +13,12 @@ use super::source::Source;
 /// Returns the address for users: `spec.address`, else that of the catalog's Service. `None` for sources that
 /// are not served.
 pub fn shown_address(source: &CatalogSource, parsed: &Source) -> Option<String> {
-    match parsed {
-        Source::Address(address)
-        | Source::Image {
-            address: Some(address),
-            ..
-        } => Some(address.clone()),
-        Source::Image { address: None, .. } | Source::ConfigMap { .. } => {
-            let namespace = source.metadata.namespace.as_deref().unwrap_or_default();
-            Some(format!("{}.{namespace}.svc:{GRPC_PORT}", service_name(source)))
-        }
-        Source::Invalid(_) => None,
+    if matches!(parsed, Source::Invalid(_)) {
+        return None;
     }
+    let namespace = source.metadata.namespace.as_deref().unwrap_or_default();
+    let of_service = || format!("{}.{namespace}.svc:{GRPC_PORT}", service_name(source));
+    Some(parsed.external().map_or_else(of_service, str::to_owned))
 }
 
 /// Where to connect to. None while a pod has yet to become ready, and for sources that are not served.
@@ -39,10 +33,7 @@ pub(crate) fn find_endpoint(
 ) -> Option<Endpoint> {
     let address = shown_address(source, parsed)?;
     let uid = source.metadata.uid.clone().unwrap_or_default();
-    if matches!(
-        parsed,
-        Source::Address(_) | Source::Image { address: Some(_), .. }
-    ) {
+    if parsed.external().is_some() {
         return Some(Endpoint {
             dial: address.clone(),
             address,
@@ -83,8 +74,7 @@ pub(crate) fn still_good(known: Option<Endpoint>, parsed: &Source, pods: &[Arc<P
     let has_pods = || known.epoch.split(',').any(is_there);
     let is_good = match parsed {
         Source::Invalid(_) => known.may_change || has_pods(),
-        Source::Address(_) | Source::Image { address: Some(_), .. } => false,
-        Source::Image { address: None, .. } | Source::ConfigMap { .. } => !known.may_change && has_pods(),
+        _ => parsed.external().is_none() && !known.may_change && has_pods(),
     };
     is_good.then_some(known)
 }

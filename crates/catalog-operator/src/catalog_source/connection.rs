@@ -73,6 +73,13 @@ pub enum ConnectionState {
     },
 }
 
+impl ConnectionState {
+    /// The state before the first attempt to connect.
+    fn first(endpoint: Option<&Endpoint>) -> Self {
+        endpoint.map_or(Self::Waiting, |_| Self::Connecting)
+    }
+}
+
 /// An established connection.
 #[derive(Debug, Clone)]
 pub struct LiveConnection {
@@ -138,11 +145,7 @@ impl Connections {
         let mut state = entry.state.lock();
         if moved {
             // The last published state was about another endpoint.
-            *state = if entry.target.borrow().is_some() {
-                ConnectionState::Connecting
-            } else {
-                ConnectionState::Waiting
-            };
+            *state = ConnectionState::first(entry.target.borrow().as_ref());
         }
         state.clone()
     }
@@ -169,12 +172,7 @@ impl Connections {
     }
 
     fn start(&self, key: &NamespacedName, endpoint: Option<Endpoint>) -> Entry {
-        let initial = if endpoint.is_some() {
-            ConnectionState::Connecting
-        } else {
-            ConnectionState::Waiting
-        };
-        let state = Arc::new(Mutex::new(initial));
+        let state = Arc::new(Mutex::new(ConnectionState::first(endpoint.as_ref())));
         let (target, receiver) = watch::channel(endpoint);
         let keeper = ConnectionTask {
             key: key.clone(),

@@ -38,12 +38,9 @@ pub(crate) const SLOW_START: Duration = Duration::from_secs(30);
 
 /// Age until which a pod that ended has no successor: a node that refuses pods would get new ones without end.
 const SHORT_LIFE: Duration = Duration::from_secs(60);
-/// Interval of the reads of a ConfigMap that is not watched.
-const CONFIG_MAP_PAUSE: Duration = Duration::from_secs(15);
-/// The same while the CatalogSource is younger than [`NEW_SOURCE`]: both may be of one file.
-const NEW_SOURCE_PAUSE: Duration = Duration::from_secs(2);
-const NEW_SOURCE: Duration = Duration::from_secs(60);
-/// The same for a ConfigMap without a key of catalogs, which is read as a whole.
+/// Shortest and longest interval of the reads of a ConfigMap that is not watched.
+const CONFIG_MAP_PAUSE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(15)];
+/// Interval for one without a key of catalogs, which is read as a whole.
 const NO_CATALOG_PAUSE: Duration = Duration::from_secs(300);
 
 /// Purpose of an action; determines the message of its failure.
@@ -89,40 +86,20 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
             let pod = build_pod(&observed.source, image, config, &observed.settings);
             draft.serve(observed, &pod, now);
         }
-        Source::ConfigMap { name, config } => match &observed.config_map {
-            ConfigMapState::Found(version) => {
+        Source::ConfigMap { name, config } => {
+            draft.requeue = config_map_requeue(observed, now);
+            // Without one the old content is still served.
+            if let ConfigMapState::Found(version) = &observed.config_map {
                 if let Some(patch) = config_map_owner::to_write(&observed.source, name, version) {
                     // The pod is made for the version after this write; the watch reports it.
                     draft.actions.push((Purpose::ConfigMapOwner, patch));
-                    draft.requeue = Requeue::after(CONFIG_MAP_PAUSE, "the ConfigMap may not be watched");
                 } else {
-                    if !version.is_watched {
-                        let is_catalog = version.owners.is_some();
-                        let pause = if is_catalog {
-                            CONFIG_MAP_PAUSE
-                        } else {
-                            NO_CATALOG_PAUSE
-                        };
-                        draft.requeue = Requeue::after(pause, "the ConfigMap is not watched");
-                    }
                     let settings = &observed.settings;
                     let pod = build_config_map_pod(&observed.source, name, version, config, settings);
                     draft.serve(observed, &pod, now);
                 }
             }
-            ConfigMapState::NotNamed => {}
-            // The old content is still served.
-            ConfigMapState::Missing | ConfigMapState::Unread(_) => {
-                let created = observed.source.metadata.creation_timestamp.as_ref();
-                let is_new = created.is_some_and(|Time(created)| elapsed(*created, now) < NEW_SOURCE);
-                let pause = if is_new {
-                    NEW_SOURCE_PAUSE
-                } else {
-                    CONFIG_MAP_PAUSE
-                };
-                draft.requeue = Requeue::after(pause, "the catalog's ConfigMap was not read");
-            }
-        },
+        }
         Source::Address(_) => draft.stop_serving(observed),
         // An invalid spec must not stop a running catalog, so nothing changes.
         Source::Invalid(_) => {}
@@ -146,6 +123,22 @@ pub fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
             update_trouble: draft.update_trouble,
         },
     )
+}
+
+/// When the ConfigMap is read again, which is only watched with OLM's label. It is often of one file with its CatalogSource, so a
+/// young one waits a tenth of its age.
+fn config_map_requeue(observed: &Observed, now: Timestamp) -> Requeue {
+    let [shortest, longest] = CONFIG_MAP_PAUSE;
+    let created = observed.source.metadata.creation_timestamp.as_ref();
+    let pause = match &observed.config_map {
+        ConfigMapState::NotNamed => return Requeue::AwaitChange,
+        ConfigMapState::Found(version) if version.is_watched => return Requeue::AwaitChange,
+        ConfigMapState::Found(version) if version.owners.is_none() => NO_CATALOG_PAUSE,
+        _ => created.map_or(longest, |Time(created)| {
+            (elapsed(*created, now) / 10).clamp(shortest, longest)
+        }),
+    };
+    Requeue::after(pause, "the ConfigMap is not watched")
 }
 
 /// A decision in progress.

@@ -5,19 +5,16 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{LocalObjectReference, Service, ServiceAccount, ServicePort, ServiceSpec};
-use k8s_openapi::api::networking::v1::{
-    NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPort, NetworkPolicySpec,
-};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
-    LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference,
-};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use olm_api::v1alpha1::{API_VERSION, CatalogSource};
+use k8s_openapi::api::core::v1::{LocalObjectReference, Service, ServiceAccount, ServicePort};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::Resource;
+use olm_api::v1alpha1::CatalogSource;
 use olm_api::{hash, labels};
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::source::is_of_config_map;
+use crate::object::typed;
 
 /// Suffix of the policy for the catalog's pods.
 pub(crate) const SERVER_POLICY_SUFFIX: &str = "grpc-server";
@@ -44,12 +41,9 @@ pub(crate) fn owner_reference(source: &CatalogSource, ownership: Ownership) -> O
         Ownership::ControllerAndBlocking => (true, true),
     };
     OwnerReference {
-        api_version: API_VERSION.to_owned(),
-        kind: "CatalogSource".to_owned(),
-        name: name(source),
-        uid: source.metadata.uid.clone().unwrap_or_default(),
         controller: Some(controller),
         block_owner_deletion: Some(blocking),
+        ..source.owner_ref(&()).unwrap_or_default()
     }
 }
 
@@ -76,6 +70,15 @@ pub(crate) fn pull_secrets(source: &CatalogSource) -> Vec<&str> {
         .map(String::as_str)
         .filter(|name| !name.is_empty())
         .collect()
+}
+
+/// The pull secrets as references; `None` for none.
+pub(crate) fn pull_secret_references(source: &CatalogSource) -> Option<Vec<LocalObjectReference>> {
+    let reference = |name: &str| LocalObjectReference {
+        name: name.to_owned(),
+    };
+    let secrets: Vec<_> = pull_secrets(source).into_iter().map(reference).collect();
+    (!secrets.is_empty()).then_some(secrets)
 }
 
 /// Name of the ServiceAccount of the catalog's pod.
@@ -108,12 +111,6 @@ fn metadata(source: &CatalogSource, name: String, ownership: Ownership) -> Objec
 
 /// ServiceAccount of the catalog's pod.
 pub(crate) fn build_service_account(source: &CatalogSource) -> ServiceAccount {
-    let secrets: Vec<_> = pull_secrets(source)
-        .into_iter()
-        .map(|name| LocalObjectReference {
-            name: name.to_owned(),
-        })
-        .collect();
     let (ownership, automount) = if is_of_config_map(source) {
         (Ownership::Plain, Some(false))
     } else {
@@ -122,7 +119,7 @@ pub(crate) fn build_service_account(source: &CatalogSource) -> ServiceAccount {
     ServiceAccount {
         metadata: metadata(source, service_account_name(source), ownership),
         automount_service_account_token: automount,
-        image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
+        image_pull_secrets: pull_secret_references(source),
         ..ServiceAccount::default()
     }
 }
@@ -134,48 +131,26 @@ pub(crate) fn build_service(source: &CatalogSource) -> Service {
         .labels
         .get_or_insert_default()
         .insert(labels::SERVICE_SPEC_HASH.to_owned(), service_hash(source));
+    // The protocol is explicit, because it is part of the key by which the server merges ports.
+    let spec = json!({
+        "ports": [{"name": "grpc", "port": GRPC_PORT, "protocol": "TCP", "targetPort": GRPC_PORT}],
+        "selector": catalog_labels(source),
+    });
     Service {
         metadata,
-        spec: Some(ServiceSpec {
-            ports: Some(vec![ServicePort {
-                name: Some("grpc".to_owned()),
-                port: GRPC_PORT,
-                // Explicit, because it is part of the key by which the server merges ports.
-                protocol: Some("TCP".to_owned()),
-                target_port: Some(IntOrString::Int(GRPC_PORT)),
-                ..ServicePort::default()
-            }]),
-            selector: Some(catalog_labels(source)),
-            ..ServiceSpec::default()
-        }),
+        spec: typed(spec),
         status: None,
     }
 }
 
-/// Hash of the part of the Service spec that upstream hashes, in the field order of its Go struct. So a
-/// Service of upstream's is recognised and kept.
+/// Hash of the part of the Service spec that upstream hashes, in the field order of its Go struct, which is that of
+/// the alphabet. So a Service of upstream's is recognised and kept.
 fn service_hash(source: &CatalogSource) -> String {
-    #[derive(Serialize)]
-    struct HashedPort {
-        name: &'static str,
-        port: i32,
-        #[serde(rename = "targetPort")]
-        target_port: i32,
-    }
-    #[derive(Serialize)]
-    struct HashedSpec {
-        ports: [HashedPort; 1],
-        selector: BTreeMap<String, String>,
-    }
-    let hashed = HashedSpec {
-        ports: [HashedPort {
-            name: "grpc",
-            port: GRPC_PORT,
-            target_port: GRPC_PORT,
-        }],
-        selector: catalog_labels(source),
-    };
-    // Plain structs always serialize.
+    let hashed = json!({
+        "ports": [{"name": "grpc", "port": GRPC_PORT, "targetPort": GRPC_PORT}],
+        "selector": catalog_labels(source),
+    });
+    // Plain values always serialize.
     hash::hash_with_newline(&hashed).unwrap_or_default()
 }
 
@@ -183,95 +158,52 @@ fn service_hash(source: &CatalogSource) -> String {
 /// looks for newer content is not in the Service, and its catalog label is empty. Those of other catalogs in
 /// the namespace have the same policy.
 pub(crate) fn build_server_policy(source: &CatalogSource) -> NetworkPolicy {
-    policy(
-        source,
-        SERVER_POLICY_SUFFIX,
-        NetworkPolicySpec {
-            pod_selector: Some(pod_selector(source)),
-            policy_types: Some(both_directions()),
-            ingress: Some(vec![NetworkPolicyIngressRule {
-                ports: Some(vec![policy_port(GRPC_PORT, "TCP")]),
-                from: None,
-            }]),
-            // Explicit, not absent, so that an apply removes a rule that others added.
-            egress: Some(Vec::new()),
-        },
-    )
+    // The egress is explicit, not absent, so that an apply removes a rule that others added.
+    let spec = json!({
+        "podSelector": pod_selector(source),
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"ports": [{"port": GRPC_PORT, "protocol": "TCP"}]}],
+        "egress": [],
+    });
+    policy(source, SERVER_POLICY_SUFFIX, spec)
 }
 
-fn pod_selector(source: &CatalogSource) -> LabelSelector {
+fn pod_selector(source: &CatalogSource) -> Value {
     let mut labels = catalog_labels(source);
     let strategy = source.spec.update_strategy.as_ref();
     if strategy.is_none_or(|strategy| strategy.registry_poll.is_none()) {
-        return LabelSelector {
-            match_labels: Some(labels),
-            match_expressions: None,
-        };
+        return json!({"matchLabels": labels});
     }
     labels.remove(labels::CATALOG_SOURCE);
-    LabelSelector {
-        match_labels: Some(labels),
-        match_expressions: Some(vec![LabelSelectorRequirement {
-            key: labels::CATALOG_SOURCE.to_owned(),
-            operator: "In".to_owned(),
-            values: Some(vec![name(source), String::new()]),
-        }]),
-    }
+    let values = [name(source), String::new()];
+    json!({
+        "matchLabels": labels,
+        "matchExpressions": [{"key": labels::CATALOG_SOURCE, "operator": "In", "values": values}],
+    })
 }
 
 /// Policy of bundle unpack pods: no ingress, and unrestricted egress.
 pub(crate) fn build_unpack_policy(source: &CatalogSource) -> NetworkPolicy {
     let dns = [(53, "TCP"), (53, "UDP"), (5353, "TCP"), (5353, "UDP")];
-    policy(
-        source,
-        UNPACK_POLICY_SUFFIX,
-        NetworkPolicySpec {
-            pod_selector: Some(LabelSelector {
-                match_labels: None,
-                match_expressions: Some(vec![
-                    LabelSelectorRequirement {
-                        key: labels::BUNDLE_UNPACK_REF.to_owned(),
-                        operator: "Exists".to_owned(),
-                        values: None,
-                    },
-                    LabelSelectorRequirement {
-                        key: labels::MANAGED.to_owned(),
-                        operator: "In".to_owned(),
-                        values: Some(vec![labels::TRUE.to_owned()]),
-                    },
-                ]),
-            }),
-            policy_types: Some(both_directions()),
-            ingress: Some(Vec::new()),
-            egress: Some(vec![
-                NetworkPolicyEgressRule::default(),
-                NetworkPolicyEgressRule {
-                    ports: Some(dns.map(|(port, protocol)| policy_port(port, protocol)).to_vec()),
-                    to: None,
-                },
-            ]),
-        },
-    )
+    let dns = dns.map(|(port, protocol)| json!({"port": port, "protocol": protocol}));
+    let spec = json!({
+        "podSelector": {"matchExpressions": [
+            {"key": labels::BUNDLE_UNPACK_REF, "operator": "Exists"},
+            {"key": labels::MANAGED, "operator": "In", "values": [labels::TRUE]},
+        ]},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [],
+        "egress": [{}, {"ports": dns}],
+    });
+    policy(source, UNPACK_POLICY_SUFFIX, spec)
 }
 
-fn policy(source: &CatalogSource, suffix: &str, spec: NetworkPolicySpec) -> NetworkPolicy {
+fn policy(source: &CatalogSource, suffix: &str, spec: Value) -> NetworkPolicy {
     let mut metadata = metadata(source, format!("{}-{suffix}", name(source)), Ownership::Plain);
     metadata.labels = Some(catalog_labels(source));
     NetworkPolicy {
         metadata,
-        spec: Some(spec),
-    }
-}
-
-fn both_directions() -> Vec<String> {
-    vec!["Ingress".to_owned(), "Egress".to_owned()]
-}
-
-fn policy_port(port: i32, protocol: &str) -> NetworkPolicyPort {
-    NetworkPolicyPort {
-        port: Some(IntOrString::Int(port)),
-        protocol: Some(protocol.to_owned()),
-        end_port: None,
+        spec: typed(spec),
     }
 }
 

@@ -9,17 +9,16 @@ use std::collections::BTreeMap;
 
 use go_compat::quantity;
 use k8s_openapi::api::core::v1::{
-    Capabilities, ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, GRPCAction,
-    KeyToPath, Pod, PodSecurityContext, PodSpec, Probe, ResourceRequirements, SeccompProfile,
-    SecurityContext, Volume, VolumeMount,
+    Capabilities, EnvVar, Pod, PodSecurityContext, PodSpec, SeccompProfile, SecurityContext,
 };
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use olm_api::v1alpha1::{CatalogSource, ExtractContentConfig, SecurityContextConfig};
 use olm_api::{config_map_catalog, hash, labels};
+use serde_json::{Value, json};
 
 use super::objects::{GRPC_PORT, Ownership, catalog_labels, owner_reference};
 use super::source::PodConfig;
+use crate::object::typed;
 use crate::stores::config_maps::Version;
 
 /// Name of the container that serves the catalog.
@@ -36,16 +35,16 @@ const CONFIG_MAP: &str = "configmap";
 const CONTENT_HASH: &str = "--content-hash=";
 const MOUNTED: &str = "/configmap";
 
-/// Settings of a catalog pod besides its CatalogSource.
+/// Settings of the pods of a catalog and of its unpack Jobs besides its CatalogSource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodSettings {
-    /// Image with `/bin/opm`, for catalogs whose content is copied from their image, or is in a ConfigMap.
+    /// Image with `/bin/opm`, for catalogs whose content is copied from their image, or is in a ConfigMap, and for Jobs.
     pub opm_image: String,
-    /// Image with `/bin/copy-content`.
+    /// Image with `/bin/copy-content`, `/bin/cp` and `/bin/cpb`.
     pub util_image: String,
     /// User of restricted pods; `None` keeps the image's own.
     pub user_id: Option<i64>,
-    /// True when the namespace enforces the `restricted` pod security level.
+    /// True when the namespace enforces the `restricted` pod security level. Pods of Jobs are restricted anyway.
     pub namespace_restricted: bool,
 }
 
@@ -126,23 +125,19 @@ fn pod_annotations(source: &CatalogSource) -> BTreeMap<String, String> {
 }
 
 fn plain_spec(image: &str) -> PodSpec {
-    PodSpec {
-        containers: vec![server_container(image, false)],
-        node_selector: Some(linux_only()),
-        ..PodSpec::default()
-    }
+    typed(json!({"containers": [server_container(image, false)], "nodeSelector": linux_only()}))
 }
 
 fn extracting_spec(image: &str, extract: &ExtractContentConfig, settings: &PodSettings) -> PodSpec {
-    let mut server = server_container(&settings.opm_image, true);
-    server.command = Some(vec!["/bin/opm".to_owned()]);
     let mut args = vec!["serve".to_owned(), format!("{EXTRACTED}/catalog")];
     let mut copy = vec![
         format!("--catalog.from={}", extract.catalog_dir),
         format!("--catalog.to={EXTRACTED}/catalog"),
     ];
-    let mut volumes = vec![empty_dir(UTILITIES), empty_dir(CONTENT)];
-    let mut mounts = vec![mount(CONTENT, EXTRACTED)];
+    let utilities = json!({"name": UTILITIES, "mountPath": format!("/{UTILITIES}")});
+    let content = json!({"name": CONTENT, "mountPath": EXTRACTED});
+    let mut mounts = vec![content.clone()];
+    let mut volumes = vec![UTILITIES, CONTENT];
     match extract.cache_dir.as_deref().filter(|dir| !dir.is_empty()) {
         Some(cache) => {
             args.push(format!("--cache-dir={EXTRACTED}/cache"));
@@ -151,141 +146,86 @@ fn extracting_spec(image: &str, extract: &ExtractContentConfig, settings: &PodSe
         }
         // Without a shipped cache the server builds one, and its root file system is read-only.
         None => {
-            volumes.push(empty_dir("tmpdir"));
-            mounts.push(mount("tmpdir", "/tmp/"));
+            volumes.push("tmpdir");
+            mounts.push(json!({"name": "tmpdir", "mountPath": "/tmp/"}));
         }
     }
-    server.args = Some(args);
-    server.volume_mounts = Some(mounts);
-    PodSpec {
-        init_containers: Some(vec![
-            Container {
-                name: "extract-utilities".to_owned(),
-                image: Some(settings.util_image.clone()),
-                command: Some(vec!["cp".to_owned()]),
-                args: Some(vec![
-                    "/bin/copy-content".to_owned(),
-                    format!("/{UTILITIES}/copy-content"),
-                ]),
-                volume_mounts: Some(vec![mount(UTILITIES, "/utilities")]),
-                ..init_container()
+    let mut server = server_container(&settings.opm_image, true);
+    server["command"] = json!(["/bin/opm"]);
+    server["args"] = args.into();
+    server["volumeMounts"] = mounts.into();
+    let volume = |name: &str| json!({"name": name, "emptyDir": {}});
+    typed(json!({
+        "initContainers": [
+            {
+                "name": "extract-utilities",
+                "image": settings.util_image,
+                "command": ["cp"],
+                "args": ["/bin/copy-content", format!("/{UTILITIES}/copy-content")],
+                "volumeMounts": [utilities],
+                "securityContext": {"readOnlyRootFilesystem": true},
+                "terminationMessagePolicy": "FallbackToLogsOnError",
             },
-            Container {
-                name: EXTRACT_CONTAINER.to_owned(),
-                image: Some(image.to_owned()),
-                image_pull_policy: Some(pull_policy(image).to_owned()),
-                command: Some(vec![format!("/{UTILITIES}/copy-content")]),
-                args: Some(copy),
-                volume_mounts: Some(vec![mount(UTILITIES, "/utilities"), mount(CONTENT, EXTRACTED)]),
-                ..init_container()
+            {
+                "name": EXTRACT_CONTAINER,
+                "image": image,
+                "imagePullPolicy": pull_policy(image),
+                "command": [format!("/{UTILITIES}/copy-content")],
+                "args": copy,
+                "volumeMounts": [utilities, content],
+                "securityContext": {"readOnlyRootFilesystem": true},
+                "terminationMessagePolicy": "FallbackToLogsOnError",
             },
-        ]),
-        containers: vec![server],
-        volumes: Some(volumes),
-        node_selector: Some(linux_only()),
-        ..PodSpec::default()
-    }
+        ],
+        "containers": [server],
+        "volumes": volumes.into_iter().map(volume).collect::<Vec<_>>(),
+        "nodeSelector": linux_only(),
+    }))
 }
 
 /// Only the keys of a catalog are mounted, so that messages of the server do not reveal others. The server
 /// reports a missing one.
 fn config_map_spec(name: &str, version: &Version, settings: &PodSettings) -> PodSpec {
     let mut server = server_container(&settings.opm_image, true);
-    CONFIG_MAP_SERVER_CONTAINER.clone_into(&mut server.name);
-    server.command = Some(vec!["/bin/opm".to_owned()]);
-    server.args = Some(vec![
-        "serve-configmap".to_owned(),
-        MOUNTED.to_owned(),
-        // A node may have mounted an older version, and updates it later.
-        format!("{CONTENT_HASH}{}", version.content_hash),
-    ]);
-    server.volume_mounts = Some(vec![VolumeMount {
-        read_only: Some(true),
-        ..mount(CONFIG_MAP, MOUNTED)
-    }]);
-    let items = config_map_catalog::KEYS.map(|key| KeyToPath {
-        key: key.to_owned(),
-        path: key.to_owned(),
-        mode: None,
-    });
-    PodSpec {
-        containers: vec![server],
-        volumes: Some(vec![Volume {
-            name: CONFIG_MAP.to_owned(),
-            config_map: Some(ConfigMapVolumeSource {
-                name: name.to_owned(),
-                items: Some(items.to_vec()),
-                optional: Some(true),
-                default_mode: None,
-            }),
-            ..Volume::default()
-        }]),
-        node_selector: Some(linux_only()),
-        ..PodSpec::default()
-    }
+    server["name"] = CONFIG_MAP_SERVER_CONTAINER.into();
+    server["command"] = json!(["/bin/opm"]);
+    // A node may have mounted an older version, and updates it later.
+    let hash = format!("{CONTENT_HASH}{}", version.content_hash);
+    server["args"] = json!(["serve-configmap", MOUNTED, hash]);
+    server["volumeMounts"] = json!([{"name": CONFIG_MAP, "mountPath": MOUNTED, "readOnly": true}]);
+    let items = config_map_catalog::KEYS.map(|key| json!({"key": key, "path": key}));
+    let config_map = json!({"name": name, "items": items, "optional": true});
+    typed(json!({
+        "containers": [server],
+        "volumes": [{"name": CONFIG_MAP, "configMap": config_map}],
+        "nodeSelector": linux_only(),
+    }))
 }
 
-fn init_container() -> Container {
-    Container {
-        security_context: Some(SecurityContext {
-            read_only_root_filesystem: Some(true),
-            ..SecurityContext::default()
-        }),
-        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
-        ..Container::default()
-    }
-}
-
-fn server_container(image: &str, read_only_root: bool) -> Container {
-    Container {
-        name: SERVER_CONTAINER.to_owned(),
-        image: Some(image.to_owned()),
-        image_pull_policy: Some(pull_policy(image).to_owned()),
-        ports: Some(vec![ContainerPort {
-            name: Some("grpc".to_owned()),
-            container_port: GRPC_PORT,
-            ..ContainerPort::default()
-        }]),
+fn server_container(image: &str, read_only_root: bool) -> Value {
+    let probe = |period: i32, failures: i32| {
+        json!({"grpc": {"port": GRPC_PORT}, "periodSeconds": period, "timeoutSeconds": 5,
+            "failureThreshold": failures})
+    };
+    json!({
+        "name": SERVER_CONTAINER,
+        "image": image,
+        "imagePullPolicy": pull_policy(image),
+        "ports": [{"name": "grpc", "containerPort": GRPC_PORT}],
         // The pod counts as ready within a second of serving; a catalog that hangs is restarted after half a minute.
-        readiness_probe: Some(grpc_probe(3)),
-        liveness_probe: Some(Probe {
-            period_seconds: Some(10),
-            ..grpc_probe(3)
-        }),
+        "readinessProbe": probe(1, 3),
+        "livenessProbe": probe(10, 3),
         // 150 attempts a second apart give a large catalog the same two and a half minutes as upstream's 15 of 10 s.
-        startup_probe: Some(grpc_probe(150)),
-        resources: Some(small_requests()),
-        security_context: Some(SecurityContext {
-            read_only_root_filesystem: Some(read_only_root),
-            ..SecurityContext::default()
-        }),
-        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
-        ..Container::default()
-    }
+        "startupProbe": probe(1, 150),
+        "resources": small_requests(),
+        "securityContext": {"readOnlyRootFilesystem": read_only_root},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    })
 }
 
 /// Resource requests for each container of catalog pods, the same as upstream's.
-pub(crate) fn small_requests() -> ResourceRequirements {
-    ResourceRequirements {
-        requests: Some(BTreeMap::from([
-            ("cpu".to_owned(), Quantity("10m".to_owned())),
-            ("memory".to_owned(), Quantity("50Mi".to_owned())),
-        ])),
-        ..ResourceRequirements::default()
-    }
-}
-
-fn grpc_probe(failure_threshold: i32) -> Probe {
-    Probe {
-        grpc: Some(GRPCAction {
-            port: GRPC_PORT,
-            service: None,
-        }),
-        period_seconds: Some(1),
-        timeout_seconds: Some(5),
-        failure_threshold: Some(failure_threshold),
-        ..Probe::default()
-    }
+pub(crate) fn small_requests() -> Value {
+    json!({"requests": {"cpu": "10m", "memory": "50Mi"}})
 }
 
 /// The content behind a digest never changes, so a node that has it need not pull again.
@@ -297,24 +237,8 @@ pub(crate) fn pull_policy(image: &str) -> &'static str {
     }
 }
 
-pub(crate) fn linux_only() -> BTreeMap<String, String> {
-    BTreeMap::from([("kubernetes.io/os".to_owned(), "linux".to_owned())])
-}
-
-pub(crate) fn empty_dir(name: &str) -> Volume {
-    Volume {
-        name: name.to_owned(),
-        empty_dir: Some(EmptyDirVolumeSource::default()),
-        ..Volume::default()
-    }
-}
-
-pub(crate) fn mount(volume: &str, path: &str) -> VolumeMount {
-    VolumeMount {
-        name: volume.to_owned(),
-        mount_path: path.to_owned(),
-        ..VolumeMount::default()
-    }
+pub(crate) fn linux_only() -> Value {
+    json!({"kubernetes.io/os": "linux"})
 }
 
 fn override_spec(spec: &mut PodSpec, source: &CatalogSource, config: &PodConfig) {

@@ -6,26 +6,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use olm_api::labels;
-use olm_api::pod::{is_pull_failure, pull_cause, why_unscheduled};
+use olm_api::pod::{is_pull_failure, is_starting, pull_cause, why_unscheduled};
 
 use super::pod::{EXTRACT_CONTAINER, SERVER_CONTAINER};
 use crate::timing::{elapsed, left};
 
 /// Reason of a container that waits for its next restart.
 const BACK_OFF: &str = "CrashLoopBackOff";
-
-/// Waiting reasons that need a user's attention; the others are temporary.
-const TROUBLES: [&str; 9] = [
-    "CreateContainerConfigError",
-    "CreateContainerError",
-    "ErrImageNeverPull",
-    "ErrImagePull",
-    "ImageInspectError",
-    "ImagePullBackOff",
-    "InvalidImageName",
-    "RegistryUnavailable",
-    "RunContainerError",
-];
 
 /// Time after the end of a deletion's grace period until a pod is deleted by force, because its node is lost.
 const LONGEST_END: Duration = Duration::from_secs(30);
@@ -150,6 +137,11 @@ pub(crate) fn trouble(pod: &Pod) -> Option<String> {
         .find_map(|container| container_trouble(pod, container))
 }
 
+/// True for a reason to wait that needs a user's attention; the others are temporary.
+fn is_stuck(reason: &str) -> bool {
+    reason != BACK_OFF && !is_starting(reason)
+}
+
 fn container_trouble(pod: &Pod, container: &ContainerStatus) -> Option<String> {
     let place = format!("pod {} container {}", name(pod), container.name);
     if let Some(ended) = keeps_ending(container) {
@@ -161,10 +153,7 @@ fn container_trouble(pod: &Pod, container: &ContainerStatus) -> Option<String> {
         ));
     }
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
-    let reason = waiting
-        .reason
-        .as_deref()
-        .filter(|reason| TROUBLES.contains(reason))?;
+    let reason = waiting.reason.as_deref().filter(|reason| is_stuck(reason))?;
     let message = waiting.message.as_deref().unwrap_or_default();
     Some(if is_pull_failure(reason) {
         let cause = pull_cause(message);
@@ -182,8 +171,7 @@ fn keeps_ending(container: &ContainerStatus) -> Option<ContainerStateTerminated>
     let is_backing_off = waiting.as_deref() == Some(BACK_OFF);
     let is_again = container.restart_count > 0 || is_backing_off;
     let is_up = container.ready || container.started == Some(true);
-    let is_stuck = waiting.is_some_and(|reason| TROUBLES.contains(&reason.as_str()));
-    if !is_again || is_up || is_stuck {
+    if !is_again || is_up || waiting.is_some_and(|reason| is_stuck(&reason)) {
         return None;
     }
     let before = || container.last_state.clone()?.terminated;

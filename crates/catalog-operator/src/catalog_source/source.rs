@@ -37,6 +37,20 @@ pub enum Source {
     Invalid(String),
 }
 
+impl Source {
+    /// Address of a server that is used instead of a pod of ours.
+    pub(crate) fn external(&self) -> Option<&str> {
+        match self {
+            Self::Address(address)
+            | Self::Image {
+                address: Some(address),
+                ..
+            } => Some(address),
+            _ => None,
+        }
+    }
+}
+
 /// `spec.grpcPodConfig`, decoded.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PodConfig {

@@ -13,6 +13,7 @@ use olm_api::v1alpha1::{
 };
 use olm_runtime::condition::stored_time;
 use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
+use serde_json::Value;
 
 use super::address::shown_address;
 use super::config_map_owner::{is_recorded, is_stripped};
@@ -62,7 +63,7 @@ pub fn compose(
         return status;
     }
     if outcomes.all_done() {
-        let renewed = made_pod(verdict, outcomes);
+        let renewed = written(verdict, outcomes, &Purpose::NewPod).is_some();
         status.registry_service = Some(registry_service(
             observed,
             status.registry_service.take(),
@@ -187,9 +188,15 @@ fn is_owner_stripped(observed: &Observed, verdict: &Verdict, outcomes: &Outcomes
     let ConfigMapState::Found(version) = &observed.config_map else {
         return false;
     };
+    written(verdict, outcomes, &Purpose::ConfigMapOwner).is_some_and(|written| is_stripped(written, version))
+}
+
+/// The answer to the write of this purpose, if it was carried out.
+fn written<'a>(verdict: &Verdict, outcomes: &'a Outcomes, purpose: &Purpose) -> Option<&'a Value> {
     let mut results = verdict.purposes.iter().zip(outcomes.iter());
-    results.any(|result| {
-        matches!(result, (Purpose::ConfigMapOwner, Outcome::Done(written)) if is_stripped(written, version))
+    results.find_map(|(of, outcome)| match outcome {
+        Outcome::Done(written) if of == purpose => Some(&**written),
+        _ => None,
     })
 }
 
@@ -221,13 +228,6 @@ fn config_map_reference(
             ..ConfigMapResourceReference::default()
         })
     })
-}
-
-fn made_pod(verdict: &Verdict, outcomes: &Outcomes) -> bool {
-    let results = verdict.purposes.iter().zip(outcomes.iter());
-    results
-        .into_iter()
-        .any(|(purpose, outcome)| *purpose == Purpose::NewPod && matches!(outcome, Outcome::Done(_)))
 }
 
 /// `createdAt` is the creation of the current pod, so it changes with a new one.

@@ -11,14 +11,14 @@ use olm_runtime::NamespacedName;
 use olm_runtime::store::Change;
 
 use super::observe::{is_done, steps};
-use crate::object;
+use crate::resolution::plan_object::is_owned_by;
 
 /// True while a plan that nothing was done of yet is newer than what any of its Subscriptions refers to. A plan without
 /// living Subscriptions among its owners waits for nobody.
 pub(crate) fn is_awaited(plan: &InstallPlan, subscriptions: &[Arc<Subscription>]) -> bool {
     let mut owners = subscriptions
         .iter()
-        .filter(|subscription| owns(subscription, plan))
+        .filter(|subscription| is_owned_by(plan, subscription))
         .peekable();
     owners.peek().is_some()
         && owners.all(|subscription| generation(subscription) < plan.spec.generation.unwrap_or(0))
@@ -38,16 +38,13 @@ pub(crate) fn subscription_changed(
     let subscription = change.object();
     plans
         .iter()
-        .filter(|plan| !plan.is_over() && owns(subscription, plan))
+        .filter(|plan| !plan.is_over() && is_owned_by(plan, subscription))
         .map(|plan| NamespacedName::from_object(plan.as_ref()))
         .collect()
 }
 
-fn owns(subscription: &Subscription, plan: &InstallPlan) -> bool {
-    object::is_owned_by(&plan.metadata, subscription.metadata.uid.as_deref())
-}
-
-fn generation(subscription: &Subscription) -> i64 {
+/// The generation of the plan that a Subscription refers to; 0 for none.
+pub(crate) fn generation(subscription: &Subscription) -> i64 {
     let status = subscription.status.as_ref();
     status
         .and_then(|status| status.install_plan_generation)

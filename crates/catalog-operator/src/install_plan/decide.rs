@@ -1,26 +1,26 @@
 //! What to do with an InstallPlan, by its phase. Pure.
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use olm_api::v1alpha1::InstallPlanPhase;
+use kube::ResourceExt;
+use olm_api::condition::install_plan as reasons;
+use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase};
 use olm_runtime::plan::Plan;
 
 use super::execution::{StepWrites, decide_restoration, decide_steps};
 use super::observe::{self, Observed};
-use super::operator_group::{GroupError, find_service_account};
+use super::operator_group::find_service_account;
 
 /// What the decision was, for status.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// Nothing to do, and nothing to say: over, or not begun.
     Ignore,
-    /// The plan cannot be carried out in its namespace as it is.
-    CheckFailed(GroupError),
-    /// Somebody approved other steps than the plan has.
-    OtherStepsApproved {
-        /// Hash of the steps that were approved, as whoever approved them has written it.
-        approved: String,
-        /// Hash of the steps there are.
-        found: String,
+    /// The plan cannot be carried out in its namespace as it is, or somebody approved other steps than it has.
+    Refused {
+        /// Reason of condition Installed.
+        reason: &'static str,
+        /// Its message.
+        message: String,
     },
     /// Approval is waited for.
     AwaitsApproval {
@@ -80,11 +80,17 @@ fn decide_verdict(observed: &Observed) -> Verdict {
     }
     // Whatever has become of the plan since: what was not looked at is not carried out.
     if let Some((approved, found)) = observe::find_other_approval(plan) {
-        return Verdict::OtherStepsApproved { approved, found };
+        return Verdict::Refused {
+            reason: reasons::OTHER_STEPS_APPROVED,
+            message: other_steps(plan, &approved, &found),
+        };
     }
     // Plans that wait for approval are checked too: whoever is to approve shall see that it cannot work.
     match find_service_account(&observed.operator_groups) {
-        Err(error) => Verdict::CheckFailed(error),
+        Err(error) => Verdict::Refused {
+            reason: reasons::INSTALL_CHECK_FAILED,
+            message: error.to_string(),
+        },
         Ok(service_account) if phase == InstallPlanPhase::RequiresApproval && !plan.spec.approved => {
             Verdict::AwaitsApproval { service_account }
         }
@@ -96,4 +102,16 @@ fn decide_verdict(observed: &Observed) -> Verdict {
             }
         }
     }
+}
+
+/// Letters of a hash that somebody wrote which are repeated: those of a whole one.
+const HASH_LENGTH: usize = 64;
+
+fn other_steps(plan: &InstallPlan, approved: &str, found: &str) -> String {
+    let approved: String = approved.chars().take(HASH_LENGTH).collect();
+    format!(
+        "steps of the plan differ from the approved ones: approved hash {approved:?}, current hash {found:?}; review and approve them: kubectl operator approve {} -n {}",
+        plan.name_any(),
+        plan.namespace().unwrap_or_default()
+    )
 }

@@ -161,24 +161,12 @@ impl Observed {
     }
 }
 
-/// Reads what the next reconcile of `install_plan` needs: nothing for plans that wait for approval or are over.
+/// Reads what the next reconcile of a plan needs, of which `observed` has what is in its namespace: nothing for plans that wait for
+/// approval or are over.
 ///
 /// # Errors
 /// A read did not go through.
-pub async fn observe(
-    reads: &impl Reads,
-    install_plan: Arc<InstallPlan>,
-    operator_groups: Vec<Arc<OperatorGroup>>,
-    csvs: Vec<Arc<ClusterServiceVersion>>,
-    retry_timeout: Duration,
-) -> Result<Observed, ObserveError> {
-    let mut observed = Observed {
-        install_plan,
-        operator_groups,
-        csvs,
-        retry_timeout,
-        ..Observed::default()
-    };
+pub async fn observe(reads: &impl Reads, mut observed: Observed) -> Result<Observed, ObserveError> {
     if is_to_be_executed(&observed) {
         observed.steps = observe_steps(reads, &observed, Horizon::Reconcile).await?;
         observed.living_csvs = living_csvs(reads, &observed.steps);

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{Resource, ResourceExt};
+use kube::Resource;
 use olm_api::condition::install_plan as reasons;
 use olm_api::labels;
-use olm_api::v1alpha1::{InstallPlan, InstallPlanCondition, InstallPlanPhase, InstallPlanStatus, StepStatus};
+use olm_api::v1alpha1::{InstallPlanCondition, InstallPlanPhase, InstallPlanStatus, Step, StepStatus};
 use olm_runtime::condition::stored_time;
 use olm_runtime::driver::StatusUpdate;
 use olm_runtime::outcome::{Failure, FailureClass, Outcome, Outcomes};
@@ -49,19 +49,8 @@ pub fn status(
     let requeue = match verdict {
         Verdict::Ignore => return StatusUpdate::default(),
         Verdict::Restoring { writes } => return restoring(observed, &writes, outcomes),
-        Verdict::CheckFailed(error) => {
-            set_installed(
-                &mut new,
-                false,
-                reasons::INSTALL_CHECK_FAILED,
-                &error.to_string(),
-                now,
-            );
-            Requeue::AwaitChange
-        }
-        Verdict::OtherStepsApproved { approved, found } => {
-            let text = other_steps(&observed.install_plan, &approved, &found);
-            set_installed(&mut new, false, reasons::OTHER_STEPS_APPROVED, &text, now);
+        Verdict::Refused { reason, message } => {
+            set_installed(&mut new, false, reason, &message, now);
             Requeue::AwaitChange
         }
         Verdict::AwaitsApproval { service_account } => {
@@ -137,18 +126,6 @@ fn goes_on(
         .any(|step| step.status == StepStatus::WaitingForApi);
     (waits_for_api && !waits_for_more)
         .then(|| Requeue::after(MOMENT, "report of a definition not established"))
-}
-
-/// Letters of a hash that somebody wrote which are repeated: those of a whole one.
-const HASH_LENGTH: usize = 64;
-
-fn other_steps(plan: &InstallPlan, approved: &str, found: &str) -> String {
-    let approved: String = approved.chars().take(HASH_LENGTH).collect();
-    format!(
-        "steps of the plan differ from the approved ones: approved hash {approved:?}, current hash {found:?}; review and approve them: kubectl operator approve {} -n {}",
-        plan.name_any(),
-        plan.namespace().unwrap_or_default()
-    )
 }
 
 /// Whether a write was refused for want of a permission.
@@ -233,13 +210,6 @@ fn too_early_to_tell(writes: &StepWrites) -> Option<Duration> {
         .filter(|_| writes.changes.is_empty() && writes.error.is_none())
 }
 
-/// An error of this reconcile in one form, whether it was decided or came from the API server.
-struct ReconcileError {
-    message: String,
-    /// Counts towards the retry window.
-    lasting: bool,
-}
-
 fn installing(
     observed: &Observed,
     writes: &StepWrites,
@@ -262,7 +232,7 @@ fn installing(
     }
     let error = write_error(observed, writes, outcomes).or_else(|| decided_error(observed, writes, new));
     match error {
-        Some(error) if error.lasting => lasting_error(observed, &error, new, now),
+        Some(error) if error.is_lasting() => lasting_error(observed, &error, new, now),
         passing => {
             // Whatever failed before has not lasted: the window of the next error is its own.
             clear_failing(new);
@@ -288,7 +258,7 @@ fn no_error(writes: &StepWrites, new: &mut InstallPlanStatus, now: Timestamp) ->
 /// error ends the plan at once; here it counts from the first lasting error (decision record 0020).
 fn lasting_error(
     observed: &Observed,
-    error: &ReconcileError,
+    error: &StepError,
     new: &mut InstallPlanStatus,
     now: Timestamp,
 ) -> Requeue {
@@ -334,7 +304,7 @@ fn wait(new: &mut InstallPlanStatus, wait: Option<&Wait>) -> Requeue {
     }
 }
 
-fn retry(new: &mut InstallPlanStatus, error: &ReconcileError, delay: Duration) -> Requeue {
+fn retry(new: &mut InstallPlanStatus, error: &StepError, delay: Duration) -> Requeue {
     set_message(
         new,
         &format!("retrying execution due to error: {}", error.message),
@@ -347,6 +317,11 @@ fn fail(new: &mut InstallPlanStatus, message: &str, now: Timestamp) -> Requeue {
     set_message(new, message);
     set_installed(new, false, reasons::INSTALL_COMPONENT_FAILED, message, now);
     Requeue::AwaitChange
+}
+
+/// The step that an action is of.
+fn step_of<'a>(observed: &'a Observed, writes: &StepWrites, action: usize) -> Option<&'a Step> {
+    steps(&observed.install_plan).get(writes.change_of(action)?.step)
 }
 
 fn apply_changes(writes: &StepWrites, outcomes: &Outcomes, new: &mut InstallPlanStatus) {
@@ -362,12 +337,11 @@ fn apply_changes(writes: &StepWrites, outcomes: &Outcomes, new: &mut InstallPlan
     }
 }
 
-fn write_error(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> Option<ReconcileError> {
+fn write_error(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> Option<StepError> {
     let (action, failure) = outcomes.failure()?;
-    let prefix = writes.change_of(action).and_then(|change| {
-        let resource = &steps(&observed.install_plan).get(change.step)?.resource;
+    let prefix = step_of(observed, writes, action).and_then(|step| {
         let is_created = !writes.patches.contains(&action);
-        Some(StepKind::of(&resource.kind)?.error_prefix(&resource.name, is_created))
+        Some(StepKind::of(&step.resource.kind)?.error_prefix(&step.resource.name, is_created))
     });
     let message = match prefix {
         Some(prefix) => format!("{prefix}: {}", failure.message),
@@ -377,10 +351,13 @@ fn write_error(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) ->
         FailureClass::Forbidden => operator_group::of_group(&observed.operator_groups, &failure.message),
         _ => String::new(),
     };
-    Some(ReconcileError {
+    Some(StepError {
         message: message + &account,
         // What a changed permission or a quieter server can repair never makes a plan fail.
-        lasting: matches!(failure.class, FailureClass::Invalid | FailureClass::NotFound),
+        class: match failure.class {
+            FailureClass::Invalid | FailureClass::NotFound => ErrorClass::Lasting,
+            _ => ErrorClass::Passing,
+        },
     })
 }
 
@@ -397,8 +374,7 @@ fn is_stale(writes: &StepWrites, action: usize, failure: &Failure) -> bool {
 /// What is so when a ClusterServiceVersion cannot be created because one that the store does not know has its name, for people.
 fn taken_name(observed: &Observed, writes: &StepWrites, outcomes: &Outcomes) -> Option<String> {
     let (action, failure) = outcomes.failure()?;
-    let change = writes.change_of(action)?;
-    let resource = &steps(&observed.install_plan).get(change.step)?.resource;
+    let resource = &step_of(observed, writes, action)?.resource;
     let is_taken = failure.class == FailureClass::AlreadyExists
         && StepKind::of(&resource.kind) == Some(StepKind::ClusterServiceVersion);
     is_taken.then(|| {
@@ -416,21 +392,18 @@ fn fails_forward(observed: &Observed) -> bool {
     groups.any(|group| group.spec.allows_fail_forward())
 }
 
-fn decided_error(
-    observed: &Observed,
-    writes: &StepWrites,
-    new: &mut InstallPlanStatus,
-) -> Option<ReconcileError> {
+fn decided_error(observed: &Observed, writes: &StepWrites, new: &mut InstallPlanStatus) -> Option<StepError> {
     let (index, error) = writes.error.as_ref()?;
     if error.class == ErrorClass::UnsupportedKind
         && let Some(step) = new.plan.get_mut(*index)
     {
         step.status = StepStatus::UnsupportedResource;
     }
-    Some(ReconcileError {
-        message: error.to_string(),
-        lasting: error.is_lasting() || (error.waits_for_people() && fails_forward(observed)),
-    })
+    let mut error = error.clone();
+    if error.waits_for_people() && fails_forward(observed) {
+        error.class = ErrorClass::Lasting;
+    }
+    Some(error)
 }
 
 fn set_service_account(

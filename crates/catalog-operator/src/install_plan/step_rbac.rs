@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 
 use crate::object;
 
+/// Kinds of role and binding of a permission that holds in the namespace, and of one that holds in the cluster.
+const NAMESPACE: [&str; 2] = ["Role", "RoleBinding"];
+const CLUSTER: [&str; 2] = ["ClusterRole", "ClusterRoleBinding"];
 /// The ServiceAccount every namespace has; it is never made here.
 const DEFAULT_SERVICE_ACCOUNT: &str = "default";
 
@@ -24,17 +27,15 @@ pub(crate) fn rbac_objects(csv: &Value, namespace: &str) -> Result<Vec<Value>, S
     let owner = Owner { csv: name, namespace };
     let mut accounts = BTreeSet::from([DEFAULT_SERVICE_ACCOUNT.to_owned()]);
     let mut objects = Vec::new();
-    for (field, scope) in [
-        ("permissions", Scope::Namespace),
-        ("clusterPermissions", Scope::Cluster),
-    ] {
+    for (field, scope) in [("permissions", NAMESPACE), ("clusterPermissions", CLUSTER)] {
         for permission in permissions(csv, field)? {
             if accounts.insert(permission.service_account_name.clone()) {
                 objects.push(owner.service_account(&permission.service_account_name));
             }
-            let role = match scope {
-                Scope::Namespace => permission.role_name(name),
-                Scope::Cluster => permission.cluster_role_name(name, namespace),
+            let role = if scope == CLUSTER {
+                permission.cluster_role_name(name, namespace)
+            } else {
+                permission.role_name(name)
             };
             let made = role.and_then(|role| owner.role_and_binding(scope, &role, &permission));
             objects.extend(made.map_err(unreadable(field, name))?);
@@ -78,33 +79,34 @@ impl Owner<'_> {
     /// The role and the binding of the same name.
     fn role_and_binding(
         self,
-        scope: Scope,
+        scope: [&str; 2],
         name: &str,
         permission: &Permission,
     ) -> Result<[Value; 2], serde_json::Error> {
-        let role_ref = permission::role_ref(scope.role_kind(), name);
+        let [role_kind, binding_kind] = scope;
+        let role_ref = permission::role_ref(role_kind, name);
         let subjects = [permission::service_account_subject(
             self.namespace,
             &permission.service_account_name,
         )];
         let rules = permission.rules.as_deref().unwrap_or_default();
-        let mut role = self.rbac_object(scope, scope.role_kind(), name, &permission.rules_hash()?);
+        let mut role = self.rbac_object(role_kind, name, &permission.rules_hash()?);
         object::set(&mut role, "rules", serde_json::to_value(rules)?);
         let hash = permission::binding_hash(&role_ref, &subjects)?;
-        let mut binding = self.rbac_object(scope, scope.binding_kind(), name, &hash);
+        let mut binding = self.rbac_object(binding_kind, name, &hash);
         object::set(&mut binding, "subjects", serde_json::to_value(&subjects)?);
         object::set(&mut binding, "roleRef", serde_json::to_value(&role_ref)?);
         Ok([role, binding])
     }
 
-    fn rbac_object(self, scope: Scope, kind: &str, name: &str, permissions_hash: &str) -> Value {
+    fn rbac_object(self, kind: &str, name: &str, permissions_hash: &str) -> Value {
         let mut object = json!({
             "apiVersion": format!("{}/v1", permission::API_GROUP),
             "kind": kind,
             "metadata": { "name": name, "labels": { labels::PERMISSIONS_HASH: permissions_hash } },
         });
         object::set_owner_labels(&mut object, self.csv, self.namespace);
-        if scope == Scope::Namespace {
+        if NAMESPACE.contains(&kind) {
             let metadata = object::map_mut(&mut object, "metadata");
             metadata.insert("namespace".to_owned(), self.namespace.into());
             metadata.insert(
@@ -113,29 +115,6 @@ impl Owner<'_> {
             );
         }
         object
-    }
-}
-
-/// Where a permission holds.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Scope {
-    Namespace,
-    Cluster,
-}
-
-impl Scope {
-    fn role_kind(self) -> &'static str {
-        match self {
-            Scope::Namespace => "Role",
-            Scope::Cluster => "ClusterRole",
-        }
-    }
-
-    fn binding_kind(self) -> &'static str {
-        match self {
-            Scope::Namespace => "RoleBinding",
-            Scope::Cluster => "ClusterRoleBinding",
-        }
     }
 }
 

@@ -133,18 +133,18 @@ fn projected_csv(csv: Value, projection: &Projection<'_>) -> Result<Value, Strin
 
 /// What the catalog knows of a bundle, as resolution writes it.
 #[derive(Serialize, Deserialize)]
-struct Properties<'a> {
+pub(crate) struct Properties<'a> {
     #[serde(borrow, default)]
-    properties: Option<Vec<Property<'a>>>,
+    pub properties: Option<Vec<Property<'a>>>,
 }
 
 /// One property; its value goes through as it is written.
 #[derive(Serialize, Deserialize)]
-struct Property<'a> {
+pub(crate) struct Property<'a> {
     #[serde(rename = "type")]
-    type_: String,
+    pub type_: String,
     #[serde(borrow, default)]
-    value: Option<&'a RawValue>,
+    pub value: Option<&'a RawValue>,
 }
 
 /// Text of the properties annotation: type and value of each property, in the catalog's order.

@@ -3,7 +3,7 @@
 //!
 //! Not looked at: rules in CEL, formats, and what an embedded object must have. Where in doubt an object fits.
 
-use std::cell::Cell;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -28,21 +28,6 @@ pub(crate) struct StructuralSchema {
     patterns: BTreeMap<String, Option<Regex>>,
 }
 
-/// A field that does not fit, and why. The value is not told: who reads this may not be allowed to read the object.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Misfit {
-    /// The field, with `*` for keys that the schema does not name.
-    pub field: String,
-    /// What the schema asks for.
-    pub wanted: String,
-}
-
-impl fmt::Display for Misfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.wanted)
-    }
-}
-
 /// One step into an object.
 #[derive(Clone, Copy)]
 enum Segment<'a> {
@@ -52,45 +37,30 @@ enum Segment<'a> {
     AnyKey,
 }
 
-/// Steps that are left.
-struct Work(Cell<usize>);
-
-impl Work {
-    /// Takes so many steps, if there are as many; once there are not, there are none.
-    fn take(&self, steps: usize) -> bool {
-        let left = self.0.get().checked_sub(steps);
-        self.0.set(left.unwrap_or(0));
-        left.is_some()
-    }
-
-    fn is_over(&self) -> bool {
-        self.0.get() == 0
-    }
+/// Takes so many of the steps that are left, if there are as many; once there are not, there are none.
+fn take(work: &mut usize, steps: usize) -> bool {
+    let left = work.checked_sub(steps);
+    *work = left.unwrap_or(0);
+    left.is_some()
 }
 
-/// Where a check stands, and what it found.
+/// Where a check stands, and what it found: fields, with `*` for keys that the schema does not name, and what it asks for. Values
+/// are not told: who reads this may not be allowed to read the object.
 struct Walk<'a> {
     path: Vec<Segment<'a>>,
-    misfits: Vec<Misfit>,
-    work: &'a Work,
+    misfits: Vec<String>,
+    /// Steps that are left.
+    work: usize,
 }
 
 impl<'a> Walk<'a> {
-    fn new(work: &'a Work) -> Self {
-        Self {
-            path: Vec::new(),
-            misfits: Vec::new(),
-            work,
-        }
-    }
-
     fn at(&mut self, segment: Segment<'a>, check: impl FnOnce(&mut Self)) {
         self.path.push(segment);
         check(self);
         self.path.pop();
     }
 
-    fn misfit(&mut self, wanted: impl Into<String>) {
+    fn misfit(&mut self, wanted: impl fmt::Display) {
         if self.misfits.len() >= TOLD {
             return;
         }
@@ -106,8 +76,7 @@ impl<'a> Walk<'a> {
         if field.is_empty() {
             "the object".clone_into(&mut field);
         }
-        let wanted = wanted.into();
-        self.misfits.push(Misfit { field, wanted });
+        self.misfits.push(format!("{field}: {wanted}"));
     }
 }
 
@@ -119,33 +88,33 @@ impl StructuralSchema {
         Self { root, patterns }
     }
 
-    /// What of an object does not fit, the first few.
-    pub(crate) fn misfits(&self, mut object: Value) -> Vec<Misfit> {
-        let work = Work(Cell::new(WORK));
-        fill_defaults(&self.root, &mut object, &work);
-        let mut walk = Walk::new(&work);
+    /// What of an object does not fit, the first few: the field, and what the schema asks for.
+    pub(crate) fn misfits(&self, mut object: Value) -> Vec<String> {
+        let mut walk = Walk {
+            path: Vec::new(),
+            misfits: Vec::new(),
+            work: WORK,
+        };
+        fill_defaults(&self.root, &mut object, &mut walk.work);
         self.check(&self.root, &object, &mut walk);
-        if !work.is_over() {
+        if walk.work > 0 {
             return walk.misfits;
         }
         // Nobody knows whether it fits, and the author of the schema must not get by with that.
-        vec![Misfit {
-            field: "the object".to_owned(),
-            wanted: "is too complex to be validated".to_owned(),
-        }]
+        vec!["the object: is too complex to be validated".to_owned()]
     }
 
-    fn fits(&self, schema: &Value, value: &Value, work: &Work) -> bool {
-        let mut walk = Walk::new(work);
-        self.check(schema, value, &mut walk);
-        walk.misfits.is_empty()
+    fn fits<'a>(&'a self, schema: &'a Value, value: &Value, walk: &mut Walk<'a>) -> bool {
+        let others = std::mem::take(&mut walk.misfits);
+        self.check(schema, value, walk);
+        std::mem::replace(&mut walk.misfits, others).is_empty()
     }
 
     fn check<'a>(&'a self, schema: &'a Value, value: &Value, walk: &mut Walk<'a>) {
         let Some(schema) = schema.as_object().filter(|_| walk.misfits.len() < TOLD) else {
             return;
         };
-        if !walk.work.take(1 + steps_of(value)) {
+        if !take(&mut walk.work, 1 + steps_of(value)) {
             return;
         }
         let kind = schema.get("type").and_then(Value::as_str);
@@ -165,7 +134,7 @@ impl StructuralSchema {
             _ => {}
         }
         if let Some(Value::Array(known)) = schema.get("enum")
-            && walk.work.take(known.len())
+            && take(&mut walk.work, known.len())
             && !known.iter().any(|known| is_equal(known, value))
         {
             walk.misfit("must be one of the values in enum");
@@ -209,7 +178,7 @@ impl StructuralSchema {
         let required = schema.get("required").and_then(Value::as_array);
         let known = schema.get("properties").and_then(Value::as_object);
         let names = required.map_or(0, Vec::len) + known.map_or(0, Map::len);
-        if !walk.work.take(names) {
+        if !take(&mut walk.work, names) {
             return;
         }
         for name in texts(schema.get("required")).filter(|name| !fields.contains_key(*name)) {
@@ -234,21 +203,17 @@ impl StructuralSchema {
             self.check(part, value, walk);
         }
         if let Some(forms) = list("anyOf")
-            && !forms.iter().any(|form| self.fits(form, value, walk.work))
+            && !forms.iter().any(|form| self.fits(form, value, walk))
         {
             walk.misfit("must match a schema in anyOf");
         }
         if let Some(forms) = list("oneOf")
-            && forms
-                .iter()
-                .filter(|form| self.fits(form, value, walk.work))
-                .count()
-                != 1
+            && forms.iter().filter(|form| self.fits(form, value, walk)).count() != 1
         {
             walk.misfit("must match exactly one schema in oneOf");
         }
         if let Some(form) = schema.get("not")
-            && self.fits(form, value, walk.work)
+            && self.fits(form, value, walk)
         {
             walk.misfit("must not match the schema in not");
         }
@@ -269,18 +234,17 @@ fn check_count(schema: &Map<String, Value>, of: &str, unit: &str, count: usize, 
 
 fn check_number(schema: &Map<String, Value>, number: f64, walk: &mut Walk<'_>) {
     let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
-    if let Some(least) = bound("minimum") {
-        let is_exclusive = is_set(schema, "exclusiveMinimum");
-        if number < least || (is_exclusive && number <= least) {
+    let rows = [
+        ("minimum", "exclusiveMinimum", "greater", Ordering::Less),
+        ("maximum", "exclusiveMaximum", "less", Ordering::Greater),
+    ];
+    for (name, exclusive, word, beyond) in rows {
+        let Some(limit) = bound(name) else { continue };
+        let is_exclusive = is_set(schema, exclusive);
+        let order = number.partial_cmp(&limit);
+        if order == Some(beyond) || (is_exclusive && order == Some(Ordering::Equal)) {
             let than = if is_exclusive { "" } else { " or equal to" };
-            walk.misfit(format!("must be greater than{than} {least}"));
-        }
-    }
-    if let Some(most) = bound("maximum") {
-        let is_exclusive = is_set(schema, "exclusiveMaximum");
-        if number > most || (is_exclusive && number >= most) {
-            let than = if is_exclusive { "" } else { " or equal to" };
-            walk.misfit(format!("must be less than{than} {most}"));
+            walk.misfit(format!("must be {word} than{than} {limit}"));
         }
     }
     if let Some(factor) = bound("multipleOf").filter(|factor| *factor > 0.0) {
@@ -294,14 +258,14 @@ fn check_number(schema: &Map<String, Value>, number: f64, walk: &mut Walk<'_>) {
 
 /// What the API server does before it looks at an object: fields that are `null` and may not be go, and defaults come. In lists
 /// `null` stays.
-fn fill_defaults(schema: &Value, value: &mut Value, work: &Work) {
-    if !work.take(1) {
+fn fill_defaults(schema: &Value, value: &mut Value, work: &mut usize) {
+    if !take(work, 1) {
         return;
     }
     match value {
         Value::Object(fields) => {
             let known = schema.get("properties").and_then(Value::as_object);
-            if !work.take(known.map_or(0, Map::len)) {
+            if !take(work, known.map_or(0, Map::len)) {
                 return;
             }
             for (name, of_field) in known.into_iter().flatten() {
@@ -309,7 +273,7 @@ fn fill_defaults(schema: &Value, value: &mut Value, work: &Work) {
                     fields.remove(name);
                 }
                 let default = of_field.get("default").filter(|_| !fields.contains_key(name));
-                if let Some(default) = default.filter(|default| work.take(size_of(default))) {
+                if let Some(default) = default.filter(|default| take(work, size_of(default))) {
                     fields.insert(name.clone(), default.clone());
                 }
                 if let Some(value) = fields.get_mut(name) {

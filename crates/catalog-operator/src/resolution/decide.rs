@@ -33,11 +33,12 @@ use olm_runtime::plan::{Action, EventDraft, Plan, Target, status_patch, to_value
 use self::adoption::{adopted, find_adoptable, is_unadopted};
 use super::approver::Approver;
 use super::memory::Memory;
-use super::observed::{Bundles, ComponentProgress, Observed, Progress, ReadyBundles};
+use super::observed::{Bundles, ComponentProgress, Observed, ReadyBundles};
 use super::outcome::{
     debounce_requeue, debounced_subscriptions, outcomes_by_subscription, subscription_warning,
 };
 use super::plan_object::{WantedPlan, deletion, is_made_here, oldest_uid, plan_name};
+use crate::install_plan::adoption::generation;
 use crate::install_plan::retention::find_surplus;
 use crate::step_kind::StepKind;
 use crate::subscription::ResolutionOutcome;
@@ -260,12 +261,7 @@ impl Draft<'_> {
 
     /// Returns the highest known generation.
     fn last_generation(&self) -> i64 {
-        let known = self.observed.subscriptions.iter().filter_map(|subscription| {
-            subscription
-                .status
-                .as_ref()
-                .and_then(|status| status.install_plan_generation)
-        });
+        let known = self.observed.subscriptions.iter().map(|found| generation(found));
         known.max().unwrap_or(0).max(self.observed.last_generation)
     }
 
@@ -297,19 +293,18 @@ impl Draft<'_> {
 }
 
 fn ready_components(observed: &Observed) -> Vec<ReadyComponent<'_>> {
-    let Progress::Resolved { components, .. } = &observed.progress else {
-        return Vec::new();
-    };
     if observed.progress.gathering().is_some() {
         return Vec::new();
     }
-    let mut ready = Vec::new();
-    for component in components {
-        if let Bundles::Ready(bundles) = &component.bundles {
-            ready.push((component, bundles));
-        }
-    }
-    ready
+    let ready = observed
+        .progress
+        .components
+        .iter()
+        .filter_map(|component| match &component.bundles {
+            Bundles::Ready(bundles) => Some((component, bundles)),
+            Bundles::Unpacking { .. } | Bundles::Failed { .. } => None,
+        });
+    ready.collect()
 }
 
 fn names_of_moved(components: &[ReadyComponent<'_>]) -> impl Iterator<Item = String> {

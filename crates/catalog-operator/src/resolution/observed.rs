@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::{BundleLookup, InstallPlan, Step, Subscription, SubscriptionStatus};
+use olm_fbc::entry::Deprecation;
 use olm_resolver::SubscriptionUpdate;
 use olm_runtime::plan::EventDraft;
 
 use super::choices::Choices;
 use crate::subscription::catalog_health::CatalogFact;
-use crate::subscription::deprecation::DeprecationFact;
 use crate::subscription::{NamespaceState, settle};
 
 /// Facts about one namespace.
@@ -29,7 +30,7 @@ pub(crate) struct Observed {
     /// Catalogs its Subscriptions can see.
     pub catalogs: Vec<CatalogFact>,
     /// Deprecations by Subscription, for those whose catalog tells.
-    pub deprecations: BTreeMap<String, DeprecationFact>,
+    pub deprecations: BTreeMap<String, Deprecation>,
     /// How far resolution is.
     pub progress: Progress,
     /// Subscriptions that say Manual make only their own plans wait.
@@ -49,25 +50,18 @@ pub(crate) struct Observed {
 /// A Subscription with its references as they are now.
 pub(crate) type SettledSubscription = (Arc<Subscription>, SubscriptionStatus);
 
-/// How far the resolution of a namespace is.
+/// How far the resolution of a namespace is. The default is that every Subscription has a plan that is on its way, and that waits for
+/// no policy.
 #[derive(Debug, Clone, Default)]
-pub(crate) enum Progress {
-    /// Every Subscription has a plan that is on its way, and that waits for no policy.
-    #[default]
-    NotNeeded,
-    /// The namespace as a whole cannot be resolved.
-    Prevented(String),
-    /// It was resolved, at least in components.
-    Resolved {
-        /// Parts that cannot be resolved.
-        failures: Vec<Failure>,
-        /// Parts that can be installed once their bundles are there.
-        components: Vec<ComponentProgress>,
-        /// A catalog has not come up or been read yet, so that failures may not last.
-        catalogs_pending: bool,
-        /// A catalog is being read, and how much longer not to speak of what lacks without it.
-        reading: Option<Duration>,
-    },
+pub(crate) struct Progress {
+    /// Parts that cannot be resolved.
+    pub failures: Vec<Failure>,
+    /// Parts that can be installed once their bundles are there.
+    pub components: Vec<ComponentProgress>,
+    /// A catalog has not come up or been read yet, so that failures may not last.
+    pub catalogs_pending: bool,
+    /// A catalog is being read, and how much longer not to speak of what lacks without it.
+    pub reading: Option<Duration>,
 }
 
 /// A component of the namespace that cannot be resolved.
@@ -79,6 +73,13 @@ pub(crate) struct Failure {
     pub reason: &'static str,
     /// Text of the condition.
     pub message: String,
+}
+
+impl Failure {
+    /// Whether it concerns the Subscription of this name.
+    pub(crate) fn concerns(&self, subscription: &str) -> bool {
+        self.subscriptions.is_empty() || self.subscriptions.iter().any(|name| name == subscription)
+    }
 }
 
 /// A component that can be resolved, and where its bundles are.
@@ -133,12 +134,23 @@ pub(crate) enum Bundles {
 }
 
 impl Progress {
+    /// The namespace as a whole cannot be resolved.
+    pub(crate) fn prevented(message: String) -> Self {
+        let failure = Failure {
+            subscriptions: Vec::new(),
+            reason: reasons::ERROR_PREVENTED_RESOLUTION,
+            message,
+        };
+        Self {
+            failures: vec![failure],
+            ..Self::default()
+        }
+    }
+
     /// Returns the time until a bundle that failed is to be requested again.
     pub(crate) fn retry(&self) -> Option<Duration> {
-        let Self::Resolved { components, .. } = self else {
-            return None;
-        };
-        let retries = components.iter().filter_map(|component| match component.bundles {
+        let components = self.components.iter();
+        let retries = components.filter_map(|component| match component.bundles {
             Bundles::Failed { retry, .. } => retry,
             Bundles::Ready(_) | Bundles::Unpacking { .. } => None,
         });
@@ -149,17 +161,12 @@ impl Progress {
     ///
     /// Until then nothing is planned or told of what hangs on them: what is asked for together shall be one plan.
     pub(crate) fn gathering(&self) -> Option<Duration> {
-        let Self::Resolved {
-            components, reading, ..
-        } = self
-        else {
-            return None;
-        };
-        let unpacking = components.iter().filter_map(|component| match component.bundles {
+        let components = self.components.iter();
+        let unpacking = components.filter_map(|component| match component.bundles {
             Bundles::Unpacking { debounce, .. } => debounce,
             Bundles::Ready(_) | Bundles::Failed { .. } => None,
         });
-        unpacking.chain(*reading).min()
+        unpacking.chain(self.reading).min()
     }
 }
 

@@ -3,45 +3,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{Resource, ResourceExt};
 use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::Subscription;
 use olm_resolver::explain::{EVENT_LIMIT, cut};
+use olm_runtime::NamespacedName;
+use olm_runtime::key::reference;
 use olm_runtime::plan::{EventDraft, Requeue};
 
-use super::observed::{Bundles, ComponentProgress, Observed, Progress};
+use super::observed::{Bundles, ComponentProgress, Observed};
 use crate::subscription::ResolutionOutcome;
 
 /// What each Subscription is told of the resolution.
 pub(crate) fn outcomes_by_subscription(observed: &Observed) -> BTreeMap<String, ResolutionOutcome> {
-    let names = || {
-        observed
-            .subscriptions
-            .iter()
-            .map(|subscription| subscription.name_any())
-    };
-    let (failures, components, pending) = match &observed.progress {
-        Progress::NotNeeded => return names().map(|name| (name, ResolutionOutcome::Resolved)).collect(),
-        Progress::Prevented(message) => {
-            let reason = reasons::ERROR_PREVENTED_RESOLUTION;
-            let outcome = ResolutionOutcome::ResolutionFailed {
-                reason,
-                message: message.clone(),
-            };
-            return names().map(|name| (name, outcome.clone())).collect();
-        }
-        Progress::Resolved {
-            failures,
-            components,
-            catalogs_pending,
-            ..
-        } => (failures, components, *catalogs_pending),
-    };
+    let progress = &observed.progress;
+    let names = observed.subscriptions.iter().map(|found| found.name_any());
     let mut outcomes_by_subscription: BTreeMap<String, ResolutionOutcome> =
-        names().map(|name| (name, ResolutionOutcome::Resolved)).collect();
-    for failure in failures {
-        let outcome = if pending {
+        names.map(|name| (name, ResolutionOutcome::Resolved)).collect();
+    for failure in &progress.failures {
+        let outcome = if progress.catalogs_pending {
             ResolutionOutcome::Unknown
         } else {
             ResolutionOutcome::ResolutionFailed {
@@ -51,10 +32,10 @@ pub(crate) fn outcomes_by_subscription(observed: &Observed) -> BTreeMap<String, 
         };
         let concerned = outcomes_by_subscription
             .iter_mut()
-            .filter(|(name, _)| failure.subscriptions.is_empty() || failure.subscriptions.contains(name));
+            .filter(|(name, _)| failure.concerns(name));
         concerned.for_each(|(_, known)| *known = outcome.clone());
     }
-    for component in components {
+    for component in &progress.components {
         let outcome = match &component.bundles {
             Bundles::Ready(_) => ResolutionOutcome::Resolved,
             Bundles::Unpacking {
@@ -92,34 +73,20 @@ pub(crate) fn debounce_requeue(observed: &Observed) -> Requeue {
 
 /// Subscriptions of which more will be known in a moment: writing them now would be a write too many.
 pub(crate) fn debounced_subscriptions(observed: &Observed) -> BTreeSet<String> {
-    let Progress::Resolved {
-        failures,
-        components,
-        reading,
-        ..
-    } = &observed.progress
-    else {
-        return BTreeSet::new();
-    };
-    if observed.progress.gathering().is_none() {
+    let progress = &observed.progress;
+    if progress.gathering().is_none() {
         return BTreeSet::new();
     }
     let fetched = |component: &&ComponentProgress| !matches!(component.bundles, Bundles::Failed { .. });
-    let mut debounce: BTreeSet<String> = components
-        .iter()
-        .filter(fetched)
+    let fetched = progress.components.iter().filter(fetched);
+    let mut debounced: BTreeSet<String> = fetched
         .flat_map(|component| component.subscriptions.iter().cloned())
         .collect();
-    for failure in failures.iter().filter(|_| reading.is_some()) {
-        let names = observed
-            .subscriptions
-            .iter()
-            .map(|subscription| subscription.name_any());
-        debounce.extend(
-            names.filter(|name| failure.subscriptions.is_empty() || failure.subscriptions.contains(name)),
-        );
+    for failure in progress.failures.iter().filter(|_| progress.reading.is_some()) {
+        let names = observed.subscriptions.iter().map(|found| found.name_any());
+        debounced.extend(names.filter(|name| failure.concerns(name)));
     }
-    debounce
+    debounced
 }
 
 /// One warning for the namespace when a failure is new to any of its Subscriptions.
@@ -138,13 +105,8 @@ pub(crate) fn resolution_event(
         }
     }
     (!news.is_empty()).then(|| {
-        let regarding = ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Namespace".to_owned()),
-            name: Some(observed.namespace.clone()),
-            namespace: Some(observed.namespace.clone()),
-            ..ObjectReference::default()
-        };
+        let key = NamespacedName::new(&*observed.namespace, &*observed.namespace);
+        let regarding = reference::<Namespace>(&key, None);
         EventDraft::warning(regarding, reasons::RESOLUTION_FAILED, event_text(&news))
     })
 }

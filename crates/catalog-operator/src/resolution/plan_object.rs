@@ -6,7 +6,7 @@ use std::sync::Arc;
 use go_compat::json::{self, Html};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use olm_api::hash;
 use olm_api::v1alpha1::{
     API_VERSION, Approval, BundleLookup, InstallPlan, InstallPlanPhase, InstallPlanSpec, InstallPlanStatus,
@@ -16,11 +16,11 @@ use olm_fbc::entry::EntryProperty;
 use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_resolver::{GeneratedSubscription, Operator};
 use olm_runtime::plan::{Action, Target};
-use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::component;
+use crate::install_plan::steps::{Properties, Property};
 use crate::object;
 
 /// Start of the name of every plan made here.
@@ -166,12 +166,9 @@ impl WantedPlan {
 
 fn owner_reference(subscription: &Subscription) -> OwnerReference {
     OwnerReference {
-        api_version: API_VERSION.to_owned(),
-        kind: "Subscription".to_owned(),
-        name: subscription.name_any(),
-        uid: subscription.uid().unwrap_or_default(),
         controller: Some(false),
         block_owner_deletion: Some(false),
+        ..subscription.owner_ref(&()).unwrap_or_default()
     }
 }
 
@@ -196,31 +193,23 @@ pub(crate) fn lookup(operator: &Operator) -> BundleLookup {
 /// Properties as annotations and lookups carry them: compact JSON, values as the catalog has them, `{}` for none.
 /// A value that is no JSON is left out; the resolver does not choose bundles with one it has to understand.
 pub(crate) fn properties_text(properties: &[EntryProperty]) -> String {
-    #[derive(Serialize)]
-    struct Property<'a> {
-        #[serde(rename = "type")]
-        kind: &'a str,
-        value: Box<RawValue>,
-    }
-    let list: Vec<Property<'_>> = properties
+    let value = |property: &EntryProperty| RawValue::from_string(without_spaces(&property.value)).ok();
+    let values = properties
         .iter()
-        .filter_map(|property| {
-            let value = RawValue::from_string(without_spaces(&property.value)).ok()?;
-            Some(Property {
-                kind: &property.kind,
-                value,
-            })
-        })
-        .collect();
-    if list.is_empty() {
+        .filter_map(|property| Some((&property.kind, value(property)?)));
+    let values: Vec<_> = values.collect();
+    if values.is_empty() {
         return "{}".to_owned();
     }
-    #[derive(Serialize)]
-    struct Properties<'a> {
-        properties: Vec<Property<'a>>,
-    }
+    let list = values.iter().map(|(kind, value)| Property {
+        type_: kind.to_string(),
+        value: Some(&**value),
+    });
+    let list = Properties {
+        properties: Some(list.collect()),
+    };
     // Serializing plain structs cannot fail.
-    json::encode(&Properties { properties: list }, Html::Escaped).unwrap_or_default()
+    json::encode(&list, Html::Escaped).unwrap_or_default()
 }
 
 /// JSON text without the blanks between its tokens; key order and numbers stay as written.

@@ -38,7 +38,7 @@ use super::memory::Memory;
 use super::observed::{Observed, Progress};
 use super::outcome::subscription_warning;
 use super::resolved::Resolved;
-use super::{components, plan_object, runtime_constraints, status, unpacking};
+use super::{components, plan_object, status, unpacking};
 use crate::bundle_unpack::Unpacker;
 use crate::catalog_source::is_terminating;
 use crate::snapshots::Snapshots;
@@ -48,47 +48,22 @@ use crate::upgrade_policy;
 
 /// Reconciles namespaces that have Subscriptions.
 pub(crate) struct ResolutionReconciler {
-    stores: Stores,
-    snapshots: Snapshots,
-    unpacker: Unpacker,
-    global_namespace: String,
+    pub stores: Stores,
+    pub snapshots: Snapshots,
+    pub unpacker: Unpacker,
+    /// Namespace of the catalogs that everyone sees.
+    pub global_namespace: String,
     /// Demands of the administrator, or why they cannot be read.
-    runtime_constraints: Result<Vec<RuntimeConstraint>, String>,
+    pub runtime_constraints: Result<Vec<RuntimeConstraint>, String>,
     /// Tells the cluster's version, so that bundles that need a newer one are told in time.
-    discovery: Discovery,
+    pub discovery: Discovery,
     /// Input and result of each namespace's last resolution.
-    cache: Mutex<BTreeMap<String, (ResolutionInput, Arc<Resolved>)>>,
+    pub cache: Mutex<BTreeMap<String, (ResolutionInput, Arc<Resolved>)>>,
     /// Of resolutions that were not remembered.
-    durations: Summary,
+    pub durations: Summary,
 }
 
 impl ResolutionReconciler {
-    /// `global_namespace` is that of the catalogs everyone sees, and `durations` is told how long resolutions take.
-    pub(crate) fn new(
-        stores: Stores,
-        snapshots: Snapshots,
-        unpacker: Unpacker,
-        global_namespace: &str,
-        discovery: Discovery,
-        durations: Summary,
-    ) -> Self {
-        Self {
-            stores,
-            snapshots,
-            unpacker,
-            global_namespace: global_namespace.to_owned(),
-            runtime_constraints: runtime_constraints::from_environment(),
-            discovery,
-            cache: Mutex::default(),
-            durations,
-        }
-    }
-
-    /// The cluster's version. Only warnings depend on it, so not to know it holds nothing up.
-    async fn kubernetes(&self) -> Option<String> {
-        self.discovery.server_version().await.ok()
-    }
-
     fn live_subscriptions(&self, namespace: &str) -> Vec<Arc<Subscription>> {
         let all = self.stores.subscriptions.list_in(namespace).into_iter();
         all.filter(|subscription| subscription.metadata.deletion_timestamp.is_none())
@@ -130,9 +105,10 @@ impl ResolutionReconciler {
         pending: Pending,
     ) -> Progress {
         if let Some(error) = &resolved.error {
-            return Progress::Prevented(error.clone());
+            return Progress::prevented(error.clone());
         }
-        let kubernetes = self.kubernetes().await;
+        // Only warnings depend on the version, so not to know it holds nothing up.
+        let kubernetes = self.discovery.server_version().await.ok();
         let now = clock::now();
         let mut components = Vec::new();
         for component in components::split(&resolved.solution) {
@@ -146,7 +122,7 @@ impl ResolutionReconciler {
             );
             components.push(progress.await);
         }
-        Progress::Resolved {
+        Progress {
             failures: resolved.failures.clone(),
             components,
             catalogs_pending: pending.any,
@@ -212,19 +188,14 @@ impl Reconciler for ResolutionReconciler {
             ..Observed::default()
         };
         let settled = Arc::clone(observed.settled());
-        let settings = match settings {
-            _ if observed.subscriptions.is_empty() => return Ok(Some(observed)),
-            Ok(settings) => self
-                .runtime_constraints
-                .as_ref()
-                .map(|_| settings)
-                .map_err(Clone::clone),
-            Err(text) => Err(text),
-        };
-        let settings = match settings {
+        if observed.subscriptions.is_empty() {
+            return Ok(Some(observed));
+        }
+        let demands = self.runtime_constraints.as_ref().map_err(Clone::clone);
+        let settings = match settings.and_then(|settings| demands.map(|_| settings)) {
             Ok(settings) => settings,
             Err(text) => {
-                observed.progress = Progress::Prevented(text);
+                observed.progress = Progress::prevented(text);
                 observed.deprecations = self.deprecations(namespace, &settled).await;
                 return Ok(Some(observed));
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use go_compat::error_chain;
 use olm_api::condition::subscription as reasons;
+use olm_fbc::entry::Deprecation;
 use olm_resolver::explain::CONDITION_LIMIT;
 use olm_resolver::{Advisor, Explanation, Hints, Problem, Resolution, Solution, Subscription};
 
@@ -12,7 +13,6 @@ use super::choices::Choices;
 use super::components;
 use super::input::ResolutionInput;
 use super::observed::Failure;
-use crate::subscription::deprecation::DeprecationFact;
 
 /// Bundles that are named of what a catalog offers that is not READY.
 const OFFERED: usize = 6;
@@ -29,7 +29,7 @@ pub(crate) struct Resolved {
     /// What it is for the Subscriptions, also for those that wait for it already.
     pub choices: Arc<Choices>,
     /// Deprecations by Subscription, for those whose catalog tells.
-    pub deprecations: BTreeMap<String, DeprecationFact>,
+    pub deprecations: BTreeMap<String, Deprecation>,
 }
 
 /// Resolves `problem`, which was made from `input`; with what was left out of the choice as malformed. CPU work, no IO.
@@ -144,7 +144,7 @@ fn beside_last_contents(
 }
 
 /// Deprecations that concern the installed version of a Subscription; none if its catalog does not have that version.
-fn find_deprecation(subscription: &Subscription, problem: &Problem) -> Option<DeprecationFact> {
+fn find_deprecation(subscription: &Subscription, problem: &Problem) -> Option<Deprecation> {
     let catalog = problem
         .catalogs
         .iter()
@@ -156,13 +156,11 @@ fn find_deprecation(subscription: &Subscription, problem: &Problem) -> Option<De
             && (subscription.channel.is_empty() || *entry.channel == *subscription.channel)
     });
     let entry = entries.next()?;
-    let deprecation = entry.deprecation.clone().unwrap_or_default();
-    let text = |message: &Option<Arc<str>>| message.as_deref().map(str::to_owned);
-    Some(DeprecationFact {
-        package: text(&deprecation.package),
-        channel: text(&deprecation.channel).filter(|_| !subscription.channel.is_empty()),
-        bundle: text(&deprecation.bundle),
-    })
+    let mut deprecation = entry.deprecation.as_deref().cloned().unwrap_or_default();
+    if subscription.channel.is_empty() {
+        deprecation.channel = None;
+    }
+    Some(deprecation)
 }
 
 /// What Subscriptions are told of a failure: upstream's message as the first line, then the reasons as a tree and what was

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use olm_api::condition::subscription as reasons;
-use olm_api::v1alpha1::{BundleLookup, Step};
 use olm_resolver::Operator;
 use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_runtime::{NamespacedName, isolation};
@@ -51,10 +50,19 @@ pub(crate) async fn progress(
     };
     let requests: Vec<Option<UnpackRequest>> = component.operators.iter().map(request).collect();
     let (mut ready, mut missing) = (Vec::new(), Vec::new());
-    for asked in ask(unpacker, &component, &requests, now) {
-        match asked {
-            Ok(bundle) => ready.push(bundle),
-            Err(result) => missing.push(result),
+    for (operator, request) in component.operators.iter().zip(&requests) {
+        match request.as_ref().map(|request| unpacker.request(request)) {
+            None => {
+                let cause = "the catalog has neither an image nor manifests of it";
+                let error = UnpackError::new(UnpackClass::NoManifests, cause);
+                missing.push(failed(&error.of_bundle(&operator.entry.name), None));
+            }
+            Some(UnpackState::Ready(bundle)) => ready.push(bundle),
+            Some(UnpackState::Unpacking { since, trouble }) => missing.push(Bundles::Unpacking {
+                debounce: debounce_left(elapsed(since, now)).filter(|_| trouble.is_none()),
+                message: trouble.map(|trouble| trouble.to_string()).unwrap_or_default(),
+            }),
+            Some(UnpackState::Failed { error, retry_in }) => missing.push(failed(&error, Some(retry_in))),
         }
     }
     let subscriptions = component.subscriptions().into_iter().map(str::to_owned).collect();
@@ -76,45 +84,12 @@ pub(crate) async fn progress(
         }
         bundles
     } else {
-        combine(&component, namespace, missing, Noticed::default())
+        combine(missing)
     };
     ComponentProgress {
         subscriptions,
         updates,
         bundles,
-    }
-}
-
-/// The bundles of a component, or what to tell of those that are not there.
-fn ask(
-    unpacker: &Unpacker,
-    component: &Component,
-    requests: &[Option<UnpackRequest>],
-    now: Timestamp,
-) -> Vec<Result<StoredBundle, BundleResult>> {
-    let operators = component.operators.iter().zip(requests);
-    let asked = operators.map(|(operator, request)| match request {
-        None => {
-            let cause = "the catalog has neither an image nor manifests of it";
-            let error = UnpackError::new(UnpackClass::NoManifests, cause);
-            Err(failed(&error.of_bundle(&operator.entry.name), None))
-        }
-        Some(request) => answer(unpacker.request(request), now),
-    });
-    asked.collect()
-}
-
-fn answer(state: UnpackState, now: Timestamp) -> Result<StoredBundle, BundleResult> {
-    match state {
-        UnpackState::Ready(bundle) => Ok(bundle),
-        UnpackState::Unpacking { since, trouble } => {
-            let left = debounce_left(elapsed(since, now));
-            Err(BundleResult::Pending {
-                debounce: left.filter(|_| trouble.is_none()),
-                trouble,
-            })
-        }
-        UnpackState::Failed { error, retry_in } => Err(failed(&error, Some(retry_in))),
     }
 }
 
@@ -131,141 +106,108 @@ fn inline_bundle(operator: &Operator) -> Option<InlineBundle> {
 
 /// Returns the steps of a component whose bundles are all on disk; [`Bundles::Unpacking`] if one no longer is.
 fn read(component: &Component, bundles: &[StoredBundle], namespace: &str, cluster: &Cluster) -> Bundles {
-    let mut noticed = Noticed::default();
     let operators = component.operators.iter().zip(bundles);
-    let results = operators.map(|(operator, bundle)| match bundle.read() {
-        Some(bundle) => ready_result(operator, bundle, namespace, cluster, &mut noticed),
-        None => GONE,
-    });
-    let results = results.collect();
-    combine(component, namespace, results, noticed)
+    combine(operators.map(|(operator, bundle)| match bundle.read() {
+        Some(bundle) => with_steps(operator, bundle, namespace, cluster),
+        None => Bundles::Unpacking {
+            message: String::new(),
+            debounce: Some(STATUS_DEBOUNCE),
+        },
+    }))
 }
 
-/// Remarks about bundles that can be installed.
-#[derive(Default)]
-struct Noticed {
-    obstacles: Vec<String>,
-    left_out: Vec<String>,
-}
-
-/// What has come of one bundle.
-enum BundleResult {
-    Steps(Vec<Step>, Option<Box<BundleLookup>>),
-    Pending {
-        trouble: Option<UnpackError>,
-        debounce: Option<Duration>,
-    },
-    Failed {
-        content: bool,
-        text: String,
-        retry: Option<Duration>,
-    },
-}
-
-/// A bundle whose file is gone; it is unpacked again.
-const GONE: BundleResult = BundleResult::Pending {
-    trouble: None,
-    debounce: Some(STATUS_DEBOUNCE),
-};
-
-fn ready_result(
-    operator: &Operator,
-    bundle: UnpackedBundle,
-    namespace: &str,
-    cluster: &Cluster,
-    noticed: &mut Noticed,
-) -> BundleResult {
+/// The steps of one bundle.
+fn with_steps(operator: &Operator, bundle: UnpackedBundle, namespace: &str, cluster: &Cluster) -> Bundles {
     let name = &operator.entry.name;
     let obstacles = cluster_fit::obstacles(name, &bundle, namespace, cluster);
-    noticed.obstacles.extend(obstacles);
-    if !bundle.left_out.is_empty() {
+    let left_out = (!bundle.left_out.is_empty()).then(|| {
         let text = format!("bundle {name}: {}", bundle.left_out.join("; "));
-        noticed.left_out.push(cut(&text, EVENT_LIMIT));
-    }
+        cut(&text, EVENT_LIMIT)
+    });
+    let generated = operator.generated_subscription.iter();
     let lookup = lookup(operator);
     match plan_steps(bundle, &lookup, namespace) {
-        Ok(steps) => {
-            let of_image = (!lookup.path.is_empty()).then(|| Box::new(lookup));
-            BundleResult::Steps(steps, of_image)
-        }
-        Err(text) => BundleResult::Failed {
-            content: true,
-            text,
+        Ok(steps) => Bundles::Ready(ReadyBundles {
+            csv_names: vec![name.to_string()],
+            subscription_steps: generated
+                .map(|generated| subscription_step(namespace, generated))
+                .collect(),
+            steps,
+            lookups: Some(lookup)
+                .filter(|lookup| !lookup.path.is_empty())
+                .into_iter()
+                .collect(),
+            obstacles,
+            left_out: left_out.into_iter().collect(),
+        }),
+        Err(message) => Bundles::Failed {
+            reason: reasons::ERROR_PREVENTED_UNPACKING,
+            message,
             retry: None,
         },
     }
 }
 
-fn failed(error: &UnpackError, retry: Option<Duration>) -> BundleResult {
-    BundleResult::Failed {
-        content: error.class.is_content(),
-        text: format!("{}: {error}", error.class.reason()),
+fn failed(error: &UnpackError, retry: Option<Duration>) -> Bundles {
+    Bundles::Failed {
+        reason: if error.class.is_content() {
+            reasons::ERROR_PREVENTED_UNPACKING
+        } else {
+            reasons::REASON_BUNDLE_UNPACK_FAILED
+        },
+        message: format!("{}: {error}", error.class.reason()),
         retry,
     }
 }
 
-/// A component is ready when all of its bundles are. A failure counts more than bundles still on their way.
-fn combine(component: &Component, namespace: &str, results: Vec<BundleResult>, noticed: Noticed) -> Bundles {
-    let (mut steps, mut lookups, mut texts, mut troubles) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut retries = Vec::new();
-    let (mut content_failure, mut pending, mut debounce) = (false, false, Some(STATUS_DEBOUNCE));
-    for result in results {
-        match result {
-            BundleResult::Steps(more, lookup) => {
-                steps.extend(more);
-                lookups.extend(lookup.map(|lookup| *lookup));
+/// What has come of the bundles of a component, from what has come of each. It is ready when all of them are; a failure counts
+/// more than bundles still on their way.
+fn combine(bundles: impl IntoIterator<Item = Bundles>) -> Bundles {
+    let mut ready = ReadyBundles::default();
+    let (mut debounces, mut troubles, mut retries) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut causes, mut texts) = (Vec::new(), Vec::new());
+    for bundle in bundles {
+        match bundle {
+            Bundles::Ready(more) => {
+                ready.csv_names.extend(more.csv_names);
+                ready.subscription_steps.extend(more.subscription_steps);
+                ready.steps.extend(more.steps);
+                ready.lookups.extend(more.lookups);
+                ready.obstacles.extend(more.obstacles);
+                ready.left_out.extend(more.left_out);
             }
-            BundleResult::Pending {
-                trouble,
-                debounce: left,
+            Bundles::Unpacking { message, debounce } => {
+                debounces.push(debounce);
+                troubles.extend(Some(message).filter(|message| !message.is_empty()));
+            }
+            Bundles::Failed {
+                reason,
+                message,
+                retry,
             } => {
-                pending = true;
-                debounce = debounce.zip(left).map(|(one, other)| one.min(other));
-                troubles.extend(trouble.map(|trouble| trouble.to_string()));
-            }
-            BundleResult::Failed { content, text, retry } => {
-                content_failure |= content;
-                texts.push(text);
+                causes.push(reason);
+                texts.push(message);
                 retries.extend(retry);
             }
         }
     }
-    if !texts.is_empty() {
-        let reason = if content_failure {
-            reasons::ERROR_PREVENTED_UNPACKING
-        } else {
-            reasons::REASON_BUNDLE_UNPACK_FAILED
-        };
+    // Content that only another bundle mends is the reason of all.
+    let content = reasons::ERROR_PREVENTED_UNPACKING;
+    if let Some(&first) = causes.first() {
         return Bundles::Failed {
-            reason,
+            reason: if causes.contains(&content) { content } else { first },
             message: format!("Bundle unpacking failed - {}", texts.join("; ")),
             retry: retries.into_iter().min(),
         };
     }
-    if pending {
-        return Bundles::Unpacking {
+    // One that is not silent any more ends the silence of all.
+    match debounces.into_iter().min() {
+        Some(debounce) => Bundles::Unpacking {
             message: troubles.join("; "),
             debounce,
-        };
+        },
+        None => Bundles::Ready(ready),
     }
-    let generated = component
-        .operators
-        .iter()
-        .filter_map(|operator| operator.generated_subscription.as_ref());
-    Bundles::Ready(ReadyBundles {
-        csv_names: component
-            .operators
-            .iter()
-            .map(|operator| operator.entry.name.to_string())
-            .collect(),
-        subscription_steps: generated
-            .map(|generated| subscription_step(namespace, generated))
-            .collect(),
-        steps,
-        lookups,
-        obstacles: noticed.obstacles,
-        left_out: noticed.left_out,
-    })
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub enum ConfigMapState {
     Unread(String),
 }
 
-/// One version of a ConfigMap.
+/// One version of a ConfigMap, without its content.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Version {
     /// Its uid.
@@ -42,16 +42,7 @@ pub struct Version {
     pub is_watched: bool,
 }
 
-/// The parts of a ConfigMap that the store keeps.
-#[derive(Debug, Clone)]
-pub(crate) struct CatalogContent {
-    /// The hash of its catalog.
-    hash: String,
-    /// See [`Version::owners`].
-    owners: Option<Vec<OwnerReference>>,
-}
-
-impl Projection for CatalogContent {
+impl Projection for Version {
     type Object = ConfigMap;
 
     fn of(object: ConfigMap) -> Self {
@@ -66,26 +57,12 @@ impl Projection for CatalogContent {
         };
         let is_catalog = KEYS.iter().any(|key| text(key).is_some());
         Self {
-            hash: content_hash(text),
+            uid: object.uid().unwrap_or_default(),
+            resource_version: object.resource_version().unwrap_or_default(),
+            is_watched: object.labels().contains_key(labels::CATALOG_SOURCE),
+            content_hash: content_hash(text),
             owners: is_catalog.then(|| object.metadata.owner_references.unwrap_or_default()),
         }
-    }
-}
-
-impl CatalogContent {
-    fn as_found(
-        &self,
-        uid: Option<String>,
-        resource_version: Option<String>,
-        is_watched: bool,
-    ) -> ConfigMapState {
-        ConfigMapState::Found(Version {
-            uid: uid.unwrap_or_default(),
-            resource_version: resource_version.unwrap_or_default(),
-            content_hash: self.hash.clone(),
-            owners: self.owners.clone(),
-            is_watched,
-        })
     }
 }
 
@@ -94,7 +71,7 @@ impl CatalogContent {
 pub(crate) struct ConfigMaps {
     client: Client,
     /// Those with the label.
-    pub store: Store<Projected<CatalogContent>>,
+    pub store: Store<Projected<Version>>,
 }
 
 impl ConfigMaps {
@@ -109,16 +86,12 @@ impl ConfigMaps {
     /// Returns what is known of a ConfigMap, from the store or, without the label, from the API server.
     pub(crate) async fn find(&self, key: &NamespacedName) -> ConfigMapState {
         if let Some(found) = self.store.get_key(key) {
-            return found.as_found(found.uid(), found.resource_version(), true);
+            return ConfigMapState::Found(Version::clone(&found));
         }
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &key.namespace);
         match deadline(&format!("ConfigMap {key}"), api.get_opt(&key.name)).await {
             Ok(None) => ConfigMapState::Missing,
-            Ok(Some(found)) => {
-                let is_watched = found.labels().contains_key(labels::CATALOG_SOURCE);
-                let (uid, resource_version) = (found.uid(), found.resource_version());
-                CatalogContent::of(found).as_found(uid, resource_version, is_watched)
-            }
+            Ok(Some(found)) => ConfigMapState::Found(Version::of(found)),
             Err(error) => ConfigMapState::Unread(error.to_string()),
         }
     }
@@ -136,7 +109,7 @@ mod tests {
             .as_object_mut()
             .unwrap()
             .extend(fields.as_object().unwrap().clone());
-        CatalogContent::of(serde_json::from_value(object).unwrap()).hash
+        Version::of(serde_json::from_value(object).unwrap()).content_hash
     }
 
     #[test]

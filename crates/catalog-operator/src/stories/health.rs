@@ -1,7 +1,7 @@
 //! A Subscription as Argo CD and Flux see it on its way, beside a catalog that nobody uses and that serves nothing.
 
 use super::*;
-use crate::subscription::health_rules::{ArgoCd, kstatus};
+use crate::test_env::health_rules::{ArgoCd, kstatus};
 
 struct Watcher {
     argo: ArgoCd,

@@ -6,11 +6,10 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use olm_api::condition::{catalog_source as catalog_reasons, subscription as reasons};
 use olm_api::v1alpha1::{
-    API_VERSION, CatalogSource, SubscriptionCatalogHealth, SubscriptionCondition, SubscriptionSpec,
-    SubscriptionStatus,
+    CatalogSource, SubscriptionCatalogHealth, SubscriptionCondition, SubscriptionSpec, SubscriptionStatus,
 };
 use olm_resolver::explain::{EVENT_LIMIT, cut};
 use olm_runtime::condition::stored_time;
@@ -31,13 +30,8 @@ impl CatalogFact {
     pub fn of(source: &CatalogSource) -> Self {
         Self {
             reference: ObjectReference {
-                api_version: Some(API_VERSION.to_owned()),
-                kind: Some("CatalogSource".to_owned()),
-                name: source.metadata.name.clone(),
-                namespace: source.metadata.namespace.clone(),
-                uid: source.metadata.uid.clone(),
-                resource_version: source.metadata.resource_version.clone(),
-                ..ObjectReference::default()
+                resource_version: source.resource_version(),
+                ..source.object_ref(&())
             },
             unhealthy_reason: unhealthy_reason(source).filter(|_| !is_starting(source)),
         }

@@ -3,23 +3,13 @@
 use jiff::Timestamp;
 use olm_api::condition::subscription as reasons;
 use olm_api::v1alpha1::SubscriptionStatus;
+use olm_fbc::entry::Deprecation;
 use olm_fbc::schema::schemas;
 
 use super::conditions::{self, condition_true};
 
-/// Deprecation messages for a Subscription, from the catalog.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DeprecationFact {
-    /// Message of the package.
-    pub package: Option<String>,
-    /// Message of the channel; `None` when the Subscription names none.
-    pub channel: Option<String>,
-    /// Message of the installed bundle.
-    pub bundle: Option<String>,
-}
-
 /// Sets and removes the conditions; `names` are package, channel and installed ClusterServiceVersion.
-pub(crate) fn put(status: &mut SubscriptionStatus, fact: &DeprecationFact, names: [&str; 3], now: Timestamp) {
+pub(crate) fn put(status: &mut SubscriptionStatus, fact: &Deprecation, names: [&str; 3], now: Timestamp) {
     let types = [
         reasons::PACKAGE_DEPRECATED,
         reasons::CHANNEL_DEPRECATED,

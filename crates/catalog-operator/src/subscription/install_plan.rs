@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use olm_api::cause::{csv_cause, csv_text};
 use olm_api::condition::{FALSE, bundle_lookup, install_plan as plan_reasons, subscription as reasons};
 use olm_api::labels;
@@ -37,13 +37,8 @@ pub(crate) fn refer_to(status: &mut SubscriptionStatus, plan: &InstallPlan) {
         return;
     }
     status.install_plan_ref = Some(ObjectReference {
-        api_version: Some(API_VERSION.to_owned()),
-        kind: Some("InstallPlan".to_owned()),
-        name: Some(name.clone()),
-        namespace: plan.namespace(),
-        uid: Some(uid.clone()),
         resource_version: plan.resource_version(),
-        ..ObjectReference::default()
+        ..plan.object_ref(&())
     });
     status.install_plan = Some(InstallPlanReference {
         api_version: API_VERSION.to_owned(),
@@ -161,12 +156,7 @@ fn condition_of_csv(
                 Some(_) => csv_text(csv),
                 None => format!("waiting for ClusterServiceVersion {name} to succeed"),
             };
-            let reason = InstallPlanPhase::Installing;
-            Some(condition_true(
-                reasons::INSTALL_PLAN_PENDING,
-                reason.as_str(),
-                &text,
-            ))
+            Some(pending(InstallPlanPhase::Installing.as_str(), &text))
         }
     }
 }
@@ -175,8 +165,9 @@ fn condition_of_csv(
 /// policy for which it waits.
 fn condition(plan: &InstallPlan) -> Option<SubscriptionCondition> {
     let installed = installed_condition(plan);
-    match plan.phase() {
-        InstallPlanPhase::Complete => None,
+    let phase = plan.phase();
+    Some(match &phase {
+        InstallPlanPhase::Complete => return None,
         InstallPlanPhase::Failed => {
             let failed = installed.filter(|condition| condition.status.as_deref() == Some(FALSE));
             let reason = failed
@@ -186,32 +177,22 @@ fn condition(plan: &InstallPlan) -> Option<SubscriptionCondition> {
                 .and_then(|condition| condition.message.as_deref())
                 .unwrap_or_default();
             let reason = reason.unwrap_or(reasons::REASON_INSTALL_PLAN_FAILED);
-            Some(condition_true(reasons::INSTALL_PLAN_FAILED, reason, message))
+            condition_true(reasons::INSTALL_PLAN_FAILED, reason, message)
         }
-        InstallPlanPhase::None => Some(condition_true(
-            reasons::INSTALL_PLAN_PENDING,
-            reasons::INSTALL_PLAN_NOT_YET_RECONCILED,
-            &extract_message(plan),
-        )),
+        InstallPlanPhase::None => pending(reasons::INSTALL_PLAN_NOT_YET_RECONCILED, &extract_message(plan)),
         InstallPlanPhase::RequiresApproval => {
             let policy = plan.annotations().get(labels::UPGRADE_WAITS);
             let policy = policy.filter(|_| !plan.spec.approved);
             let texts = [extract_message(plan), policy.cloned().unwrap_or_default()];
             let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
-            let message = texts.join("; ");
-            let reason = plan.phase();
-            Some(condition_true(
-                reasons::INSTALL_PLAN_PENDING,
-                reason.as_str(),
-                &message,
-            ))
+            pending(phase.as_str(), &texts.join("; "))
         }
-        phase => Some(condition_true(
-            reasons::INSTALL_PLAN_PENDING,
-            phase.as_str(),
-            &extract_message(plan),
-        )),
-    }
+        phase => pending(phase.as_str(), &extract_message(plan)),
+    })
+}
+
+fn pending(reason: &str, message: &str) -> SubscriptionCondition {
+    condition_true(reasons::INSTALL_PLAN_PENDING, reason, message)
 }
 
 fn installed_condition(plan: &InstallPlan) -> Option<&InstallPlanCondition> {

@@ -113,7 +113,9 @@ impl PolicyReconciler {
                     version: found.as_ref().and_then(|csv| version_of(csv)),
                 }),
                 after_failure: stopped.contains(policy.subscription())
-                    || found.as_ref().is_some_and(|csv| is_failed(csv))
+                    || found
+                        .as_ref()
+                        .is_some_and(|csv| *csv.phase() == ClusterServiceVersionPhase::Failed)
                     || self.failed_before(plan, subscription),
                 is_unsettled: found.as_ref().is_some_and(|csv| is_unsettled(csv)),
             };
@@ -279,14 +281,8 @@ fn version_of(csv: &ClusterServiceVersion) -> Option<Version> {
     Version::parse_tolerant(csv.spec.version.as_deref()?).ok()
 }
 
-fn is_failed(csv: &ClusterServiceVersion) -> bool {
-    let status = csv.status.as_ref();
-    status.is_some_and(|status| status.phase == ClusterServiceVersionPhase::Failed)
-}
-
 /// Returns true while the ClusterServiceVersion is being installed, for the first time or again.
 fn is_unsettled(csv: &ClusterServiceVersion) -> bool {
     use ClusterServiceVersionPhase::{Deleting, Failed, Replacing, Succeeded};
-    let phase = csv.status.as_ref().map(|status| &status.phase);
-    !matches!(phase, Some(Succeeded | Failed | Replacing | Deleting))
+    !matches!(csv.phase(), Succeeded | Failed | Replacing | Deleting)
 }

@@ -39,38 +39,30 @@ pub(super) struct Read {
 }
 
 /// A catalog could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// A call failed.
-    #[error("cannot {what}: {}", message(.status))]
-    Call {
-        /// The attempted operation.
-        what: &'static str,
-        /// The server's status.
-        status: Box<Status>,
-    },
-    /// The catalog exceeds a limit.
-    #[error("the catalog has more than {allowed} {of}, the limit")]
-    TooLarge {
-        /// The counted items.
-        of: &'static str,
-        /// The limit.
-        allowed: usize,
-    },
-    /// There is no connection, or reading did not end well.
-    #[error("{0}")]
-    Failed(String),
+#[derive(Debug)]
+pub struct ReadError {
+    /// The cause, for users.
+    pub(super) text: String,
+    /// True if there is no room for the catalog. A retry helps only if catalogs change.
+    pub(super) is_full: bool,
 }
 
 impl ReadError {
-    /// Returns the error for users. An address in it can be arbitrarily long.
-    pub(super) fn text(&self) -> String {
-        short(&self.to_string())
+    /// A call failed, there is no connection, or reading did not end well. An address in the text can be
+    /// arbitrarily long.
+    pub(super) fn new(text: &str) -> Self {
+        Self {
+            text: short(text),
+            is_full: false,
+        }
     }
 
-    /// Returns whether there is no room for the catalog. A retry helps only if catalogs change.
-    pub(super) fn is_full(&self) -> bool {
-        matches!(self, Self::TooLarge { .. })
+    /// The catalog exceeds a limit.
+    fn too_large(of: &str, allowed: usize) -> Self {
+        Self {
+            text: format!("the catalog has more than {allowed} {of}, the limit"),
+            is_full: true,
+        }
     }
 }
 
@@ -86,6 +78,11 @@ impl Read {
     }
 }
 
+/// Returns the error of a call.
+fn failed(what: &'static str) -> impl Fn(Status) -> ReadError + Copy {
+    move |status| ReadError::new(&format!("cannot {what}: {}", message(&status)))
+}
+
 fn message(status: &Status) -> String {
     short(status.message())
 }
@@ -96,8 +93,7 @@ fn short(text: &str) -> String {
 
 /// Returns the error of a catalog for which other catalogs leave only `allowed` bytes.
 pub(super) fn too_large(allowed: usize) -> ReadError {
-    let of = "bytes in memory beside other catalogs";
-    ReadError::TooLarge { of, allowed }
+    ReadError::too_large("bytes in memory beside other catalogs", allowed)
 }
 
 /// Reads everything, within `room` bytes. Heads are parsed as `parsing` has permits.
@@ -114,12 +110,6 @@ pub(super) async fn read(
     let client = &registry.client;
     let limits = ReadLimits::CATALOG;
     let mut entries = entries(client, room, &limits).await?;
-    let failed = |what| {
-        move |status| ReadError::Call {
-            what,
-            status: Box::new(status),
-        }
-    };
     let names = client.list_packages().await.map_err(failed("list packages"))?;
     // Duplicates in the list count once.
     let names: BTreeSet<String> = names.into_iter().collect();
@@ -155,10 +145,7 @@ pub(super) async fn read(
 }
 
 async fn entries(client: &Client, room: usize, limits: &ReadLimits) -> Result<EntryLists, ReadError> {
-    let failed = |status| ReadError::Call {
-        what: "list bundles",
-        status: Box::new(status),
-    };
+    let failed = failed("list bundles");
     let mut entries = EntryLists::default();
     let (mut bundles, mut kept) = (0_usize, 0_usize);
     let stream = client.list_bundles().await.map_err(failed)?;
@@ -166,8 +153,7 @@ async fn entries(client: &Client, room: usize, limits: &ReadLimits) -> Result<En
     while let Some(bundle) = stream.next().await {
         bundles += 1;
         if bundles > limits.bundles {
-            let (of, allowed) = ("bundles", limits.bundles);
-            return Err(ReadError::TooLarge { of, allowed });
+            return Err(ReadError::too_large("bundles", limits.bundles));
         }
         kept = kept.saturating_add(entries.add(bundle.map_err(failed)?));
         if kept > room {
@@ -233,12 +219,7 @@ async fn head(
         .await;
     let csv = match bundle {
         Ok(bundle) => bundle.csv_json,
-        Err(status) if is_transient(&status) => {
-            return Err(ReadError::Call {
-                what: "read the head of a channel",
-                status: Box::new(status),
-            });
-        }
+        Err(status) if is_transient(&status) => return Err(failed("read the head of a channel")(status)),
         Err(status) => return Ok(Err(message(&status))),
     };
     // Parsing takes a while and must not delay requests, so it runs on a blocking thread. A panic affects

@@ -63,15 +63,10 @@ impl Target {
     }
 }
 
-pub(super) fn key(source: &CatalogSource) -> NamespacedName {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    NamespacedName::new(text(&source.metadata.namespace), text(&source.metadata.name))
-}
-
 /// Returns a CatalogSource's facts about its catalog.
 pub(super) fn facts(source: &CatalogSource) -> CatalogFacts {
     CatalogFacts {
-        key: key(source),
+        key: NamespacedName::from_object(source),
         priority: source.spec.priority.unwrap_or_default(),
         created: source.metadata.creation_timestamp.as_ref().map(|time| time.0),
         labels: source.metadata.labels.clone().unwrap_or_default(),

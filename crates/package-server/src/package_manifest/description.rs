@@ -8,9 +8,12 @@ use olm_api::decode_csv_manifest;
 use olm_api::packages::CsvDescription;
 use olm_api::sparse::{List, Map};
 use olm_api::v1alpha1::{
-    ApiServiceDefinitions, ApiServiceDescription, AppLink, ClusterServiceVersion, ClusterServiceVersionSpec,
-    CrdDescription, CustomResourceDefinitions, GroupVersionKind, InstallMode, Maintainer,
+    ApiServiceDefinitions, AppLink, ClusterServiceVersion, ClusterServiceVersionSpec,
+    CustomResourceDefinitions,
 };
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::Icon;
 use crate::limits::CSV_BYTES;
@@ -86,22 +89,22 @@ fn describe(csv: &ClusterServiceVersion) -> Result<CsvDescription, String> {
         provider: Some(provider(spec)),
         annotations: Map::from(csv.metadata.annotations.clone().unwrap_or_default()),
         keywords: spec.keywords.iter().cloned().collect(),
-        links: spec.links.iter().map(link).collect(),
-        maintainers: spec.maintainers.iter().map(maintainer).collect(),
+        links: all_picked(&spec.links, &LINK),
+        maintainers: all_picked(&spec.maintainers, &["name", "email"]),
         maturity: filled(spec.maturity.as_ref()),
         description: filled(spec.description.as_ref()),
-        install_modes: spec.install_modes.iter().map(install_mode).collect(),
+        install_modes: all_picked(&spec.install_modes, &["type", "supported"]),
         custom_resource_definitions: Some(CustomResourceDefinitions {
-            owned: spec.owned_crds().iter().map(definition).collect(),
-            required: spec.required_crds().iter().map(definition).collect(),
+            owned: all_picked(spec.owned_crds(), &API),
+            required: all_picked(spec.required_crds(), &API),
             ..CustomResourceDefinitions::default()
         }),
         api_service_definitions: Some(ApiServiceDefinitions {
-            owned: spec.owned_api_services().iter().map(service).collect(),
-            required: spec.required_api_services().iter().map(service).collect(),
+            owned: all_picked(spec.owned_api_services(), &API),
+            required: all_picked(spec.required_api_services(), &API),
             ..ApiServiceDefinitions::default()
         }),
-        native_apis: spec.native_apis.iter().map(api).collect(),
+        native_apis: all_picked(&spec.native_apis, &API),
         min_kube_version: filled(spec.min_kube_version.as_ref()),
         related_images: related_images(spec).into_iter().collect(),
         ..CsvDescription::default()
@@ -114,65 +117,27 @@ fn filled(text: Option<&String>) -> Option<String> {
 }
 
 fn provider(spec: &ClusterServiceVersionSpec) -> AppLink {
-    spec.provider.as_ref().map(link).unwrap_or_default()
+    let provider = spec.provider.as_ref();
+    provider.map(|link| picked(link, &LINK)).unwrap_or_default()
 }
 
-// Unknown fields are not passed on, so each function lists the known ones.
+/// Fields of a link.
+const LINK: [&str; 2] = ["name", "url"];
+/// Fields of an API that is owned or required, of both kinds.
+const API: [&str; 6] = ["name", "group", "version", "kind", "displayName", "description"];
 
-fn link(link: &AppLink) -> AppLink {
-    AppLink {
-        name: filled(link.name.as_ref()),
-        url: filled(link.url.as_ref()),
-        ..AppLink::default()
+/// Returns `value` with these fields alone, as unknown ones are not passed on. Empty texts are left out.
+fn picked<T: Serialize + DeserializeOwned + Default>(value: &T, fields: &[&str]) -> T {
+    let mut value = serde_json::to_value(value).unwrap_or_default();
+    if let Value::Object(map) = &mut value {
+        map.retain(|field, value| fields.contains(&field.as_str()) && *value != "");
     }
+    serde_json::from_value(value).unwrap_or_default()
 }
 
-fn maintainer(maintainer: &Maintainer) -> Maintainer {
-    Maintainer {
-        name: filled(maintainer.name.as_ref()),
-        email: filled(maintainer.email.as_ref()),
-        ..Maintainer::default()
-    }
-}
-
-fn install_mode(mode: &InstallMode) -> InstallMode {
-    InstallMode {
-        type_: mode.type_.clone(),
-        supported: mode.supported,
-        ..InstallMode::default()
-    }
-}
-
-fn definition(definition: &CrdDescription) -> CrdDescription {
-    CrdDescription {
-        name: definition.name.clone(),
-        version: definition.version.clone(),
-        kind: definition.kind.clone(),
-        display_name: filled(definition.display_name.as_ref()),
-        description: filled(definition.description.as_ref()),
-        ..CrdDescription::default()
-    }
-}
-
-fn service(service: &ApiServiceDescription) -> ApiServiceDescription {
-    ApiServiceDescription {
-        name: service.name.clone(),
-        group: service.group.clone(),
-        version: service.version.clone(),
-        kind: service.kind.clone(),
-        display_name: filled(service.display_name.as_ref()),
-        description: filled(service.description.as_ref()),
-        ..ApiServiceDescription::default()
-    }
-}
-
-fn api(api: &GroupVersionKind) -> GroupVersionKind {
-    GroupVersionKind {
-        group: api.group.clone(),
-        version: api.version.clone(),
-        kind: api.kind.clone(),
-        ..GroupVersionKind::default()
-    }
+/// Does the same for each value of a list.
+fn all_picked<T: Serialize + DeserializeOwned + Default>(values: &[T], fields: &[&str]) -> List<T> {
+    values.iter().map(|value| picked(value, fields)).collect()
 }
 
 /// Returns the listed images and those of Deployments. An unreadable Deployment has none; the installation

@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::Resource;
 use kube::core::ObjectMeta;
 use olm_api::condition::subscription as reasons;
 use olm_api::labels;
@@ -99,41 +100,30 @@ fn wanted(
         return without_memory(Plan::default());
     };
     let (mut actions, memory) = (rights(observed, uid), memory.cloned().unwrap_or_default());
-    let (of_job, verdict) = job(observed, uid, request, source, memory);
-    let before = actions.len();
-    actions.extend(of_job);
-    let making = verdict.making.map(|index| index + before);
-    (Plan::of(actions), Verdict { making, ..verdict })
+    let verdict = add_job(&mut actions, observed, uid, (request, source), memory);
+    (Plan::of(actions), verdict)
 }
 
 /// Returns the writes of account, Role and RoleBinding, if they are missing or differ.
 fn rights(observed: &Observed, owner: &str) -> Vec<Action> {
     let key = &observed.key;
     let (namespace, name) = (key.namespace.as_str(), key.name.as_str());
-    let is_ours = |found: &ObjectMeta| object::is_owned_by(found, Some(owner));
-    let has_account = observed
-        .account
-        .as_ref()
-        .is_some_and(|found| is_ours(&found.metadata));
-    let role = build_role(key, owner);
-    let has_role = observed
-        .role
-        .as_ref()
-        .is_some_and(|found| is_ours(&found.metadata) && kept_hash(&**found) == content_hash(&role.rules));
+    let (account, role) = (build_account(key, owner), build_role(key, owner));
     let binding = build_role_binding(key, owner);
-    let has_binding = observed.role_binding.as_ref().is_some_and(|found| {
-        is_ours(&found.metadata) && kept_hash(&**found) == binding_hash(&binding.role_ref, &binding.subjects)
-    });
-    let account = to_value(&build_account(key, owner));
+    let hash = binding_hash(&binding.role_ref, &binding.subjects);
     let wanted = [
         (
-            has_account,
+            is_there(observed.account.as_ref(), owner, ""),
             Target::of::<ServiceAccount>(namespace, name),
-            account,
+            to_value(&account),
         ),
-        (has_role, Target::of::<Role>(namespace, name), to_value(&role)),
         (
-            has_binding,
+            is_there(observed.role.as_ref(), owner, &content_hash(&role.rules)),
+            Target::of::<Role>(namespace, name),
+            to_value(&role),
+        ),
+        (
+            is_there(observed.role_binding.as_ref(), owner, &hash),
             Target::of::<RoleBinding>(namespace, name),
             to_value(&binding),
         ),
@@ -144,14 +134,19 @@ fn rights(observed: &Observed, owner: &str) -> Vec<Action> {
         .collect()
 }
 
-/// Returns the writes of the Job, if there is none that counts, or none with the catalog's pull secrets.
-fn job(
+/// True for an object of this owner with this hash of its content, empty for one without.
+fn is_there<K: Resource>(found: Option<&Arc<K>>, owner: &str, hash: &str) -> bool {
+    found.is_some_and(|found| object::is_owned_by(found.meta(), Some(owner)) && kept_hash(&**found) == hash)
+}
+
+/// Adds the writes of the Job, if there is none that counts, or none with the catalog's pull secrets.
+fn add_job(
+    actions: &mut Vec<Action>,
     observed: &Observed,
     owner: &str,
-    request: &JobRequest,
-    source: &CatalogSource,
+    (request, source): (&JobRequest, &CatalogSource),
     memory: Memory,
-) -> (Vec<Action>, Verdict) {
+) -> Verdict {
     let key = &observed.key;
     let runs = Programs::of(&pod_spec(key, &request.image, source, &observed.settings));
     let mut others: Vec<String> = observed.jobs.iter().map(|job| uid(job)).collect();
@@ -162,27 +157,27 @@ fn job(
         // Pull secrets are immutable in a Job, so one that lacks a secret is replaced.
         let is_lacking = !is_over(found) && !secrets.is_subset(&found.pull_secrets);
         let is_given = memory.given.as_ref() == Some(&secrets);
-        let replaced = (is_lacking && !is_given).then(|| deletion(found));
+        actions.extend((is_lacking && !is_given).then(|| deletion(found)));
         let memory = Memory {
             given: memory.given,
             ..Memory::default()
         };
-        return (replaced.into_iter().collect(), Verdict { memory, making: None });
+        return Verdict { memory, making: None };
     }
     let altered = altered(observed, request, &memory);
     // Only a new request creates another Job: the program that changed the last one may no longer do so.
     if altered.is_some() && memory.unwanted.is_none() {
-        return (Vec::new(), Verdict { memory, making: None });
+        return Verdict { memory, making: None };
     }
     let target = Target::of::<Job>(&key.namespace, new.metadata.name.as_deref().unwrap_or_default());
-    let mut actions: Vec<Action> = altered.map(|job| deletion(job)).into_iter().collect();
+    actions.extend(altered.map(|job| deletion(job)));
     let making = Some(actions.len());
     actions.push(Action::create_or_keep(target, to_value(&new)));
     let memory = Memory {
         given: Some(secrets),
         ..Memory::default()
     };
-    (actions, Verdict { memory, making })
+    Verdict { memory, making }
 }
 
 /// Returns the Job created last, if it exists and does not count. It is identified by its uid, because users

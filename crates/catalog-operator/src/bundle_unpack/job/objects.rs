@@ -3,24 +3,22 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::batch::v1::{Job, JobSpec};
-use k8s_openapi::api::core::v1::{
-    ConfigMap, Container, EnvVar, LocalObjectReference, PodSpec, PodTemplateSpec, SecurityContext,
-    ServiceAccount, Toleration,
-};
-use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ConfigMap, PodSpec, SecurityContext, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::Resource as _;
-use olm_api::labels;
 use olm_api::v1alpha1::CatalogSource;
+use olm_api::{labels, permission};
 use olm_oci::Digest;
 use olm_runtime::NamespacedName;
+use serde_json::{Value, json};
 
 use super::JobRequest;
-use crate::catalog_source::objects::{Ownership, owner_reference, pull_secrets};
+use crate::catalog_source::objects::{Ownership, owner_reference, pull_secret_references};
 use crate::catalog_source::pod::{
-    empty_dir, linux_only, mount, pull_policy, restrict_container, restricted_pod, small_requests,
+    PodSettings, linux_only, pull_policy, restrict_container, restricted_pod, small_requests,
 };
+use crate::object::typed;
 use crate::stores::unpacks::{EXTRACT, PULL};
 
 /// Variable with the bundle's image.
@@ -33,17 +31,6 @@ const KEPT_SECONDS: i32 = 300;
 const NODE_PATIENCE: i64 = 120;
 /// Length of the suffix that distinguishes the Jobs of one bundle, in characters.
 const SUFFIX: usize = 5;
-
-/// Settings of Jobs besides the catalog and the bundle.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct JobSettings {
-    /// Image with `opm`, which writes the ConfigMap.
-    pub opm_image: String,
-    /// Image with `/bin/cp` and `/bin/cpb`.
-    pub util_image: String,
-    /// User of the pods; `None` keeps the images' own.
-    pub user_id: Option<i64>,
-}
 
 /// The empty ConfigMap for the bundle. Its label, which upstream's lack, shows that nothing else refers to
 /// it.
@@ -67,15 +54,12 @@ pub(crate) fn build_account(key: &NamespacedName, uid: &str) -> ServiceAccount {
 
 /// The right to write only this ConfigMap.
 pub(crate) fn build_role(key: &NamespacedName, uid: &str) -> Role {
+    let verbs = ["create", "get", "update"];
     Role {
         metadata: metadata(key, config_map_reference(key, uid)),
-        rules: Some(vec![PolicyRule {
-            api_groups: Some(vec![String::new()]),
-            resources: Some(vec!["configmaps".to_owned()]),
-            resource_names: Some(vec![key.name.clone()]),
-            verbs: ["create", "get", "update"].map(str::to_owned).to_vec(),
-            non_resource_urls: None,
-        }]),
+        rules: typed(json!([
+            {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [key.name], "verbs": verbs},
+        ])),
     }
 }
 
@@ -83,17 +67,11 @@ pub(crate) fn build_role(key: &NamespacedName, uid: &str) -> Role {
 pub(crate) fn build_role_binding(key: &NamespacedName, uid: &str) -> RoleBinding {
     RoleBinding {
         metadata: metadata(key, config_map_reference(key, uid)),
-        role_ref: RoleRef {
-            api_group: Role::group(&()).into_owned(),
-            kind: "Role".to_owned(),
-            name: key.name.clone(),
-        },
-        subjects: Some(vec![Subject {
-            api_group: None,
-            kind: "ServiceAccount".to_owned(),
-            name: key.name.clone(),
-            namespace: Some(key.namespace.clone()),
-        }]),
+        role_ref: permission::role_ref("Role", &key.name),
+        subjects: Some(vec![permission::service_account_subject(
+            &key.namespace,
+            &key.name,
+        )]),
     }
 }
 
@@ -104,7 +82,7 @@ pub(crate) fn build_job(
     others: &[String],
     request: &JobRequest,
     source: &CatalogSource,
-    settings: &JobSettings,
+    settings: &PodSettings,
 ) -> Job {
     let mut metadata = metadata(key, config_map_reference(key, uid));
     metadata.name = Some(job_name(&key.name, others));
@@ -117,22 +95,18 @@ pub(crate) fn build_job(
     let seconds = i64::try_from(request.deadline.as_secs())
         .unwrap_or(i64::MAX)
         .max(1);
+    let spec = json!({
+        "activeDeadlineSeconds": (!request.deadline.is_zero()).then_some(seconds),
+        "backoffLimit": BACKOFF_LIMIT,
+        "ttlSecondsAfterFinished": KEPT_SECONDS,
+        "template": {
+            "metadata": {"name": key.name, "labels": labels},
+            "spec": pod_spec(key, &request.image, source, settings),
+        },
+    });
     Job {
         metadata,
-        spec: Some(JobSpec {
-            active_deadline_seconds: (!request.deadline.is_zero()).then_some(seconds),
-            backoff_limit: Some(BACKOFF_LIMIT),
-            ttl_seconds_after_finished: Some(KEPT_SECONDS),
-            template: PodTemplateSpec {
-                metadata: Some(ObjectMeta {
-                    name: Some(key.name.clone()),
-                    labels: Some(labels),
-                    ..ObjectMeta::default()
-                }),
-                spec: Some(pod_spec(key, &request.image, source, settings)),
-            },
-            ..JobSpec::default()
-        }),
+        spec: typed(spec),
         status: None,
     }
 }
@@ -142,69 +116,47 @@ pub(crate) fn pod_spec(
     key: &NamespacedName,
     image: &str,
     source: &CatalogSource,
-    settings: &JobSettings,
+    settings: &PodSettings,
 ) -> PodSpec {
-    let text = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
-    let container = |name: &str, image: &str, mounts: &[&str]| Container {
-        name: name.to_owned(),
-        image: Some(image.to_owned()),
-        image_pull_policy: Some("IfNotPresent".to_owned()),
-        volume_mounts: Some(
-            mounts
-                .iter()
-                .map(|volume| mount(volume, &format!("/{volume}")))
-                .collect(),
-        ),
-        ..restricted_container()
+    let mut security = SecurityContext {
+        read_only_root_filesystem: Some(true),
+        ..SecurityContext::default()
     };
-    let secrets: Vec<_> = pull_secrets(source)
-        .into_iter()
-        .map(|name| LocalObjectReference {
-            name: name.to_owned(),
+    restrict_container(&mut security);
+    let container = |name: &str, image: &str, command: &[&str], volumes: &[&str]| {
+        let mount = |volume: &&str| json!({"name": volume, "mountPath": format!("/{volume}")});
+        json!({
+            "name": name,
+            "image": image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": command,
+            "volumeMounts": volumes.iter().map(mount).collect::<Vec<_>>(),
+            "resources": small_requests(),
+            "securityContext": security,
+            "terminationMessagePolicy": "FallbackToLogsOnError",
         })
-        .collect();
-    PodSpec {
-        init_containers: Some(vec![
-            Container {
-                command: text(&["/bin/cp", "-Rv", "/bin/cpb", "/util/cpb"]),
-                ..container("util", &settings.util_image, &["util"])
-            },
-            Container {
-                command: text(&["/util/cpb", "/bundle"]),
-                image_pull_policy: Some(pull_policy(image).to_owned()),
-                ..container(PULL, image, &["bundle", "util"])
-            },
-        ]),
-        containers: vec![Container {
-            command: text(&[
-                "opm",
-                "alpha",
-                "bundle",
-                "extract",
-                "-m",
-                "/bundle/",
-                "-n",
-                &key.namespace,
-                "-c",
-                &key.name,
-                "-z",
-            ]),
-            env: Some(vec![EnvVar {
-                name: IMAGE_VARIABLE.to_owned(),
-                value: Some(image.to_owned()),
-                value_from: None,
-            }]),
-            ..container(EXTRACT, &settings.opm_image, &["bundle"])
-        }],
-        image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
-        node_selector: Some(linux_only()),
-        restart_policy: Some("Never".to_owned()),
-        service_account_name: Some(key.name.clone()),
-        security_context: Some(restricted_pod(settings.user_id)),
-        tolerations: Some(tolerations()),
-        volumes: Some(vec![empty_dir("bundle"), empty_dir("util")]),
-        ..PodSpec::default()
-    }
+    };
+    let copied = ["/bin/cp", "-Rv", "/bin/cpb", "/util/cpb"];
+    let util = container("util", &settings.util_image, &copied, &["util"]);
+    let mut pull = container(PULL, image, &["/util/cpb", "/bundle"], &["bundle", "util"]);
+    pull["imagePullPolicy"] = pull_policy(image).into();
+    let (namespace, name) = (key.namespace.as_str(), key.name.as_str());
+    let written = [
+        "opm", "alpha", "bundle", "extract", "-m", "/bundle/", "-n", namespace, "-c", name, "-z",
+    ];
+    let mut extract = container(EXTRACT, &settings.opm_image, &written, &["bundle"]);
+    extract["env"] = json!([{"name": IMAGE_VARIABLE, "value": image}]);
+    typed(json!({
+        "initContainers": [util, pull],
+        "containers": [extract],
+        "imagePullSecrets": pull_secret_references(source),
+        "nodeSelector": linux_only(),
+        "restartPolicy": "Never",
+        "serviceAccountName": name,
+        "securityContext": restricted_pod(settings.user_id),
+        "tolerations": tolerations(),
+        "volumes": [{"name": "bundle", "emptyDir": {}}, {"name": "util", "emptyDir": {}}],
+    }))
 }
 
 fn job_name(name: &str, others: &[String]) -> String {
@@ -241,39 +193,15 @@ fn config_map_reference(key: &NamespacedName, uid: &str) -> OwnerReference {
     }
 }
 
-fn restricted_container() -> Container {
-    let mut security = SecurityContext {
-        read_only_root_filesystem: Some(true),
-        ..SecurityContext::default()
+fn tolerations() -> Vec<Value> {
+    let of_arch = |arch: &str| json!({"key": "kubernetes.io/arch", "operator": "Equal", "value": arch});
+    let of_state = |state: &str| {
+        json!({"key": format!("node.kubernetes.io/{state}"), "operator": "Exists", "effect": "NoExecute",
+            "tolerationSeconds": NODE_PATIENCE})
     };
-    restrict_container(&mut security);
-    Container {
-        resources: Some(small_requests()),
-        security_context: Some(security),
-        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
-        ..Container::default()
-    }
-}
-
-fn tolerations() -> Vec<Toleration> {
-    let of_arch = |value: &str| Toleration {
-        key: Some("kubernetes.io/arch".to_owned()),
-        operator: Some("Equal".to_owned()),
-        value: Some(value.to_owned()),
-        ..Toleration::default()
-    };
-    let exists = |key: &str, effect: &str, seconds: Option<i64>| Toleration {
-        key: Some(key.to_owned()),
-        operator: Some("Exists".to_owned()),
-        effect: Some(effect.to_owned()),
-        toleration_seconds: seconds,
-        ..Toleration::default()
-    };
-    let mut all = ["amd64", "arm64", "ppc64le", "s390x"].map(of_arch).to_vec();
-    all.extend([
-        exists("node-role.kubernetes.io/master", "NoSchedule", None),
-        exists("node.kubernetes.io/unreachable", "NoExecute", Some(NODE_PATIENCE)),
-        exists("node.kubernetes.io/not-ready", "NoExecute", Some(NODE_PATIENCE)),
-    ]);
-    all
+    let master =
+        json!({"key": "node-role.kubernetes.io/master", "operator": "Exists", "effect": "NoSchedule"});
+    let arches = ["amd64", "arm64", "ppc64le", "s390x"].map(of_arch);
+    let states = ["unreachable", "not-ready"].map(of_state);
+    arches.into_iter().chain([master]).chain(states).collect()
 }

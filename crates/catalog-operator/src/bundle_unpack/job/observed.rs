@@ -9,7 +9,7 @@ use olm_api::v1alpha1::CatalogSource;
 use olm_runtime::NamespacedName;
 
 use super::JobRequest;
-use super::objects::JobSettings;
+use crate::catalog_source::pod::PodSettings;
 use crate::stores::unpacks::UnpackJob;
 
 /// Input of one decision.
@@ -29,5 +29,5 @@ pub(crate) struct Observed {
     pub role_binding: Option<Arc<RoleBinding>>,
     /// Jobs with its name as a label, by any creator.
     pub jobs: Vec<Arc<UnpackJob>>,
-    pub settings: JobSettings,
+    pub settings: PodSettings,
 }

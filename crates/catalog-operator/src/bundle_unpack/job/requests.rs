@@ -27,19 +27,12 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::super::error::{UnpackClass, UnpackError};
-use super::objects::{JobSettings, pod_spec};
+use super::objects::pod_spec;
 use super::progress::{is_over, uid};
 use super::result::is_usable;
 use super::{JobRequest, name_for_catalog, name_of_image};
+use crate::catalog_source::pod::PodSettings;
 use crate::stores::unpacks::{Programs, UnpackJob, UnpackStores};
-
-/// The stores with Jobs and catalogs.
-#[derive(Clone)]
-pub(crate) struct JobStores {
-    pub sources: Store<CatalogSource>,
-    /// Jobs and their pods.
-    pub unpacks: UnpackStores,
-}
 
 /// Unpacks by Jobs; clones share the state.
 #[derive(Clone)]
@@ -49,8 +42,10 @@ pub(crate) struct UnpackJobs {
 
 pub(super) struct Shared {
     client: Client,
-    pub(super) stores: JobStores,
-    settings: JobSettings,
+    sources: Store<CatalogSource>,
+    /// Jobs and their pods.
+    pub(super) unpacks: UnpackStores,
+    settings: PodSettings,
     /// True when no image is pulled in this process.
     only: bool,
     wake: Box<dyn Fn(&NamespacedName) + Send + Sync>,
@@ -86,15 +81,16 @@ impl UnpackJobs {
     /// a Job.
     pub(crate) fn new(
         client: Client,
-        stores: JobStores,
-        settings: JobSettings,
+        (sources, unpacks): (Store<CatalogSource>, UnpackStores),
+        settings: PodSettings,
         only: bool,
         wake: impl Fn(&NamespacedName) + Send + Sync + 'static,
     ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 client,
-                stores,
+                sources,
+                unpacks,
                 settings,
                 only,
                 wake: Box::new(wake),
@@ -109,10 +105,10 @@ impl UnpackJobs {
     }
 
     pub(crate) fn sources(&self) -> &Store<CatalogSource> {
-        &self.shared.stores.sources
+        &self.shared.sources
     }
 
-    pub(crate) fn settings(&self) -> &JobSettings {
+    pub(crate) fn settings(&self) -> &PodSettings {
         &self.shared.settings
     }
 
@@ -126,7 +122,7 @@ impl UnpackJobs {
 
     /// Returns Jobs labelled with a key's name.
     pub(crate) fn jobs_of(&self, key: &NamespacedName) -> Vec<Arc<UnpackJob>> {
-        self.shared.stores.unpacks.jobs_of(key)
+        self.shared.unpacks.jobs_of(key)
     }
 
     /// Wakes the task that waits for a key after a change.

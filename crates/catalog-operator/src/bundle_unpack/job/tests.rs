@@ -15,9 +15,10 @@ use olm_runtime::NamespacedName;
 use olm_runtime::plan::to_value;
 use serde_json::{Value, json};
 
-use super::objects::{JobSettings, build_account, build_job, build_role, build_role_binding, pod_spec};
+use super::objects::{build_account, build_job, build_role, build_role_binding, pod_spec};
 use super::result::{Evidence, VouchedBundle, is_usable, vouched_image};
 use super::{JobRequest, is_name, name_for_catalog, name_of_image};
+use crate::catalog_source::pod::PodSettings;
 use crate::stores::unpacks::{Programs, UnpackJob, UnpackPod};
 
 fn recorded(file: &str, kind: &str) -> Option<Value> {
@@ -75,10 +76,11 @@ fn a_jobs_objects_are_those_that_upstream_makes() {
     let spec = &job["spec"]["template"]["spec"];
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let image = text(&spec["initContainers"][1]["image"]);
-    let settings = JobSettings {
+    let settings = PodSettings {
         opm_image: text(&spec["containers"][0]["image"]),
         util_image: text(&spec["initContainers"][0]["image"]),
         user_id: Some(1001),
+        namespace_restricted: false,
     };
     let key = NamespacedName::new("golden", name_of_image(&image));
     assert_eq!(key.name, text(&job["metadata"]["name"]));
@@ -227,11 +229,12 @@ fn key(image: &str) -> NamespacedName {
     NamespacedName::new("golden", name_of_image(image))
 }
 
-fn settings() -> JobSettings {
-    JobSettings {
+fn settings() -> PodSettings {
+    PodSettings {
         opm_image: "opm".to_owned(),
         util_image: "util".to_owned(),
         user_id: None,
+        namespace_restricted: false,
     }
 }
 

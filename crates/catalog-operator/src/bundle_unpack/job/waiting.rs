@@ -100,7 +100,7 @@ impl UnpackJobs {
             return failed(UnpackClass::NotFound, cause);
         };
         let runs = self.programs(key, &request.image, &source);
-        let pods = self.shared.stores.unpacks.pods_of(key);
+        let pods = self.shared.unpacks.pods_of(key);
         let progress = progress(request, &runs, &self.jobs_of(key), &pods);
         if !matches!(progress, Progress::NoJob) {
             since.no_job = None;

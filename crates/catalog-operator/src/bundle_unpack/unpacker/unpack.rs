@@ -56,7 +56,7 @@ impl Unpack {
                 }
                 Err(error) => error.of_bundle(&self.key.bundle),
             };
-            self.shared.figures.unpack_failed(error.class.reason());
+            self.shared.figures.unpack_failed(&error.class.reason());
             tracing::info!(image = %self.key.image, catalog = %self.key.catalog, attempt, %error, "cannot unpack bundle");
             match retry::next(error.class, attempt, elapsed, self.deadline()) {
                 Some(pause) => {

@@ -10,10 +10,12 @@ use kube::core::Request;
 use olm_runtime::client::REQUEST_DEADLINE;
 use olm_runtime::isolation;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Misfit;
 use crate::install_plan::structural_schema::StructuralSchema;
+use crate::object;
 
 /// Objects in a page.
 const PAGE: u32 = 500;
@@ -74,20 +76,6 @@ struct PageMetadata {
     next: String,
 }
 
-/// What an object is called.
-#[derive(Deserialize)]
-struct Named {
-    metadata: Name,
-}
-
-#[derive(Deserialize)]
-struct Name {
-    #[serde(default)]
-    namespace: String,
-    #[serde(default)]
-    name: String,
-}
-
 impl Resources<'_> {
     /// The first that does not fit, of all namespaces.
     pub(super) async fn check_all(&self) -> Result<Option<Misfit>, ReadError> {
@@ -106,21 +94,15 @@ impl Resources<'_> {
                 }
                 Err(error) => return Err(error),
             };
-            let page = self.check_page(text).await?;
-            if page.misfit.is_some() {
-                return Ok(page.misfit);
+            // Objects and schemas may be large, and others wait for this thread.
+            let (schema, version) = (Arc::clone(&self.schema), self.version.to_owned());
+            let check = move || check_page(&text, &schema, &version);
+            let (misfit, more) = isolation::blocking_in_round(check).await?;
+            if misfit.is_some() || more.is_empty() {
+                return Ok(misfit);
             }
-            if page.next.is_empty() {
-                return Ok(None);
-            }
-            next = page.next;
+            next = more;
         }
-    }
-
-    /// Objects and schemas may be large, and others wait for this thread.
-    async fn check_page(&self, text: Vec<u8>) -> Result<CheckedPage, ReadError> {
-        let (schema, version) = (Arc::clone(&self.schema), self.version.to_owned());
-        isolation::blocking_in_round(move || check_page(&text, &schema, &version)).await
     }
 
     /// One answer, as text.
@@ -148,48 +130,40 @@ impl Resources<'_> {
     }
 }
 
-/// What there is in a page.
-struct CheckedPage {
-    misfit: Option<Misfit>,
-    next: String,
-}
-
-/// The first object that does not fit, with the next ones.
-fn check_page(text: &[u8], schema: &StructuralSchema, version: &str) -> Result<CheckedPage, ReadError> {
+/// The first object that does not fit, with the next ones, and the token of the next page.
+fn check_page(
+    text: &[u8],
+    schema: &StructuralSchema,
+    version: &str,
+) -> Result<(Option<Misfit>, String), ReadError> {
     let page: Page<'_> = serde_json::from_slice(text).map_err(ReadError::NoList)?;
-    let mut misfit: Option<Misfit> = None;
+    let mut found = Vec::new();
     for item in &page.items {
-        let object = serde_json::from_str(item.get()).map_err(ReadError::NoList)?;
+        let object: Value = serde_json::from_str(item.get()).map_err(ReadError::NoList)?;
+        let text = |field| {
+            object::metadata_text(&object, field)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let (namespace, name) = (text("namespace"), text("name"));
         let misfits = schema.misfits(object);
         if misfits.is_empty() {
             continue;
         }
-        let found = {
-            let Named { metadata } = serde_json::from_str(item.get()).map_err(ReadError::NoList)?;
-            let fields: Vec<String> = misfits.iter().map(ToString::to_string).collect();
-            Misfit {
-                version: version.to_owned(),
-                namespace: metadata.namespace,
-                name: metadata.name,
-                fields: fields.join(", "),
-                others: Vec::new(),
-            }
-        };
-        match &mut misfit {
-            None => misfit = Some(found),
-            Some(first) => first.others.push(found),
-        }
-        if misfit
-            .as_ref()
-            .is_some_and(|first| first.others.len() >= MAX_OTHERS)
-        {
+        found.push(Misfit {
+            version: version.to_owned(),
+            namespace,
+            name,
+            fields: misfits.join(", "),
+            others: Vec::new(),
+        });
+        if found.len() > MAX_OTHERS {
             break;
         }
     }
-    Ok(CheckedPage {
-        misfit,
-        next: page.metadata.next,
-    })
+    let others = found.split_off(found.len().min(1));
+    let first = found.pop().map(|first| Misfit { others, ..first });
+    Ok((first, page.metadata.next))
 }
 
 #[cfg(test)]
@@ -220,8 +194,8 @@ mod tests {
             (many, Some("0"), MAX_OTHERS),
         ] {
             let text = json!({"items": items}).to_string();
-            let page = check_page(text.as_bytes(), &schema, "v1").unwrap();
-            let found = page.misfit.as_ref();
+            let (misfit, _) = check_page(text.as_bytes(), &schema, "v1").unwrap();
+            let found = misfit.as_ref();
             assert_eq!(found.map(|misfit| misfit.name.as_str()), first, "{text}");
             assert_eq!(found.map_or(0, |misfit| misfit.others.len()), others, "{text}");
         }

@@ -7,9 +7,7 @@ use super::*;
 #[allow(clippy::needless_pass_by_value)] // Written out in place by every row.
 fn told(spec: Value, object: Value) -> String {
     let schema = StructuralSchema::new(json!({"type": "object", "properties": {"spec": spec}}));
-    let misfits = schema.misfits(json!({"spec": object}));
-    let texts: Vec<String> = misfits.iter().map(Misfit::to_string).collect();
-    texts.join("; ")
+    schema.misfits(json!({"spec": object})).join("; ")
 }
 
 /// Schema, object, and what is told of it, in each row.

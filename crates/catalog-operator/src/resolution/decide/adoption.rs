@@ -10,6 +10,7 @@ use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, InstallPlanStatus, Subscr
 
 use super::super::observed::Observed;
 use super::super::plan_object::{WantedPlan, is_made_here, is_owned_by};
+use crate::install_plan::adoption::generation;
 
 /// Returns the plan with the status that it has or is about to get, without its steps: Subscriptions do not mention them.
 pub(super) fn adopted(found: Arc<InstallPlan>, wanted: &WantedPlan) -> Arc<InstallPlan> {
@@ -68,10 +69,6 @@ pub(super) fn is_unadopted(plan: &InstallPlan, observed: &Observed) -> bool {
 }
 
 fn is_newer(plan: &InstallPlan, subscription: &Subscription) -> bool {
-    let had = subscription
-        .status
-        .as_ref()
-        .and_then(|status| status.install_plan_generation)
-        .unwrap_or(0);
+    let had = generation(subscription);
     plan.spec.generation.is_some_and(|generation| generation > had)
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use kube::ResourceExt;
 use olm_api::condition::catalog_source::READY;
 use olm_api::v1alpha1::{CatalogSource, Subscription, SubscriptionState, SubscriptionStatus};
+use olm_fbc::entry::Deprecation;
 use olm_resolver::{Catalog, CatalogKey, Problem};
 use olm_runtime::NamespacedName;
 use olm_runtime::isolation;
@@ -20,7 +21,6 @@ use super::ResolutionReconciler;
 use crate::metrics;
 use crate::snapshots::{Content, ContentState};
 use crate::subscription::catalog_health;
-use crate::subscription::deprecation::DeprecationFact;
 use crate::subscription::install_plan::referenced;
 use crate::timing::debounce_left;
 use crate::upgrade_policy::waits_by_policy;
@@ -137,7 +137,7 @@ impl ResolutionReconciler {
         &self,
         namespace: &str,
         subscriptions: &[(Arc<Subscription>, SubscriptionStatus)],
-    ) -> BTreeMap<String, DeprecationFact> {
+    ) -> BTreeMap<String, Deprecation> {
         if subscriptions
             .iter()
             .all(|(_, status)| status.installed_csv.is_none())

@@ -100,11 +100,9 @@ pub(super) fn observed(
             ..NamespaceState::default()
         },
         subscriptions,
-        progress: Progress::Resolved {
-            failures: Vec::new(),
+        progress: Progress {
             components,
-            catalogs_pending: false,
-            reading: None,
+            ..Progress::default()
         },
         ..Observed::default()
     }

@@ -12,7 +12,7 @@ use crate::catalog_manifests::read_manifests;
 use crate::test_env::bundle;
 use olm_resolver::cluster_fit::GroupTargets;
 
-fn result(objects: &[Value], cluster: &Cluster) -> (BundleResult, Vec<String>) {
+fn result(objects: &[Value], cluster: &Cluster) -> Bundles {
     let entry = BundleEntry {
         bundle_path: None,
         inline: Some(Arc::default()),
@@ -29,15 +29,13 @@ fn result(objects: &[Value], cluster: &Cluster) -> (BundleResult, Vec<String>) {
         required_by: Vec::new(),
         generated_subscription: None,
     };
-    let mut noticed = Noticed::default();
     let objects: Vec<String> = objects.iter().map(Value::to_string).collect();
     let bundle =
         read_manifests(&objects).and_then(|bundle| preflight::check(&bundle, "a.v1").map(|()| bundle));
-    let result = match bundle {
-        Ok(bundle) => ready_result(&operator, bundle, "ns", cluster, &mut noticed),
+    match bundle {
+        Ok(bundle) => with_steps(&operator, bundle, "ns", cluster),
         Err(error) => failed(&error.of_bundle("a.v1"), None),
-    };
-    (result, noticed.obstacles)
+    }
 }
 
 fn csv(name: &str) -> Value {
@@ -100,12 +98,13 @@ fn content_in_a_catalog_is_checked_as_that_of_an_image() {
         ),
     ];
     for (objects, expected) in rows {
-        let (BundleResult::Failed { content, text, .. }, _) = result(&objects, &Cluster::default()) else {
+        let Bundles::Failed { reason, message, .. } = result(&objects, &Cluster::default()) else {
             panic!("no failure: {expected}")
         };
+        assert_eq!(reason, reasons::ERROR_PREVENTED_UNPACKING);
         assert!(
-            content && text.contains(expected) && text.contains("bundle a.v1"),
-            "{text}"
+            message.contains(expected) && message.contains("bundle a.v1"),
+            "{message}"
         );
     }
 }
@@ -121,13 +120,12 @@ fn what_the_cluster_will_not_take_of_content_in_a_catalog_is_told() {
     };
     let mut csv = csv("a.v1");
     csv["spec"]["installModes"] = json!([{"type": "AllNamespaces", "supported": true}]);
-    let (result, obstacles) = result(&[csv, object("v1", "ConfigMap")], &cluster);
-    let BundleResult::Steps(steps, None) = result else {
+    let Bundles::Ready(ready) = result(&[csv, object("v1", "ConfigMap")], &cluster) else {
         panic!("no steps")
     };
-    assert_eq!(steps.len(), 2);
+    assert_eq!((ready.steps.len(), ready.lookups.len()), (2, 0));
     assert_eq!(
-        obstacles,
+        ready.obstacles,
         [
             "bundle a.v1 needs Kubernetes 1.99.0 or newer, this cluster has v1.34.1",
             "bundle a.v1 does not support what OperatorGroup og selects: OwnNamespace InstallModeType not supported, cannot configure to \

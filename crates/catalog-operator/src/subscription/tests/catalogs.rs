@@ -102,15 +102,15 @@ fn no_catalog_at_all_is_told_and_then_rests() {
 #[test]
 fn dpr_008_deprecations_come_go_and_are_summed_up() {
     let catalogs = [healthy("cat")];
-    let text = |message: &str| Some(message.to_owned());
-    let all = DeprecationFact {
+    let text = |message: &str| Some(message.into());
+    let all = Deprecation {
         package: text("p"),
         channel: text("c"),
         bundle: text("b"),
     };
     let object = subscription(json!({"installedCSV": "demo.v1", "currentCSV": "demo.v1"}));
     let namespace_state = namespace_state(&[], &["demo.v1"]);
-    let told = |object: &Subscription, fact: Option<&DeprecationFact>| {
+    let told = |object: &Subscription, fact: Option<&Deprecation>| {
         composed(
             object,
             &namespace_state,
@@ -134,10 +134,10 @@ fn dpr_008_deprecations_come_go_and_are_summed_up() {
         5,
         "a catalog that does not tell changes nothing"
     );
-    let fixed = told(&object, Some(&DeprecationFact { bundle: None, ..all }));
+    let fixed = told(&object, Some(&Deprecation { bundle: None, ..all }));
     assert!(!conditions_text(&fixed).contains("olm.bundle"));
     assert_eq!(
-        conditions_text(&told(&with(&object, fixed), Some(&DeprecationFact::default())))
+        conditions_text(&told(&with(&object, fixed), Some(&Deprecation::default())))
             .lines()
             .count(),
         1
@@ -150,8 +150,8 @@ fn dpr_009_deprecations_are_independent() {
     let object = subscription(json!({"installedCSV": "demo.v1", "currentCSV": "demo.v1"}));
     let state = namespace_state(&[], &["demo.v1"]);
     let told = |bits: u8| {
-        let text = |bit: u8| (bits & bit != 0).then(|| "the same".to_owned());
-        let fact = DeprecationFact {
+        let text = |bit: u8| (bits & bit != 0).then(|| "the same".into());
+        let fact = Deprecation {
             package: text(1),
             channel: text(2),
             bundle: text(4),

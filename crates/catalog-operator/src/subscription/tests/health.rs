@@ -4,7 +4,6 @@
 use olm_runtime::outcome::{Outcome, outcomes_for_tests};
 use tonic::transport::Endpoint;
 
-use super::super::health_rules::{ArgoCd, kstatus};
 use super::*;
 use crate::catalog_source::connection::{ConnectionState, LiveConnection};
 use crate::catalog_source::decide::decide;
@@ -13,6 +12,7 @@ use crate::catalog_source::observed::Observed;
 use crate::catalog_source::pod::PodSettings;
 use crate::catalog_source::{source, status as catalog_status};
 use crate::stores::config_maps::ConfigMapState;
+use crate::test_env::health_rules::{ArgoCd, kstatus};
 
 /// A catalog with a status composed by our own code.
 fn catalog_in(namespace: &str, name: &str, spec: Value, connection: ConnectionState) -> CatalogFact {

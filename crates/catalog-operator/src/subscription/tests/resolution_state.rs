@@ -91,9 +91,9 @@ fn the_transition_time_moves_with_the_status_only() {
 fn composing_twice_is_composing_once() {
     let catalogs = [healthy("cat")];
     let plans = [plan("install-1", in_phase("Installing"))];
-    let fact = DeprecationFact {
-        package: Some("p".to_owned()),
-        ..DeprecationFact::default()
+    let fact = Deprecation {
+        package: Some("p".into()),
+        ..Deprecation::default()
     };
     let outcomes_by_subscription = [
         ResolutionOutcome::Unknown,

@@ -138,7 +138,7 @@ async fn what_was_read_of_one_is_not_served_as_another_of_its_name() {
     shared
         .keep(&key, Some("another"), reader::Read::default())
         .unwrap();
-    shared.note_failure(&key, Some("another"), &ReadError::Failed("away".to_owned()));
+    shared.note_failure(&key, Some("another"), &ReadError::new("away"));
     assert_eq!(lab.seen(None), ["olm/demo.v1.0.0"]);
     assert_eq!(lab.state("olm", "cat").unwrap().failure, None);
 }
