@@ -64,7 +64,7 @@ async fn a_standby_is_ready_and_says_who_leads() {
 
 #[tokio::test]
 async fn met_001_metrics_are_served_as_prometheus_reads_them() {
-    let metrics = Metrics::registered().unwrap();
+    let metrics = Metrics::registered();
     metrics.requested("200", "GET");
     let ready = Ok("ok\n".to_owned());
     let answer = content(&Method::GET, "/metrics", ready, &metrics);
@@ -79,7 +79,7 @@ async fn met_001_metrics_are_served_as_prometheus_reads_them() {
 
 #[tokio::test(start_paused = true)]
 async fn met_001_the_metrics_are_made_once_a_second_however_many_ask() {
-    let metrics = Metrics::registered().unwrap();
+    let metrics = Metrics::registered();
     let made = Arc::new(AtomicUsize::new(0));
     let making = Arc::clone(&made);
     metrics.gauges("made", "How often", [], move || {
