@@ -162,7 +162,7 @@ pub async fn run(
     let mut watches = JoinSet::new();
     metrics.of_the_process();
     let elector = candidacy.map(|it| Elector::new(client.clone(), it));
-    let leadership = elector.as_ref().map(|elector| elector.leadership().clone());
+    let leadership = elector.as_ref().map(Elector::leadership);
     let leadership = leadership.unwrap_or_default();
     leadership.count_in(&metrics);
     let refused = secure::refusals(&metrics);
