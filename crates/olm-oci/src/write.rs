@@ -11,11 +11,11 @@ use bytes::Bytes;
 use flate2::{Compression, GzBuilder};
 use go_compat::platform::architecture;
 
-use crate::archive::{Descriptor, ImageArchive, ManifestDocument};
+use crate::archive::ImageArchive;
 use crate::config::{ImageConfig, RootFs, RunConfig};
 use crate::digest::Digest;
 use crate::error::WriteError;
-use crate::manifest::OCI_MANIFEST;
+use crate::manifest::{Descriptor, ImageManifest, OCI_MANIFEST};
 
 const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
@@ -230,9 +230,9 @@ impl ImageSpec {
         };
         let config = Bytes::from(serde_json::to_vec(&config).map_err(|error| encode(&error))?);
         let config_digest = Digest::sha256(&config);
-        let manifest = ManifestDocument {
+        let manifest = ImageManifest {
             schema_version: 2,
-            media_type: OCI_MANIFEST,
+            media_type: Some(OCI_MANIFEST.to_owned()),
             config: Descriptor::new(OCI_CONFIG, &config_digest, config.len()),
             layers,
         };
