@@ -92,13 +92,6 @@ pub fn misspellings(blob: &Blob) -> Vec<Misspelling> {
     search.found
 }
 
-/// Returns the [`misspellings`] of a bundle that is not in a [`Blob`].
-pub fn misspellings_of_bundle(bundle: &Bundle) -> Vec<Misspelling> {
-    let mut search = Search::new(&bundle.package, schemas::BUNDLE, &bundle.name);
-    search.bundle(bundle);
-    search.found
-}
-
 /// Returns the unknown keys of an object that is not a blob, each with the known key that was probably meant. Known keys match
 /// case-insensitively. Keys that the object already has are not suggested.
 pub fn misspelt_keys<'a>(
