@@ -203,17 +203,10 @@ pub fn of_directory(directory: &Path) -> Result<(Index, Fetched), DirectoryError
     })
 }
 
-/// Returns the ClusterServiceVersion of a bundle in an index. For a bundle with an image it is built from its
-/// metadata.
-pub fn csv_of(index: &Index, package: &str, channel: &str, name: &str) -> Option<Value> {
-    csv(&index.bundle(package, channel, name).ok()?.decode().ok()?)
-}
-
-/// Returns the objects of a bundle in an index. Empty if the index has only the bundle's image.
-pub fn objects_of(index: &Index, package: &str, channel: &str, name: &str) -> Vec<Value> {
-    let frame = index.bundle(package, channel, name).ok();
-    let bundle = frame.and_then(|frame| frame.decode().ok());
-    bundle.as_ref().map(objects).unwrap_or_default()
+/// Returns what an index answers to `GetBundle`; `None` for an unknown bundle. For a bundle with an image the
+/// ClusterServiceVersion is built from its metadata, and there may be no other objects.
+pub fn bundle_of(index: &Index, package: &str, channel: &str, name: &str) -> Option<proto::Bundle> {
+    index.bundle(package, channel, name).ok()?.decode().ok()
 }
 
 /// Returns the objects in the answer to `GetBundle`. Invalid JSON is skipped.
