@@ -60,14 +60,7 @@ impl LayerSpec {
         mode: u32,
         uid: u64,
     ) -> Result<(), WriteError> {
-        self.insert(
-            path,
-            EntrySpec {
-                body: Body::File(bytes.into()),
-                mode,
-                uid,
-            },
-        )
+        self.insert(path, Body::File(bytes.into()), mode, uid)
     }
 
     /// Adds a folder. Needed for an empty one, or for another owner or mode.
@@ -75,14 +68,7 @@ impl LayerSpec {
     /// # Errors
     /// [`WriteError::Path`].
     pub fn folder(&mut self, path: &str, mode: u32, uid: u64) -> Result<(), WriteError> {
-        self.insert(
-            path,
-            EntrySpec {
-                body: Body::Folder,
-                mode,
-                uid,
-            },
-        )
+        self.insert(path, Body::Folder, mode, uid)
     }
 
     /// Adds a symbolic link at `path` to `target`. The target counts from the link's own folder unless it
@@ -91,14 +77,7 @@ impl LayerSpec {
     /// # Errors
     /// [`WriteError::Path`].
     pub fn link(&mut self, path: &str, target: &str) -> Result<(), WriteError> {
-        self.insert(
-            path,
-            EntrySpec {
-                body: Body::Link(target.to_owned()),
-                mode: 0o777,
-                uid: 0,
-            },
-        )
+        self.insert(path, Body::Link(target.to_owned()), 0o777, 0)
     }
 
     /// Adds all regular files below a folder of this machine at `path`, readable by all and owned by root.
@@ -130,11 +109,12 @@ impl LayerSpec {
         Ok(())
     }
 
-    fn insert(&mut self, path: &str, spec: EntrySpec) -> Result<(), WriteError> {
+    fn insert(&mut self, path: &str, body: Body, mode: u32, uid: u64) -> Result<(), WriteError> {
         let clean = path.trim_matches('/');
         if clean.is_empty() || clean.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(WriteError::Path(path.to_owned()));
         }
+        let spec = EntrySpec { body, mode, uid };
         if self.entries.insert(clean.to_owned(), spec).is_some() {
             return Err(WriteError::Path(path.to_owned()));
         }
