@@ -19,7 +19,7 @@ async fn told(answer: Answer) -> (u16, String, String) {
 }
 
 fn plain() -> Admin {
-    Admin::new(StoreSetHandle::empty(), Leadership::default(), false)
+    Admin::new(StoreSetHandle::default(), Leadership::default(), false)
 }
 
 #[tokio::test]
@@ -148,7 +148,7 @@ async fn a_request_without_end_is_cut_off() {
 /// With a TLS endpoint, only that one serves metrics.
 #[tokio::test(start_paused = true)]
 async fn metrics_are_served_over_tls_alone_where_there_is_that() {
-    let secured = Admin::new(StoreSetHandle::empty(), Leadership::default(), true);
+    let secured = Admin::new(StoreSetHandle::default(), Leadership::default(), true);
     for (path, code) in [("/metrics", "404"), ("/metrics?x", "404"), ("/healthz", "200")] {
         let answer = ask_for(path, &mut client(secured.clone())).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {code} ")), "{answer}");
