@@ -111,7 +111,10 @@ fn hash_all(root: &Path, chunks: &[Chunk<'_>]) -> Result<Vec<[u8; 32]>, DigestEr
             .collect();
         let mut digests = Vec::with_capacity(chunks.len());
         for worker in workers {
-            digests.extend(worker.join().unwrap_or_else(|panic| resume_unwind(panic))?);
+            match worker.join() {
+                Ok(found) => digests.extend(found?),
+                Err(panic) => resume_unwind(panic),
+            }
         }
         Ok(digests)
     })
