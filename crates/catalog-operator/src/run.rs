@@ -117,7 +117,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// # Errors
 /// When the API server cannot be configured or the health address cannot be bound.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let metrics = Metrics::registered()?;
+    let metrics = Metrics::registered();
     let flags = &args.operator;
     let client = client::connect(flags.common.kubeconfig.as_deref(), &metrics).await?;
     let endpoints = flags.serving.endpoints();

@@ -172,7 +172,7 @@ impl TestEnv {
 
 /// The operator, until it is dropped.
 async fn operate(client: Client, outside: Arc<Shared>, metrics: Arc<Mutex<Metrics>>, flags: &[&str]) {
-    let registered = Metrics::registered().unwrap();
+    let registered = Metrics::registered();
     *metrics.lock() = registered.clone();
     let args = Args::parse_from(["catalog-operator"].iter().chain(flags));
     let outside = run::Outside {

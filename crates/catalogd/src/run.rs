@@ -55,7 +55,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// The API server's client cannot be configured, the folder for contents cannot be used, there is no certificate to serve with, or an
 /// address is not available.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let metrics = Metrics::registered()?;
+    let metrics = Metrics::registered();
     let client = client::connect(args.common.kubeconfig.as_deref(), &metrics).await?;
     let folder = args.cache_dir.join(CONTENTS);
     let contents = ContentStore::open(&folder).with_context(|| format!("cannot use {}", folder.display()))?;

@@ -71,27 +71,25 @@ impl Catalogs {
             name,
             ..
         } = install;
-        match self.origins.get(&install.catalog) {
-            None => Bundle::default(),
-            Some(Origin::Directory(index)) => Bundle {
-                csv: snapshot::csv_of(index, package, channel, name),
-                objects: snapshot::objects_of(index, package, channel, name),
-            },
+        let found = match self.origins.get(&install.catalog) {
+            None => None,
+            Some(Origin::Directory(index)) => snapshot::bundle_of(index, package, channel, name),
             Some(Origin::Server(registry)) => match registry.get_bundle(package, channel, name).await {
-                Ok(bundle) => Bundle {
-                    csv: snapshot::csv(&bundle),
-                    objects: snapshot::objects(&bundle),
-                },
+                Ok(bundle) => Some(bundle),
                 Err(status) => {
                     printer::warning(&format!(
                         "catalog {}: cannot read bundle {name}; its Kubernetes version and installability are unknown: {}",
                         install.catalog,
                         status.message()
                     ));
-                    Bundle::default()
+                    None
                 }
             },
-        }
+        };
+        found.map_or_else(Bundle::default, |bundle| Bundle {
+            csv: snapshot::csv(&bundle),
+            objects: snapshot::objects(&bundle),
+        })
     }
 
     /// Returns the content of a catalog.

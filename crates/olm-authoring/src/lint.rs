@@ -142,7 +142,7 @@ pub fn lint_with(root: &Path, validator: &dyn ManifestValidator) -> Report {
     };
     let result = load::read(root, |blob, origin| -> Result<(), LoadError> {
         match blob {
-            Ok(blob) => linter.add(blob, origin),
+            Ok(blob) => linter.add(&blob, origin),
             Err(error) => linter.checker.add_error(&error),
         }
         Ok(())
@@ -154,14 +154,12 @@ pub fn lint_with(root: &Path, validator: &dyn ManifestValidator) -> Report {
 }
 
 impl Linter<'_> {
-    fn add(&mut self, blob: Blob, origin: &Origin) {
+    fn add(&mut self, blob: &Blob, origin: &Origin) {
         self.place = Some(origin.clone());
-        match &blob {
+        match blob {
             Blob::Bundle(bundle) => {
                 self.bundle(bundle);
                 self.keep_requirements(bundle);
-                self.checker.add_bundle(bundle, origin);
-                return;
             }
             Blob::Package(package) => self.package(package),
             Blob::Other(other) => self.other(other),

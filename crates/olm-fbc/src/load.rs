@@ -89,34 +89,15 @@ pub enum LoadError {
 impl LoadError {
     /// Returns a hint for the end of a message; `None` if there is nothing to add to the error.
     pub fn hint(&self) -> Option<String> {
-        if let Self::Read { path, source } = self
-            && source.kind() == io::ErrorKind::PermissionDenied
-        {
-            return Some(permission_hint(path));
-        }
-        if let Self::Blob { source, .. } = self
-            && let Some(unquoted) = source.unquoted()
-        {
-            return Some(unquoted.hint());
-        }
-        if let Self::Blob {
-            source:
-                BlobError::NoSchema {
-                    misspelt,
-                    is_manifest,
-                    ..
-                },
-            ..
-        } = self
-        {
-            if *is_manifest {
-                let text = "this looks like the manifest of a bundle: make a catalog of bundles with \"opm render\" or \
-                            \"opm generate catalog\"";
-                return Some(text.to_owned());
+        let own = match self {
+            Self::Read { path, source } if source.kind() == io::ErrorKind::PermissionDenied => {
+                Some(permission_hint(path))
             }
-            if let Some(key) = misspelt {
-                return Some(format!("did you mean \"schema\" instead of {key:?}?"));
-            }
+            Self::Blob { source, .. } => source.hint(),
+            _ => None,
+        };
+        if own.is_some() {
+            return own;
         }
         let (Self::Document { origin, .. } | Self::Blob { origin, .. }) = self else {
             return None;

@@ -38,17 +38,6 @@ const PROPERTY_TYPES: [&str; 10] = [
 /// Maximum number of characters of a displayed name.
 const SHOWN_CHARS: usize = 120;
 
-/// Kind of a misspelt name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misspelt {
-    /// The schema of a document.
-    Schema,
-    /// A key of an object.
-    Key,
-    /// The type of a property.
-    PropertyType,
-}
-
 /// An unknown name and the known name that was probably meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misspelling {
@@ -58,8 +47,8 @@ pub struct Misspelling {
     pub object: String,
     /// Position in the document, as `entries[0]`; empty for the document itself.
     pub path: String,
-    /// Kind of the name.
-    pub what: Misspelt,
+    /// Kind of the name: `schema`, `key` or `property type`.
+    pub what: &'static str,
     /// The name as written.
     pub found: String,
     /// The name that was probably meant.
@@ -69,19 +58,14 @@ pub struct Misspelling {
 impl Misspelling {
     /// Returns the message without the position.
     pub fn message(&self) -> String {
-        let what = match self.what {
-            Misspelt::Schema => "schema",
-            Misspelt::Key => "key",
-            Misspelt::PropertyType => "property type",
-        };
         let at = if self.path.is_empty() {
             String::new()
         } else {
             format!("{}: ", self.path)
         };
         format!(
-            "{at}unknown {what} {:?}: did you mean {:?}?",
-            self.found, self.meant
+            "{at}unknown {} {:?}: did you mean {:?}?",
+            self.what, self.found, self.meant
         )
     }
 }
@@ -105,13 +89,6 @@ pub fn misspellings(blob: &Blob) -> Vec<Misspelling> {
         Blob::Deprecations(deprecations) => search.deprecations(deprecations),
         Blob::Other(other) => search.other(other),
     }
-    search.found
-}
-
-/// Returns the [`misspellings`] of a bundle that is not in a [`Blob`].
-pub fn misspellings_of_bundle(bundle: &Bundle) -> Vec<Misspelling> {
-    let mut search = Search::new(&bundle.package, schemas::BUNDLE, &bundle.name);
-    search.bundle(bundle);
     search.found
 }
 
@@ -152,7 +129,7 @@ impl Search {
         }
     }
 
-    fn add(&mut self, path: &str, what: Misspelt, found: &str, meant: &'static str) {
+    fn add(&mut self, path: &str, what: &'static str, found: &str, meant: &'static str) {
         self.found.push(Misspelling {
             package: self.package.clone(),
             object: self.object.clone(),
@@ -178,7 +155,7 @@ impl Search {
         let absent = known.iter().copied().filter(|name| is_empty(&object[name]));
         for key in extra.keys() {
             if let Some(meant) = near_key(key, absent.clone()) {
-                self.add(path, Misspelt::Key, key, meant);
+                self.add(path, "key", key, meant);
             }
         }
     }
@@ -188,11 +165,11 @@ impl Search {
             let path = format!("properties[{index}]");
             self.keys(&path, property, &property.extra, &["type", "value"]);
             if let Some(meant) = near_name(&property.kind, &PROPERTY_TYPES) {
-                self.add(&path, Misspelt::PropertyType, &property.kind, meant);
+                self.add(&path, "property type", &property.kind, meant);
             }
             if let Some(value) = property.value.as_object() {
                 for (key, meant) in misspelt_keys(value, value_keys(&property.kind)) {
-                    self.add(&format!("{path}.value"), Misspelt::Key, key, meant);
+                    self.add(&format!("{path}.value"), "key", key, meant);
                 }
             }
         }
@@ -237,7 +214,7 @@ impl Search {
 
     fn other(&mut self, other: &Other) {
         if let Some(meant) = near_name(&other.schema, &SCHEMAS) {
-            self.add("", Misspelt::Schema, &other.schema, meant);
+            self.add("", "schema", &other.schema, meant);
         }
     }
 }

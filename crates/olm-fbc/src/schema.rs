@@ -267,19 +267,27 @@ impl Unquoted {
             value: found.to_string(),
         })
     }
-
-    /// Returns a hint with the fix.
-    pub fn hint(&self) -> String {
-        let Self { field, value } = self;
-        format!("put quotes around {value}: {field}: {value:?}")
-    }
 }
 
 impl BlobError {
-    /// Returns the text that was written without quotes, if that is the cause of the error.
-    pub fn unquoted(&self) -> Option<&Unquoted> {
+    /// Returns a hint with the probable fix.
+    pub(crate) fn hint(&self) -> Option<String> {
         match self {
-            Self::NotText { unquoted, .. } | Self::Field { unquoted, .. } => unquoted.as_ref(),
+            Self::NotText { unquoted, .. } | Self::Field { unquoted, .. } => {
+                let Unquoted { field, value } = unquoted.as_ref()?;
+                Some(format!("put quotes around {value}: {field}: {value:?}"))
+            }
+            Self::NoSchema {
+                is_manifest: true, ..
+            } => {
+                let text = "this looks like the manifest of a bundle: make a catalog of bundles with \"opm render\" or \
+                            \"opm generate catalog\"";
+                Some(text.to_owned())
+            }
+            Self::NoSchema { misspelt, .. } => {
+                let key = misspelt.as_ref()?;
+                Some(format!("did you mean \"schema\" instead of {key:?}?"))
+            }
             _ => None,
         }
     }

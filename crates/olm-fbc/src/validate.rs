@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::load::{self, LoadError, Origin};
-use crate::misspelling::{Misspelling, misspellings, misspellings_of_bundle};
+use crate::misspelling::{Misspelling, misspellings};
 use crate::release::VersionRelease;
-use crate::schema::{Blob, Bundle, Channel, Deprecations, Package};
+use crate::schema::{Blob, Channel, Deprecations, Package};
 use crate::schema_name;
 
 mod bundle;
@@ -146,10 +146,7 @@ pub fn check(blobs: &[Blob], file: &str) -> Result<Model, Faults> {
             file: Arc::clone(&file),
             document: index + 1,
         };
-        match blob {
-            Blob::Bundle(bundle) => checker.add_bundle(bundle, &origin),
-            blob => checker.add(blob.clone(), &origin),
-        }
+        checker.add(blob, &origin);
     }
     checker.finish()
 }
@@ -157,7 +154,7 @@ pub fn check(blobs: &[Blob], file: &str) -> Result<Model, Faults> {
 fn read(root: &Path, mut checker: Checker) -> Report {
     let result = load::read(root, |blob, origin| -> Result<(), LoadError> {
         match blob {
-            Ok(blob) => checker.add(blob, origin),
+            Ok(blob) => checker.add(&blob, origin),
             Err(error) => checker.add_error(&error),
         }
         Ok(())
@@ -169,23 +166,26 @@ fn read(root: &Path, mut checker: Checker) -> Report {
 }
 
 impl Checker {
-    /// Adds a blob. A bundle's properties are checked and dropped here.
-    pub fn add(&mut self, blob: Blob, origin: &Origin) {
-        if let Blob::Bundle(bundle) = &blob {
-            return self.add_bundle(bundle, origin);
-        }
-        self.keep_misspellings(misspellings(&blob), origin);
+    /// Adds a blob. A bundle's properties are checked and not kept.
+    pub fn add(&mut self, blob: &Blob, origin: &Origin) {
+        self.keep_misspellings(misspellings(blob), origin);
         match blob {
-            Blob::Package(package) => self.packages.push((package, origin.clone())),
-            Blob::Channel(channel) => self.channels.push((channel, origin.clone())),
-            Blob::Deprecations(deprecations) => self.deprecations.push((deprecations, origin.clone())),
+            Blob::Package(package) => self.packages.push((package.clone(), origin.clone())),
+            Blob::Channel(channel) => self.channels.push((channel.clone(), origin.clone())),
+            Blob::Deprecations(deprecations) => {
+                self.deprecations.push((deprecations.clone(), origin.clone()));
+            }
+            Blob::Bundle(bundle) => {
+                let mut facts = bundle::Facts::of(bundle, self.csv_check);
+                self.keep_warnings(std::mem::take(&mut facts.warnings), origin);
+                self.bundles.push((facts, origin.clone()));
+            }
             Blob::Other(other) => {
                 if let Err(error) = schema_name::check(&other.schema, &other.package) {
                     let text = format!("{error}: it is not served, because no client can request it");
                     self.keep_warnings(vec![text], origin);
                 }
             }
-            Blob::Bundle(_) => {}
         }
     }
 
@@ -200,14 +200,6 @@ impl Checker {
         let room = MAX_WARNINGS.saturating_sub(self.warnings.len());
         let placed = found.into_iter().take(room);
         self.warnings.extend(placed.map(|text| (text, origin.clone())));
-    }
-
-    /// Does the same as [`Checker::add`] for a bundle that the caller keeps.
-    pub fn add_bundle(&mut self, bundle: &Bundle, origin: &Origin) {
-        self.keep_misspellings(misspellings_of_bundle(bundle), origin);
-        let mut facts = bundle::Facts::of(bundle, self.csv_check);
-        self.keep_warnings(std::mem::take(&mut facts.warnings), origin);
-        self.bundles.push((facts, origin.clone()));
     }
 
     /// Adds the error of a document that could not be read.

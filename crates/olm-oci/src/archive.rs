@@ -6,7 +6,6 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use bytes::Bytes;
-use serde::Serialize;
 
 use crate::config::ImageConfig;
 use crate::content::ImageContent;
@@ -15,7 +14,7 @@ use crate::error::{PullError, PullErrorClass, WriteError};
 use crate::layer::Flattened;
 use crate::limits::Limits;
 use crate::manifest::{
-    BlobDescriptor, ImageManifest, Manifest, OCI_INDEX, OCI_MANIFEST, choose_platform, parse_manifest,
+    Descriptor, ImageIndex, ImageManifest, Manifest, OCI_INDEX, OCI_MANIFEST, choose_platform, parse_manifest,
 };
 use crate::reference::Reference;
 
@@ -25,45 +24,6 @@ const INDEX_FILE: &str = "index.json";
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
 /// Annotation from which containerd reads the whole name when importing.
 const IMAGE_NAME: &str = "io.containerd.image.name";
-
-/// Documents are typed, not `json!`, so that the order of their keys cannot change with a feature of `serde_json`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Descriptor {
-    pub(crate) media_type: String,
-    pub(crate) digest: String,
-    size: u64,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    annotations: BTreeMap<&'static str, String>,
-}
-
-impl Descriptor {
-    pub(crate) fn new(media_type: &str, digest: &Digest, size: usize) -> Self {
-        Self {
-            media_type: media_type.to_owned(),
-            digest: digest.to_string(),
-            size: size as u64,
-            annotations: BTreeMap::new(),
-        }
-    }
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ManifestDocument {
-    pub(crate) schema_version: u8,
-    pub(crate) media_type: &'static str,
-    pub(crate) config: Descriptor,
-    pub(crate) layers: Vec<Descriptor>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct IndexDocument {
-    pub(crate) schema_version: u8,
-    pub(crate) media_type: &'static str,
-    manifests: Vec<Descriptor>,
-}
 
 pub(crate) type Parts = (BTreeMap<Digest, Bytes>, Vec<Descriptor>, ImageConfig);
 
@@ -169,16 +129,9 @@ impl ImageArchive {
     pub(crate) fn into_parts(self) -> Result<Parts, WriteError> {
         let manifest = self.parsed_manifest()?;
         let config = self.config()?;
-        let descriptor = |layer: &BlobDescriptor| Descriptor {
-            media_type: layer.media_type.clone(),
-            digest: layer.digest.clone(),
-            size: layer.size,
-            annotations: BTreeMap::new(),
-        };
-        let layers = manifest.layers.iter().map(descriptor).collect();
         let mut blobs = self.blobs;
         blobs.retain(|digest, _| digest.as_str() != manifest.config.digest);
-        Ok((blobs, layers, config))
+        Ok((blobs, manifest.layers, config))
     }
 
     /// Writes the archive, all or nothing. With a name, importers know what to call the image.
@@ -222,9 +175,9 @@ impl ImageArchive {
             annotations,
             ..Descriptor::new(&self.media_type, &self.digest, self.manifest.len())
         };
-        let index = IndexDocument {
+        let index = ImageIndex {
             schema_version: 2,
-            media_type: OCI_INDEX,
+            media_type: Some(OCI_INDEX.to_owned()),
             manifests: vec![descriptor],
         };
         let mut files = BTreeMap::from([

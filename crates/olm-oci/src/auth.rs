@@ -171,21 +171,19 @@ impl Credentials {
 
     /// Returns the credentials that fit any repository of a host (with port if any).
     pub(crate) fn for_registry(&self, host: &str) -> Vec<&Credential> {
-        let (host, _) = normalise_key(host);
-        let fits = |entry: &&Entry| host_fits(&entry.host, &host);
-        let entries = self.entries.iter().filter(fits);
-        entries.map(|entry| &entry.credential).collect()
+        self.fitting(host, |_| true)
     }
 
     /// Returns the credentials that fit a repository of a host (with port if any), the most specific first.
     pub fn for_repository(&self, host: &str, repository: &str) -> Vec<&Credential> {
+        self.fitting(host, |path| path_fits(path, repository))
+    }
+
+    fn fitting(&self, host: &str, is_for: impl Fn(&str) -> bool) -> Vec<&Credential> {
         let (host, _) = normalise_key(host);
-        let fits = |entry: &&Entry| host_fits(&entry.host, &host) && path_fits(&entry.path, repository);
-        self.entries
-            .iter()
-            .filter(fits)
-            .map(|entry| &entry.credential)
-            .collect()
+        let fits = |entry: &&Entry| host_fits(&entry.host, &host) && is_for(&entry.path);
+        let entries = self.entries.iter().filter(fits);
+        entries.map(|entry| &entry.credential).collect()
     }
 
     /// Sorts by longest path, then exact hosts before patterns. The sort is stable: it keeps the order of

@@ -22,19 +22,11 @@ impl RegistryConfigError {
         Self(format!("{}: {reason}", path.display()))
     }
 
-    pub(crate) fn read(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+    /// Returns the error of something that cannot be done with a file, for example `read` it.
+    pub(crate) fn cannot<E: fmt::Display>(verb: &'static str, path: &Path) -> impl FnOnce(E) -> Self {
         move |error| {
             Self(format!(
-                "cannot read registry configuration {}: {error}",
-                path.display()
-            ))
-        }
-    }
-
-    pub(crate) fn parse(path: &Path) -> impl FnOnce(toml::de::Error) -> Self {
-        move |error| {
-            Self(format!(
-                "cannot parse registry configuration {}: {error}",
+                "cannot {verb} registry configuration {}: {error}",
                 path.display()
             ))
         }
@@ -43,12 +35,12 @@ impl RegistryConfigError {
 
 /// Reads a TOML file.
 pub(crate) fn read_toml<T: DeserializeOwned>(path: &Path) -> Result<T, RegistryConfigError> {
-    let text = std::fs::read_to_string(path).map_err(RegistryConfigError::read(path))?;
-    toml::from_str(&text).map_err(RegistryConfigError::parse(path))
+    let text = std::fs::read_to_string(path).map_err(RegistryConfigError::cannot("read", path))?;
+    toml::from_str(&text).map_err(RegistryConfigError::cannot("parse", path))
 }
 
 /// The requests that a host may be used for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// Fetching content by digest.
     pub pull: bool,

@@ -1,7 +1,9 @@
 //! Manifests and indexes, with the fields that are used here.
 
+use std::collections::BTreeMap;
+
 use go_compat::platform::architecture;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 
@@ -12,15 +14,33 @@ pub(crate) const ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json, app
      application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json";
 
 /// A manifest's description of a blob, or an index's of a manifest.
-#[derive(Debug, Clone, Deserialize)]
+///
+/// Documents are typed, not `json!`, so that the order of their keys cannot change with a feature of `serde_json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct BlobDescriptor {
+pub(crate) struct Descriptor {
     pub(crate) media_type: String,
     pub(crate) digest: String,
     /// Size in bytes.
     pub(crate) size: u64,
-    /// Platform of the image; set within an index.
+    /// Annotations to write; those of other images are not read.
+    #[serde(skip_deserializing, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) annotations: BTreeMap<&'static str, String>,
+    /// Platform of the image; set within an index that was read.
+    #[serde(skip_serializing)]
     pub(crate) platform: Option<Platform>,
+}
+
+impl Descriptor {
+    pub(crate) fn new(media_type: &str, digest: &Digest, size: usize) -> Self {
+        Self {
+            media_type: media_type.to_owned(),
+            digest: digest.to_string(),
+            size: size as u64,
+            annotations: BTreeMap::new(),
+            platform: None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -30,18 +50,22 @@ pub(crate) struct Platform {
     architecture: String,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ImageManifest {
+    pub(crate) schema_version: u8,
     pub(crate) media_type: Option<String>,
-    pub(crate) config: BlobDescriptor,
+    pub(crate) config: Descriptor,
     /// The layers, lowest first.
-    pub(crate) layers: Vec<BlobDescriptor>,
+    pub(crate) layers: Vec<Descriptor>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct ImageIndex {
-    pub(crate) manifests: Vec<BlobDescriptor>,
+    pub(crate) schema_version: u8,
+    pub(crate) media_type: Option<String>,
+    pub(crate) manifests: Vec<Descriptor>,
 }
 
 pub(crate) enum Manifest {

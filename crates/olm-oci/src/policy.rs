@@ -1,6 +1,6 @@
 //! `policy.json` of container tools, containers-policy.json(5): the images that may be pulled.
 //!
-//! A rejection is honoured. Signatures are not verified here: callers report [`Verdict::Unverified`].
+//! A rejection is honoured. Signatures are not verified here: callers report the policy that requires them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,29 +29,24 @@ struct Requirement {
     kind: String,
 }
 
-/// A policy's verdict on an image.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It may be pulled.
-    Accepted,
-    /// It may be pulled if it is signed, which is not verified here. Holds the policy's file.
-    Unverified(PathBuf),
-}
-
-/// Judges an image by the user's policy, else by the machine's. Without a policy everything is accepted.
+/// Judges an image by the user's policy, else by the machine's. Without a policy everything is accepted. Returns
+/// the policy's file if the image may be pulled only if it is signed, which is not verified here.
 ///
 /// # Errors
 /// The policy rejects the image, or cannot be read.
-pub(crate) fn judge(tools: &ContainerTools, image: &Reference) -> Result<Verdict, RegistryConfigError> {
+pub(crate) fn judge(
+    tools: &ContainerTools,
+    image: &Reference,
+) -> Result<Option<PathBuf>, RegistryConfigError> {
     let files = tools.folders().into_iter().map(|folder| folder.join(POLICY));
     match files.into_iter().find(|file| file.is_file()) {
         Some(file) => judge_by(&file, image),
-        None => Ok(Verdict::Accepted),
+        None => Ok(None),
     }
 }
 
-fn judge_by(file: &Path, image: &Reference) -> Result<Verdict, RegistryConfigError> {
-    let text = std::fs::read(file).map_err(RegistryConfigError::read(file))?;
+fn judge_by(file: &Path, image: &Reference) -> Result<Option<PathBuf>, RegistryConfigError> {
+    let text = std::fs::read(file).map_err(RegistryConfigError::cannot("read", file))?;
     let invalid = |reason: String| RegistryConfigError::invalid(file, reason);
     let policy: Policy = serde_json::from_slice(&text).map_err(|error| invalid(error.to_string()))?;
     let of_registries = policy.transports.get(TRANSPORT);
@@ -59,12 +54,12 @@ fn judge_by(file: &Path, image: &Reference) -> Result<Verdict, RegistryConfigErr
         .into_iter()
         .find_map(|scope| of_registries?.get(&scope));
     let requirements = scoped.unwrap_or(&policy.default);
-    let mut verdict = Verdict::Accepted;
+    let mut unverified = None;
     for requirement in requirements {
         match requirement.kind.as_str() {
             "insecureAcceptAnything" => {}
             "reject" => return Err(invalid(format!("image {image} is rejected by policy"))),
-            _ => verdict = Verdict::Unverified(file.to_owned()),
+            _ => unverified = Some(file.to_owned()),
         }
     }
     if requirements.is_empty() {
@@ -72,7 +67,7 @@ fn judge_by(file: &Path, image: &Reference) -> Result<Verdict, RegistryConfigErr
             "the list of requirements for image {image} is empty"
         )));
     }
-    Ok(verdict)
+    Ok(unverified)
 }
 
 /// Returns the names under which a policy may list an image, the most specific first.
@@ -114,8 +109,8 @@ mod tests {
         let file = folder.join(POLICY);
         let tools = ContainerTools::new(None).with_root(root.path());
         let judged = |image: &str| match judge(&tools, &image.parse().expect("image")) {
-            Ok(Verdict::Accepted) => "accepted".to_owned(),
-            Ok(Verdict::Unverified(_)) => "unverified".to_owned(),
+            Ok(None) => "accepted".to_owned(),
+            Ok(Some(_)) => "unverified".to_owned(),
             Err(error) => error.to_string(),
         };
         assert_eq!(judged("quay.io/a:v1"), "accepted", "there is no policy");

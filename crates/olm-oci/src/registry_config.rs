@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use crate::containers::ContainerTools;
 use crate::host::{Capabilities, Host, RegistryConfigError, read_toml};
-use crate::policy::{self, Verdict};
+use crate::policy;
 use crate::reference::Reference;
 use crate::user_credentials::variable;
 
@@ -102,9 +102,12 @@ impl RegistryConfig {
     /// A configuration file that exists must be readable and valid, and a policy must not reject the image;
     /// see [`RegistryConfigError`].
     pub fn hosts(&self, image: &Reference) -> Result<Vec<Host>, RegistryConfigError> {
-        self.judge(image)?;
+        self.unverified_by(image)?;
         let hosts = match &self.tools {
-            Some(tools) if self.dir.is_none() => self.over_any(tools.hosts(image)?),
+            Some(tools) if self.dir.is_none() => {
+                let hosts = tools.hosts(image)?.into_iter();
+                hosts.map(|host| self.over_any(host)).collect()
+            }
             _ => self.hosts_of(image.registry())?,
         };
         Ok(hosts.into_iter().map(|host| self.finish(host)).collect())
@@ -116,7 +119,7 @@ impl RegistryConfig {
     /// See [`RegistryConfig::hosts`].
     pub fn push_host(&self, image: &Reference) -> Result<Option<Host>, RegistryConfigError> {
         let hosts = match &self.tools {
-            Some(tools) if self.dir.is_none() => self.over_any(vec![tools.own_host(image)?]),
+            Some(tools) if self.dir.is_none() => vec![self.over_any(tools.own_host(image)?)],
             _ => self.hosts_of(image.registry())?,
         };
         let host = hosts.into_iter().find(|host| host.capabilities.push);
@@ -128,10 +131,10 @@ impl RegistryConfig {
     /// # Errors
     /// The policy rejects the image, or cannot be read.
     pub fn unverified_by(&self, image: &Reference) -> Result<Option<PathBuf>, RegistryConfigError> {
-        Ok(match self.judge(image)? {
-            Verdict::Accepted => None,
-            Verdict::Unverified(file) => Some(file),
-        })
+        match &self.tools {
+            Some(tools) => policy::judge(tools, image),
+            None => Ok(None),
+        }
     }
 
     /// Returns the programs and files that `registries.conf` names for credentials of any registry. Empty for
@@ -146,20 +149,12 @@ impl RegistryConfig {
         }
     }
 
-    fn judge(&self, image: &Reference) -> Result<Verdict, RegistryConfigError> {
-        match &self.tools {
-            Some(tools) => policy::judge(tools, image),
-            None => Ok(Verdict::Accepted),
-        }
-    }
-
     /// Applies `--insecure` to the hosts of a configuration that writes no schemes.
-    fn over_any(&self, hosts: Vec<Host>) -> Vec<Host> {
-        let over_any = |host: Host| Host {
+    fn over_any(&self, host: Host) -> Host {
+        Host {
             http_fallback: self.insecure || host.http_fallback,
             ..host
-        };
-        hosts.into_iter().map(over_any).collect()
+        }
     }
 
     fn finish(&self, mut host: Host) -> Host {
@@ -171,7 +166,7 @@ impl RegistryConfig {
     fn hosts_of(&self, registry: &str) -> Result<Vec<Host>, RegistryConfigError> {
         match self.file_for(registry) {
             Some(path) => self.read(&path, registry),
-            None => Ok(vec![self.server(registry)]),
+            None => Ok(vec![self.over_any(Host::of_registry(registry))]),
         }
     }
 
@@ -193,25 +188,19 @@ impl RegistryConfig {
         file.is_file().then_some(file)
     }
 
-    fn server(&self, registry: &str) -> Host {
-        let host = Host::of_registry(registry);
-        Host {
-            http_fallback: self.insecure || host.http_fallback,
-            ..host
-        }
-    }
-
     fn read(&self, path: &Path, registry: &str) -> Result<Vec<Host>, RegistryConfigError> {
         let file: HostsFile = read_toml(path)?;
         let mut hosts = Vec::new();
         for (url, entry) in file.host {
-            let entry: HostEntry = entry.try_into().map_err(RegistryConfigError::parse(path))?;
+            let entry: HostEntry = entry
+                .try_into()
+                .map_err(RegistryConfigError::cannot("parse", path))?;
             hosts.push(Host {
                 mirror: true,
                 ..entry.host(path, &url)?
             });
         }
-        let own = self.server(registry);
+        let own = self.over_any(Host::of_registry(registry));
         let server = match file.server.as_deref().filter(|server| !server.is_empty()) {
             Some(url) => file.own.host(path, url)?,
             None => Host {
@@ -367,11 +356,7 @@ fn parse_capabilities(
     let Some(words) = words else {
         return Ok(Capabilities::ALL);
     };
-    let mut capabilities = Capabilities {
-        pull: false,
-        resolve: false,
-        push: false,
-    };
+    let mut capabilities = Capabilities::default();
     for word in words {
         match word.to_ascii_lowercase().as_str() {
             "pull" => capabilities.pull = true,

@@ -11,11 +11,11 @@ use bytes::Bytes;
 use flate2::{Compression, GzBuilder};
 use go_compat::platform::architecture;
 
-use crate::archive::{Descriptor, ImageArchive, ManifestDocument};
+use crate::archive::ImageArchive;
 use crate::config::{ImageConfig, RootFs, RunConfig};
 use crate::digest::Digest;
 use crate::error::WriteError;
-use crate::manifest::OCI_MANIFEST;
+use crate::manifest::{Descriptor, ImageManifest, OCI_MANIFEST};
 
 const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
@@ -60,14 +60,7 @@ impl LayerSpec {
         mode: u32,
         uid: u64,
     ) -> Result<(), WriteError> {
-        self.insert(
-            path,
-            EntrySpec {
-                body: Body::File(bytes.into()),
-                mode,
-                uid,
-            },
-        )
+        self.insert(path, Body::File(bytes.into()), mode, uid)
     }
 
     /// Adds a folder. Needed for an empty one, or for another owner or mode.
@@ -75,14 +68,7 @@ impl LayerSpec {
     /// # Errors
     /// [`WriteError::Path`].
     pub fn folder(&mut self, path: &str, mode: u32, uid: u64) -> Result<(), WriteError> {
-        self.insert(
-            path,
-            EntrySpec {
-                body: Body::Folder,
-                mode,
-                uid,
-            },
-        )
+        self.insert(path, Body::Folder, mode, uid)
     }
 
     /// Adds a symbolic link at `path` to `target`. The target counts from the link's own folder unless it
@@ -91,14 +77,7 @@ impl LayerSpec {
     /// # Errors
     /// [`WriteError::Path`].
     pub fn link(&mut self, path: &str, target: &str) -> Result<(), WriteError> {
-        self.insert(
-            path,
-            EntrySpec {
-                body: Body::Link(target.to_owned()),
-                mode: 0o777,
-                uid: 0,
-            },
-        )
+        self.insert(path, Body::Link(target.to_owned()), 0o777, 0)
     }
 
     /// Adds all regular files below a folder of this machine at `path`, readable by all and owned by root.
@@ -130,11 +109,12 @@ impl LayerSpec {
         Ok(())
     }
 
-    fn insert(&mut self, path: &str, spec: EntrySpec) -> Result<(), WriteError> {
+    fn insert(&mut self, path: &str, body: Body, mode: u32, uid: u64) -> Result<(), WriteError> {
         let clean = path.trim_matches('/');
         if clean.is_empty() || clean.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(WriteError::Path(path.to_owned()));
         }
+        let spec = EntrySpec { body, mode, uid };
         if self.entries.insert(clean.to_owned(), spec).is_some() {
             return Err(WriteError::Path(path.to_owned()));
         }
@@ -230,9 +210,9 @@ impl ImageSpec {
         };
         let config = Bytes::from(serde_json::to_vec(&config).map_err(|error| encode(&error))?);
         let config_digest = Digest::sha256(&config);
-        let manifest = ManifestDocument {
+        let manifest = ImageManifest {
             schema_version: 2,
-            media_type: OCI_MANIFEST,
+            media_type: Some(OCI_MANIFEST.to_owned()),
             config: Descriptor::new(OCI_CONFIG, &config_digest, config.len()),
             layers,
         };

@@ -300,7 +300,7 @@ impl TestEnv {
 
 /// Runs the operator until it is dropped.
 async fn operate(client: kube::Client, metrics: Arc<Mutex<Metrics>>) {
-    let registered = Metrics::registered().unwrap();
+    let registered = Metrics::registered();
     *metrics.lock() = registered.clone();
     let settings = run::Settings {
         protected: BTreeSet::from([PROTECTED.to_owned()]),

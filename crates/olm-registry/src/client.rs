@@ -12,10 +12,10 @@ use tonic::{Request, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
+use crate::codec::BoundedCodec;
 use crate::limits::{CALL_TIME, MESSAGE_BYTES, PACKAGE_BYTES, PACKAGE_NAME_BYTES, ReadLimits, STALL_TIME};
 use crate::proto;
-use crate::receive::BoundedCodec;
-use crate::status_details::WithoutDetails;
+use crate::status_details::{self, WithoutDetails};
 
 /// Name readers use in health checks.
 pub const HEALTH_NAME: &str = "Registry";
@@ -34,7 +34,7 @@ impl Client {
     /// Returns a client over the caller's channel.
     pub fn new(channel: Channel) -> Self {
         Self {
-            channel: WithoutDetails(channel),
+            channel: status_details::without(channel),
             message_bytes: MESSAGE_BYTES,
         }
     }

@@ -77,4 +77,12 @@ impl Frame {
         self.read_into(&mut bytes)?;
         Ok(bytes)
     }
+
+    /// Returns the decoded message.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has another message.
+    pub(crate) fn decode<M: prost::Message + Default>(&self) -> io::Result<M> {
+        M::decode(self.to_bytes()?.as_slice()).map_err(io::Error::other)
+    }
 }

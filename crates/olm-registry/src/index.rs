@@ -127,18 +127,17 @@ impl Index {
             path: path.to_owned(),
             reason: reason.to_owned(),
         };
+        let foreign = || IndexError::Foreign {
+            path: path.to_owned(),
+        };
         let length = file.metadata().map_err(read_error)?.len();
         let mut bytes = [0; HEADER_BYTES as usize];
         if length < HEADER_BYTES {
-            return Err(IndexError::Foreign {
-                path: path.to_owned(),
-            });
+            return Err(foreign());
         }
         file.read_exact_at(&mut bytes, 0).map_err(read_error)?;
         if bytes[..8] != MAGIC {
-            return Err(IndexError::Foreign {
-                path: path.to_owned(),
-            });
+            return Err(foreign());
         }
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
         let found = u32::from_le_bytes(std::array::from_fn(|byte| bytes[8 + byte]));

@@ -15,7 +15,6 @@ pub mod index;
 pub mod limits;
 pub mod proto;
 pub mod query;
-mod receive;
 pub mod server;
 pub mod snapshot;
 mod status_details;

@@ -14,7 +14,7 @@ use tonic::server::{Grpc, NamedService};
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-use crate::codec::{ResponseCodec, ResponseMessage};
+use crate::codec::{BoundedCodec, Outgoing};
 use crate::health::HealthService;
 use crate::index::Index;
 use crate::proto;
@@ -102,14 +102,14 @@ fn unary<Q, A>(
 ) -> Answer
 where
     Q: Message + Default + 'static,
-    A: ResponseMessage,
+    A: Outgoing,
 {
     let method = tower::service_fn(move |question: Request<Q>| {
         let answer = answer(question.get_ref()).map_err(|error| status(&error));
         ready(answer.map(Response::new))
     });
     Box::pin(async move {
-        let mut grpc = Grpc::new(ResponseCodec::<A, Q>::default());
+        let mut grpc = Grpc::new(BoundedCodec::<A, Q>::default());
         Ok(grpc.unary(method, request).await)
     })
 }
@@ -122,7 +122,7 @@ fn stream<Q, A, I>(
 ) -> Answer
 where
     Q: Message + Default + 'static,
-    A: ResponseMessage,
+    A: Outgoing,
     I: IntoIterator<Item = A>,
     I::IntoIter: Send + 'static,
 {
@@ -131,7 +131,7 @@ where
         ready(answers.map(|answers| Response::new(iter(answers.into_iter().map(Ok::<A, Status>)))))
     });
     Box::pin(async move {
-        let mut grpc = Grpc::new(ResponseCodec::<A, Q>::default());
+        let mut grpc = Grpc::new(BoundedCodec::<A, Q>::default());
         Ok(grpc.server_streaming(method, request).await)
     })
 }

@@ -97,20 +97,18 @@ pub async fn fetch_within(client: &Client, limits: &ReadLimits) -> Result<Fetche
 
 async fn read(client: &Client, limits: &ReadLimits) -> Result<Fetched, SnapshotError> {
     let mut builder = Builder::default();
-    let mut counted = Counted {
-        limits,
-        bundles: 0,
-        bytes: 0,
-    };
+    let mut counted = Counted::default();
     let mut bundles = client.list_bundles().await.map_err(SnapshotError::List)?;
     while let Some(bundle) = bundles.next().await {
         let bundle = bundle.map_err(SnapshotError::Stream)?;
-        counted.bundle(bundle.encoded_len())?;
+        counted.bundles += 1;
+        counted.bytes += bundle.encoded_len() as u64;
         builder.add_bundle(bundle);
-        counted.check_kept(&builder)?;
+        counted.check(limits, &builder)?;
     }
     let names = builder.package_names();
-    counted.check_packages(names.len())?;
+    counted.packages = names.len();
+    counted.check(limits, &builder)?;
     let mut packages = futures::stream::iter(names)
         .map(|name| {
             let client = client.clone();
@@ -123,59 +121,39 @@ async fn read(client: &Client, limits: &ReadLimits) -> Result<Fetched, SnapshotE
     while let Some((name, package)) = packages.next().await {
         match package {
             Ok(package) => {
-                counted.add(package.encoded_len())?;
+                counted.bytes += package.encoded_len() as u64;
                 builder.add_package(package);
             }
             Err(status) => builder.skip(format!("package {name:?}: {}", message(&status))),
         }
-        counted.check_kept(&builder)?;
+        counted.check(limits, &builder)?;
     }
     Ok(builder.finish())
 }
 
 /// Consumption of a read so far.
-struct Counted<'a> {
-    limits: &'a ReadLimits,
+#[derive(Default)]
+struct Counted {
     bundles: usize,
+    packages: usize,
     bytes: u64,
 }
 
-impl Counted<'_> {
-    fn bundle(&mut self, bytes: usize) -> Result<(), SnapshotError> {
-        self.bundles = self.bundles.saturating_add(1);
-        within(
-            "bundles",
-            self.bundles as u64,
-            self.limits.bundles as u64,
-            "bundles",
-        )?;
-        self.add(bytes)
-    }
-
-    fn add(&mut self, bytes: usize) -> Result<(), SnapshotError> {
-        self.bytes = self.bytes.saturating_add(bytes as u64);
-        within("bytes", self.bytes, self.limits.bytes, "bytes")
-    }
-
-    fn check_kept(&self, builder: &Builder) -> Result<(), SnapshotError> {
-        let of = "bytes to keep in memory";
-        within("kept", builder.kept() as u64, self.limits.kept as u64, of)
-    }
-
-    fn check_packages(&self, packages: usize) -> Result<(), SnapshotError> {
-        within(
-            "packages",
-            packages as u64,
-            self.limits.packages as u64,
-            "packages",
-        )
-    }
-}
-
-fn within(limit: &'static str, found: u64, allowed: u64, of: &'static str) -> Result<(), SnapshotError> {
-    match found > allowed {
-        true => Err(SnapshotError::TooLarge { limit, allowed, of }),
-        false => Ok(()),
+impl Counted {
+    /// Checks the consumption, with what the builder keeps.
+    fn check(&self, limits: &ReadLimits, builder: &Builder) -> Result<(), SnapshotError> {
+        let (bundles, packages) = (self.bundles as u64, self.packages as u64);
+        let kept = builder.kept() as u64;
+        let counts = [
+            ("bundles", bundles, limits.bundles as u64, "bundles"),
+            ("bytes", self.bytes, limits.bytes, "bytes"),
+            ("packages", packages, limits.packages as u64, "packages"),
+            ("kept", kept, limits.kept as u64, "bytes to keep in memory"),
+        ];
+        match counts.into_iter().find(|(_, found, allowed, _)| found > allowed) {
+            Some((limit, _, allowed, of)) => Err(SnapshotError::TooLarge { limit, allowed, of }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -187,8 +165,7 @@ pub fn of_index(index: &Index) -> io::Result<Fetched> {
     let mut builder = Builder::default();
     let mut position = 0;
     while let Some(frame) = index.listed_bundle(position) {
-        let bundle = proto::Bundle::decode(frame.to_bytes()?.as_slice());
-        builder.add_bundle(bundle.map_err(io::Error::other)?);
+        builder.add_bundle(frame.decode()?);
         position = position.saturating_add(1);
     }
     for name in builder.package_names() {
@@ -226,19 +203,10 @@ pub fn of_directory(directory: &Path) -> Result<(Index, Fetched), DirectoryError
     })
 }
 
-/// Returns the ClusterServiceVersion of a bundle in an index. For a bundle with an image it is built from its
-/// metadata.
-pub fn csv_of(index: &Index, package: &str, channel: &str, name: &str) -> Option<Value> {
-    let frame = index.bundle(package, channel, name).ok()?;
-    csv(&proto::Bundle::decode(frame.to_bytes().ok()?.as_slice()).ok()?)
-}
-
-/// Returns the objects of a bundle in an index. Empty if the index has only the bundle's image.
-pub fn objects_of(index: &Index, package: &str, channel: &str, name: &str) -> Vec<Value> {
-    let frame = index.bundle(package, channel, name).ok();
-    let bytes = frame.and_then(|frame| frame.to_bytes().ok());
-    let bundle = bytes.and_then(|bytes| proto::Bundle::decode(bytes.as_slice()).ok());
-    bundle.as_ref().map(objects).unwrap_or_default()
+/// Returns what an index answers to `GetBundle`; `None` for an unknown bundle. For a bundle with an image the
+/// ClusterServiceVersion is built from its metadata, and there may be no other objects.
+pub fn bundle_of(index: &Index, package: &str, channel: &str, name: &str) -> Option<proto::Bundle> {
+    index.bundle(package, channel, name).ok()?.decode().ok()
 }
 
 /// Returns the objects in the answer to `GetBundle`. Invalid JSON is skipped.

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 use http::{HeaderName, HeaderValue};
 use kube::{
     Client,
-    api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
+    api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions},
     core::Request,
 };
 use olm_api::{labels, names::service_account_user};
@@ -19,7 +19,7 @@ use crate::{
     key::is_path_segment,
     metrics::Metrics,
     outcome::{Failure, FailureClass, Outcome, Outcomes},
-    plan::{Action, Exists, Guard, Identity, Plan, Propagation, Target},
+    plan::{Action, Exists, Guard, Identity, Plan, Target},
     store::StoreSetHandle,
 };
 
@@ -270,16 +270,13 @@ fn request_of(action: &Action) -> Result<http::Request<Vec<u8>>, String> {
         Action::Apply {
             target,
             object,
-            manager,
-            ..
-        } => apply_request(target, object, manager)?,
-        Action::ApplySecret {
-            target,
-            object,
             data,
             manager,
             ..
-        } => apply_request(target, &data.within(object), manager)?,
+        } => match data {
+            None => apply_request(target, object, manager)?,
+            Some(data) => apply_request(target, &data.within(object), manager)?,
+        },
         Action::Create { target, object, .. } => {
             let body = serde_json::to_vec(object).map_err(|error| error.to_string())?;
             let request = collection(target).create(&written(), body);
@@ -307,11 +304,7 @@ fn request_of(action: &Action) -> Result<http::Request<Vec<u8>>, String> {
         } => {
             let params = DeleteParams {
                 grace_period_seconds: *grace_seconds,
-                propagation_policy: Some(match propagation {
-                    Propagation::Background => PropagationPolicy::Background,
-                    Propagation::Foreground => PropagationPolicy::Foreground,
-                    Propagation::Orphan => PropagationPolicy::Orphan,
-                }),
+                propagation_policy: Some(propagation.clone()),
                 preconditions: (*guard != Guard::default()).then(|| Preconditions {
                     uid: guard.uid.clone(),
                     resource_version: guard.resource_version.clone(),

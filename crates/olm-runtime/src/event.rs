@@ -117,11 +117,7 @@ fn event_of(draft: EventDraft) -> (Event, ObjectReference) {
 /// Cuts `text` at a character boundary to the maximum length of an Event.
 fn shortened(mut text: String) -> String {
     if text.len() > NOTE_LIMIT {
-        let mut end = NOTE_LIMIT - '…'.len_utf8();
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
+        text.truncate(text.floor_char_boundary(NOTE_LIMIT - '…'.len_utf8()));
         text.push('…');
     }
     text

@@ -16,35 +16,24 @@ use crate::sync::Mutex;
 /// term finds it shut.
 #[derive(Debug, Clone, Default)]
 pub struct WriteGate {
-    opening: Arc<Mutex<Opening>>,
-}
-
-#[derive(Debug, Default, Clone, Copy)]
-enum Opening {
-    #[default]
-    Open,
-    Shut,
-    Until(Instant),
+    /// End of the term; `None` for one without end.
+    end: Arc<Mutex<Option<Instant>>>,
 }
 
 impl WriteGate {
     /// Holds back all writes from now on.
     pub fn shut(&self) {
-        *self.opening.lock() = Opening::Shut;
+        self.open_until(Instant::now());
     }
 
     /// Admits writes until `end`, which replaces the previous state.
     pub fn open_until(&self, end: Instant) {
-        *self.opening.lock() = Opening::Until(end);
+        *self.end.lock() = Some(end);
     }
 
     /// True if writes are admitted at this moment.
     pub fn is_open(&self) -> bool {
-        match *self.opening.lock() {
-            Opening::Open => true,
-            Opening::Shut => false,
-            Opening::Until(end) => Instant::now() < end,
-        }
+        self.end.lock().is_none_or(|end| Instant::now() < end)
     }
 }
 

@@ -29,6 +29,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::time::Instant;
+use tokio::time::error::Elapsed;
 use uuid::Uuid;
 
 use self::candidate::{Candidate, Step};
@@ -84,56 +85,46 @@ pub struct Leadership {
 struct Election {
     lease: NamespacedName,
     gate: WriteGate,
-    progress: Mutex<Progress>,
+    candidate: Mutex<Candidate>,
 }
 
-#[derive(Debug, Default)]
-struct Progress {
-    has_seen: bool,
-    /// Holder of the Lease; empty if there is none.
-    holder: String,
-    leads: bool,
-    /// Error of the last read or write of the Lease, if it failed.
-    error: Option<String>,
+impl Election {
+    /// True if this process may write because it was elected.
+    fn leads(&self) -> bool {
+        self.candidate.lock().leads() && self.gate.is_open()
+    }
+
+    /// Updates what the candidate knows with `change`.
+    fn note<T>(&self, change: impl FnOnce(&mut Candidate) -> T) -> T {
+        let mut candidate = self.candidate.lock();
+        let known = candidate.holder().unwrap_or_default().to_owned();
+        let result = change(&mut candidate);
+        let holder = candidate.holder().unwrap_or_default();
+        if known != holder && !candidate.leads() {
+            tracing::info!(lease = %self.lease, holder, "standby");
+        }
+        result
+    }
+
+    /// Shuts the gate for good.
+    fn step_down(&self) {
+        self.gate.shut();
+        self.note(Candidate::step_down);
+    }
 }
 
 impl Leadership {
-    fn of(lease: &NamespacedName, gate: &WriteGate) -> Self {
-        let election = Election {
-            lease: lease.clone(),
-            gate: gate.clone(),
-            progress: Mutex::default(),
-        };
-        Self {
-            election: Some(Arc::new(election)),
-        }
-    }
-
     /// Registers a gauge in `metrics` that is 1 while this process leads, as client-go does.
     pub(crate) fn count_in(&self, metrics: &Metrics) {
-        if self.election.is_none() {
+        let Some(election) = self.election.clone() else {
             return;
-        }
-        let leadership = self.clone();
+        };
         metrics.gauges(
             "leader_election_master_status",
             "Whether this process leads, by the name of the Lease",
             ["name"],
-            move || {
-                let name = leadership
-                    .election
-                    .as_ref()
-                    .map(|election| election.lease.name.clone());
-                let figure = i64::from(leadership.leads());
-                name.map(|name| ([name], figure)).into_iter().collect()
-            },
+            move || vec![([election.lease.name.clone()], i64::from(election.leads()))],
         );
-    }
-
-    /// True if this process may write because it was elected.
-    pub fn leads(&self) -> bool {
-        let election = self.election.as_ref();
-        election.is_some_and(|election| election.progress.lock().leads && election.gate.is_open())
     }
 
     /// Returns the text to add to "ok", or the reason why the process is not ready: it has not seen the Lease yet. A standby is ready.
@@ -141,16 +132,17 @@ impl Leadership {
         let Some(election) = &self.election else {
             return Ok(None);
         };
-        let progress = election.progress.lock();
+        let candidate = election.candidate.lock();
         let lease = &election.lease;
-        let error = progress.error.as_deref();
-        if !progress.has_seen {
+        let error = candidate.error();
+        let Some(holder) = candidate.holder() else {
             let error = error.unwrap_or("not requested yet");
             return Err(format!("waiting to read lease {lease}: {error}"));
-        }
-        let mut text = match progress.holder.as_str() {
-            _ if progress.leads && election.gate.is_open() => format!("leader by lease {lease}"),
-            _ if progress.leads => format!("waiting to renew lease {lease}"),
+        };
+        let leads = candidate.leads();
+        let mut text = match holder {
+            _ if leads && election.gate.is_open() => format!("leader by lease {lease}"),
+            _ if leads => format!("waiting to renew lease {lease}"),
             "" => format!("standby: lease {lease} has no holder"),
             holder => format!("standby: {holder} holds lease {lease}"),
         };
@@ -165,10 +157,7 @@ impl Leadership {
 #[derive(Debug)]
 pub struct Elector {
     api: Api<Lease>,
-    lease: NamespacedName,
-    candidate: Candidate,
-    gate: WriteGate,
-    leadership: Leadership,
+    election: Arc<Election>,
 }
 
 impl Elector {
@@ -178,26 +167,29 @@ impl Elector {
         gate.shut();
         Self {
             api: Api::namespaced(client, &candidacy.lease.namespace),
-            leadership: Leadership::of(&candidacy.lease, &gate),
-            lease: candidacy.lease,
-            candidate: Candidate::new(candidacy.identity, candidacy.times),
-            gate,
+            election: Arc::new(Election {
+                lease: candidacy.lease,
+                gate,
+                candidate: Mutex::new(Candidate::new(candidacy.identity, candidacy.times)),
+            }),
         }
     }
 
     /// Returns the state of the election.
-    pub fn leadership(&self) -> &Leadership {
-        &self.leadership
+    pub fn leadership(&self) -> Leadership {
+        Leadership {
+            election: Some(Arc::clone(&self.election)),
+        }
     }
 
     /// Returns the name of the Lease.
     pub fn lease(&self) -> &NamespacedName {
-        &self.lease
+        &self.election.lease
     }
 
     /// Returns the write gate of this process.
     pub fn gate(&self) -> &WriteGate {
-        &self.gate
+        &self.election.gate
     }
 
     /// Waits until this process leads; the gate is open then.
@@ -205,20 +197,22 @@ impl Elector {
     /// # Errors
     /// If another process took the Lease before this one learned that it held it.
     pub async fn acquire(&mut self) -> Result<(), Loss> {
-        while !self.leadership.leads() {
+        while !self.election.leads() {
             self.step().await?;
         }
-        tracing::info!(lease = %self.lease, identity = self.candidate.identity(), "became leader");
+        let candidate = self.election.candidate.lock();
+        tracing::info!(lease = %self.lease(), identity = candidate.identity(), "became leader");
         Ok(())
     }
 
     /// Publishes an Event that this process leads, as client-go's leaders do.
     pub fn announce(&self, recorder: &Recorder) {
+        let candidate = self.election.candidate.lock();
         recorder.publish(EventDraft {
-            regarding: reference::<Lease>(&self.lease, self.candidate.uid().map(str::to_owned)),
+            regarding: reference::<Lease>(self.lease(), candidate.uid().map(str::to_owned)),
             warning: false,
             reason: reason::LEADER_ELECTION.to_owned(),
-            message: format!("{} became leader", self.candidate.identity()),
+            message: format!("{} became leader", candidate.identity()),
         });
     }
 
@@ -226,8 +220,7 @@ impl Elector {
     pub async fn renew(&mut self) -> Loss {
         loop {
             if let Err(loss) = self.step().await {
-                self.gate.shut();
-                self.note(|progress| progress.leads = false);
+                self.election.step_down();
                 return loss;
             }
         }
@@ -239,27 +232,32 @@ impl Elector {
         reason = "the Lease is what lets the executor write"
     )]
     pub async fn release(&mut self) {
-        self.gate.shut();
-        self.note(|progress| progress.leads = false);
-        let Some(lease) = self.candidate.released(clock::now()) else {
+        self.election.step_down();
+        let released = self.election.candidate.lock().released(clock::now());
+        let Some(lease) = released else {
             return;
         };
         let params = PostParams::default();
-        let releasing = self.api.replace(&self.lease.name, &params, &lease);
+        let releasing = self.api.replace(&self.lease().name, &params, &lease);
         match tokio::time::timeout(RELEASING, releasing).await {
-            Ok(Ok(_)) => tracing::info!(lease = %self.lease, "lease released"),
-            _ => tracing::warn!(lease = %self.lease, "cannot release the lease, leaving it to expire"),
+            Ok(Ok(_)) => tracing::info!(lease = %self.lease(), "lease released"),
+            _ => tracing::warn!(lease = %self.lease(), "cannot release the lease, leaving it to expire"),
         }
     }
 
     /// Executes the next step of the candidate.
-    async fn step(&mut self) -> Result<(), Loss> {
+    async fn step(&self) -> Result<(), Loss> {
         let named = ObjectMeta {
-            namespace: Some(self.lease.namespace.clone()),
-            name: Some(self.lease.name.clone()),
+            namespace: Some(self.lease().namespace.clone()),
+            name: Some(self.lease().name.clone()),
             ..ObjectMeta::default()
         };
-        match self.candidate.decide(&named, Instant::now(), clock::now()) {
+        let step = self
+            .election
+            .candidate
+            .lock()
+            .decide(&named, Instant::now(), clock::now());
+        match step {
             Step::Wait(until) => tokio::time::sleep_until(until).await,
             Step::Read => self.read().await,
             Step::Write(lease) => self.write(&lease).await,
@@ -268,16 +266,12 @@ impl Elector {
         Ok(())
     }
 
-    async fn read(&mut self) {
+    async fn read(&self) {
         let sent = Instant::now();
-        let answer = self.api.get_opt(&self.lease.name);
-        let answer = tokio::time::timeout(self.candidate.patience(), answer).await;
+        let answer = self.answer(self.api.get_opt(&self.lease().name)).await;
         let now = Instant::now();
         match answer {
-            Ok(Ok(lease)) => {
-                self.candidate.saw(lease, now);
-                self.note(|progress| progress.error = None);
-            }
+            Ok(Ok(lease)) => self.election.note(|candidate| candidate.saw(lease, now)),
             Ok(Err(error)) => self.failed("read", &with_causes(&error), sent, now),
             Err(_) => self.failed("read", "no answer", sent, now),
         }
@@ -287,61 +281,44 @@ impl Elector {
         clippy::disallowed_methods,
         reason = "the Lease is what lets the executor write"
     )]
-    async fn write(&mut self, lease: &Lease) {
+    async fn write(&self, lease: &Lease) {
         let (sent, params) = (Instant::now(), PostParams::default());
         let is_new = lease.metadata.resource_version.is_none();
-        let answer = async {
+        let written = async {
             if is_new {
                 self.api.create(&params, lease).await
             } else {
-                self.api.replace(&self.lease.name, &params, lease).await
+                self.api.replace(&self.lease().name, &params, lease).await
             }
         };
-        let answer = tokio::time::timeout(self.candidate.patience(), answer).await;
+        let answer = self.answer(written).await;
         let now = Instant::now();
         match answer {
             Ok(Ok(lease)) => {
-                if let Some(end) = self.candidate.wrote(lease, sent, now) {
-                    self.gate.open_until(end);
-                    self.note(|progress| (progress.leads, progress.error) = (true, None));
+                if let Some(end) = self.election.note(|candidate| candidate.wrote(lease, sent, now)) {
+                    self.gate().open_until(end);
                 }
             }
             // Another process was first, or the Lease was deleted.
             Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
-                self.candidate.was_refused(now);
+                self.election.note(|candidate| candidate.was_refused(now));
             }
             Ok(Err(error)) => self.failed("written", &with_causes(&error), sent, now),
             Err(_) => self.failed("written", "no answer", sent, now),
         }
     }
 
-    fn failed(&mut self, what: &str, error: &str, sent: Instant, now: Instant) {
-        self.candidate.got_no_answer(sent, now);
-        let text = format!("cannot be {what}: {error}");
-        let mut is_news = false;
-        self.note(|progress| {
-            is_news = progress.error.as_ref() != Some(&text);
-            progress.error = Some(text.clone());
-        });
-        if is_news {
-            tracing::warn!(lease = %self.lease, error, "lease cannot be {what}, retrying");
-        }
+    /// Awaits an answer of the API server for as long as the candidate does.
+    async fn answer<T>(&self, asked: impl Future<Output = T>) -> Result<T, Elapsed> {
+        let patience = self.election.candidate.lock().patience();
+        tokio::time::timeout(patience, asked).await
     }
 
-    /// Updates the state of the election with `change`.
-    fn note(&self, change: impl FnOnce(&mut Progress)) {
-        let Some(election) = &self.leadership.election else {
-            return;
-        };
-        let mut progress = election.progress.lock();
-        change(&mut progress);
-        progress.has_seen |= self.candidate.has_seen();
-        let holder = self.candidate.holder();
-        if progress.holder != holder {
-            holder.clone_into(&mut progress.holder);
-            if !progress.leads {
-                tracing::info!(lease = %self.lease, holder, "standby");
-            }
+    fn failed(&self, what: &str, error: &str, sent: Instant, now: Instant) {
+        let text = format!("cannot be {what}: {error}");
+        let got_no_answer = |candidate: &mut Candidate| candidate.got_no_answer(sent, now, text);
+        if self.election.note(got_no_answer) {
+            tracing::warn!(lease = %self.lease(), error, "lease cannot be {what}, retrying");
         }
     }
 }

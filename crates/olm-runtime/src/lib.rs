@@ -39,7 +39,7 @@ pub mod reason;
 pub mod review;
 pub mod store;
 pub mod sync;
-pub mod telemetry;
+mod telemetry;
 pub mod tls;
 pub mod uid;
 #[cfg(test)]

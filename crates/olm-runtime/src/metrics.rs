@@ -43,24 +43,26 @@ const PAGE_AGE: Duration = Duration::from_secs(1);
 /// time (queue depths, objects in stores) are read when the metrics are collected.
 #[derive(Clone, Default)]
 pub struct Metrics {
-    registered: Option<Arc<Registered>>,
+    registry: Option<Registry>,
+    own: Arc<Own>,
 }
 
-struct Registered {
-    registry: Registry,
-    rounds: IntCounterVec,
-    errors: IntCounterVec,
-    panics: IntCounterVec,
-    failures: IntCounterVec,
-    round_seconds: HistogramVec,
-    pauses: IntCounterVec,
+/// Metrics that every process has.
+#[derive(Default)]
+struct Own {
+    rounds: Counters<2>,
+    errors: Counters<1>,
+    panics: Counters<1>,
+    failures: Counters<2>,
+    round_seconds: Durations<1>,
+    pauses: Counters<1>,
     queue_depth: Arc<Samples>,
-    requests: IntCounterVec,
-    writes: IntCounterVec,
-    watch_restarts: IntCounterVec,
+    requests: Counters<2>,
+    writes: Counters<2>,
+    watch_restarts: Counters<1>,
     objects: Arc<Samples>,
     /// Counters of events, by reason.
-    events: Mutex<BTreeMap<&'static str, IntCounter>>,
+    events: Mutex<BTreeMap<&'static str, Counter>>,
     /// Last page, and the time when it was encoded.
     page: Mutex<Option<(Instant, Bytes)>>,
 }
@@ -76,84 +78,78 @@ impl Metrics {
     pub const MEDIA_TYPE: &'static str = TEXT_FORMAT;
 
     /// Creates metrics with their own registry.
-    ///
-    /// # Errors
-    /// If a name is invalid for Prometheus or registered twice: a bug.
-    pub fn registered() -> prometheus::Result<Self> {
-        let registry = Registry::new();
-        let counters = |name: &str, help: &str, labels: &[&str]| {
-            let counters = IntCounterVec::new(Opts::new(name, help), labels)?;
-            registry.register(Box::new(counters.clone()))?;
-            prometheus::Result::Ok(counters)
+    pub fn registered() -> Self {
+        let metrics = Self {
+            registry: Some(Registry::new()),
+            own: Arc::default(),
         };
-        let samples = |name: &str, help: &str, label: &str| {
-            let samples = Arc::<Samples>::default();
-            let asked = Arc::clone(&samples);
-            let read = ReadFigures::new(Figure::Gauge, name, help, [label], move || asked.read());
-            registry.register(Box::new(read?))?;
-            prometheus::Result::Ok(samples)
-        };
-        let seconds = HistogramOpts::new(
-            "controller_runtime_reconcile_time_seconds",
-            "Duration of reconciles, by controller",
-        );
-        let round_seconds = HistogramVec::new(seconds.buckets(ROUND_SECONDS.to_vec()), &["controller"])?;
-        registry.register(Box::new(round_seconds.clone()))?;
-        let registered = Registered {
-            rounds: counters(
+        let own = Own {
+            rounds: metrics.counters(
                 "controller_runtime_reconcile_total",
                 "Finished reconciles, by controller and result",
-                &["controller", "result"],
-            )?,
-            errors: counters(
+                ["controller", "result"],
+            ),
+            errors: metrics.counters(
                 "controller_runtime_reconcile_errors_total",
                 "Reconciles in which a read or write failed or that panicked, by controller",
-                &["controller"],
-            )?,
-            panics: counters(
+                ["controller"],
+            ),
+            panics: metrics.counters(
                 "controller_runtime_reconcile_panics_total",
                 "Reconciles that panicked, by controller",
-                &["controller"],
-            )?,
-            failures: counters(
+                ["controller"],
+            ),
+            failures: metrics.counters(
                 "olm_reconcile_failures_total",
                 "Failed reconciles, by controller and first cause",
-                &["controller", "reason"],
-            )?,
-            round_seconds,
-            pauses: counters(
+                ["controller", "reason"],
+            ),
+            round_seconds: metrics.durations(
+                "controller_runtime_reconcile_time_seconds",
+                "Duration of reconciles, by controller",
+                ["controller"],
+                &ROUND_SECONDS,
+            ),
+            pauses: metrics.counters(
                 "olm_reconcile_pauses_total",
                 "Reconciles after which the key was rate limited because of repeated writes, by controller",
-                &["controller"],
-            )?,
-            queue_depth: samples(
+                ["controller"],
+            ),
+            queue_depth: metrics.samples(
                 "workqueue_depth",
                 "Keys waiting for a worker, without delayed ones, by queue",
                 "name",
-            )?,
-            requests: counters(
+            ),
+            requests: metrics.counters(
                 "rest_client_requests_total",
                 "Requests to the API server, by status code and method",
-                &["code", "method"],
-            )?,
-            writes: counters(
+                ["code", "method"],
+            ),
+            writes: metrics.counters(
                 "olm_writes_total",
                 "Writes of the executor, by verb and outcome",
-                &["verb", "outcome"],
-            )?,
-            watch_restarts: counters(
+                ["verb", "outcome"],
+            ),
+            watch_restarts: metrics.counters(
                 "olm_watch_restarts_total",
                 "Watches that were interrupted and restarted, by resource",
-                &["resource"],
-            )?,
-            objects: samples("olm_store_objects", "Objects in stores, by resource", "resource")?,
-            events: Mutex::default(),
-            page: Mutex::default(),
-            registry,
+                ["resource"],
+            ),
+            objects: metrics.samples("olm_store_objects", "Objects in stores, by resource", "resource"),
+            ..Own::default()
         };
-        Ok(Self {
-            registered: Some(Arc::new(registered)),
-        })
+        Self {
+            own: Arc::new(own),
+            ..metrics
+        }
+    }
+
+    /// Registers a gauge of figures whose sources are added later.
+    fn samples(&self, name: &str, help: &str, label: &str) -> Arc<Samples> {
+        let samples = Arc::<Samples>::default();
+        let asked = Arc::clone(&samples);
+        self.gauges(name, help, [label], move || asked.read());
+        samples
     }
 
     /// Registers a gauge of a program. `read` returns its series, label values and figure, at each collection, so no series outlives its
@@ -197,9 +193,8 @@ impl Metrics {
 
     /// Registers a counter of the events that controllers send with `reason`. `name` as for [`gauges`](Self::gauges).
     pub fn counter_of_events(&self, name: &str, help: &str, reason: &'static str) {
-        if let (Some(registered), Counter(Some(counter))) = (&self.registered, self.counter(name, help)) {
-            registered.events.lock().insert(reason, counter);
-        }
+        let counter = self.counter(name, help);
+        self.own.events.lock().insert(reason, counter);
     }
 
     /// Registers a histogram of durations with these upper `bounds` in seconds. `name` as for [`gauges`](Self::gauges).
@@ -245,10 +240,10 @@ impl Metrics {
     }
 
     fn register(&self, name: &str, collector: prometheus::Result<impl Collector + 'static>) {
-        let Some(registered) = &self.registered else {
+        let Some(registry) = &self.registry else {
             return;
         };
-        let registration = collector.and_then(|collector| registered.registry.register(Box::new(collector)));
+        let registration = collector.and_then(|collector| registry.register(Box::new(collector)));
         if let Err(error) = registration {
             tracing::error!(name, "a metric is missing, which is a bug: {error}");
         }
@@ -259,10 +254,8 @@ impl Metrics {
     /// # Errors
     /// If a figure cannot be encoded: a bug.
     pub fn text(&self) -> prometheus::Result<String> {
-        let Some(registered) = &self.registered else {
-            return Ok(String::new());
-        };
-        TextEncoder::new().encode_to_string(&registered.registry.gather())
+        let families = self.registry.as_ref().map(Registry::gather);
+        TextEncoder::new().encode_to_string(&families.unwrap_or_default())
     }
 
     /// Returns the [`text`](Self::text) for clients, at most a second old. Clients may request it without limit, and encoding all series
@@ -271,10 +264,7 @@ impl Metrics {
     /// # Errors
     /// If a figure cannot be encoded: a bug.
     pub fn page(&self) -> prometheus::Result<Bytes> {
-        let Some(registered) = &self.registered else {
-            return Ok(Bytes::new());
-        };
-        let mut page = registered.page.lock();
+        let mut page = self.own.page.lock();
         if let Some((encoded_at, text)) = &*page
             && encoded_at.elapsed() < PAGE_AGE
         {
@@ -287,10 +277,7 @@ impl Metrics {
 
     /// Returns the sum of all counters called `name`, with any labels; 0 if there are none.
     pub fn total(&self, name: &str) -> f64 {
-        let families = self
-            .registered
-            .iter()
-            .flat_map(|registered| registered.registry.gather());
+        let families = self.registry.iter().flat_map(Registry::gather);
         families
             .filter(|family| family.name() == name)
             .flat_map(|family| family.get_metric().to_vec())
@@ -300,31 +287,27 @@ impl Metrics {
 
     /// Counts a reconcile. `result` is controller-runtime's label: `success`, `requeue_after` or `error`.
     pub(crate) fn round_ended(&self, controller: &str, result: &str, duration: Duration) {
-        let Some(registered) = &self.registered else {
-            return;
-        };
-        let seconds = registered.round_seconds.with_label_values(&[controller]);
-        seconds.observe(duration.as_secs_f64());
-        registered.rounds.with_label_values(&[controller, result]).inc();
+        self.own.round_seconds.observe([controller], duration);
+        self.own.rounds.increment([controller, result]);
     }
 
     /// Counts a failed reconcile. `reason` is `observe`, `panic` or the class of the first refusal.
     pub(crate) fn round_failed(&self, controller: &str, reason: &str) {
-        self.count(|registered| &registered.errors, &[controller]);
-        self.count(|registered| &registered.failures, &[controller, reason]);
+        self.own.errors.increment([controller]);
+        self.own.failures.increment([controller, reason]);
     }
 
     pub(crate) fn round_panicked(&self, controller: &str) {
-        self.count(|registered| &registered.panics, &[controller]);
+        self.own.panics.increment([controller]);
     }
 
     pub(crate) fn key_paused(&self, controller: &str) {
-        self.count(|registered| &registered.pauses, &[controller]);
+        self.own.pauses.increment([controller]);
     }
 
     /// Counts a request. `code` is that of the answer, or `<error>` without one.
     pub(crate) fn requested(&self, code: &str, method: &str) {
-        self.count(|registered| &registered.requests, &[code, method]);
+        self.own.requests.increment([code, method]);
     }
 
     pub(crate) fn wrote(&self, action: &Action, outcome: &Outcome) {
@@ -335,43 +318,31 @@ impl Metrics {
             Outcome::Failed(failure) => failure.class.label(),
             Outcome::NotAttempted => return,
         };
-        self.count(|registered| &registered.writes, &[action.verb(), outcome]);
+        self.own.writes.increment([action.verb(), outcome]);
     }
 
     /// Counts a write or an Event that the gate held back.
     pub(crate) fn held_back(&self, verb: &str) {
-        self.count(|registered| &registered.writes, &[verb, "held_back"]);
+        self.own.writes.increment([verb, "held_back"]);
     }
 
     pub(crate) fn told(&self, reason: &str) {
-        if let Some(registered) = &self.registered
-            && let Some(counter) = registered.events.lock().get(reason)
-        {
-            counter.inc();
+        if let Some(counter) = self.own.events.lock().get(reason) {
+            counter.increment();
         }
     }
 
     pub(crate) fn watch_restarted(&self, resource: &str) {
-        self.count(|registered| &registered.watch_restarts, &[resource]);
+        self.own.watch_restarts.increment([resource]);
     }
 
     /// Registers `depth`, which returns the number of keys that wait in the queue of `controller`.
     pub(crate) fn sample_queue(&self, controller: &str, depth: impl Fn() -> Option<usize> + Send + 'static) {
-        if let Some(registered) = &self.registered {
-            registered.queue_depth.add(controller, depth);
-        }
+        self.own.queue_depth.add(controller, depth);
     }
 
     /// Registers `objects`, which returns the number of objects of `resource` in a store.
     pub(crate) fn sample_store(&self, resource: &str, objects: impl Fn() -> Option<usize> + Send + 'static) {
-        if let Some(registered) = &self.registered {
-            registered.objects.add(resource, objects);
-        }
-    }
-
-    fn count(&self, counters: impl Fn(&Registered) -> &IntCounterVec, labels: &[&str]) {
-        if let Some(registered) = &self.registered {
-            counters(registered).with_label_values(labels).inc();
-        }
+        self.own.objects.add(resource, objects);
     }
 }

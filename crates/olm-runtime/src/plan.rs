@@ -10,6 +10,8 @@ use std::{fmt, time::Duration};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+/// Treatment of dependents when an object is deleted.
+pub use kube::api::PropagationPolicy as Propagation;
 use kube::{Resource, core::ApiResource};
 use serde_json::Value;
 
@@ -124,18 +126,6 @@ pub enum Exists {
     Keep,
 }
 
-/// Treatment of dependents when an object is deleted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Propagation {
-    /// Dependents are deleted after it.
-    #[default]
-    Background,
-    /// Dependents are deleted before it.
-    Foreground,
-    /// Dependents stay and lose their owner reference.
-    Orphan,
-}
-
 /// Preconditions of a patch or a deletion, checked by the API server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Guard {
@@ -170,22 +160,11 @@ pub enum Action {
     Apply {
         /// The object.
         target: Target,
-        /// Full desired form.
+        /// Full desired form, of a Secret without the data.
         object: Value,
+        /// Data of a Secret.
+        data: Option<SecretData>,
         /// Field manager: `binary/controller`, or a name that users know from upstream.
-        manager: &'static str,
-        /// Account to write as.
-        identity: Identity,
-    },
-    /// Forced server-side apply of a Secret.
-    ApplySecret {
-        /// The Secret.
-        target: Target,
-        /// Full desired form without the data.
-        object: Value,
-        /// Data of the Secret.
-        data: SecretData,
-        /// Field manager.
         manager: &'static str,
         /// Account to write as.
         identity: Identity,
@@ -245,7 +224,6 @@ impl Action {
     pub fn target(&self) -> &Target {
         match self {
             Self::Apply { target, .. }
-            | Self::ApplySecret { target, .. }
             | Self::Create { target, .. }
             | Self::Patch { target, .. }
             | Self::Replace { target, .. }
@@ -257,7 +235,6 @@ impl Action {
     pub fn identity(&self) -> &Identity {
         match self {
             Self::Apply { identity, .. }
-            | Self::ApplySecret { identity, .. }
             | Self::Create { identity, .. }
             | Self::Patch { identity, .. }
             | Self::Replace { identity, .. }
@@ -270,7 +247,6 @@ impl Action {
     pub fn by(mut self, who: Identity) -> Self {
         match &mut self {
             Self::Apply { identity, .. }
-            | Self::ApplySecret { identity, .. }
             | Self::Create { identity, .. }
             | Self::Patch { identity, .. }
             | Self::Replace { identity, .. }
@@ -282,7 +258,7 @@ impl Action {
     /// Returns the verb, as in labels of metrics.
     pub fn verb(&self) -> &'static str {
         match self {
-            Self::Apply { .. } | Self::ApplySecret { .. } => "apply",
+            Self::Apply { .. } => "apply",
             Self::Create { .. } => "create",
             Self::Patch { .. } => "patch",
             Self::Replace { .. } => "replace",
@@ -303,7 +279,7 @@ impl Action {
     pub fn subresource(&self) -> Option<&'static str> {
         match self {
             Self::Patch { subresource, .. } | Self::Replace { subresource, .. } => *subresource,
-            Self::Apply { .. } | Self::ApplySecret { .. } | Self::Create { .. } | Self::Delete { .. } => None,
+            Self::Apply { .. } | Self::Create { .. } | Self::Delete { .. } => None,
         }
     }
 
@@ -333,6 +309,7 @@ impl Action {
         Self::Apply {
             target,
             object,
+            data: None,
             manager,
             identity: Identity::Operator,
         }
@@ -393,11 +370,7 @@ impl fmt::Display for Action {
                 propagation: Propagation::Orphan,
                 ..
             } => f.write_str(" (its dependents stay)")?,
-            Self::Replace { .. }
-            | Self::Apply { .. }
-            | Self::ApplySecret { .. }
-            | Self::Create { .. }
-            | Self::Delete { .. } => {}
+            Self::Replace { .. } | Self::Apply { .. } | Self::Create { .. } | Self::Delete { .. } => {}
         }
         if let Identity::ServiceAccount { namespace, name } | Identity::Unmarked { namespace, name } =
             self.identity()

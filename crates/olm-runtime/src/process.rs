@@ -91,7 +91,7 @@ where
             return ExitCode::FAILURE;
         }
     };
-    let (telemetry, errors) = telemetry::start(start.common.debug, start.program, runtime.handle());
+    let (export, errors) = telemetry::start(start.common.debug, start.program, runtime.handle());
     for error in errors {
         tracing::warn!("{error}");
     }
@@ -102,7 +102,9 @@ where
     if let Err(error) = &ended {
         tracing::error!("{}", with_causes(error.as_ref()));
     }
-    runtime.block_on(telemetry.end());
+    if let Some(export) = export {
+        runtime.block_on(export.end());
+    }
     // Long computations run in the pool for blocking work, and nothing waits for their results any more.
     runtime.shutdown_background();
     match ended {
@@ -162,7 +164,7 @@ pub async fn run(
     let mut watches = JoinSet::new();
     metrics.of_the_process();
     let elector = candidacy.map(|it| Elector::new(client.clone(), it));
-    let leadership = elector.as_ref().map(|elector| elector.leadership().clone());
+    let leadership = elector.as_ref().map(Elector::leadership);
     let leadership = leadership.unwrap_or_default();
     leadership.count_in(&metrics);
     let refused = secure::refusals(&metrics);

@@ -35,8 +35,8 @@ const ANSWERS: &str = "kube_client::client";
 ///
 /// Spans of `program` are exported as OpenTelemetry's variables configure, with connections that run on `runtime`.
 ///
-/// Also returns the errors in these variables, for the caller to report.
-pub fn start(debug: bool, program: &'static str, runtime: &Handle) -> (Telemetry, Vec<String>) {
+/// Returns the export of spans, if there is one, and the errors in these variables, for the caller to report.
+pub(crate) fn start(debug: bool, program: &'static str, runtime: &Handle) -> (Option<Export>, Vec<String>) {
     let variable = |name: &str| std::env::var(name).ok();
     let (filter, unusable) = filter(debug, variable("OLM_LOG").as_deref());
     let (format, unknown) = format(variable("OLM_LOG_FORMAT").as_deref());
@@ -55,21 +55,7 @@ pub fn start(debug: bool, program: &'static str, runtime: &Handle) -> (Telemetry
     let lines = tracing_subscriber::registry().with(lines);
     let _ = lines.with(export.as_ref().map(Export::layer)).try_init();
     let errors = [unusable, unknown, refused].into_iter().flatten().collect();
-    (Telemetry { export }, errors)
-}
-
-/// Handle of the span export.
-pub struct Telemetry {
-    export: Option<Export>,
-}
-
-impl Telemetry {
-    /// Sends the remaining spans, with a short timeout.
-    pub async fn end(self) {
-        if let Some(export) = self.export {
-            export.end().await;
-        }
-    }
+    (export, errors)
 }
 
 /// Format of log lines.

@@ -41,7 +41,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// # Errors
 /// The API server's client cannot be configured, the folder for layers cannot be used, or an address is not available.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let metrics = Metrics::registered()?;
+    let metrics = Metrics::registered();
     let client = client::connect(args.common.kubeconfig.as_deref(), &metrics).await?;
     let folder = &args.cache_path;
     std::fs::create_dir_all(folder).with_context(|| format!("cannot use {}", folder.display()))?;

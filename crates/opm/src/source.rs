@@ -1,5 +1,6 @@
 //! Sources of `render` and the image commands: directories and images of bundles and catalogs.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -178,25 +179,28 @@ pub(crate) fn has_no_files(directory: &Path) -> bool {
 
 /// Passes the blobs below a catalog directory to `take`.
 fn read_catalog(directory: &Path, take: &mut impl FnMut(Blob) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    /// The error of reading or of `take`.
-    struct Failed(anyhow::Error);
-    impl From<LoadError> for Failed {
-        fn from(error: LoadError) -> Self {
-            Self(match error.hint() {
-                Some(hint) => anyhow::anyhow!("{}: {hint}", error_chain(&error)),
-                None => error.into(),
-            })
-        }
-    }
-    olm_fbc::load::read(directory, |blob, origin| {
+    let read = olm_fbc::load::read(directory, |blob, origin| -> anyhow::Result<()> {
         let blob = blob?;
         if let Blob::Bundle(bundle) = &blob {
-            check_objects(bundle)
-                .map_err(|reason| Failed(anyhow::Error::msg(reason).context(origin.to_string())))?;
+            check_objects(bundle).map_err(|reason| anyhow::Error::msg(reason).context(origin.to_string()))?;
         }
-        take(blob).map_err(Failed)
+        take(blob)
+    });
+    read.map_err(|error| match error.downcast::<LoadError>() {
+        Ok(error) => hinted(error.hint(), error),
+        Err(error) => error,
     })
-    .map_err(|Failed(error)| error)
+}
+
+/// Returns the error, followed by the hint.
+pub(crate) fn hinted(
+    hint: Option<String>,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> anyhow::Error {
+    match hint {
+        Some(hint) => anyhow::anyhow!("{}: {hint}", error_chain(&error)),
+        None => error.into(),
+    }
 }
 
 /// Returns the blobs below a catalog directory.
@@ -255,6 +259,15 @@ pub(crate) fn bundle_blob(bundle: &BundleContent, image: &str) -> anyhow::Result
     Ok(Blob::Bundle(bundle.to_blob(image)?))
 }
 
+/// Returns the folders of manifests and metadata that the labels of a bundle image name.
+pub(crate) fn bundle_folders(labels: &BTreeMap<String, String>) -> [String; 2] {
+    [
+        (annotations::MANIFESTS, MANIFESTS),
+        (annotations::METADATA, METADATA),
+    ]
+    .map(|(label, default)| labels.get(label).map_or(default, String::as_str).to_owned())
+}
+
 async fn load_image(reference: &Reference, settings: &Settings) -> anyhow::Result<Vec<Blob>> {
     let credentials = settings.credentials(reference)?;
     let mut image = settings.puller().open(reference, &credentials).await?;
@@ -268,21 +281,10 @@ async fn load_image(reference: &Reference, settings: &Settings) -> anyhow::Resul
         return load_catalog(directory.path());
     }
     if labels.contains_key(annotations::PACKAGE) {
-        let folder = |label: &str, default: &str| {
-            labels
-                .get(label)
-                .map_or(default, String::as_str)
-                .trim_matches('/')
-                .to_owned()
-        };
-        let folders = [
-            folder(annotations::MANIFESTS, MANIFESTS),
-            folder(annotations::METADATA, METADATA),
-        ];
+        let folders = bundle_folders(&labels);
         let content = image.content(&folders).await?;
-        let [manifests, metadata] = &folders;
-        let named = [(manifests, MANIFESTS), (metadata, METADATA)];
-        let files = named.iter().flat_map(|(folder, name)| {
+        let named = folders.iter().zip([MANIFESTS, METADATA]);
+        let files = named.flat_map(|(folder, name)| {
             content
                 .below(folder)
                 .map(move |(path, bytes)| (format!("{name}/{path}"), bytes))

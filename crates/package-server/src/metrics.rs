@@ -68,7 +68,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_build_and_the_process_are_among_the_metrics() {
-        let metrics = Metrics::registered().unwrap();
+        let metrics = Metrics::registered();
         register(
             &metrics,
             &Catalogs::new("olm", Duration::from_secs(60), Arc::new(Tcp)),

@@ -44,7 +44,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// The API server's client cannot be configured, there is no certificate to serve with, or the port is not
 /// available.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let figures = Metrics::registered()?;
+    let figures = Metrics::registered();
     let client = client::connect(args.common.kubeconfig.as_deref(), &figures).await?;
     let listener = serving::listen(args.bind_address, args.secure_port)
         .await

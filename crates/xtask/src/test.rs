@@ -3,12 +3,11 @@
 //! # Expected flow
 //! Two compilers run concurrently: cargo for the tests and the programs in images, Go for the cluster. Tests without a cluster
 //! and fuzzing follow, then the tests against the cluster. Some of these share the cluster and run concurrently; those that need
-//! it alone run one by one. Meanwhile `cargo xtask check` runs at low priority. At the end the durations are printed, followed by
-//! the summary of each test program.
+//! it alone run one by one. Meanwhile `cargo xtask check` runs at low priority. Each program's duration is printed at its end, and the
+//! summaries of all test programs at the end of the run.
 
 mod programs;
 mod runner;
-mod timing;
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +17,6 @@ use anyhow::{Context as _, anyhow, bail};
 
 use self::programs::Manifest;
 use self::runner::{Job, Runner};
-use self::timing::{Part, Timing};
 use crate::args::TestOptions;
 use crate::binaries::{self, Built, TestBinary};
 use crate::cluster::{self, CLUSTER_VARIABLE, Cluster, UpOptions};
@@ -66,17 +64,12 @@ pub(crate) fn run(options: &TestOptions) -> anyhow::Result<bool> {
     if let Some(full) = full_disk() {
         bail!(full);
     }
-    let timing = Timing::start();
-    timing.measure(Part::SetUp, "packages of the machine", || {
-        require_packages(options, &progress)
-    })?;
+    require_packages(options, &progress)?;
     let runner = Runner {
-        timing: &timing,
+        progress,
         results: Mutex::default(),
     };
-    let outcome = run_tests(options, &runner, &progress);
-    println!("\n{timing}\n");
-    let passed = outcome?;
+    let passed = run_tests(options, &runner)?;
     let results = runner
         .results
         .into_inner()
@@ -97,8 +90,9 @@ pub(crate) fn run(options: &TestOptions) -> anyhow::Result<bool> {
 }
 
 /// Runs the tests of the workspace, or those of one kind. The checks of the code follow unless only some tests are chosen.
-fn run_tests(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
-    let (built, images) = compile(options, runner.timing, progress)?;
+fn run_tests(options: &TestOptions, runner: &Runner) -> anyhow::Result<bool> {
+    let progress = &runner.progress;
+    let (built, images) = compile(options, progress)?;
     let (e2e, unit): (Vec<&TestBinary>, Vec<&TestBinary>) =
         built.tests.iter().partition(|binary| binary.package == E2E);
     let is_everything = options.arguments.is_empty();
@@ -111,14 +105,14 @@ fn run_tests(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) ->
         let jobs: Vec<Job<'_>> = unit.into_iter().map(|binary| job(binary, options, &[])).collect();
         passed &= runner.in_turn(&jobs)?;
         if is_everything {
-            passed &= fuzzing(&fuzz, options, runner, progress)?;
+            passed &= fuzzing(&fuzz, options, runner)?;
         }
     }
     let Some(images) = images else {
-        return Ok(passed & (!is_everything || of_the_code(&built, runner, progress)?));
+        return Ok(passed & (!is_everything || of_the_code(&built, runner)?));
     };
     let cluster = || {
-        against_cluster(options, runner, progress, &images, |environment| {
+        against_cluster(options, runner, &images, |environment| {
             let alone = Manifest::read()?.alone;
             let (mut last, first): (Vec<&TestBinary>, Vec<&TestBinary>) =
                 e2e.iter().partition(|binary| alone.contains(&binary.target));
@@ -138,7 +132,7 @@ fn run_tests(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) ->
         return Ok(passed & cluster()?);
     }
     thread::scope(|scope| {
-        let code = scope.spawn(|| of_the_code(&built, runner, progress));
+        let code = scope.spawn(|| of_the_code(&built, runner));
         let cluster = cluster();
         let code = code
             .join()
@@ -151,16 +145,16 @@ fn run_tests(options: &TestOptions, runner: &Runner<'_>, progress: &Progress) ->
 /// this runs at low priority.
 ///
 /// The `xtask` built with the tests runs them, because the build may have replaced the file of this process.
-fn of_the_code(built: &Built, runner: &Runner<'_>, progress: &Progress) -> anyhow::Result<bool> {
+fn of_the_code(built: &Built, runner: &Runner) -> anyhow::Result<bool> {
     let xtask = built
         .programs
         .get(env!("CARGO_PKG_NAME"))
         .context("cargo did not build xtask")?;
-    progress.note("checks: what holds for all of the code");
+    runner.progress.note("checks: what holds for all of the code");
     let name = "checks, compiling for lints included";
     let mut passed = runner.told_from_behind(name, xtask, &["check"])?;
     crate::interrupt::check()?;
-    progress.note("a release, made twice of the tests' programs and compared (`cargo xtask release --verify` compiles twice)");
+    runner.progress.note("a release, made twice of the tests' programs and compared (`cargo xtask release --verify` compiles twice)");
     let programs = built
         .programs
         .get(PLUGIN)
@@ -183,20 +177,14 @@ fn of_the_code(built: &Built, runner: &Runner<'_>, progress: &Progress) -> anyho
 }
 
 /// Compiles everything for the run concurrently, because each compiler has phases that use only one core.
-fn compile(
-    options: &TestOptions,
-    timing: &Timing,
-    progress: &Progress,
-) -> anyhow::Result<(Built, Option<images::Built>)> {
-    let go = || {
-        timing.measure(Part::Compile, "the cluster's programs and helm (Go)", || {
-            cluster::build_programs(progress)?;
-            // A run of selected test programs only compiles their requirements.
-            if options.programs.is_empty() {
-                cluster::helm(progress)?;
-            }
-            Ok(())
-        })
+fn compile(options: &TestOptions, progress: &Progress) -> anyhow::Result<(Built, Option<images::Built>)> {
+    let go = || -> anyhow::Result<()> {
+        cluster::build_programs(progress)?;
+        // A run of selected test programs only compiles their requirements.
+        if options.programs.is_empty() {
+            cluster::helm(progress)?;
+        }
+        Ok(())
     };
     let tests = || {
         let e2e = if options.e2e_only {
@@ -204,7 +192,7 @@ fn compile(
         } else {
             None
         };
-        timing.measure(Part::Compile, "tests", || binaries::build(e2e.as_deref()))
+        progress.stage("tests compiled", || binaries::build(e2e.as_deref()))
     };
     if options.unit_only {
         return Ok((tests()?, None));
@@ -217,13 +205,11 @@ fn compile(
     go.map_err(|_| anyhow!("building the cluster panicked"))??;
     let built = tests?;
     // In the long form the images have the released programs.
-    let images = timing.measure(Part::Compile, "images", || {
-        if options.long {
-            images::build(images::Profile::Release, progress)
-        } else {
-            images::build_for_tests(progress, &built.programs)
-        }
-    })?;
+    let images = if options.long {
+        images::build(images::Profile::Release, progress)?
+    } else {
+        images::build_for_tests(progress, &built.programs)?
+    };
     Ok((built, Some(images)))
 }
 
@@ -256,19 +242,14 @@ fn e2e_jobs<'a>(
 }
 
 /// Runs all fuzz targets of a crate concurrently, after their seeds and former findings.
-fn fuzzing(
-    binaries: &[&TestBinary],
-    options: &TestOptions,
-    runner: &Runner<'_>,
-    progress: &Progress,
-) -> anyhow::Result<bool> {
+fn fuzzing(binaries: &[&TestBinary], options: &TestOptions, runner: &Runner) -> anyhow::Result<bool> {
     let default = if options.long {
         FUZZ_SECONDS
     } else {
         FUZZ_SECONDS / SHARE
     };
     let seconds = std::env::var(FUZZ_VARIABLE).unwrap_or_else(|_| default.to_string());
-    progress.note(&format!(
+    runner.progress.note(&format!(
         "fuzzing, {seconds} s a target of {FUZZ_SECONDS} in the long form ({FUZZ_VARIABLE} sets it)"
     ));
     let mut environment = vec![(FUZZ_VARIABLE, seconds)];
@@ -290,13 +271,12 @@ fn fuzzing(
 /// Starts the cluster with OLM, runs `tests` with the environment for it, and removes the cluster.
 fn against_cluster(
     options: &TestOptions,
-    runner: &Runner<'_>,
-    progress: &Progress,
+    runner: &Runner,
     built: &images::Built,
     tests: impl FnOnce(&[(&'static str, String)]) -> anyhow::Result<bool>,
 ) -> anyhow::Result<bool> {
-    let name = &options.name;
-    let ready = runner.timing.measure(Part::SetUp, "cluster with OLM", || {
+    let (name, progress) = (&options.name, &runner.progress);
+    let ready = progress.stage("cluster with OLM", || {
         let cluster = Cluster::up(name, UpOptions::default(), progress).context(
             "the tests against the embedded cluster did not run; `cargo xtask test --unit` runs the others",
         )?;
@@ -315,15 +295,13 @@ fn against_cluster(
             "cluster `{name}` is kept; remove it with: cargo xtask cluster down --name {name}"
         ));
     } else {
-        runner
-            .timing
-            .measure(Part::SetUp, "cluster removed", || Cluster::down(name, false))?;
+        Cluster::down(name, false)?;
     }
     outcome
 }
 
 /// Compares the requests of OLM's accounts in these tests with their permissions. Returns false if there are faults.
-fn rights_used(options: &TestOptions, runner: &Runner<'_>) -> anyhow::Result<bool> {
+fn rights_used(options: &TestOptions, runner: &Runner) -> anyhow::Result<bool> {
     let log = Cluster::open(&options.name)?.audit_log();
     let whole = options.programs.is_empty() && options.arguments.is_empty();
     let report = rights::of_logs(&[log], whole)?;

@@ -46,7 +46,7 @@ fn graph() -> PackageGraph {
         document: 1,
     };
     for blob in blobs {
-        checker.add(Blob::from_value(blob).expect("blob"), &origin);
+        checker.add(&Blob::from_value(blob).expect("blob"), &origin);
     }
     let model = checker.finish().unwrap_or_else(|faults| panic!("{faults}"));
     PackageGraph::of_model("p", &model.packages["p"], None)

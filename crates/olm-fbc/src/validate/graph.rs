@@ -6,7 +6,7 @@ use go_compat::semver::Range;
 
 use super::fault::hinted;
 use super::names::{MAX_HINTS, Origins};
-use super::{DeprecationModel, Faults, Model, PackageModel};
+use super::{Faults, Model, PackageModel};
 use crate::channel::{Graph, GraphError};
 use crate::load::Origin;
 use crate::schema::{Channel, ChannelEntry};
@@ -15,41 +15,29 @@ const NO_MESSAGE: &str = "invalid deprecation: message must be set";
 /// Hint for the author of a range that cannot be parsed.
 const RANGE_FORM: &str = "a range is written as in \">=1.0.0 <1.2.0\"";
 
-/// Deprecation messages of a package, with the document that contains them.
-struct Deprecated<'a> {
-    model: &'a DeprecationModel,
-    origin: Option<&'a Origin>,
-}
-
-impl Deprecated<'_> {
-    /// Reports a deprecation without message, at the deprecating document.
-    fn check(&self, path: &[String], message: Option<&String>, faults: &mut Faults) {
-        if message.is_some_and(String::is_empty) {
-            faults.add_at(path, NO_MESSAGE.to_owned(), self.origin);
-        }
-    }
-}
-
 pub(super) fn check(model: &Model, origins: &Origins, faults: &mut Faults) {
     for (name, package) in &model.packages {
         let path = vec![format!("invalid package {name:?}")];
         let package_origin = origins.packages.get(name);
         check_package(&path, package, faults, package_origin);
-        let deprecated = Deprecated {
-            model: &package.deprecations,
-            origin: origins.deprecations.get(name),
+        let deprecated = &package.deprecations;
+        // Reports a deprecation without message, at the deprecating document.
+        let check_message = |path: &[String], message: Option<&String>, faults: &mut Faults| {
+            if message.is_some_and(String::is_empty) {
+                faults.add_at(path, NO_MESSAGE.to_owned(), origins.deprecations.get(name));
+            }
         };
-        deprecated.check(&path, deprecated.model.package.as_ref(), faults);
+        check_message(&path, deprecated.package.as_ref(), faults);
         for (channel_name, channel) in &package.channels {
             let path = [path[0].clone(), format!("invalid channel {channel_name:?}")];
             let origin = origins.channels.get(&(name.clone(), channel_name.clone()));
             check_channel(&path, channel, faults, origin);
-            deprecated.check(&path, deprecated.model.channels.get(channel_name), faults);
+            check_message(&path, deprecated.channels.get(channel_name), faults);
             for entry in &channel.entries {
                 let path = [&path[..], &[format!("invalid bundle {:?}", entry.name)]].concat();
                 check_entry(&path, entry, faults, origin);
                 check_bundle(&path, package, entry, origins, faults);
-                deprecated.check(&path, deprecated.model.bundles.get(&entry.name), faults);
+                check_message(&path, deprecated.bundles.get(&entry.name), faults);
             }
         }
         let default = &package.package.default_channel;

@@ -25,7 +25,7 @@ fn check(blobs: Vec<Value>) -> Result<Model, Faults> {
             file: "f".into(),
             document: index + 1,
         };
-        checker.add(Blob::from_value(value).expect("blob"), &origin);
+        checker.add(&Blob::from_value(value).expect("blob"), &origin);
     }
     checker.finish()
 }

@@ -317,15 +317,10 @@ impl<'a> Builder<'a> {
 
     /// Returns a copy of the anchored value. An anchor is known only once its node is complete, so a node cannot contain itself.
     fn alias(&mut self, id: usize, span: &Span) -> Result<Anchored, Failure> {
-        let Some(anchored) = self.anchors.get(&id) else {
-            return Err(unsupported(span, "an anchor's value contains itself"));
-        };
-        let (nodes, bytes) = (anchored.nodes, anchored.bytes);
-        self.charge(nodes, bytes, span)?;
-        self.anchors
-            .get(&id)
-            .cloned()
-            .ok_or_else(|| unsupported(span, "an anchor's value contains itself"))
+        let itself = || unsupported(span, "an anchor's value contains itself");
+        let anchored = self.anchors.get(&id).cloned().ok_or_else(itself)?;
+        self.charge(anchored.nodes, anchored.bytes, span)?;
+        Ok(anchored)
     }
 
     /// Subtracts the size of a copy from the limits.
@@ -378,32 +373,29 @@ fn scalar_value(
     tag: Option<&Tag>,
     span: &Span,
 ) -> Result<Value, Failure> {
-    let Some(name) = tag.map(|tag| core_name(tag).map(std::borrow::Cow::into_owned)) else {
-        if style != ScalarStyle::Plain {
-            return Ok(Value::String(text.into_owned()));
-        }
-        return scalar::resolve(&text).ok_or_else(|| unsupported(span, "JSON has no infinity and no NaN"));
-    };
     let resolved =
         || scalar::resolve(&text).ok_or_else(|| unsupported(span, "JSON has no infinity and no NaN"));
-    let mismatch = |wanted: &str| unsupported(span, &format!("cannot decode `{text}` as !!{wanted}"));
-    match name.as_deref() {
-        Some("bool") => Some(resolved()?)
-            .filter(Value::is_boolean)
-            .ok_or_else(|| mismatch("bool")),
-        Some("int") => Some(resolved()?)
-            .filter(|value| value.is_i64() || value.is_u64())
-            .ok_or_else(|| mismatch("int")),
-        Some("float") => Some(resolved()?)
-            .filter(Value::is_number)
-            .ok_or_else(|| mismatch("float")),
-        Some("null") => Some(resolved()?)
-            .filter(Value::is_null)
-            .ok_or_else(|| mismatch("null")),
-        Some("binary") => binary(&text).ok_or_else(|| unsupported(span, "!!binary value is not base64 text")),
+    let Some(tag) = tag else {
+        return match style {
+            ScalarStyle::Plain => resolved(),
+            _ => Ok(Value::String(text.into_owned())),
+        };
+    };
+    let name = core_name(tag).unwrap_or_default();
+    let is_wanted: fn(&Value) -> bool = match &*name {
+        "bool" => Value::is_boolean,
+        "int" => |value| value.is_i64() || value.is_u64(),
+        "float" => Value::is_number,
+        "null" => Value::is_null,
+        "binary" => {
+            return binary(&text).ok_or_else(|| unsupported(span, "!!binary value is not base64 text"));
+        }
         // Unknown and local tags do not change the text.
-        _ => Ok(Value::String(text.into_owned())),
-    }
+        _ => return Ok(Value::String(text.into_owned())),
+    };
+    Some(resolved()?)
+        .filter(is_wanted)
+        .ok_or_else(|| unsupported(span, &format!("cannot decode `{text}` as !!{name}")))
 }
 
 fn binary(text: &str) -> Option<Value> {

@@ -110,7 +110,7 @@ pub fn checked(input: &[u8]) -> (Checker, Vec<Blob>) {
             file: "f".into(),
             document: index + 1,
         };
-        checker.add(blob.clone(), &origin);
+        checker.add(&blob, &origin);
         blobs.push(blob);
     }
     (checker, blobs)

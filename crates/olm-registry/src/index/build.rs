@@ -65,7 +65,7 @@ pub fn build_in(root: &Path, file: &mut File) -> Result<(), BuildError> {
     let mut checker = Checker::default();
     load::read(root, |blob, origin| -> Result<(), BuildError> {
         match blob {
-            Ok(blob) => add(&mut builder, &mut checker, blob, origin),
+            Ok(blob) => add(&mut builder, &mut checker, &blob, origin),
             Err(error) => {
                 checker.add_error(&error);
                 Ok(())
@@ -83,20 +83,15 @@ pub fn build_in(root: &Path, file: &mut File) -> Result<(), BuildError> {
 fn add(
     builder: &mut Builder<'_>,
     checker: &mut Checker,
-    blob: Blob,
+    blob: &Blob,
     origin: &Origin,
 ) -> Result<(), BuildError> {
-    match &blob {
-        Blob::Bundle(bundle) => {
-            builder.add_bundle(bundle)?;
-            checker.add_bundle(bundle, origin);
-        }
-        Blob::Other(other) => {
-            builder.add_other(other)?;
-            checker.add(blob, origin);
-        }
-        _ => checker.add(blob, origin),
+    match blob {
+        Blob::Bundle(bundle) => builder.add_bundle(bundle)?,
+        Blob::Other(other) => builder.add_other(other)?,
+        _ => {}
     }
+    checker.add(blob, origin);
     Ok(())
 }
 
@@ -112,7 +107,7 @@ pub fn build_of_blobs(
     let mut builder = Builder::new(file)?;
     let mut checker = Checker::default();
     for (blob, origin) in blobs {
-        add(&mut builder, &mut checker, blob, &origin)?;
+        add(&mut builder, &mut checker, &blob, &origin)?;
     }
     let report = checker.report();
     builder.finish(&report.model, CatalogDigest::from_bytes([0; 32]))?;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::panic::resume_unwind;
 use std::path::Path;
 
 use olm_fbc::load::{self, LoadError};
@@ -100,11 +101,9 @@ fn hash_all(root: &Path, chunks: &[Chunk<'_>]) -> Result<Vec<[u8; 32]>, DigestEr
             .chunks(per_thread)
             .map(|part| {
                 scope.spawn(move || {
-                    let mut buffer = vec![0; 1 << 16];
                     part.iter()
                         .map(|chunk| {
-                            hash_chunk(root, chunk, &mut buffer)
-                                .map_err(|source| read_error(root, chunk.path, source))
+                            hash_chunk(root, chunk).map_err(|source| read_error(root, chunk.path, source))
                         })
                         .collect::<Result<Vec<_>, _>>()
                 })
@@ -112,34 +111,21 @@ fn hash_all(root: &Path, chunks: &[Chunk<'_>]) -> Result<Vec<[u8; 32]>, DigestEr
             .collect();
         let mut digests = Vec::with_capacity(chunks.len());
         for worker in workers {
-            let result = worker.join().unwrap_or_else(|_| {
-                Err(read_error(
-                    root,
-                    Path::new(""),
-                    io::Error::other("a hashing thread panicked"),
-                ))
-            });
-            digests.extend(result?);
+            match worker.join() {
+                Ok(found) => digests.extend(found?),
+                Err(panic) => resume_unwind(panic),
+            }
         }
         Ok(digests)
     })
 }
 
-fn hash_chunk(root: &Path, chunk: &Chunk<'_>, buffer: &mut [u8]) -> io::Result<[u8; 32]> {
+fn hash_chunk(root: &Path, chunk: &Chunk<'_>) -> io::Result<[u8; 32]> {
     let mut file = File::open(root.join(chunk.path))?;
     file.seek(SeekFrom::Start(chunk.offset))?;
-    let mut reader = file.take(chunk.length);
     let mut hasher = blake3::Hasher::new();
-    let mut length = 0;
-    loop {
-        let read = reader.read(buffer)?;
-        if read == 0 {
-            break;
-        }
-        hasher.update(&buffer[..read]);
-        length += read as u64;
-    }
-    if length != chunk.length {
+    hasher.update_reader(file.take(chunk.length))?;
+    if hasher.count() != chunk.length {
         return Err(io::Error::other("the file changed while it was read"));
     }
     Ok(hasher.finalize().into())

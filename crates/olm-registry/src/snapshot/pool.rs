@@ -60,13 +60,11 @@ impl Pool {
     }
 
     pub(super) fn text(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.texts.get(text) {
-            return Arc::clone(known);
+        let (shared, is_new) = shared(&mut self.texts, text);
+        if is_new {
+            self.keep(text.len());
         }
-        self.keep(text.len());
-        let new: Arc<str> = text.into();
-        self.texts.insert(Arc::clone(&new));
-        new
+        shared
     }
 
     pub(super) fn texts(&mut self, texts: &[String]) -> Arc<[Arc<str>]> {
@@ -80,11 +78,10 @@ impl Pool {
 
     /// Returns the shared list. The parsed properties are counted with it.
     pub(super) fn properties(&mut self, list: Arc<[EntryProperty]>) -> Arc<[EntryProperty]> {
-        if let Some(known) = self.property_lists.get(&list) {
-            return Arc::clone(known);
+        let (list, is_new) = shared(&mut self.property_lists, list);
+        if is_new {
+            self.keep_all(list.len(), list.iter().map(weight::parsed).sum());
         }
-        self.keep_all(list.len(), list.iter().map(weight::parsed).sum());
-        self.property_lists.insert(Arc::clone(&list));
         list
     }
 

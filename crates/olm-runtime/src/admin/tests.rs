@@ -19,7 +19,7 @@ async fn told(answer: Answer) -> (u16, String, String) {
 }
 
 fn plain() -> Admin {
-    Admin::new(StoreSetHandle::empty(), Leadership::default(), false)
+    Admin::new(StoreSetHandle::default(), Leadership::default(), false)
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn a_standby_is_ready_and_says_who_leads() {
 
 #[tokio::test]
 async fn met_001_metrics_are_served_as_prometheus_reads_them() {
-    let metrics = Metrics::registered().unwrap();
+    let metrics = Metrics::registered();
     metrics.requested("200", "GET");
     let ready = Ok("ok\n".to_owned());
     let answer = content(&Method::GET, "/metrics", ready, &metrics);
@@ -79,7 +79,7 @@ async fn met_001_metrics_are_served_as_prometheus_reads_them() {
 
 #[tokio::test(start_paused = true)]
 async fn met_001_the_metrics_are_made_once_a_second_however_many_ask() {
-    let metrics = Metrics::registered().unwrap();
+    let metrics = Metrics::registered();
     let made = Arc::new(AtomicUsize::new(0));
     let making = Arc::clone(&made);
     metrics.gauges("made", "How often", [], move || {
@@ -148,7 +148,7 @@ async fn a_request_without_end_is_cut_off() {
 /// With a TLS endpoint, only that one serves metrics.
 #[tokio::test(start_paused = true)]
 async fn metrics_are_served_over_tls_alone_where_there_is_that() {
-    let secured = Admin::new(StoreSetHandle::empty(), Leadership::default(), true);
+    let secured = Admin::new(StoreSetHandle::default(), Leadership::default(), true);
     for (path, code) in [("/metrics", "404"), ("/metrics?x", "404"), ("/healthz", "200")] {
         let answer = ask_for(path, &mut client(secured.clone())).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {code} ")), "{answer}");

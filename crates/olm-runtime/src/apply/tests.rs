@@ -216,7 +216,7 @@ fn executor_on_silent(reads: bool) -> Executor {
         Ok::<_, kube::Error>(http::Response::builder().status(404).body(body).unwrap())
     });
     let client = Client::new(service, "default");
-    Executor::new(client, StoreSetHandle::empty(), WriteGate::default())
+    Executor::new(client, StoreSetHandle::default(), WriteGate::default())
 }
 
 /// After a silent server each write would wait as long as the first. A single slow write, as of a slow webhook, does not block the

@@ -1,42 +1,19 @@
 //! Flags of the TLS profile, with upstream's names and values.
 
-use rustls::{CipherSuite, NamedGroup};
+use rustls::crypto::ring::ALL_CIPHER_SUITES;
+use rustls::{CipherSuite, NamedGroup, SupportedCipherSuite};
 
 use crate::tls::TlsProfile;
 
-/// Cipher suites by the names of upstream's programs, which are those of Go.
-const CIPHERS: [(&str, CipherSuite); 9] = [
-    ("TLS_AES_128_GCM_SHA256", CipherSuite::TLS13_AES_128_GCM_SHA256),
-    ("TLS_AES_256_GCM_SHA384", CipherSuite::TLS13_AES_256_GCM_SHA384),
-    (
-        "TLS_CHACHA20_POLY1305_SHA256",
-        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256,
-    ),
-    (
-        "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-    ),
-    (
-        "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-    ),
-    (
-        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-        CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-    ),
-    (
-        "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-        CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-    ),
-    (
-        "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-        CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-    ),
-    (
-        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-        CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-    ),
-];
+/// Returns the cipher suites that are served, by the names of upstream's programs, which are those of Go.
+fn ciphers() -> Vec<(String, CipherSuite)> {
+    let suites = ALL_CIPHER_SUITES.iter().map(SupportedCipherSuite::suite);
+    let named = suites.map(|suite| {
+        let name = suite.as_str().unwrap_or_default();
+        (name.replace("TLS13_", "TLS_"), suite)
+    });
+    named.collect()
+}
 
 /// Cipher suites that upstream's programs have besides. None is recommended any more.
 const OTHER_CIPHERS: [&str; 16] = [
@@ -146,7 +123,7 @@ impl<T: Copy> Names<T> {
     fn parse(
         what: &str,
         text: &str,
-        supported: &[(&str, T)],
+        supported: &[(impl AsRef<str>, T)],
         others: &[&'static str],
     ) -> Result<Self, String> {
         let mut names = Self {
@@ -155,7 +132,7 @@ impl<T: Copy> Names<T> {
         };
         let listed = (!text.is_empty()).then(|| text.split(','));
         for name in listed.into_iter().flatten() {
-            if let Some((_, value)) = supported.iter().find(|(known, _)| *known == name) {
+            if let Some((_, value)) = supported.iter().find(|(known, _)| known.as_ref() == name) {
                 names.supported.push(*value);
             } else if let Some(other) = others.iter().find(|known| **known == name) {
                 names.others.push(*other);
@@ -189,7 +166,7 @@ fn parse_version(text: &str) -> Result<MinVersion, String> {
 }
 
 fn parse_ciphers(text: &str) -> Result<Names<CipherSuite>, String> {
-    Names::parse("cipher", text, &CIPHERS, &OTHER_CIPHERS)
+    Names::parse("cipher", text, &ciphers(), &OTHER_CIPHERS)
 }
 
 fn parse_curves(text: &str) -> Result<Names<NamedGroup>, String> {
@@ -256,6 +233,7 @@ mod tests {
         ])
         .unwrap();
         let profile = flags.profile();
+        assert!(parse(&["--tls-custom-ciphers=TLS_AES_128_GCM_SHA256"]).is_ok());
         let cipher = CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256;
         assert_eq!(profile.ciphers, Some(vec![cipher]));
         assert_eq!(profile.curves, [NamedGroup::secp256r1]);

@@ -272,7 +272,7 @@ mod tests {
             (vec![whole], 2, "watch=true"),
         ] {
             let (kubeconfig, mut asked) = silent_after(answers).await;
-            let metrics = Metrics::registered().unwrap();
+            let metrics = Metrics::registered();
             let path = kubeconfig.path().to_str();
             let client = connect(path, &metrics).await.unwrap();
             let mut set = StoreSet::new();
@@ -357,7 +357,7 @@ mod tests {
                 _ => Ok(Response::new(Body::empty())),
             }
         });
-        let metrics = Metrics::registered().unwrap();
+        let metrics = Metrics::registered();
         let client = ClientBuilder::new(server, "default")
             .with_layer(&limit_answers(&metrics))
             .build();

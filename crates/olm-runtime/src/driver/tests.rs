@@ -268,7 +268,7 @@ impl TestEnv {
     fn build(names: &[&str], decide: Decide, status: Decide, observe_panics: bool) -> Self {
         let server = Shared::default();
         let client = client(&server);
-        let mut set = StoreSet::new().with_metrics(Metrics::registered().unwrap());
+        let mut set = StoreSet::new().with_metrics(Metrics::registered());
         let deployments: Store<Deployment> = set.add(Watch::new(&client));
         let config_maps: Store<ConfigMap> = set.add(Watch::new(&client));
         // The watches end here, so the tests report the changes.

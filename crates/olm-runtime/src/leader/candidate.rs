@@ -108,7 +108,10 @@ pub(super) struct Candidate {
     times: LeaseTimes,
     /// The Lease as last read or written; `None` if it has not been read since another client wrote it.
     seen: Option<Sighting>,
-    has_seen: bool,
+    /// Holder of the Lease when it was last seen, empty if it had none; `None` before it is seen.
+    holder: Option<String>,
+    /// Reason why the last request got no answer; `None` if it got one.
+    error: Option<String>,
     /// Time of the next step; at once if `None`.
     next: Option<Instant>,
     /// True once a claim of this candidate was answered.
@@ -132,7 +135,8 @@ impl Candidate {
             identity,
             times,
             seen: None,
-            has_seen: false,
+            holder: None,
+            error: None,
             next: None,
             leads: false,
         }
@@ -212,7 +216,8 @@ impl Candidate {
                 since: now,
             },
         };
-        self.has_seen = true;
+        self.error = None;
+        self.holder = Some(seen.lease.as_ref().map_or("", holder_of).to_owned());
         self.next = match self.may_write(&seen, now) {
             true => None,
             false => Some((now + self.times.retry_period).min(seen.since + seen.lasts)),
@@ -251,9 +256,13 @@ impl Candidate {
         self.next = Some(now + self.times.retry_period / 8);
     }
 
-    /// Records that a request sent at `sent` got no answer, or none that shows the state of the Lease.
-    pub fn got_no_answer(&mut self, sent: Instant, now: Instant) {
+    /// Records that a request sent at `sent` got no answer, or none that shows the state of the Lease. Returns true if the reason is new.
+    pub fn got_no_answer(&mut self, sent: Instant, now: Instant, error: String) -> bool {
         self.next = Some((sent + self.times.retry_period).max(now));
+        let error = Some(error);
+        let is_new = self.error != error;
+        self.error = error;
+        is_new
     }
 
     /// Returns the Lease to write so that others need not wait; `None` if this candidate does not hold it, as far as it knows.
@@ -269,15 +278,24 @@ impl Candidate {
         Some(lease)
     }
 
-    /// True once the Lease, or its absence, was seen.
-    pub fn has_seen(&self) -> bool {
-        self.has_seen
+    /// Returns the holder of the Lease when it was last seen, empty if it had none; `None` before it is seen.
+    pub fn holder(&self) -> Option<&str> {
+        self.holder.as_deref()
     }
 
-    /// Returns the holder of the Lease, as far as known; empty if there is none.
-    pub fn holder(&self) -> &str {
-        let lease = self.seen.as_ref().and_then(|seen| seen.lease.as_ref());
-        lease.map_or("", holder_of)
+    /// Returns the reason why the last request got no answer; `None` if it got one.
+    pub fn error(&self) -> Option<&str> {
+        self.error.as_deref()
+    }
+
+    /// True once a claim of this candidate was answered, until it steps down.
+    pub fn leads(&self) -> bool {
+        self.leads
+    }
+
+    /// Records that this candidate does not write any more.
+    pub fn step_down(&mut self) {
+        self.leads = false;
     }
 
     /// Returns the Lease's uid, if known.

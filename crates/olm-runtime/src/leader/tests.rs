@@ -193,7 +193,7 @@ fn a_leader_that_cannot_renew_in_time_goes_on_as_long_as_nobody_else_took_the_le
     let mut sent = start + SECOND * 2;
     while sent < end + SECOND * 60 {
         assert_eq!(written(&decide(&leader, sent)).unwrap().1.as_deref(), Some("1"));
-        leader.got_no_answer(sent, sent + leader.patience());
+        leader.got_no_answer(sent, sent + leader.patience(), "no answer".to_owned());
         sent += leader.patience();
     }
     let end = leader.wrote(lease("2", "me", 15), sent, sent + SECOND).unwrap();
@@ -270,7 +270,7 @@ fn elector(cluster: &FakeCluster, identity: &str) -> Elector {
 impl Process {
     fn start(cluster: &FakeCluster, identity: &str) -> Self {
         let mut elector = elector(cluster, identity);
-        let (gate, leadership) = (elector.gate().clone(), elector.leadership().clone());
+        let (gate, leadership) = (elector.gate().clone(), elector.leadership());
         assert!(!gate.is_open(), "nobody writes before it is elected");
         let running = tokio::spawn(async move {
             match elector.acquire().await {
@@ -468,7 +468,7 @@ async fn who_may_not_see_the_lease_is_not_ready_and_says_why() {
 
 #[tokio::test(start_paused = true)]
 async fn who_leads_is_told_as_a_metric() {
-    let metrics = Metrics::registered().unwrap();
+    let metrics = Metrics::registered();
     let cluster = cluster();
     let first = Process::start(&cluster, "first");
     first.leadership.count_in(&metrics);

@@ -21,7 +21,7 @@ fn refused(class: FailureClass) -> Outcome {
 /// Dashboards for controller-runtime use these names and labels.
 #[test]
 fn what_was_counted_is_told_under_the_names_of_the_field() {
-    let metrics = Metrics::registered().unwrap();
+    let metrics = Metrics::registered();
     metrics.round_ended("csv", "success", Duration::from_millis(3));
     metrics.round_ended("csv", "error", Duration::from_secs(2));
     metrics.round_failed("csv", "observe");
@@ -61,7 +61,7 @@ fn what_was_counted_is_told_under_the_names_of_the_field() {
 
 #[test]
 fn what_can_be_asked_at_any_time_is_asked_when_the_metrics_are_read() {
-    let metrics = Metrics::registered().unwrap();
+    let metrics = Metrics::registered();
     let waiting = Arc::new(Mutex::new(Some(7)));
     let asked = Arc::clone(&waiting);
     metrics.sample_queue("csv", move || *asked.lock());
@@ -94,7 +94,7 @@ fn by_default_nothing_is_counted() {
 #[test]
 fn the_page_lists_every_metric() {
     let page = include_str!("../../../../docs/reference/metrics.md");
-    let metrics = Metrics::registered().unwrap();
+    let metrics = Metrics::registered();
     metrics.round_ended("csv", "error", Duration::ZERO);
     metrics.round_failed("csv", "observe");
     metrics.round_panicked("csv");
@@ -118,7 +118,7 @@ fn the_page_lists_every_metric() {
 
 #[test]
 fn gauges_of_a_program_tell_what_is_there_when_they_are_read() {
-    let metrics = Metrics::registered().unwrap();
+    let metrics = Metrics::registered();
     let known = Arc::new(Mutex::new(vec![("one", 1), ("two", 0)]));
     let read = Arc::clone(&known);
     metrics.gauges("ready", "Which are ready", ["name"], move || {
@@ -146,7 +146,7 @@ fn gauges_of_a_program_tell_what_is_there_when_they_are_read() {
 
 #[test]
 fn counters_of_a_program_begin_with_nothing() {
-    let metrics = Metrics::registered().unwrap();
+    let metrics = Metrics::registered();
     let counter = metrics.counter("upgrades", "How many");
     assert!(metrics.text().unwrap().contains("\nupgrades 0\n"));
     counter.increment();
@@ -158,7 +158,7 @@ fn counters_of_a_program_begin_with_nothing() {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_process_tells_of_itself_as_all_exporters_do() {
-    let metrics = Metrics::registered().unwrap();
+    let metrics = Metrics::registered();
     metrics.of_the_process();
     let text = metrics.text().unwrap();
     for name in [

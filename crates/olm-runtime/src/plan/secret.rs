@@ -47,10 +47,10 @@ mod tests {
             sent,
             json!({"kind": "Secret", "data": {"tls.key": "dmVyeSBzZWNyZXQ="}})
         );
-        let action = Action::ApplySecret {
+        let action = Action::Apply {
             target: Target::of::<k8s_openapi::api::core::v1::Secret>("ns", "s"),
             object: json!({"kind": "Secret"}),
-            data,
+            data: Some(data),
             manager: "test/test",
             identity: Identity::Operator,
         };

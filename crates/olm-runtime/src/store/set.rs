@@ -156,7 +156,7 @@ impl StoreSet {
 }
 
 /// Running side of a [`StoreSet`]: takes in our own writes, and knows which stores are ready.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct StoreSetHandle {
     absorbers: Absorbers,
     ready: Vec<(String, watch::Receiver<bool>)>,
@@ -166,17 +166,6 @@ pub struct StoreSetHandle {
 }
 
 impl StoreSetHandle {
-    /// Creates a set without stores, for tests of the executor.
-    pub fn empty() -> Self {
-        Self {
-            absorbers: Absorbers::default(),
-            ready: Vec::new(),
-            served: Vec::new(),
-            events: Arc::default(),
-            metrics: Metrics::default(),
-        }
-    }
-
     /// Returns the metrics of this process.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics

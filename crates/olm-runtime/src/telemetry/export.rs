@@ -129,7 +129,7 @@ impl Settings {
 }
 
 /// Running export of spans.
-pub(super) struct Export {
+pub(crate) struct Export {
     provider: SdkTracerProvider,
 }
 
@@ -201,7 +201,7 @@ impl Export {
     }
 
     /// Sends the remaining spans, with a short timeout.
-    pub(super) async fn end(self) {
+    pub(crate) async fn end(self) {
         // Shutdown waits for the exporter's thread, which waits for this runtime.
         let ending = tokio::task::spawn_blocking(move || self.provider.shutdown_with_timeout(LAST_BATCH));
         let _ = tokio::time::timeout(2 * LAST_BATCH, ending).await;

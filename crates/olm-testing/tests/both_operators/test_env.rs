@@ -261,7 +261,7 @@ async fn operate(
     stats: Stats,
 ) {
     let mut watches = JoinSet::new();
-    let metrics = Metrics::registered().unwrap();
+    let metrics = Metrics::registered();
     let readiness = set.with_metrics(metrics).start(&mut watches);
     let start = |runner: &Runner| {
         stats.lock().unwrap().push(runner.metrics.clone());

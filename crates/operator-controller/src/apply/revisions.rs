@@ -314,10 +314,10 @@ fn apply_secret(revision: &str, secret: PackedSecret, desired: &DesiredRevision<
         "type": labels::OBJECT_DATA,
         "immutable": true,
     });
-    Action::ApplySecret {
+    Action::Apply {
         target: Target::of::<Secret>(desired.system_namespace, &secret.name),
         object,
-        data: SecretData::new(secret.data),
+        data: Some(SecretData::new(secret.data)),
         manager: labels::EXTENSION_MANAGER,
         identity: Identity::Operator,
     }

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use olm_api::labels::bundle as annotations;
 use olm_authoring::bundle::BundleContent;
 use olm_authoring::bundle::check::{MediaType, Optional, check_content, check_format};
 use olm_fbc::did_you_mean::suggestion;
@@ -14,7 +13,7 @@ use crate::args::{BundleCommand, BundleUnpackArgs, BundleValidateArgs};
 use crate::manifest_validator::EngineValidator;
 use crate::printer;
 use crate::settings::Settings;
-use crate::source::{MANIFESTS, METADATA, Source, entries, read};
+use crate::source::{MANIFESTS, METADATA, Source, bundle_folders, entries, read};
 
 mod extract;
 mod generate;
@@ -58,11 +57,11 @@ async fn validate(args: &BundleValidateArgs, settings: &Settings) -> anyhow::Res
         }
     }
     let path = Path::new(&args.tag);
-    let (manifests, metadata) = if path.is_dir() {
-        (
+    let [manifests, metadata] = if path.is_dir() {
+        [
             read_directory(&path.join(MANIFESTS))?,
             read_directory(&path.join(METADATA))?,
-        )
+        ]
     } else {
         directories(&pull(&args.tag, settings).await?)
     };
@@ -132,32 +131,22 @@ async fn pull(image: &str, settings: &Settings) -> anyhow::Result<ImageContent> 
         .open(&reference, &settings.credentials(&reference)?)
         .await
         .with_context(|| format!("failed to pull image {image:?}"))?;
-    let labels = opened.labels();
-    let folders = [
-        (annotations::MANIFESTS, MANIFESTS),
-        (annotations::METADATA, METADATA),
-    ]
-    .map(|(label, default)| labels.get(label).map_or(default, String::as_str).to_owned());
+    let folders = bundle_folders(opened.labels());
     Ok(opened.content(&folders).await?)
 }
 
 /// Returns the directories that the labels name, else those at the default paths.
-fn directories(content: &ImageContent) -> (Directory, Directory) {
-    let directory = |label: &str, default: &str| -> Directory {
-        let folder = content.labels.get(label).map_or(default, String::as_str);
+fn directories(content: &ImageContent) -> [Directory; 2] {
+    bundle_folders(&content.labels).map(|folder| {
         let mut entries = Entries::default();
-        for (name, bytes) in content.below(folder) {
+        for (name, bytes) in content.below(&folder) {
             match name.split_once('/') {
                 Some((folder, _)) => drop(entries.folders.insert(folder.to_owned())),
                 None => drop(entries.files.insert(name.to_owned(), bytes.to_vec())),
             }
         }
         (!entries.files.is_empty() || !entries.folders.is_empty()).then_some(entries)
-    };
-    (
-        directory(annotations::MANIFESTS, MANIFESTS),
-        directory(annotations::METADATA, METADATA),
-    )
+    })
 }
 
 fn read_directory(path: &Path) -> anyhow::Result<Directory> {
@@ -193,7 +182,7 @@ async fn unpack(args: &BundleUnpackArgs, settings: &Settings) -> anyhow::Result<
     if args.skip_validation {
         printer::note("skipping bundle validation");
     } else {
-        let (manifests, metadata) = directories(&content);
+        let [manifests, metadata] = directories(&content);
         check(&manifests, &metadata, &Optional::default())?;
     }
     content

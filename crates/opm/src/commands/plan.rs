@@ -9,7 +9,7 @@ use olm_fbc::printable::{escape, escape_json};
 use olm_registry::index::Index;
 use olm_registry::snapshot;
 use olm_resolver::objects::{Objects, read_file};
-use olm_resolver::plan::{self, Plan, Question, Target};
+use olm_resolver::plan::{self, Install, Plan, Question, Target};
 use olm_resolver::{CatalogKey, RuntimeConstraint, Snapshot};
 
 use crate::args::{PlanArgs, PlanFormat};
@@ -40,15 +40,14 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
         subscription: args.subscription.clone(),
     });
     let mut plan = plan::answer(&question, target.as_ref())?;
-    plan.note_unfit(&question, args.kube_version.as_ref(), |install| {
+    let bundle = |install: &Install| {
         let index = indexes.get(&install.catalog)?;
-        snapshot::csv_of(index, &install.package, &install.channel, &install.name)
+        snapshot::bundle_of(index, &install.package, &install.channel, &install.name)
+    };
+    plan.note_unfit(&question, args.kube_version.as_ref(), |install| {
+        snapshot::csv(&bundle(install)?)
     });
-    plan.note_refused(|install| {
-        indexes.get(&install.catalog).map_or_else(Vec::new, |index| {
-            snapshot::objects_of(index, &install.package, &install.channel, &install.name)
-        })
-    });
+    plan.note_refused(|install| bundle(install).map_or_else(Vec::new, |it| snapshot::objects(&it)));
     print(&plan, args.output)?;
     if !plan.unsatisfiable.is_empty() {
         std::process::exit(UNRESOLVED);

@@ -18,6 +18,7 @@ use tracing::Level;
 use crate::args::{DEFAULT_TERMINATION_LOG, ServeArgs};
 use crate::nearest;
 use crate::printer;
+use crate::source::hinted;
 
 /// Time for open requests after the stop signal. Shorter than a pod's grace period of 30 s.
 const GRACE: Duration = Duration::from_secs(5);
@@ -105,15 +106,7 @@ pub(super) fn listen_and_serve(index: Index, port: u16, catalog: &Path) -> anyho
 }
 
 fn not_loaded(error: CacheError) -> anyhow::Error {
-    hinted(error).context("failed to load or rebuild cache")
-}
-
-/// Returns the error, followed by its hint.
-fn hinted(error: CacheError) -> anyhow::Error {
-    match error.hint() {
-        Some(hint) => anyhow::anyhow!("{}: {hint}", error_chain(&error)),
-        None => error.into(),
-    }
+    hinted(error.hint(), error).context("failed to load or rebuild cache")
 }
 
 /// Returns the index to serve, from the cache or built for this run.
@@ -188,7 +181,7 @@ fn open_enforced(catalog: &Path, cache_dir: &Path) -> anyhow::Result<Index> {
             cache::open_temporary_near(catalog, cache_dir).map_err(not_loaded)
         }
         // No cache helps if the catalog itself cannot be read.
-        Err(error @ CacheError::Digest(_)) => Err(hinted(error).context("integrity check failed")),
+        Err(error @ CacheError::Digest(_)) => Err(hinted(error.hint(), error).context("integrity check failed")),
         opened => opened.map_err(|error| {
             let error = printer::error_text(&anyhow::Error::from(error).context("integrity check failed"));
             let (catalog, cache_dir) = (catalog.display(), cache_dir.display());

@@ -73,7 +73,7 @@ fn checked(blobs: &[Blob]) -> Model {
             file: "db".into(),
             document: 1,
         };
-        checker.add(blob.clone(), &origin);
+        checker.add(blob, &origin);
     }
     checker.finish().unwrap_or_else(|faults| panic!("{faults}"))
 }

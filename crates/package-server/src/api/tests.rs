@@ -280,7 +280,7 @@ async fn whoever_is_not_allowed_is_told_so() {
 /// Prometheus authenticates with the token of its ServiceAccount.
 #[tokio::test]
 async fn met_001_metrics_are_served_as_prometheus_reads_them_to_whom_the_api_server_allows_it() {
-    let lab = Lab::with_metrics(&Metrics::registered().unwrap());
+    let lab = Lab::with_metrics(&Metrics::registered());
     let told = async |token: &str| {
         let token = [("authorization", token)];
         lab.send(&stranger(), "GET", "/metrics", &token).await
@@ -305,7 +305,7 @@ async fn met_001_metrics_are_served_as_prometheus_reads_them_to_whom_the_api_ser
 /// Permitted callers may ask as often as they like.
 #[tokio::test(start_paused = true)]
 async fn met_001_the_metrics_are_made_once_a_second() {
-    let lab = Lab::with_metrics(&Metrics::registered().unwrap());
+    let lab = Lab::with_metrics(&Metrics::registered());
     let admin = [("x-remote-user", "root"), ("x-remote-group", "system:masters")];
     let told = async || lab.send(&proxy(), "GET", "/metrics", &admin).await.body;
     let first = told().await;

@@ -200,7 +200,7 @@ fn a_valid_catalog_is_valid_whatever_looks_misspelt_in_it() {
         document: 1,
     };
     for blob in blobs {
-        checker.add(Blob::from_value(blob).expect("blob"), &origin);
+        checker.add(&Blob::from_value(blob).expect("blob"), &origin);
     }
     let report = checker.report();
     assert!(report.faults.is_empty());

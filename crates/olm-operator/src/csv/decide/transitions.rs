@@ -247,12 +247,10 @@ pub(crate) fn walk(
 /// Returns the object that a write applies as a whole.
 fn applied(action: &Action) -> Option<Component> {
     match action {
-        Action::Apply { target, object, .. } | Action::ApplySecret { target, object, .. } => {
-            Some(Component {
-                target: target.clone(),
-                object: object.clone(),
-            })
-        }
+        Action::Apply { target, object, .. } => Some(Component {
+            target: target.clone(),
+            object: object.clone(),
+        }),
         _ => None,
     }
 }

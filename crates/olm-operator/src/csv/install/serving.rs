@@ -3,7 +3,7 @@
 //!
 //! # Expected flow
 //! `observe` reads Secrets and the related objects. If a certificate is not valid and this reconcile installs,
-//! `csv/prepare.rs` issues a new pair, whose key goes only into the plan's [`Action::ApplySecret`]. No I/O here.
+//! `csv/prepare.rs` issues a new pair, whose key goes only into the plan's [`Action::Apply`]. No I/O here.
 //!
 //! # Guarantees
 //! - Webhooks and APIServices trust a new CA before its certificate is written. They trust the old CA until
@@ -329,10 +329,10 @@ fn is_owned(observed: &Observed, secret: &ServingSecret) -> bool {
 fn write_secret(observed: &Observed, endpoint: &Endpoint) -> Option<Action> {
     if let Some(issued) = observed.serving.issued.get(&endpoint.deployment) {
         let Component { target, object } = wanted_secret(observed, endpoint, &issued.ca);
-        return Some(Action::ApplySecret {
+        return Some(Action::Apply {
             target,
             object,
-            data: issued.data.clone(),
+            data: Some(issued.data.clone()),
             manager: FIELD_MANAGER,
             identity: identity(observed),
         });

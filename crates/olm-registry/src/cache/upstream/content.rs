@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use go_compat::json::{self, Html};
-use prost::Message as _;
 use serde::Serialize;
 use serde_json::ser::Serializer;
 use serde_json::{Map, Value};
@@ -24,9 +23,7 @@ pub(super) fn write(index: &Index, folder: &Path) -> Result<(), UpstreamError> {
         if name.contains(['/', '\0']) || name.len() > LONGEST_NAME {
             return Err(UpstreamError::Name { name });
         }
-        let frame = index.whole_frame(entry);
-        let bundle = proto::Bundle::decode(frame.to_bytes().map_err(UpstreamError::Index)?.as_slice())
-            .map_err(|error| UpstreamError::Index(io::Error::other(error)))?;
+        let bundle: proto::Bundle = index.whole_frame(entry).decode().map_err(UpstreamError::Index)?;
         write_json(&folder.join(name), &bundle)?;
     }
     write_custom_schemas(index, &folder.join("metas"))?;
@@ -50,8 +47,7 @@ fn write_custom_schemas(index: &Index, folder: &Path) -> Result<(), UpstreamErro
         let folder = folder.join(&record.schema).join(&record.package);
         make_folder(&folder)?;
         for blob in index.schema_blobs(record) {
-            let blob = prost_types::Struct::decode(blob.to_bytes().map_err(UpstreamError::Index)?.as_slice())
-                .map_err(|error| UpstreamError::Index(io::Error::other(error)))?;
+            let blob = blob.decode().map_err(UpstreamError::Index)?;
             let text = json::to_string(&Value::Object(fields(blob)), Html::Plain) + "\n";
             let mut hash = Fnv::default();
             hash.update(text.as_bytes());

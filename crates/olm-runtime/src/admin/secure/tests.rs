@@ -111,7 +111,7 @@ impl Server {
             .files(folder.path(), Some(&clients))
             .serve(&PROTOCOLS)
             .unwrap();
-        let metrics = Metrics::registered().unwrap();
+        let metrics = Metrics::registered();
         metrics.requested("200", "GET");
         let stores = StoreSet::new().with_metrics(metrics.clone());
         let stores = stores.start(&mut tokio::task::JoinSet::new());

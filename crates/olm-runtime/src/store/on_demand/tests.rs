@@ -85,7 +85,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let asked = Arc::<Asked>::default();
-        let set = StoreSet::new().with_metrics(Metrics::registered().unwrap());
+        let set = StoreSet::new().with_metrics(Metrics::registered());
         let watches: OnDemand<Text> = set.on_demand(&client(&asked));
         let heard = Arc::<Mutex<Vec<String>>>::default();
         let log = Arc::clone(&heard);

@@ -286,13 +286,12 @@ fn wanted_metadata(set: &ClusterObjectSet, object: &ReadObject) -> Value {
 fn apply(target: &Target, mut object: Value) -> Action {
     let is_secret = target.api.group.is_empty() && target.api.kind == "Secret";
     let data = if is_secret { secret_data(&object) } else { None };
-    let Some(data) = data else {
-        return Action::apply(target.clone(), object, labels::EXTENSION_MANAGER);
-    };
-    if let Some(fields) = object.as_object_mut() {
+    if data.is_some()
+        && let Some(fields) = object.as_object_mut()
+    {
         fields.remove("data");
     }
-    Action::ApplySecret {
+    Action::Apply {
         target: target.clone(),
         object,
         data,

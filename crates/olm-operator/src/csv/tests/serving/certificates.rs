@@ -91,11 +91,11 @@ fn age_certificate(env: &mut TestEnv, hours: i64) {
     ];
     let issued = CertificateMaker.issue(&hosts.map(str::to_owned), made).unwrap();
     let hash = ca_hash(&issued.ca);
-    let plan = Plan::of(vec![Action::ApplySecret {
+    let plan = Plan::of(vec![Action::Apply {
         target: Target::of::<Secret>("ns", SECRET),
         object: json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET, "namespace": "ns",
                 "annotations": {"olmcahash": hash}}}),
-        data: issued.data,
+        data: Some(issued.data),
         manager: "test/test",
         identity: Identity::Operator,
     }]);
