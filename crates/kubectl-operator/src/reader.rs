@@ -26,6 +26,21 @@ const NO_NAMESPACE: &str = "-";
 /// Maximum number of pages per list, in case a server never ends one.
 const MAX_PAGES: usize = 200;
 
+/// A kind of the API server.
+pub(crate) trait Kind: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned {}
+
+impl<K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned> Kind for K {}
+
+/// A kind whose objects are in namespaces.
+pub(crate) trait NamespacedKind: Kind + Resource<Scope = NamespaceResourceScope> {}
+
+impl<K: Kind + Resource<Scope = NamespaceResourceScope>> NamespacedKind for K {}
+
+/// A kind whose objects are in no namespace.
+pub(crate) trait ClusterKind: Kind + Resource<Scope = ClusterResourceScope> {}
+
+impl<K: Kind + Resource<Scope = ClusterResourceScope>> ClusterKind for K {}
+
 /// Awaits a response with a timeout.
 ///
 /// # Errors
@@ -157,10 +172,7 @@ pub(crate) fn place(namespace: Option<&str>) -> String {
 }
 
 /// Returns an API for one namespace or all.
-pub(crate) fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
-{
+pub(crate) fn api<K: NamespacedKind>(client: &Client, namespace: Option<&str>) -> Api<K> {
     match namespace {
         Some(namespace) => Api::namespaced(client.clone(), in_path(namespace)),
         None => Api::all(client.clone()),
@@ -179,10 +191,11 @@ fn in_path(namespace: &str) -> &str {
 ///
 /// # Errors
 /// The list request fails.
-pub(crate) async fn list<K>(client: &Client, namespace: Option<&str>, labels: &str) -> anyhow::Result<Vec<K>>
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+pub(crate) async fn list<K: NamespacedKind>(
+    client: &Client,
+    namespace: Option<&str>,
+    labels: &str,
+) -> anyhow::Result<Vec<K>> {
     let api = &api::<K>(client, namespace);
     let page = |params: ListParams| async move { api.list(&params).await };
     pages(&listing::<K>(namespace), labels, PAGE, Some, page).await
@@ -192,10 +205,7 @@ where
 ///
 /// # Errors
 /// The list request fails.
-pub(crate) async fn list_cluster<K>(client: &Client, labels: &str) -> anyhow::Result<Vec<K>>
-where
-    K: Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+pub(crate) async fn list_cluster<K: ClusterKind>(client: &Client, labels: &str) -> anyhow::Result<Vec<K>> {
     let api = &Api::<K>::all(client.clone());
     let page = |params: ListParams| async move { api.list(&params).await };
     of_kind::<K, _>(pages(&format!("list {}", K::plural(&())), labels, PAGE, Some, page).await)
@@ -230,10 +240,10 @@ pub(crate) async fn require_namespace(client: &Client, name: &str) -> anyhow::Re
 ///
 /// # Errors
 /// The list request fails.
-pub(crate) async fn list_names<K>(client: &Client, namespace: &str) -> anyhow::Result<Vec<String>>
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+pub(crate) async fn list_names<K: NamespacedKind>(
+    client: &Client,
+    namespace: &str,
+) -> anyhow::Result<Vec<String>> {
     let api = &api::<K>(client, Some(namespace));
     let page = |params: ListParams| async move { api.list_metadata(&params).await };
     let name = |object: PartialObjectMeta<K>| object.metadata.name;
@@ -244,10 +254,7 @@ where
 ///
 /// # Errors
 /// The list request fails.
-pub(crate) async fn list_cluster_names<K>(client: &Client) -> anyhow::Result<Vec<String>>
-where
-    K: Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+pub(crate) async fn list_cluster_names<K: ClusterKind>(client: &Client) -> anyhow::Result<Vec<String>> {
     let api = &Api::<K>::all(client.clone());
     let page = |params: ListParams| async move { api.list_metadata(&params).await };
     let name = |object: PartialObjectMeta<K>| object.metadata.name;
@@ -272,14 +279,11 @@ pub(crate) struct Unreadable {
 ///
 /// # Errors
 /// The list request fails.
-pub(crate) async fn list_readable<K>(
+pub(crate) async fn list_readable<K: NamespacedKind>(
     client: &Client,
     namespace: Option<&str>,
     labels: &str,
-) -> anyhow::Result<(Vec<K>, Vec<Unreadable>)>
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+) -> anyhow::Result<(Vec<K>, Vec<Unreadable>)> {
     let kind = ApiResource::erase::<K>(&());
     let api: &Api<DynamicObject> = &match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), in_path(namespace), &kind),
@@ -367,10 +371,11 @@ where
 ///
 /// # Errors
 /// The request fails.
-pub(crate) async fn get<K>(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Option<K>>
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+pub(crate) async fn get<K: NamespacedKind>(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+) -> anyhow::Result<Option<K>> {
     if !is_dns1123_subdomain(name) || !is_dns1123_subdomain(namespace) {
         return Ok(None);
     }
@@ -383,10 +388,7 @@ where
 ///
 /// # Errors
 /// The request fails.
-pub(crate) async fn get_cluster<K>(client: &Client, name: &str) -> anyhow::Result<Option<K>>
-where
-    K: Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+pub(crate) async fn get_cluster<K: ClusterKind>(client: &Client, name: &str) -> anyhow::Result<Option<K>> {
     if !is_dns1123_subdomain(name) {
         return Ok(None);
     }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::args::shared::WaitArgs;
 use crate::operators::{Node, flat, lines};
-use crate::reader::answer;
+use crate::reader::{Kind, answer};
 use crate::terminal::{Colours, count, cut, escape, escape_painted, plain, size};
 use crate::writer::subject;
 
@@ -314,10 +314,7 @@ where
 ///
 /// # Errors
 /// The time limit is reached, or those of [`until`].
-pub(crate) async fn is_gone<K>(api: Api<K>, object: &K, wait: &WaitArgs) -> anyhow::Result<()>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+pub(crate) async fn is_gone<K: Kind>(api: Api<K>, object: &K, wait: &WaitArgs) -> anyhow::Result<()> {
     let subject = subject(object);
     let going = [(api, object, subject.clone())];
     if are_gone(&going, "deletion", wait, &mut Screen::stderr()).await? {

@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
 use std::future::Future;
 use std::time::Duration;
 
@@ -11,10 +10,8 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBindin
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{ListParams, PartialObjectMeta};
-use kube::core::{ClusterResourceScope, NamespaceResourceScope};
-use kube::{Api, Client, Resource, ResourceExt as _};
+use kube::{Api, Client, ResourceExt as _};
 use olm_api::labels;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{CatalogSource, Subscription};
@@ -26,7 +23,8 @@ use crate::args::look::OlmNamespaces;
 use crate::gather;
 use crate::operators::{Gathered, Key};
 use crate::reader::{
-    PAGE, Unreadable, answer, get, has_namespace, is_unserved, list_cluster, list_readable, pages, place,
+    ClusterKind, Kind, NamespacedKind, PAGE, Unreadable, answer, get, has_namespace, is_unserved,
+    list_cluster, list_readable, pages, place,
 };
 use crate::terminal::now;
 use crate::turns::keys_in_turn;
@@ -159,10 +157,11 @@ impl Reader<'_> {
         answer.map_err(|error| format!("{error:#}"))
     }
 
-    pub(super) async fn all<K>(&self, namespace: Option<&str>, selector: &str) -> Read<Vec<K>>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-    {
+    pub(super) async fn all<K: NamespacedKind>(
+        &self,
+        namespace: Option<&str>,
+        selector: &str,
+    ) -> Read<Vec<K>> {
         let (found, unreadable) = self
             .within(list_readable(self.client, namespace, selector))
             .await?;
@@ -175,10 +174,11 @@ impl Reader<'_> {
     }
 
     /// Returns the parts that `keep` takes from the metadata of all objects of a kind in the cluster.
-    async fn metadata<K, T>(&self, selector: &str, keep: impl Fn(ObjectMeta) -> Option<T>) -> Read<Vec<T>>
-    where
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-    {
+    async fn metadata<K: Kind, T>(
+        &self,
+        selector: &str,
+        keep: impl Fn(ObjectMeta) -> Option<T>,
+    ) -> Read<Vec<T>> {
         let api = &Api::<K>::all(self.client.clone());
         let what = format!("list {}", K::plural(&()));
         let page = |params: ListParams| async move { api.list_metadata(&params).await };
@@ -187,15 +187,12 @@ impl Reader<'_> {
     }
 
     /// Returns the parts that `keep` takes from all objects of a kind in the cluster.
-    pub(super) async fn projected<K, T>(
+    pub(super) async fn projected<K: Kind, T>(
         &self,
         selector: &str,
         page: u32,
         keep: impl Fn(K) -> Option<T>,
-    ) -> Read<Vec<T>>
-    where
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-    {
+    ) -> Read<Vec<T>> {
         let api = &Api::<K>::all(self.client.clone());
         let what = format!("list {}", K::plural(&()));
         let list = |params: ListParams| async move { api.list(&params).await };
@@ -305,10 +302,7 @@ impl Reader<'_> {
     }
 
     /// Returns all objects of a kind; `None` if there are none, the cluster does not have the kind, or a single namespace is read.
-    async fn of_v1<K>(&self, namespace: Option<&str>) -> Option<Read<Vec<K>>>
-    where
-        K: Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-    {
+    async fn of_v1<K: ClusterKind>(&self, namespace: Option<&str>) -> Option<Read<Vec<K>>> {
         if namespace.is_some() {
             return None;
         }

@@ -1,6 +1,5 @@
 //! Reads the content of a bundle. Secrets are never requested.
 
-use std::fmt::Debug;
 use std::pin::pin;
 
 use futures::AsyncReadExt as _;
@@ -8,10 +7,9 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use k8s_openapi::serde::de::DeserializeOwned;
+use kube::Api;
 use kube::api::{ApiResource, DynamicObject, ListParams, LogParams};
 use kube::core::Selector;
-use kube::{Api, Resource};
 use olm_api::extension_v1::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use olm_api::labels;
 use olm_api::v1::{OLMConfig, Operator, OperatorGroup};
@@ -25,7 +23,7 @@ use crate::command_line::CommandLine;
 use crate::commands::doctor::{PROGRAMS, Reader, diagnose, observe};
 use crate::gather;
 use crate::operators::{Node, lines};
-use crate::reader::{answer, is_unserved, pages, place};
+use crate::reader::{Kind, answer, is_unserved, pages, place};
 use crate::terminal::Colours;
 
 /// Maximum number of lines of one log, from its end.
@@ -93,24 +91,18 @@ pub(super) async fn collect(
 }
 
 /// Adds one kind as a part.
-async fn kind<K>(reader: &Reader<'_>, archive: &mut Archive, places: &[Option<&str>], selector: &str)
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+async fn kind<K: Kind>(reader: &Reader<'_>, archive: &mut Archive, places: &[Option<&str>], selector: &str) {
     let found = objects::<K>(reader, archive, places, selector).await;
     archive.objects(&format!("objects/{}.json", K::plural(&())), found);
 }
 
 /// Returns the unmodified objects of a kind in several places.
-async fn objects<K>(
+async fn objects<K: Kind>(
     reader: &Reader<'_>,
     archive: &mut Archive,
     places: &[Option<&str>],
     selector: &str,
-) -> Vec<Value>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+) -> Vec<Value> {
     let resource = ApiResource::erase::<K>(&());
     let mut found = Vec::new();
     for at in places {
