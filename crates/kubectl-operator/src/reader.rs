@@ -1,7 +1,7 @@
 //! Reads of a cluster with time limits. Errors name the object that was read and a remedy.
 
 use std::error::Error;
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 use std::future::Future;
 use std::time::Duration;
 
@@ -66,20 +66,13 @@ pub(crate) async fn answer<T>(
 }
 
 /// An error response.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
 struct ReadError {
     text: String,
     is_forbidden: bool,
     is_unserved: bool,
 }
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl Error for ReadError {}
 
 /// Replaces the error of a request if the cluster does not serve the kind, and the kind is of OLM v1, which is a part of its own.
 ///
@@ -176,6 +169,18 @@ pub(crate) fn api<K: NamespacedKind>(client: &Client, namespace: Option<&str>) -
     match namespace {
         Some(namespace) => Api::namespaced(client.clone(), in_path(namespace)),
         None => Api::all(client.clone()),
+    }
+}
+
+/// Does the same for a kind that is known only now.
+pub(crate) fn dynamic_api(
+    client: &Client,
+    namespace: Option<&str>,
+    kind: &ApiResource,
+) -> Api<DynamicObject> {
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), in_path(namespace), kind),
+        None => Api::all_with(client.clone(), kind),
     }
 }
 
@@ -284,11 +289,7 @@ pub(crate) async fn list_readable<K: NamespacedKind>(
     namespace: Option<&str>,
     labels: &str,
 ) -> anyhow::Result<(Vec<K>, Vec<Unreadable>)> {
-    let kind = ApiResource::erase::<K>(&());
-    let api: &Api<DynamicObject> = &match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), in_path(namespace), &kind),
-        None => Api::all_with(client.clone(), &kind),
-    };
+    let api = &dynamic_api(client, namespace, &ApiResource::erase::<K>(&()));
     let page = |params: ListParams| async move { api.list(&params).await };
     let (mut found, mut unreadable) = (Vec::new(), Vec::new());
     for object in pages(&listing::<K>(namespace), labels, PAGE, Some, page).await? {

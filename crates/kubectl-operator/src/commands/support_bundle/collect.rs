@@ -23,7 +23,7 @@ use crate::command_line::CommandLine;
 use crate::commands::doctor::{PROGRAMS, Reader, diagnose, observe};
 use crate::gather;
 use crate::operators::{Node, lines};
-use crate::reader::{Kind, answer, is_unserved, pages, place};
+use crate::reader::{Kind, answer, dynamic_api, is_unserved, pages, place};
 use crate::terminal::Colours;
 
 /// Maximum number of lines of one log, from its end.
@@ -106,10 +106,7 @@ async fn objects<K: Kind>(
     let resource = ApiResource::erase::<K>(&());
     let mut found = Vec::new();
     for at in places {
-        let api: &Api<DynamicObject> = &match at {
-            Some(namespace) => Api::namespaced_with(reader.client().clone(), namespace, &resource),
-            None => Api::all_with(reader.client().clone(), &resource),
-        };
+        let api = &dynamic_api(reader.client(), *at, &resource);
         let what = format!("{} in {}", K::plural(&()), place(*at));
         let keep = |object: DynamicObject| {
             let mut object = serde_json::to_value(object).ok()?;

@@ -10,7 +10,7 @@ use olm_api::v1::{Operator, RichReference};
 
 use super::removal::Removal;
 use crate::args::shared::WaitArgs;
-use crate::reader::get_cluster;
+use crate::reader::{dynamic_api, get_cluster};
 use crate::terminal::plain;
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::writer;
@@ -85,10 +85,7 @@ fn object(client: &Client, reference: &RichReference) -> Option<(Api<DynamicObje
         return None;
     }
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    let api = match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
+    let api = dynamic_api(client, namespace, &resource);
     Some((api, DynamicObject::new(name, &resource)))
 }
 
