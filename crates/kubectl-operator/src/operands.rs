@@ -12,6 +12,7 @@ use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::ClusterServiceVersion;
 
 use crate::reader::{PAGE, dynamic_api, get_cluster, list_readable, pages};
+use crate::terminal::full_name;
 
 /// A custom resource of an operator.
 #[derive(Debug, Clone)]
@@ -26,10 +27,10 @@ pub(crate) struct Operand {
 impl Operand {
     /// Returns NAMESPACE/NAME, or NAME.
     pub(crate) fn name(&self) -> String {
-        match self.object.namespace() {
-            Some(namespace) => format!("{namespace}/{}", self.object.name_any()),
-            None => self.object.name_any(),
-        }
+        full_name(
+            &self.object.namespace().unwrap_or_default(),
+            &self.object.name_any(),
+        )
     }
 
     /// Returns its API.

@@ -27,7 +27,7 @@ use crate::reader::Unreadable;
 
 pub(crate) use self::cause::{PART_GROUPS, message_or_reason};
 pub(crate) use self::state::{State, Verdict};
-pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node};
+pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node, replicas};
 
 /// Namespace and name.
 pub(crate) type Key = (String, String);

@@ -1,11 +1,11 @@
 //! Reads of a cluster with time limits. Errors name the object that was read and a remedy.
 
-use std::error::Error;
 use std::fmt::Debug;
 use std::future::Future;
 use std::time::Duration;
 
 use anyhow::anyhow;
+use go_compat::error::error_chain;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{ListParams, PartialObjectMeta};
@@ -132,23 +132,9 @@ pub(crate) fn cause(error: &kube::Error) -> String {
 pub(crate) fn said(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => plain(&status.message),
-        kube::Error::Service(error) => plain(&causes(&**error)),
-        _ => plain(&causes(error)),
+        kube::Error::Service(error) => plain(&error_chain(&**error)),
+        _ => plain(&error_chain(error)),
     }
-}
-
-/// Returns an error with those causes that its text does not include.
-fn causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let of_cause = cause.to_string();
-        if !text.contains(&of_cause) {
-            text = format!("{text}: {of_cause}");
-        }
-        next = cause.source();
-    }
-    text
 }
 
 /// Returns true if the server does not serve the kind. For a missing object, the message names it.

@@ -16,6 +16,7 @@ use super::fields::passed_on;
 use crate::cluster::Cluster;
 use crate::commands::olmv1::plan::changes::add_fields;
 use crate::reader::{answer, dynamic_api};
+use crate::terminal::full_name;
 use crate::writer;
 
 /// Kind of the controller of adopted objects.
@@ -112,10 +113,7 @@ impl<'a> Kinds<'a> {
 
 /// Returns kind, namespace and name as text.
 pub(super) fn title(id: &ObjectId) -> String {
-    match id.namespace.as_str() {
-        "" => format!("{} {}", id.kind, id.name),
-        namespace => format!("{} {namespace}/{}", id.kind, id.name),
-    }
+    format!("{} {}", id.kind, full_name(&id.namespace, &id.name))
 }
 
 /// Returns the fields of the pod template that differ. Pure.
