@@ -6,7 +6,6 @@ use olm_api::labels::PLAN_PREVIEW;
 use olm_api::plan_preview::{
     DefinitionChange, ImageChange, ObjectChange, PermissionChange, PlanPreview, Rule, Verb,
 };
-
 use olm_api::v1alpha1::InstallPlan;
 
 use crate::terminal::plain;
