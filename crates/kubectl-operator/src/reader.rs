@@ -5,7 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use go_compat::error::error_chain;
+use go_compat::error_chain;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{ListParams, PartialObjectMeta};
