@@ -27,6 +27,7 @@ use crate::{printer, proxy};
 const KUBECONFIG: &str = "KUBECONFIG";
 
 /// A cluster and the namespace that commands work in.
+#[derive(Clone)]
 pub(crate) struct Cluster {
     pub client: Client,
     pub namespace: String,
@@ -173,10 +174,8 @@ impl Cluster {
     /// Returns the same cluster with another namespace.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Self {
         Self {
-            client: self.client.clone(),
             namespace: namespace.to_owned(),
-            commands: self.commands.clone(),
-            server: self.server.clone(),
+            ..self.clone()
         }
     }
 

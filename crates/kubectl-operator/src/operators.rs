@@ -153,6 +153,12 @@ impl Gathered {
         operators
     }
 
+    /// Returns a Subscription of a namespace.
+    pub(crate) fn subscription(&self, namespace: &str, name: &str) -> Option<&Subscription> {
+        let mut all = self.subscriptions.iter();
+        all.find(|found| found.namespace().as_deref() == Some(namespace) && found.name_any() == name)
+    }
+
     /// Returns the name of the operator for a package: that of its Subscription, as in upstream's plugin, else the given name.
     pub(crate) fn of_package(&self, namespace: &str, package: &str) -> String {
         let mut own: Vec<String> = self

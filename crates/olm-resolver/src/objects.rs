@@ -24,6 +24,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use self::cluster_view::ClusterView;
+pub use self::cluster_view::targets;
 pub use self::document::{Document, read_file};
 use self::named::Named;
 use crate::catalog::{Catalog, CatalogKey, Snapshot};
@@ -293,7 +294,7 @@ impl Objects {
         Question {
             manual: manual.map(|(object, _)| object.name_any()).collect(),
             steps: None,
-            targets: group.and_then(|group| cluster_view::targets(group)),
+            targets: group.and_then(|group| targets(group)),
             waiting: view.waiting(),
             not_succeeded: view.not_succeeded(),
             left_out: view.left_out.clone(),

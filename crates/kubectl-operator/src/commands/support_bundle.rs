@@ -13,7 +13,6 @@ use self::collect::collect;
 use crate::args::look::SupportBundleArgs;
 use crate::cluster::Cluster;
 use crate::commands::doctor::Reader;
-use crate::reader::has_namespace;
 use crate::{Verdict, global, printer};
 
 /// Collects the data and writes the file.
@@ -26,7 +25,7 @@ pub(crate) async fn run(args: &SupportBundleArgs) -> anyhow::Result<Verdict> {
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
     let reader = Reader::new(&cluster.client, args.reads.timeout);
     if let Some(namespace) = namespace
-        && reader.within(has_namespace(reader.client(), namespace)).await == Ok(false)
+        && reader.lacks(namespace).await
     {
         bail!("namespace {namespace} does not exist");
     }

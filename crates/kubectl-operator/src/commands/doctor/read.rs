@@ -145,6 +145,11 @@ impl<'a> Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Returns true if the namespace does not exist, and false for users who may not read it.
+    pub(crate) async fn lacks(&self, namespace: &str) -> bool {
+        self.within(has_namespace(self.client, namespace)).await == Ok(false)
+    }
+
     /// Awaits a read until the time limit.
     pub(crate) async fn within<T>(&self, read: impl Future<Output = anyhow::Result<T>>) -> Result<T, String> {
         let answer = match self.deadline {
