@@ -70,9 +70,8 @@ pub(crate) async fn run(args: &DoctorArgs) -> anyhow::Result<Verdict> {
         let diagnosis = migration::diagnose(&migration::observe(&reader).await);
         return print(&diagnosis, args, &cluster, Some(migration::verdict(&diagnosis)));
     }
-    let given = reads.global_catalog_namespace.as_deref();
-    let found = global::find(&cluster.client, given, namespace).await;
-    let observed = Box::pin(observe(&reader, namespace, reads.namespaces(&found))).await;
+    let own = global::of_args(&cluster.client, reads, namespace).await;
+    let observed = Box::pin(observe(&reader, namespace, &own)).await;
     let diagnosis = diagnose(&observed);
     if observed.has_no_operators() && diagnosis.no_answer().is_none() {
         if let Some(name) = namespace

@@ -30,16 +30,8 @@ pub(crate) async fn run(args: &SupportBundleArgs) -> anyhow::Result<Verdict> {
         bail!("namespace {namespace} does not exist");
     }
     let mut archive = Archive::default();
-    let given = args.reads.global_catalog_namespace.as_deref();
-    let found = global::find(&cluster.client, given, namespace).await;
-    Box::pin(collect(
-        &reader,
-        namespace,
-        args.reads.namespaces(&found),
-        args.logs,
-        &mut archive,
-    ))
-    .await;
+    let own = global::of_args(&cluster.client, &args.reads, namespace).await;
+    Box::pin(collect(&reader, namespace, &own, args.logs, &mut archive)).await;
     if let Some(cause) = archive.no_answer() {
         bail!("cannot read anything: {cause}");
     }

@@ -19,8 +19,8 @@ use tokio::time::Instant;
 
 use super::catalogs::is_ready;
 use super::observed::{Observed, Owned, Read};
-use crate::args::look::OlmNamespaces;
 use crate::gather;
+use crate::global::OlmNamespaces;
 use crate::operators::{Gathered, Key};
 use crate::reader::{
     ClusterKind, Kind, NamespacedKind, PAGE, Unreadable, answer, get, has_namespace, is_unserved,
@@ -47,11 +47,7 @@ pub(crate) struct Reader<'a> {
 
 /// Reads one namespace or all, and the parts of OLM's namespaces that these depend on. A part that cannot be read holds the
 /// reason.
-pub(crate) async fn observe(
-    reader: &Reader<'_>,
-    namespace: Option<&str>,
-    own: OlmNamespaces<'_>,
-) -> Observed {
+pub(crate) async fn observe(reader: &Reader<'_>, namespace: Option<&str>, own: &OlmNamespaces) -> Observed {
     let observed = Box::pin(read(reader, namespace, own)).await;
     match observed.is_consistent() {
         true => observed,
@@ -59,8 +55,8 @@ pub(crate) async fn observe(
     }
 }
 
-async fn read(reader: &Reader<'_>, namespace: Option<&str>, own: OlmNamespaces<'_>) -> Observed {
-    let global = own.catalogs;
+async fn read(reader: &Reader<'_>, namespace: Option<&str>, own: &OlmNamespaces) -> Observed {
+    let global = own.catalogs.as_str();
     // Dependents are read before ClusterServiceVersions, so that one created meanwhile is not missed.
     let webhooks = reader.webhooks(namespace).await;
     let api_services = reader.api_services(namespace).await;
@@ -78,9 +74,9 @@ async fn read(reader: &Reader<'_>, namespace: Option<&str>, own: OlmNamespaces<'
     let targets = serving::targets(&webhooks, &api_services, &conversions);
     Observed {
         global: global.to_owned(),
-        olm: own.olm.to_owned(),
+        olm: own.olm.clone(),
         now: now(),
-        programs: reader.all(Some(own.olm), PROGRAMS).await,
+        programs: reader.all(Some(&own.olm), PROGRAMS).await,
         guard: reader.guard(namespace).await,
         cluster_catalogs: reader.of_v1(namespace).await,
         extensions: reader.of_v1(namespace).await,

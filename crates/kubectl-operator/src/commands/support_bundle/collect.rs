@@ -18,10 +18,10 @@ use olm_api::v2::OperatorCondition;
 use serde_json::{Value, json};
 
 use super::archive::Archive;
-use crate::args::look::OlmNamespaces;
 use crate::command_line::CommandLine;
 use crate::commands::doctor::{PROGRAMS, Reader, diagnose, observe};
 use crate::gather;
+use crate::global::OlmNamespaces;
 use crate::operators::{Node, lines};
 use crate::reader::{Kind, answer, dynamic_api, is_unserved, pages, place};
 use crate::terminal::Colours;
@@ -32,10 +32,10 @@ const MAX_LINES: i64 = 10_000;
 const PAGE: u32 = 50;
 
 /// Returns the places to list: all namespaces, or the given one and those of OLM, each once.
-fn places<'a>(namespace: Option<&'a str>, own: OlmNamespaces<'a>) -> Vec<Option<&'a str>> {
+fn places<'a>(namespace: Option<&'a str>, own: &'a OlmNamespaces) -> Vec<Option<&'a str>> {
     let mut places = vec![namespace];
     if namespace.is_some() {
-        for place in [Some(own.catalogs), Some(own.olm)] {
+        for place in [Some(own.catalogs.as_str()), Some(own.olm.as_str())] {
             if !places.contains(&place) {
                 places.push(place);
             }
@@ -49,12 +49,12 @@ fn places<'a>(namespace: Option<&'a str>, own: OlmNamespaces<'a>) -> Vec<Option<
 pub(super) async fn collect(
     reader: &Reader<'_>,
     namespace: Option<&str>,
-    own: OlmNamespaces<'_>,
+    own: &OlmNamespaces,
     with_logs: bool,
     archive: &mut Archive,
 ) {
     versions(reader, namespace, own, archive).await;
-    let mut olm = objects::<Deployment>(reader, archive, &[Some(own.olm)], PROGRAMS).await;
+    let mut olm = objects::<Deployment>(reader, archive, &[Some(own.olm.as_str())], PROGRAMS).await;
     // Users who may create Deployments can set these labels, so other namespaces count only if OLM's has none.
     if olm.is_empty() && namespace.is_none() {
         olm = objects::<Deployment>(reader, archive, &[None], PROGRAMS).await;
@@ -197,12 +197,7 @@ async fn logs(reader: &Reader<'_>, archive: &mut Archive, pods: &[Value]) {
     }
 }
 
-async fn versions(
-    reader: &Reader<'_>,
-    namespace: Option<&str>,
-    own: OlmNamespaces<'_>,
-    archive: &mut Archive,
-) {
+async fn versions(reader: &Reader<'_>, namespace: Option<&str>, own: &OlmNamespaces, archive: &mut Archive) {
     let version = reader
         .within(answer(
             || "read the version of Kubernetes".to_owned(),
@@ -222,12 +217,7 @@ async fn versions(
 }
 
 /// Adds the output of `doctor` and `status`.
-async fn reports(
-    reader: &Reader<'_>,
-    namespace: Option<&str>,
-    own: OlmNamespaces<'_>,
-    archive: &mut Archive,
-) {
+async fn reports(reader: &Reader<'_>, namespace: Option<&str>, own: &OlmNamespaces, archive: &mut Archive) {
     let observed = Box::pin(observe(reader, namespace, own)).await;
     let diagnosis = diagnose(&observed);
     archive.lines("doctor.txt", &diagnosis.text(true, Colours(false)));
