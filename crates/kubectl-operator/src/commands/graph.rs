@@ -57,10 +57,7 @@ pub(crate) async fn run(args: &GraphArgs) -> anyhow::Result<Verdict> {
         printer::warning(&note);
     }
     match args.output {
-        Drawing::Text => {
-            let lines = lines(&graph, Colours::of_stdout());
-            printer::painted(lines.iter().map(String::as_str))?;
-        }
+        Drawing::Text => printer::painted(lines(&graph, Colours::of_stdout()))?,
         Drawing::Svg => printer::data(&to_svg(&graph))?,
         Drawing::Json => printer::document(&graph, Document::Json)?,
     }
