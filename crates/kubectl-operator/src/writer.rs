@@ -153,7 +153,7 @@ pub(crate) async fn delete_dynamic(api: &Api<DynamicObject>, object: &DynamicObj
 /// # Errors
 /// The request to the API server fails.
 pub(crate) async fn delete<K: Kind>(api: &Api<K>, object: &K) -> anyhow::Result<()> {
-    delete_in(false, api, object).await
+    delete_named(false, api, object, &subject(object)).await
 }
 
 /// Deletes an object that did not become ready, as upstream's plugin does, within a time limit. Returns the error to report: the
@@ -172,15 +172,16 @@ pub(crate) async fn clean_up<K: Kind>(
     }
 }
 
-/// Does the same as [`delete`], also as a dry run.
+/// Does the same as [`delete`] for an object with this name for users, also as a dry run.
 ///
 /// # Errors
 /// The request to the API server fails.
-pub(crate) async fn delete_in<K: Kind>(dry_run: bool, api: &Api<K>, object: &K) -> anyhow::Result<()> {
-    delete_named(dry_run, api, object, &subject(object)).await
-}
-
-async fn delete_named<K>(dry_run: bool, api: &Api<K>, object: &K, subject: &str) -> anyhow::Result<()>
+pub(crate) async fn delete_named<K>(
+    dry_run: bool,
+    api: &Api<K>,
+    object: &K,
+    subject: &str,
+) -> anyhow::Result<()>
 where
     K: Resource + Clone + Debug + DeserializeOwned,
 {

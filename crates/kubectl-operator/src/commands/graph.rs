@@ -16,7 +16,7 @@ use crate::args::look::{Drawing, GraphArgs};
 use crate::args::shared::Document;
 use crate::cluster::Cluster;
 use crate::operators::{Gathered, Position};
-use crate::packages::{Offered, named, offered};
+use crate::packages::{named, offered};
 use crate::reader::{get, list_readable, place};
 use crate::terminal::{Colours, Mark, plain};
 use crate::{Verdict, catalogs, gather, global, printer};
@@ -221,8 +221,8 @@ pub(super) async fn catalog(
     let mut choices: Vec<CatalogKey> = of_subscriptions.into_iter().collect();
     if choices.is_empty() {
         let packages = match offered(client, Some(namespace)).await? {
-            Offered::Packages(packages) => named(packages, package, None, namespace, &cluster.commands)?,
-            Offered::NotServed(cause) => {
+            Ok(packages) => named(packages, package, None, namespace, &cluster.commands)?,
+            Err(cause) => {
                 bail!("cannot find the catalogs of the package: {cause}; use --catalog")
             }
         };

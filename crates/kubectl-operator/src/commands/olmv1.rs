@@ -360,7 +360,8 @@ fn question<K: Managed>(objects: &[K]) -> String {
 /// Deletes an object and waits until it is gone.
 async fn delete_one<K: Managed>(cluster: &Cluster, object: &K, args: &DeleteArgs) -> anyhow::Result<()> {
     let api = Api::<K>::all(cluster.client.clone());
-    writer::delete_in(args.write.is_dry_run(), &api, object).await?;
+    let subject = writer::subject(object);
+    writer::delete_named(args.write.is_dry_run(), &api, object, &subject).await?;
     if args.write.is_dry_run() {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
 use crate::confirm::unless_refused;
 use crate::operators::{Gathered, Operator, State};
-use crate::packages::{Channel, Offered, Package, offered};
+use crate::packages::{Channel, Package, offered};
 use crate::terminal::first_line;
 use crate::watch::Screen;
 use crate::{Verdict, gather, printer};
@@ -87,11 +87,9 @@ async fn latest(cluster: &Cluster, gathered: &Gathered, name: &str, installed: &
     let explain = cluster.suggest("explain {}", &[name]);
     let subscription = gathered.subscription(&cluster.namespace, name);
     let spec = subscription.map(|found| &found.spec);
-    let packages = match offered(&cluster.client, Some(&cluster.namespace)).await {
-        Ok(Offered::Packages(packages)) => packages,
-        // The Subscription's status is all that is known then.
-        Ok(Offered::NotServed(_)) | Err(_) => Vec::new(),
-    };
+    let packages = offered(&cluster.client, Some(&cluster.namespace)).await;
+    // Without them the Subscription's status is all that is known.
+    let packages = packages.ok().and_then(Result::ok).unwrap_or_default();
     let csv = gathered
         .csvs
         .get(&(cluster.namespace.clone(), installed.to_owned()));

@@ -10,6 +10,8 @@ use olm_api::v1alpha1::{
     SubscriptionCondition,
 };
 
+use super::state::WayOut;
+
 /// What an InstallPlan waits for, or why it failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PlanCause {
@@ -76,19 +78,9 @@ fn is_manual_otherwise(plan: &InstallPlan, subscription: &Subscription) -> bool 
 pub(crate) const PART_GROUPS: &str =
     "change the targets of a group so that the groups have no namespace in common";
 
-/// An OperatorGroup in which an operator cannot run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct UnsuitedGroup {
-    /// Name of the OperatorGroup.
-    pub name: String,
-    /// The group and its conflict with the operator in words.
-    pub text: String,
-    /// Changes that help, the last one of the group.
-    pub change: String,
-}
-
-/// Returns the OperatorGroup if it is why a ClusterServiceVersion failed. The message of the status does not name it.
-pub(super) fn unsuited_group(csv: &ClusterServiceVersion) -> Option<UnsuitedGroup> {
+/// Returns the conflict of a ClusterServiceVersion with its OperatorGroup in words, and the way out, if that is why it failed. The
+/// message of the status does not name the group.
+pub(super) fn unsuited_group(csv: &ClusterServiceVersion) -> Option<(String, WayOut)> {
     let reason = csv.status.as_ref()?.reason.as_deref()?;
     let name = csv.annotations().get(labels::OPERATOR_GROUP)?.clone();
     if name.is_empty() {
@@ -124,7 +116,7 @@ pub(super) fn unsuited_group(csv: &ClusterServiceVersion) -> Option<UnsuitedGrou
         ),
         _ => return None,
     };
-    Some(UnsuitedGroup { name, text, change })
+    Some((text, WayOut::ChangeGroup { name, change }))
 }
 
 /// Returns the bundles of an InstallPlan that are not unpacked yet, each with its cause.

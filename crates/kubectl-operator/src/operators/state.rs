@@ -264,25 +264,18 @@ impl Operator<'_> {
 
     /// Returns the failure of a ClusterServiceVersion.
     fn csv_failed(&self, csv: &ClusterServiceVersion) -> Verdict {
-        let group = unsuited_group(csv);
-        let texts = [
-            Some(csv_text(csv)),
-            group.as_ref().map(|group| group.text.clone()),
-        ];
-        let texts: Vec<String> = texts.into_iter().flatten().collect();
+        let (of_group, change) = unsuited_group(csv).unzip();
+        let texts: Vec<String> = [Some(csv_text(csv)), of_group].into_iter().flatten().collect();
         let verdict = Verdict::new(State::Failed, texts.join("; "));
         let former = self
             .former()
             .filter(|former| self.subscription.is_some() && former.name_any() != csv.name_any());
-        match former {
-            Some(former) => verdict.with(WayOut::Rollback(former.name_any())),
-            None => match group {
-                Some(group) => verdict.with(WayOut::ChangeGroup {
-                    name: group.name,
-                    change: group.change,
-                }),
-                None => verdict,
-            },
+        let way_out = former
+            .map(|former| WayOut::Rollback(former.name_any()))
+            .or(change);
+        match way_out {
+            Some(way_out) => verdict.with(way_out),
+            None => verdict,
         }
     }
 

@@ -27,7 +27,7 @@ use crate::reader::{
     list_cluster, list_readable, pages, place,
 };
 use crate::terminal::now;
-use crate::turns::keys_in_turn;
+use crate::turns::in_turn;
 
 mod serving;
 
@@ -102,7 +102,7 @@ async fn each<T>(
     read: impl AsyncFn(&Key) -> Read<T>,
 ) -> BTreeMap<Key, Read<T>> {
     let mut found = BTreeMap::new();
-    for (at, key) in keys_in_turn(keys).into_iter().enumerate() {
+    for (at, key) in in_turn(keys, |key| key.0.clone()).into_iter().enumerate() {
         let read = match at {
             MAX_ASKED.. => Err(format!("at most {MAX_ASKED} are read")),
             _ => read(&key).await,
