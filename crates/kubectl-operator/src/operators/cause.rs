@@ -12,15 +12,6 @@ use olm_api::v1alpha1::{
 
 use super::state::WayOut;
 
-/// What an InstallPlan waits for, or why it failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PlanCause {
-    /// The cause in words.
-    pub text: String,
-    /// Who approves the plan; `None` if it needs no approval.
-    pub approval: Option<Approver>,
-}
-
 /// Who approves an InstallPlan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Approver {
@@ -31,8 +22,12 @@ pub(super) enum Approver {
 }
 
 /// Returns the cause of an InstallPlan: the message of its status, its bundles that are being unpacked, and the upgrade policy that
-/// delays it; without them the message of the Subscription's condition. `None` if the plan is complete.
-pub(super) fn plan_cause(plan: &InstallPlan, subscription: &Subscription) -> Option<PlanCause> {
+/// delays it; without them the message of the Subscription's condition. `None` if the plan is complete. Also returns who
+/// approves it, if it needs an approval.
+pub(super) fn plan_cause(
+    plan: &InstallPlan,
+    subscription: &Subscription,
+) -> Option<(String, Option<Approver>)> {
     let phase = plan.phase();
     let policy = plan.annotations().get(labels::UPGRADE_WAITS);
     let policy = policy.filter(|_| plan.waits_for_approval());
@@ -63,8 +58,7 @@ pub(super) fn plan_cause(plan: &InstallPlan, subscription: &Subscription) -> Opt
         _ => Some("waiting for OLM to create its objects"),
     };
     parts.extend(rest.map(str::to_owned));
-    let text = parts.join("; ");
-    Some(PlanCause { text, approval })
+    Some((parts.join("; "), approval))
 }
 
 /// Returns true if the plan is Manual although its Subscription is `Automatic`. One `Manual` Subscription makes the plans of all

@@ -250,9 +250,9 @@ impl Operator<'_> {
         }
         let failed_plan = self.plan.filter(|plan| plan.phase() == InstallPlanPhase::Failed);
         if let Some(plan) = failed_plan {
-            let cause = plan_cause(plan, subscription)?;
+            let (cause, _) = plan_cause(plan, subscription)?;
             let name = plan.name_any();
-            let verdict = Verdict::new(State::Failed, format!("InstallPlan {name}: {}", cause.text));
+            let verdict = Verdict::new(State::Failed, format!("InstallPlan {name}: {cause}"));
             return Some(verdict.with(WayOut::DeletePlan(name)));
         }
         let mut failures = condition::OBSTACLES.into_iter().filter_map(failed_state);
@@ -299,16 +299,15 @@ impl Operator<'_> {
 
     /// Returns the state of an InstallPlan that has not failed; `None` if it is complete.
     fn of_plan(&self, plan: &InstallPlan, subscription: &Subscription, on_its_way: State) -> Option<Verdict> {
-        let cause = plan_cause(plan, subscription)?;
-        let name = plan.name_any();
-        let text = format!("InstallPlan {name}: {}", cause.text);
+        let (cause, approval) = plan_cause(plan, subscription)?;
+        let text = format!("InstallPlan {}: {cause}", plan.name_any());
         // OLM compared the operator with the OperatorGroup when it created the plan.
         let will_fail = text.contains(&format!("will fail with {UNSUPPORTED_OPERATOR_GROUP}"));
         let runs = self.installed.is_some_and(|csv| *csv.phase() == Phase::Succeeded);
         if let Some(held) = self.held_back().filter(|_| runs) {
             return Some(self.settled(State::Held, &format!("{held}; {}", waits(plan))));
         }
-        Some(match (cause.approval, self.pin()) {
+        Some(match (approval, self.pin()) {
             (Some(Approver::User), Some(version)) => {
                 self.settled(State::Pinned, &format!("{}; {}", pinned(version), waits(plan)))
             }

@@ -373,14 +373,12 @@ fn plan_node(plan: &InstallPlan, subscription: &Subscription, commands: &Command
         InstallPlanPhase::Failed => Mark::Bad,
         _ => Mark::Waits,
     };
-    let cause = plan_cause(plan, subscription);
-    let approval = cause.as_ref().and_then(|cause| cause.approval);
+    let (mut message, approval) = plan_cause(plan, subscription).unwrap_or_default();
     let state = match phase.as_str() {
         "" => "New",
         _ if phase == InstallPlanPhase::RequiresApproval && approval.is_none() => "Approved",
         phase => phase,
     };
-    let mut message = cause.map(|cause| cause.text).unwrap_or_default();
     if let Some(approver) = approval {
         let namespace = subscription.namespace();
         let approve = commands.suggest("approve {}", &[&name], namespace.as_deref());

@@ -258,22 +258,22 @@ impl App {
     }
 
     async fn show_operators(&self, namespace: Option<&str>, word: &str) -> Result<Answer, Answer> {
-        let frame = self.frame("Operators", namespace);
+        let mut frame = self.frame("Operators", namespace);
         let read = async || gather::operators(&self.cluster.client, namespace).await;
         let gathered = shared(&self.operators, namespace.map(str::to_owned), &frame, read).await?;
-        let frame = frame.noting(gathered.notes());
+        frame.notes.extend(gathered.notes());
         Ok(Answer::html(pages::operators(&frame, &gathered, word)))
     }
 
     async fn show_operator(&self, namespace: &str, name: &str) -> Result<Answer, Answer> {
-        let frame = self.frame(name, Some(namespace));
+        let mut frame = self.frame(name, Some(namespace));
         let key = (namespace.to_owned(), name.to_owned());
         let client = &self.cluster.client;
         let read = async || {
             gather::with_workloads(client, Some(namespace), |operator| operator.name() == name).await
         };
         let gathered = shared(&self.operator, key, &frame, read).await?;
-        let frame = frame.noting(gathered.notes());
+        frame.notes.extend(gathered.notes());
         let page = pages::operator(&frame, &gathered, name).map(Answer::html);
         page.ok_or_else(|| {
             // The operator may be an object that cannot be read.
@@ -299,12 +299,12 @@ impl App {
     }
 
     async fn show_catalogs(&self, namespace: Option<&str>) -> Result<Answer, Answer> {
-        let frame = self.frame("Catalogs", namespace);
+        let mut frame = self.frame("Catalogs", namespace);
         let global = self.args.global_catalog_namespace.as_deref();
         let read = async || Box::pin(health::read(&self.cluster.client, namespace, global)).await;
         let health = shared(&self.health, namespace.map(str::to_owned), &frame, read).await?;
         let (catalogs, notes) = &*health;
-        let frame = frame.noting(notes.iter().cloned());
+        frame.notes.extend_from_slice(notes);
         Ok(Answer::html(pages::catalogs(&frame, catalogs)))
     }
 
@@ -347,9 +347,9 @@ impl App {
 
     async fn show_explanation(&self, namespace: &str, name: Option<&str>) -> Result<Answer, Answer> {
         let title = name.map_or_else(|| format!("Why in {namespace}"), |name| format!("Why: {name}"));
-        let frame = self.frame(&title, Some(namespace));
+        let mut frame = self.frame(&title, Some(namespace));
         let outlook = self.outlook(namespace, &frame).await?;
-        let frame = frame.noting(outlook.read.notes.iter().cloned());
+        frame.notes.extend_from_slice(&outlook.read.notes);
         let (of, asked) = (Arc::clone(&outlook), name.map(str::to_owned));
         let explained = computed(move || {
             let explained = explain::explain(&of.read.question, asked.as_deref())?;
@@ -364,9 +364,9 @@ impl App {
 
     async fn show_graph(&self, namespace: &str, catalog: &str, name: &str) -> Result<Answer, Answer> {
         let title = format!("Upgrade graph of {name}");
-        let frame = self.frame(&title, Some(namespace));
+        let mut frame = self.frame(&title, Some(namespace));
         let outlook = self.outlook(namespace, &frame).await?;
-        let frame = frame.noting(outlook.read.notes.iter().cloned());
+        frame.notes.extend_from_slice(&outlook.read.notes);
         let (of, of_catalog, package) = (Arc::clone(&outlook), catalog.to_owned(), name.to_owned());
         let graph = computed(move || graph(&of, &of_catalog, &package).map_err(|cause| anyhow!(cause)));
         let graph = graph.await;
