@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const PAGE: u32 = 500;
 /// No namespace has this name, so it has no objects.
 const NO_NAMESPACE: &str = "-";
+/// End of the API server's message for a missing object. It names the object, in quotes.
+const MISSING: &str = "\" not found";
 /// Maximum number of pages per list, in case a server never ends one.
 const MAX_PAGES: usize = 200;
 
@@ -139,7 +141,7 @@ pub(crate) fn said(error: &kube::Error) -> String {
 
 /// Returns true if the server does not serve the kind. For a missing object, the message names it.
 pub(crate) fn is_unknown_kind(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404 && !status.message.ends_with("\" not found"))
+    matches!(error, kube::Error::Api(status) if status.code == 404 && !status.message.ends_with(MISSING))
 }
 
 /// Describes the namespaces of a read.
@@ -387,13 +389,9 @@ pub(crate) async fn get_cluster<K: ClusterKind>(client: &Client, name: &str) -> 
 /// Returns `None` for a missing object. If the kind is not served, it is unknown whether the object exists.
 fn if_found<K>(answer: kube::Result<K>) -> kube::Result<Option<K>> {
     match answer {
-        Err(error) if is_not_found(&error) && !is_unknown_kind(&error) => Ok(None),
+        Err(kube::Error::Api(status)) if status.code == 404 && status.message.ends_with(MISSING) => Ok(None),
         answer => answer.map(Some),
     }
-}
-
-fn is_not_found(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
 #[cfg(test)]
