@@ -174,16 +174,12 @@ impl Reader<'_> {
         self.unreadable.take()
     }
 
-    /// Returns the parts that `keep` takes from the metadata of all objects of a kind in the cluster.
-    async fn metadata<K: Kind, T>(
-        &self,
-        selector: &str,
-        keep: impl Fn(ObjectMeta) -> Option<T>,
-    ) -> Read<Vec<T>> {
+    /// Returns the objects of a kind in the cluster that ClusterServiceVersions own.
+    async fn owned<K: Kind>(&self, selector: &str) -> Read<Vec<Owned>> {
         let api = &Api::<K>::all(self.client.clone());
         let what = format!("list {}", K::plural(&()));
         let page = |params: ListParams| async move { api.list_metadata(&params).await };
-        let keep = |object: PartialObjectMeta<K>| keep(object.metadata);
+        let keep = |object: PartialObjectMeta<K>| owned(&K::kind(&()), object.metadata);
         self.within(pages(&what, selector, PAGE, keep, page)).await
     }
 
@@ -321,10 +317,8 @@ impl Reader<'_> {
 
     async fn roles(&self, namespace: Option<&str>) -> Read<Vec<Owned>> {
         let selector = owned_by(namespace);
-        let role = |metadata: ObjectMeta| owned("ClusterRole", metadata);
-        let mut roles = self.metadata::<ClusterRole, _>(&selector, role).await?;
-        let binding = |metadata: ObjectMeta| owned("ClusterRoleBinding", metadata);
-        roles.extend(self.metadata::<ClusterRoleBinding, _>(&selector, binding).await?);
+        let mut roles = self.owned::<ClusterRole>(&selector).await?;
+        roles.extend(self.owned::<ClusterRoleBinding>(&selector).await?);
         Ok(roles)
     }
 }
