@@ -260,7 +260,7 @@ impl App {
     async fn show_operators(&self, namespace: Option<&str>, word: &str) -> Result<Answer, Answer> {
         let mut frame = self.frame("Operators", namespace);
         let read = async || gather::operators(&self.cluster.client, namespace).await;
-        let gathered = shared(&self.operators, namespace.map(str::to_owned), &frame, read).await?;
+        let gathered = shared(&self.operators, &namespace.map(str::to_owned), &frame, read).await?;
         frame.notes.extend(gathered.notes());
         Ok(Answer::html(pages::operators(&frame, &gathered, word)))
     }
@@ -272,7 +272,7 @@ impl App {
         let read = async || {
             gather::with_workloads(client, Some(namespace), |operator| operator.name() == name).await
         };
-        let gathered = shared(&self.operator, key, &frame, read).await?;
+        let gathered = shared(&self.operator, &key, &frame, read).await?;
         frame.notes.extend(gathered.notes());
         let page = pages::operator(&frame, &gathered, name).map(Answer::html);
         page.ok_or_else(|| {
@@ -285,7 +285,7 @@ impl App {
     async fn show_plan(&self, namespace: &str, name: &str) -> Result<Answer, Answer> {
         let key = (namespace.to_owned(), name.to_owned());
         let read = async || self.look(namespace, name).await;
-        let shown = shared(&self.plan, key, &self.frame(name, Some(namespace)), read).await?;
+        let shown = shared(&self.plan, &key, &self.frame(name, Some(namespace)), read).await?;
         let title = preview::title(&shown.operators, shown.preview.as_ref());
         let frame = self.frame(title.as_deref().unwrap_or(name), Some(namespace));
         Ok(Answer::html(pages::plan(&frame, &shown, &digest(&shown))))
@@ -302,7 +302,7 @@ impl App {
         let mut frame = self.frame("Catalogs", namespace);
         let global = self.args.global_catalog_namespace.as_deref();
         let read = async || Box::pin(health::read(&self.cluster.client, namespace, global)).await;
-        let health = shared(&self.health, namespace.map(str::to_owned), &frame, read).await?;
+        let health = shared(&self.health, &namespace.map(str::to_owned), &frame, read).await?;
         let (catalogs, notes) = &*health;
         frame.notes.extend_from_slice(notes);
         Ok(Answer::html(pages::catalogs(&frame, catalogs)))
@@ -342,7 +342,7 @@ impl App {
     ) -> Result<Arc<Vec<Package>>, Answer> {
         let (client, commands) = (&self.cluster.client, &self.cluster.commands);
         let read = async || packages::all(client, namespace, commands).await;
-        shared(&self.packages, namespace.map(str::to_owned), frame, read).await
+        shared(&self.packages, &namespace.map(str::to_owned), frame, read).await
     }
 
     async fn show_explanation(&self, namespace: &str, name: Option<&str>) -> Result<Answer, Answer> {
@@ -390,7 +390,7 @@ impl App {
             })
             .await
         };
-        shared(&self.outlook, namespace.to_owned(), frame, read).await
+        shared(&self.outlook, &namespace.to_owned(), frame, read).await
     }
 
     async fn contents(&self, keys: &BTreeSet<CatalogKey>) -> Contents {
@@ -442,11 +442,11 @@ impl App {
 /// It cannot be read. The answer says so in this frame.
 async fn shared<K: Ord + Clone, V>(
     reads: &Reads<K, V>,
-    key: K,
+    key: &K,
     frame: &Frame<'_>,
     read: impl AsyncFnOnce() -> anyhow::Result<V>,
 ) -> Result<Arc<V>, Answer> {
-    let found = reads.get(&key, read).await;
+    let found = reads.get(key, read).await;
     found.map_err(|text| Answer::unread(frame, &text))
 }
 
