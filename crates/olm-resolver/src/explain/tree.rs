@@ -256,7 +256,7 @@ impl<'a> TreeBuilder<'a> {
             causes.push(Draft::leaf(format!("{hidden} more root causes")));
         }
         match visited {
-            _ if causes.is_empty() => vec![Draft::leaf("for the reasons above")],
+            _ if causes.is_empty() => vec![Draft::leaf("for reasons told or counted above")],
             ..=2 => causes,
             _ => {
                 let text = format!("… {} more bundles in between are omitted", visited - 2);
