@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use k8s_openapi::serde::de::DeserializeOwned;
+use k8s_openapi::serde::Serialize;
 use kube::client::ClientBuilder;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config, Resource};
@@ -19,7 +19,7 @@ use tower::util::MapErrLayer;
 
 use crate::args::ConnectionArgs;
 use crate::command_line::CommandLine;
-use crate::reader::{answer, is_forbidden, list_readable, require_namespace};
+use crate::reader::{NamespacedKind, answer, is_forbidden, list_readable, require_namespace};
 use crate::terminal::first_line;
 use crate::{printer, proxy};
 
@@ -27,6 +27,7 @@ use crate::{printer, proxy};
 const KUBECONFIG: &str = "KUBECONFIG";
 
 /// A cluster and the namespace that commands work in.
+#[derive(Clone)]
 pub(crate) struct Cluster {
     pub client: Client,
     pub namespace: String,
@@ -173,10 +174,8 @@ impl Cluster {
     /// Returns the same cluster with another namespace.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Self {
         Self {
-            client: self.client.clone(),
             namespace: namespace.to_owned(),
-            commands: self.commands.clone(),
-            server: self.server.clone(),
+            ..self.clone()
         }
     }
 
@@ -252,14 +251,11 @@ impl Cluster {
         }
     }
 
-    async fn list<K>(&self, namespace: &str, notes: &mut Vec<String>) -> anyhow::Result<Vec<Document>>
-    where
-        K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + std::fmt::Debug
-            + DeserializeOwned
-            + k8s_openapi::serde::Serialize,
-    {
+    async fn list<K: NamespacedKind + Serialize>(
+        &self,
+        namespace: &str,
+        notes: &mut Vec<String>,
+    ) -> anyhow::Result<Vec<Document>> {
         let (kind, version) = (K::kind(&()), K::api_version(&()));
         let (found, unreadable) = list_readable::<K>(&self.client, Some(namespace), "").await?;
         let left_out = unreadable

@@ -1,5 +1,7 @@
 //! Suggested commands, with the flags that lead to the same cluster. Pure.
 
+use std::iter::{once, repeat};
+
 use crate::args::ConnectionArgs;
 use crate::args::shared::quoted;
 
@@ -64,16 +66,9 @@ impl CommandLine {
 
 /// Returns a form with a quoted name in place of each `{}`.
 fn filled(form: &str, names: &[&str]) -> String {
-    let mut names = names.iter();
-    let (mut text, mut rest) = (String::new(), form);
-    while let Some((before, after)) = rest.split_once("{}") {
-        let name = names.next().map(|name| quoted(name)).unwrap_or_default();
-        text.push_str(before);
-        text.push_str(&name);
-        rest = after;
-    }
-    text.push_str(rest);
-    text
+    let names = names.iter().map(|name| quoted(name)).chain(repeat(String::new()));
+    let parts = form.split("{}").zip(once(String::new()).chain(names));
+    parts.map(|(text, name)| name + text).collect()
 }
 
 /// Returns true for a word that needs no quotes and is no flag.

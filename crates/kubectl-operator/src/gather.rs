@@ -11,7 +11,7 @@ use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Pha
 
 use crate::operators::{Gathered, Key, Operator, Workload, deployments, open_plan, plan_name};
 use crate::reader::{get, is_forbidden, list, list_readable, require_namespace};
-use crate::turns::keys_in_turn;
+use crate::turns::in_turn;
 
 /// Maximum number of InstallPlans that are requested one by one. Users who write the status of a Subscription can name any plan.
 const MAX_ASKED: usize = 200;
@@ -72,7 +72,7 @@ pub(crate) fn originals() -> String {
 
 /// Requests the plans that are not read yet, each once.
 async fn plans(client: &Client, gathered: &mut Gathered, keys: BTreeSet<Key>) -> anyhow::Result<()> {
-    let mut asked = keys_in_turn(keys);
+    let mut asked = in_turn(keys, |key| key.0.clone());
     asked.retain(|key| !gathered.plans.contains_key(key));
     gathered
         .unasked

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::Container;
 use kube::{Client, ResourceExt as _};
 use olm_api::v1alpha1::Subscription;
 
+use crate::args::look::ReadArgs;
 use crate::reader::{list, list_readable};
 
 /// Name of the flag, for errors.
@@ -16,35 +17,43 @@ const VARIABLE: &str = "GLOBAL_CATALOG_NAMESPACE";
 /// Selects the Deployment of catalog-operator, here and upstream.
 const CATALOG_OPERATOR: &str = "app=catalog-operator";
 
-/// OLM's namespaces.
+/// OLM's namespaces: the chart's values `namespace` and `catalog_namespace`, which are usually the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// Namespace in which OLM runs; `None` if unknown.
-    pub olm: Option<String>,
+pub(crate) struct OlmNamespaces {
+    /// Namespace in which OLM's programs run; that of the catalogs if it is unknown.
+    pub olm: String,
     /// Namespace whose catalogs every namespace may use.
     pub catalogs: String,
 }
 
 /// Finds OLM's namespaces. The catalog namespace is the given one, else that of catalog-operator's Deployment, which not every
 /// user may read. Otherwise it is the one that Subscriptions of the namespace use, else the default.
-pub(crate) async fn find(client: &Client, given: Option<&str>, namespace: Option<&str>) -> Found {
+pub(crate) async fn find(client: &Client, given: Option<&str>, namespace: Option<&str>) -> OlmNamespaces {
     // Not every user may read them.
     let programs = list::<Deployment>(client, None, CATALOG_OPERATOR).await;
     let programs = programs.unwrap_or_default();
     let program = programs.iter().find(|program| is_wanted(program));
-    let olm = program.and_then(|program| program.namespace());
     let of_program = || program.and_then(of_catalog_operator);
-    if let Some(catalogs) = given.map(str::to_owned).or_else(of_program) {
-        return Found { olm, catalogs };
-    }
-    let of_subscriptions = match namespace {
-        Some(namespace) => of_subscriptions(client, namespace).await,
-        None => None,
+    let catalogs = match given.map(str::to_owned).or_else(of_program) {
+        Some(catalogs) => catalogs,
+        None => of_subscriptions(client, namespace)
+            .await
+            .unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
     };
-    Found {
-        olm,
-        catalogs: of_subscriptions.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
+    let olm = program.and_then(|program| program.namespace());
+    OlmNamespaces {
+        olm: olm.unwrap_or_else(|| catalogs.clone()),
+        catalogs,
     }
+}
+
+/// Finds them for flags that may name both.
+pub(crate) async fn of_args(client: &Client, args: &ReadArgs, namespace: Option<&str>) -> OlmNamespaces {
+    let mut found = find(client, args.global_catalog_namespace.as_deref(), namespace).await;
+    if let Some(olm) = &args.olm_namespace {
+        found.olm.clone_from(olm);
+    }
+    found
 }
 
 /// Returns true unless it is scaled to no pods.
@@ -52,7 +61,8 @@ pub(crate) fn is_wanted(program: &Deployment) -> bool {
     program.spec.as_ref().and_then(|spec| spec.replicas) != Some(0)
 }
 
-async fn of_subscriptions(client: &Client, namespace: &str) -> Option<String> {
+async fn of_subscriptions(client: &Client, namespace: Option<&str>) -> Option<String> {
+    let namespace = namespace?;
     let found = list_readable::<Subscription>(client, Some(namespace), "").await;
     let (subscriptions, _) = found.ok()?;
     let mut homes = subscriptions.into_iter().map(|found| found.spec.source_namespace);
@@ -114,7 +124,7 @@ mod tests {
                 "template": {"metadata": {"labels": {"app": "catalog-operator"}}, "spec": {"containers": [container]}}}})
     }
 
-    async fn found(objects: &[Value], given: Option<&str>) -> (Option<String>, String) {
+    async fn found(objects: &[Value], given: Option<&str>) -> (String, String) {
         let cluster = FakeCluster::new();
         objects.iter().for_each(|object| cluster.put(object.clone()));
         let (client, _link) = cluster.connect();
@@ -152,8 +162,8 @@ mod tests {
             let objects = [program(command, arguments, env, 1)];
             let (olm, catalogs) = found(&objects, None).await;
             assert_eq!(
-                (olm.as_deref(), catalogs.as_str()),
-                (Some("olm-system"), expected),
+                (olm.as_str(), catalogs.as_str()),
+                ("olm-system", expected),
                 "{arguments:?}"
             );
             assert_eq!(found(&objects, Some("mine")).await.1, "mine");
@@ -162,7 +172,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_may_not_see_it_goes_by_the_subscriptions() {
-        assert_eq!(found(&[], None).await, (None, "olm".to_owned()));
+        let both = |name: &str| (name.to_owned(), name.to_owned());
+        assert_eq!(found(&[], None).await, both("olm"));
         let mut own = subscription("own", &json!({}));
         own["spec"]["sourceNamespace"] = json!("shop");
         let mut other = subscription("other", &json!({}));
@@ -170,9 +181,9 @@ mod tests {
         let off = program(&["/bin/catalog"], &["--namespace", "old"], &json!([]), 0);
         assert_eq!(
             found(&[own.clone(), other.clone(), off], None).await,
-            (None, "market".to_owned())
+            both("market")
         );
-        assert_eq!(found(&[own], None).await, (None, "olm".to_owned()));
+        assert_eq!(found(&[own], None).await, both("olm"));
         let cluster = FakeCluster::new();
         cluster.put(other);
         cluster.on_request(|request| {

@@ -6,6 +6,7 @@ use olm_api::install_mode::check_install_modes;
 use olm_api::intersection::{NamespaceSet, listed_apis};
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::{InstallMode, InstallModeType};
+use olm_resolver::objects::targets;
 
 /// Target that means all namespaces.
 pub(crate) const ALL: &str = "";
@@ -24,18 +25,10 @@ impl From<&OperatorGroup> for Group {
     /// Uses the targets in the status, else those that OLM will set. With a selector these are unknown, because they depend on
     /// the namespaces.
     fn from(group: &OperatorGroup) -> Self {
-        let spec = &group.spec;
-        let noted = group.status.as_ref().map(|status| status.namespaces.to_vec());
-        let targets = match noted.filter(|noted| !noted.is_empty()) {
-            Some(noted) => Some(noted),
-            None if !spec.target_namespaces.is_empty() => Some(spec.target_namespaces.to_vec()),
-            None if spec.selector.is_some() => None,
-            None => Some(vec![ALL.to_owned()]),
-        };
         Self {
             name: group.name_any(),
-            targets,
-            account: spec.service_account().map(str::to_owned),
+            targets: targets(group).map(|targets| targets.namespaces),
+            account: group.spec.service_account().map(str::to_owned),
         }
     }
 }

@@ -27,8 +27,6 @@ mod upstream_tests;
 mod watch;
 mod writer;
 
-use std::error::Error;
-use std::fmt;
 use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
 
@@ -60,16 +58,9 @@ const UNRESOLVED: u8 = 2;
 
 /// An error with the exit code of [`Verdict::Unresolved`]: the answer is known, and something is not resolved, failed, or is not ready
 /// in time.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 struct Unsettled(String);
-
-impl fmt::Display for Unsettled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for Unsettled {}
 
 /// Restarts the program with these variables. Only returns if that fails.
 fn again_with(variables: Vec<(&str, String)>) -> std::io::Error {

@@ -11,7 +11,8 @@ use olm_api::names::is_dns1123_subdomain;
 use olm_api::v1::OperatorGroup;
 use olm_api::v1alpha1::ClusterServiceVersion;
 
-use crate::reader::{PAGE, get_cluster, list_readable, pages};
+use crate::reader::{PAGE, dynamic_api, get_cluster, list_readable, pages};
+use crate::terminal::full_name;
 
 /// A custom resource of an operator.
 #[derive(Debug, Clone)]
@@ -26,18 +27,15 @@ pub(crate) struct Operand {
 impl Operand {
     /// Returns NAMESPACE/NAME, or NAME.
     pub(crate) fn name(&self) -> String {
-        match self.object.namespace() {
-            Some(namespace) => format!("{namespace}/{}", self.object.name_any()),
-            None => self.object.name_any(),
-        }
+        full_name(
+            &self.object.namespace().unwrap_or_default(),
+            &self.object.name_any(),
+        )
     }
 
     /// Returns its API.
     pub(crate) fn api(&self, client: &Client) -> Api<DynamicObject> {
-        match self.object.namespace() {
-            Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &self.resource),
-            None => Api::all_with(client.clone(), &self.resource),
-        }
+        dynamic_api(client, self.object.namespace().as_deref(), &self.resource)
     }
 }
 
@@ -124,9 +122,9 @@ async fn of_kind(
         Some(targets) => targets
             .iter()
             .filter(|target| is_dns1123_subdomain(target))
-            .map(|target| Api::namespaced_with(client.clone(), target, &resource))
+            .map(|target| dynamic_api(client, Some(target), &resource))
             .collect(),
-        None => vec![Api::all_with(client.clone(), &resource)],
+        None => vec![dynamic_api(client, None, &resource)],
     };
     let mut found = Vec::new();
     let what = format!("list {}", crd.name_any());

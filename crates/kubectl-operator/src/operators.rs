@@ -7,6 +7,7 @@ pub(crate) mod tests;
 mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::successors;
 
 use anyhow::bail;
 use go_compat::semver::Version;
@@ -27,7 +28,7 @@ use crate::reader::Unreadable;
 
 pub(crate) use self::cause::{PART_GROUPS, message_or_reason, refused_change};
 pub(crate) use self::state::{State, Verdict, another_plan};
-pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node};
+pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node, replicas};
 
 /// Namespace and name.
 pub(crate) type Key = (String, String);
@@ -159,6 +160,12 @@ impl Gathered {
         operators
     }
 
+    /// Returns a Subscription of a namespace.
+    pub(crate) fn subscription(&self, namespace: &str, name: &str) -> Option<&Subscription> {
+        let mut all = self.subscriptions.iter();
+        all.find(|found| found.namespace().as_deref() == Some(namespace) && found.name_any() == name)
+    }
+
     /// Returns the name of the operator for a package: that of its Subscription, as in upstream's plugin, else the given name.
     pub(crate) fn of_package(&self, namespace: &str, package: &str) -> String {
         let mut own: Vec<String> = self
@@ -242,24 +249,16 @@ impl Gathered {
         }
         let current = operator.current.map(|csv| csv.name_any());
         left.retain(|(name, _)| names.contains(*name));
+        let known: BTreeMap<&str, &ClusterServiceVersion> = left.iter().copied().collect();
+        let older = |csv: &&ClusterServiceVersion| {
+            let replaces = csv.spec.replaces().filter(|older| *older != csv.name_any())?;
+            known.get(replaces).copied()
+        };
+        // A cycle of versions has no end.
+        let place = |csv| successors(Some(csv), older).take(known.len()).count();
         // Without a link between them, the current version is the newer one.
-        left.sort_by_key(|(name, _)| current.as_deref() == Some(*name));
-        let mut chain = Vec::new();
-        while !left.is_empty() {
-            let remaining: BTreeSet<&str> = left.iter().map(|(name, _)| *name).collect();
-            let (newer, older): (Vec<_>, Vec<_>) = left.into_iter().partition(|(name, csv)| {
-                let replaces = csv.spec.replaces().filter(|replaces| replaces != name);
-                replaces.is_some_and(|replaces| remaining.contains(replaces))
-            });
-            // In a cycle no version is the oldest.
-            let (next, rest) = match older.is_empty() {
-                true => (newer, Vec::new()),
-                false => (older, newer),
-            };
-            chain.extend(next.into_iter().map(|(_, csv)| csv));
-            left = rest;
-        }
-        chain
+        left.sort_by_cached_key(|(name, csv)| (place(*csv), current.as_deref() == Some(*name)));
+        left.into_iter().map(|(_, csv)| csv).collect()
     }
 }
 

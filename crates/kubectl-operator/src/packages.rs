@@ -194,14 +194,8 @@ fn message(deprecation: Option<&Deprecation>) -> Option<String> {
     })
 }
 
-/// Packages offered in a namespace.
-#[derive(Debug)]
-pub(crate) enum Offered {
-    /// Packages by name and catalog.
-    Packages(Vec<Package>),
-    /// The API is not served, for this reason.
-    NotServed(String),
-}
+/// Packages offered in a namespace by name and catalog, or the reason why the API is not served.
+pub(crate) type Offered = Result<Vec<Package>, String>;
 
 /// Reads the packages of the catalogs that a namespace can use, or each package of all catalogs once.
 ///
@@ -220,14 +214,11 @@ pub(crate) async fn offered(client: &Client, namespace: Option<&str>) -> anyhow:
         }
     })
     .await?;
-    Ok(match found {
-        Err(cause) => Offered::NotServed(cause),
-        Ok(list) => {
-            let mut packages: Vec<Package> = list.items.into_iter().map(Package::from).collect();
-            packages.sort_by_cached_key(|package| (package.name.clone(), package.catalog_key()));
-            Offered::Packages(packages)
-        }
-    })
+    Ok(found.map(|list| {
+        let mut packages: Vec<Package> = list.items.into_iter().map(Package::from).collect();
+        packages.sort_by_cached_key(|package| (package.name.clone(), package.catalog_key()));
+        packages
+    }))
 }
 
 /// Returns NAMESPACE/NAME of the catalog that package-server prefers for a package. `None` if it cannot be read.
@@ -252,8 +243,8 @@ pub(crate) async fn all(
     commands: &CommandLine,
 ) -> anyhow::Result<Vec<Package>> {
     match offered(client, namespace).await? {
-        Offered::Packages(packages) => Ok(packages),
-        Offered::NotServed(cause) => {
+        Ok(packages) => Ok(packages),
+        Err(cause) => {
             let (group, version) = (PackageManifest::group(&()), PackageManifest::version(&()));
             bail!(
                 "this cluster does not serve {group}/{version} ({cause}): OLM's package-server is missing or not ready; see `kubectl get apiservice {version}.{group}` and `{}`",

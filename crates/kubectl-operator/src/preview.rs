@@ -1,9 +1,12 @@
 //! Describes the changes of a plan. Users who write plans or publish bundles choose the names, so a name is quoted if it could be
 //! read as more than a name. Pure.
 
+use kube::ResourceExt as _;
+use olm_api::labels::PLAN_PREVIEW;
 use olm_api::plan_preview::{
     DefinitionChange, ImageChange, ObjectChange, PermissionChange, PlanPreview, Rule, Verb,
 };
+use olm_api::v1alpha1::InstallPlan;
 
 use crate::terminal::plain;
 
@@ -24,6 +27,11 @@ pub(crate) fn name(name: &str) -> String {
         true => name.to_owned(),
         false => format!("{name:?}"),
     }
+}
+
+/// Returns the preview of an InstallPlan; `None` if it has none, or one that cannot be read.
+pub(crate) fn of_plan(plan: &InstallPlan) -> Option<PlanPreview> {
+    PlanPreview::from_annotation(plan.annotations().get(PLAN_PREVIEW)?)
 }
 
 /// Returns names separated by commas.

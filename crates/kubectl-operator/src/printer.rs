@@ -26,8 +26,9 @@ pub(crate) fn data(text: &str) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// Writing to stdout fails.
-pub(crate) fn painted<'a>(lines: impl IntoIterator<Item = &'a str>) -> anyhow::Result<()> {
-    let lines: Vec<String> = lines.into_iter().map(escape_painted).collect();
+pub(crate) fn painted(lines: impl IntoIterator<Item = impl AsRef<str>>) -> anyhow::Result<()> {
+    let lines = lines.into_iter().map(|line| escape_painted(line.as_ref()));
+    let lines: Vec<String> = lines.collect();
     script(&format!("{}\n", lines.join("\n")))
 }
 

@@ -1,11 +1,11 @@
 //! Reads of a cluster with time limits. Errors name the object that was read and a remedy.
 
-use std::error::Error;
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 use std::future::Future;
 use std::time::Duration;
 
 use anyhow::anyhow;
+use go_compat::error_chain;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{ListParams, PartialObjectMeta};
@@ -23,8 +23,25 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const PAGE: u32 = 500;
 /// No namespace has this name, so it has no objects.
 const NO_NAMESPACE: &str = "-";
+/// End of the API server's message for a missing object. It names the object, in quotes.
+const MISSING: &str = "\" not found";
 /// Maximum number of pages per list, in case a server never ends one.
 const MAX_PAGES: usize = 200;
+
+/// A kind of the API server.
+pub(crate) trait Kind: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned {}
+
+impl<K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned> Kind for K {}
+
+/// A kind whose objects are in namespaces.
+pub(crate) trait NamespacedKind: Kind + Resource<Scope = NamespaceResourceScope> {}
+
+impl<K: Kind + Resource<Scope = NamespaceResourceScope>> NamespacedKind for K {}
+
+/// A kind whose objects are in no namespace.
+pub(crate) trait ClusterKind: Kind + Resource<Scope = ClusterResourceScope> {}
+
+impl<K: Kind + Resource<Scope = ClusterResourceScope>> ClusterKind for K {}
 
 /// Awaits a response with a timeout.
 ///
@@ -51,20 +68,13 @@ pub(crate) async fn answer<T>(
 }
 
 /// An error response.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
 struct ReadError {
     text: String,
     is_forbidden: bool,
     is_unserved: bool,
 }
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl Error for ReadError {}
 
 /// Replaces the error of a request if the cluster does not serve the kind, and the kind is of OLM v1, which is a part of its own.
 ///
@@ -124,28 +134,14 @@ pub(crate) fn cause(error: &kube::Error) -> String {
 pub(crate) fn said(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => plain(&status.message),
-        kube::Error::Service(error) => plain(&causes(&**error)),
-        _ => plain(&causes(error)),
+        kube::Error::Service(error) => plain(&error_chain(&**error)),
+        _ => plain(&error_chain(error)),
     }
-}
-
-/// Returns an error with those causes that its text does not include.
-fn causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let of_cause = cause.to_string();
-        if !text.contains(&of_cause) {
-            text = format!("{text}: {of_cause}");
-        }
-        next = cause.source();
-    }
-    text
 }
 
 /// Returns true if the server does not serve the kind. For a missing object, the message names it.
 pub(crate) fn is_unknown_kind(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404 && !status.message.ends_with("\" not found"))
+    matches!(error, kube::Error::Api(status) if status.code == 404 && !status.message.ends_with(MISSING))
 }
 
 /// Describes the namespaces of a read.
@@ -157,13 +153,22 @@ pub(crate) fn place(namespace: Option<&str>) -> String {
 }
 
 /// Returns an API for one namespace or all.
-pub(crate) fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
-{
+pub(crate) fn api<K: NamespacedKind>(client: &Client, namespace: Option<&str>) -> Api<K> {
     match namespace {
         Some(namespace) => Api::namespaced(client.clone(), in_path(namespace)),
         None => Api::all(client.clone()),
+    }
+}
+
+/// Does the same for a kind that is known only now.
+pub(crate) fn dynamic_api(
+    client: &Client,
+    namespace: Option<&str>,
+    kind: &ApiResource,
+) -> Api<DynamicObject> {
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), in_path(namespace), kind),
+        None => Api::all_with(client.clone(), kind),
     }
 }
 
@@ -179,10 +184,11 @@ fn in_path(namespace: &str) -> &str {
 ///
 /// # Errors
 /// The list request fails.
-pub(crate) async fn list<K>(client: &Client, namespace: Option<&str>, labels: &str) -> anyhow::Result<Vec<K>>
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+pub(crate) async fn list<K: NamespacedKind>(
+    client: &Client,
+    namespace: Option<&str>,
+    labels: &str,
+) -> anyhow::Result<Vec<K>> {
     let api = &api::<K>(client, namespace);
     let page = |params: ListParams| async move { api.list(&params).await };
     pages(&listing::<K>(namespace), labels, PAGE, Some, page).await
@@ -192,10 +198,7 @@ where
 ///
 /// # Errors
 /// The list request fails.
-pub(crate) async fn list_cluster<K>(client: &Client, labels: &str) -> anyhow::Result<Vec<K>>
-where
-    K: Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+pub(crate) async fn list_cluster<K: ClusterKind>(client: &Client, labels: &str) -> anyhow::Result<Vec<K>> {
     let api = &Api::<K>::all(client.clone());
     let page = |params: ListParams| async move { api.list(&params).await };
     of_kind::<K, _>(pages(&format!("list {}", K::plural(&())), labels, PAGE, Some, page).await)
@@ -230,10 +233,10 @@ pub(crate) async fn require_namespace(client: &Client, name: &str) -> anyhow::Re
 ///
 /// # Errors
 /// The list request fails.
-pub(crate) async fn list_names<K>(client: &Client, namespace: &str) -> anyhow::Result<Vec<String>>
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+pub(crate) async fn list_names<K: NamespacedKind>(
+    client: &Client,
+    namespace: &str,
+) -> anyhow::Result<Vec<String>> {
     let api = &api::<K>(client, Some(namespace));
     let page = |params: ListParams| async move { api.list_metadata(&params).await };
     let name = |object: PartialObjectMeta<K>| object.metadata.name;
@@ -244,10 +247,7 @@ where
 ///
 /// # Errors
 /// The list request fails.
-pub(crate) async fn list_cluster_names<K>(client: &Client) -> anyhow::Result<Vec<String>>
-where
-    K: Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+pub(crate) async fn list_cluster_names<K: ClusterKind>(client: &Client) -> anyhow::Result<Vec<String>> {
     let api = &Api::<K>::all(client.clone());
     let page = |params: ListParams| async move { api.list_metadata(&params).await };
     let name = |object: PartialObjectMeta<K>| object.metadata.name;
@@ -272,19 +272,12 @@ pub(crate) struct Unreadable {
 ///
 /// # Errors
 /// The list request fails.
-pub(crate) async fn list_readable<K>(
+pub(crate) async fn list_readable<K: NamespacedKind>(
     client: &Client,
     namespace: Option<&str>,
     labels: &str,
-) -> anyhow::Result<(Vec<K>, Vec<Unreadable>)>
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
-    let kind = ApiResource::erase::<K>(&());
-    let api: &Api<DynamicObject> = &match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), in_path(namespace), &kind),
-        None => Api::all_with(client.clone(), &kind),
-    };
+) -> anyhow::Result<(Vec<K>, Vec<Unreadable>)> {
+    let api = &dynamic_api(client, namespace, &ApiResource::erase::<K>(&()));
     let page = |params: ListParams| async move { api.list(&params).await };
     let (mut found, mut unreadable) = (Vec::new(), Vec::new());
     for object in pages(&listing::<K>(namespace), labels, PAGE, Some, page).await? {
@@ -367,10 +360,11 @@ where
 ///
 /// # Errors
 /// The request fails.
-pub(crate) async fn get<K>(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Option<K>>
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+pub(crate) async fn get<K: NamespacedKind>(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+) -> anyhow::Result<Option<K>> {
     if !is_dns1123_subdomain(name) || !is_dns1123_subdomain(namespace) {
         return Ok(None);
     }
@@ -383,10 +377,7 @@ where
 ///
 /// # Errors
 /// The request fails.
-pub(crate) async fn get_cluster<K>(client: &Client, name: &str) -> anyhow::Result<Option<K>>
-where
-    K: Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+pub(crate) async fn get_cluster<K: ClusterKind>(client: &Client, name: &str) -> anyhow::Result<Option<K>> {
     if !is_dns1123_subdomain(name) {
         return Ok(None);
     }
@@ -398,13 +389,9 @@ where
 /// Returns `None` for a missing object. If the kind is not served, it is unknown whether the object exists.
 fn if_found<K>(answer: kube::Result<K>) -> kube::Result<Option<K>> {
     match answer {
-        Err(error) if is_not_found(&error) && !is_unknown_kind(&error) => Ok(None),
+        Err(kube::Error::Api(status)) if status.code == 404 && status.message.ends_with(MISSING) => Ok(None),
         answer => answer.map(Some),
     }
-}
-
-fn is_not_found(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
 #[cfg(test)]

@@ -81,6 +81,14 @@ pub(crate) fn count(number: usize, of: &str) -> String {
     }
 }
 
+/// Returns NAMESPACE/NAME, or NAME without a namespace.
+pub(crate) fn full_name(namespace: &str, name: &str) -> String {
+    match namespace {
+        "" => name.to_owned(),
+        namespace => format!("{namespace}/{name}"),
+    }
+}
+
 /// Returns the first few names, at most `most`, and the number of the others.
 pub(crate) fn listed(names: &[String], most: usize) -> String {
     let named = names.get(..most).unwrap_or(names).join(", ");

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::operators::Key;
-
 /// Orders items so that namespaces take turns, and keeps the order within each. No namespace can hide others by its number of
 /// items or its name.
 pub(crate) fn in_turn<T>(items: impl IntoIterator<Item = T>, namespace: impl Fn(&T) -> String) -> Vec<T> {
@@ -17,11 +15,6 @@ pub(crate) fn in_turn<T>(items: impl IntoIterator<Item = T>, namespace: impl Fn(
         waiting.retain(|_, items| !items.is_empty());
     }
     ordered
-}
-
-/// Orders keys in the same way.
-pub(crate) fn keys_in_turn(keys: impl IntoIterator<Item = Key>) -> Vec<Key> {
-    in_turn(keys, |key| key.0.clone())
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use crate::command_line::CommandLine;
 use crate::gather;
 use crate::operands;
 use crate::operators::{Gathered, Node, lines};
+use crate::packages::offered;
 use crate::packages::tests::served;
-use crate::packages::{Offered, offered};
 use crate::terminal::Colours;
 
 /// Files of a recording that are read.
@@ -172,7 +172,7 @@ async fn packages_that_upstreams_package_server_tells_are_read() {
         cluster.put(item.clone());
     }
     let (client, _link) = cluster.connect();
-    let Offered::Packages(packages) = offered(&client, Some("golden")).await.unwrap() else {
+    let Ok(packages) = offered(&client, Some("golden")).await.unwrap() else {
         panic!("it is served");
     };
     let [package] = packages.as_slice() else {

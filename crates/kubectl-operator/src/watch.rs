@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::args::shared::WaitArgs;
 use crate::operators::{Node, flat, lines};
-use crate::reader::answer;
+use crate::reader::{Kind, answer};
 use crate::terminal::{Colours, count, cut, escape, escape_painted, plain, size};
 use crate::writer::subject;
 
@@ -25,10 +25,8 @@ const MAX_FAILURES: usize = 5;
 /// The state at one read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Look {
-    /// The state for a terminal.
-    pub tree: Vec<String>,
-    /// The state line by line; a new line is a change.
-    pub flat: Vec<String>,
+    /// The state: a tree for a terminal, else lines of which a new one is a change.
+    pub lines: Vec<String>,
     /// Result that decides whether to continue.
     pub outcome: Outcome,
 }
@@ -40,11 +38,7 @@ impl Look {
             true => Outcome::Done,
             false => Outcome::Waits,
         };
-        Self {
-            tree: left.clone(),
-            flat: left,
-            outcome,
-        }
+        Self { lines: left, outcome }
     }
 }
 
@@ -123,28 +117,28 @@ impl<W: Write> Screen<W> {
     fn draw(&mut self, look: &Look) -> io::Result<()> {
         let mut text = String::new();
         let Some((height, width)) = self.size else {
-            for line in look.flat.iter().filter(|line| !self.shown.contains(line)) {
+            for line in look.lines.iter().filter(|line| !self.shown.contains(line)) {
                 text.push_str(&escape(line));
                 text.push('\n');
             }
-            self.shown.clone_from(&look.flat);
+            self.shown.clone_from(&look.lines);
             return self.write(&text);
         };
-        if look.tree == self.shown {
+        if look.lines == self.shown {
             return Ok(());
         }
         if self.drawn > 0 {
             text = format!("\u{1b}[{}A\r\u{1b}[J", self.drawn);
         }
         let room = height.saturating_sub(2).max(1);
-        let lines = look.tree.iter().take(room).map(|line| escape_painted(line));
+        let lines = look.lines.iter().take(room).map(|line| escape_painted(line));
         let cut_lines = lines.map(|line| cut(&line, width.max(1)));
         let mut lines: Vec<String> = cut_lines.collect();
-        if look.tree.len() > room {
-            lines.push(format!("and {} more", count(look.tree.len() - room, "line")));
+        if look.lines.len() > room {
+            lines.push(format!("and {} more", count(look.lines.len() - room, "line")));
         }
         self.drawn = lines.len();
-        self.shown.clone_from(&look.tree);
+        self.shown.clone_from(&look.lines);
         for line in lines {
             text.push_str(&line);
             text.push('\n');
@@ -219,9 +213,8 @@ pub(crate) async fn until<W: Write>(
                 let Some(mut seen) = last.clone().filter(|_| failures < MAX_FAILURES) else {
                     return Err(error);
                 };
-                let text = format!("retrying: {}", plain(&format!("{error:#}")));
-                seen.tree.push(text.clone());
-                seen.flat.push(text);
+                let text = plain(&format!("{error:#}"));
+                seen.lines.push(format!("retrying: {text}"));
                 screen.show(&seen);
             }
         }
@@ -268,15 +261,15 @@ pub(crate) async fn follow<W: Write>(
     limit: Option<Duration>,
     mut read: impl AsyncFnMut() -> anyhow::Result<(Vec<Node>, Outcome)>,
 ) -> anyhow::Result<Watched> {
-    let (mut nodes, colours) = (Vec::new(), screen.colours);
+    let (mut nodes, colours, is_terminal) = (Vec::new(), screen.colours, screen.size.is_some());
     let outcome = until(screen, limit, async || {
         let outcome;
         (nodes, outcome) = read().await?;
-        Ok(Look {
-            tree: lines(&nodes, colours),
-            flat: flat(&nodes),
-            outcome,
-        })
+        let lines = match is_terminal {
+            true => lines(&nodes, colours),
+            false => flat(&nodes),
+        };
+        Ok(Look { lines, outcome })
     })
     .await?;
     Ok(Watched { nodes, outcome })
@@ -314,10 +307,7 @@ where
 ///
 /// # Errors
 /// The time limit is reached, or those of [`until`].
-pub(crate) async fn is_gone<K>(api: Api<K>, object: &K, wait: &WaitArgs) -> anyhow::Result<()>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+pub(crate) async fn is_gone<K: Kind>(api: Api<K>, object: &K, wait: &WaitArgs) -> anyhow::Result<()> {
     let subject = subject(object);
     let going = [(api, object, subject.clone())];
     if are_gone(&going, "deletion", wait, &mut Screen::stderr()).await? {
@@ -335,8 +325,7 @@ mod tests {
 
     fn look(text: &str, outcome: Outcome) -> Look {
         Look {
-            tree: vec![format!("tree {text}"), "└─ below".to_owned()],
-            flat: vec![format!("flat {text}"), "flat below".to_owned()],
+            lines: vec![format!("look {text}"), "└─ below".to_owned()],
             outcome,
         }
     }
@@ -364,7 +353,7 @@ mod tests {
         ];
         let (text, result) = watched(None, None, looks).await;
         assert_eq!(result.unwrap(), Outcome::Done);
-        assert_eq!(text, "flat a\nflat below\nflat b\n");
+        assert_eq!(text, "look a\n└─ below\nlook b\n");
     }
 
     #[tokio::test(start_paused = true)]
@@ -376,9 +365,9 @@ mod tests {
         ];
         let (text, result) = watched(Some((24, 6)), None, looks).await;
         assert_eq!(result.unwrap(), Outcome::Over);
-        assert_eq!(text, "tree a\n└─ be…\n\u{1b}[2A\r\u{1b}[Jtree b\n└─ be…\n");
+        assert_eq!(text, "look a\n└─ be…\n\u{1b}[2A\r\u{1b}[Jlook b\n└─ be…\n");
         let (text, _) = watched(Some((3, 80)), None, vec![Ok(look("a", Outcome::Done))]).await;
-        assert_eq!(text, "tree a\nand 1 line more\n");
+        assert_eq!(text, "look a\nand 1 line more\n");
     }
 
     #[tokio::test(start_paused = true)]
@@ -386,7 +375,7 @@ mod tests {
         let start = Instant::now();
         let (text, result) = watched(None, Some(Duration::from_secs(30)), Vec::new()).await;
         assert_eq!(result.unwrap(), Outcome::Waits);
-        assert_eq!(text, "flat at last\nflat below\n");
+        assert_eq!(text, "look at last\n└─ below\n");
         assert!(
             start.elapsed() <= Duration::from_secs(30),
             "{:?}",
@@ -442,7 +431,7 @@ mod tests {
         ];
         let (text, result) = watched(None, None, looks).await;
         assert_eq!(result.unwrap(), Outcome::Done);
-        assert_eq!(text, "flat a\nflat below\nretrying: no \\u{1b}route\n");
+        assert_eq!(text, "look a\n└─ below\nretrying: no \\u{1b}route\n");
 
         let (_, result) = watched(None, None, vec![failed()]).await;
         result.unwrap_err();

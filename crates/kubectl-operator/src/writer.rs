@@ -15,16 +15,13 @@ use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Pre
 use kube::{Api, Resource, ResourceExt as _};
 use serde_json::{Value, json};
 
-use crate::reader::{answer, of_kind};
+use crate::reader::{Kind, answer, of_kind};
 
 /// Creates an object. Returns `None` if one of its name exists.
 ///
 /// # Errors
 /// The request to the API server fails.
-pub(crate) async fn create<K>(api: &Api<K>, object: &K) -> anyhow::Result<Option<K>>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
-{
+pub(crate) async fn create<K: Kind + Serialize>(api: &Api<K>, object: &K) -> anyhow::Result<Option<K>> {
     create_in(false, api, object).await
 }
 
@@ -32,10 +29,11 @@ where
 ///
 /// # Errors
 /// The request to the API server fails.
-pub(crate) async fn create_in<K>(dry_run: bool, api: &Api<K>, object: &K) -> anyhow::Result<Option<K>>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
-{
+pub(crate) async fn create_in<K: Kind + Serialize>(
+    dry_run: bool,
+    api: &Api<K>,
+    object: &K,
+) -> anyhow::Result<Option<K>> {
     let what = || format!("create {}", subject(object));
     let params = post_params(dry_run);
     let created = answer(what, async {
@@ -58,10 +56,11 @@ fn post_params(dry_run: bool) -> PostParams {
 ///
 /// # Errors
 /// The request to the API server fails, or another user has changed the object since it was read.
-pub(crate) async fn replace<K>(dry_run: bool, api: &Api<K>, object: &K) -> anyhow::Result<K>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
-{
+pub(crate) async fn replace<K: Kind + Serialize>(
+    dry_run: bool,
+    api: &Api<K>,
+    object: &K,
+) -> anyhow::Result<K> {
     let (what, params) = (|| format!("update {}", subject(object)), post_params(dry_run));
     let replaced = answer(what, async {
         match api.replace(&object.name_any(), &params, object).await {
@@ -82,10 +81,7 @@ where
 ///
 /// # Errors
 /// The request to the API server fails.
-pub(crate) async fn merge<K>(api: &Api<K>, object: &K, mut change: Value) -> anyhow::Result<()>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+pub(crate) async fn merge<K: Kind>(api: &Api<K>, object: &K, mut change: Value) -> anyhow::Result<()> {
     change["metadata"]["uid"] = json!(object.uid());
     let (name, params) = (object.name_any(), PatchParams::default());
     let what = || format!("change {}", subject(object));
@@ -156,24 +152,18 @@ pub(crate) async fn delete_dynamic(api: &Api<DynamicObject>, object: &DynamicObj
 ///
 /// # Errors
 /// The request to the API server fails.
-pub(crate) async fn delete<K>(api: &Api<K>, object: &K) -> anyhow::Result<()>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
-    delete_in(false, api, object).await
+pub(crate) async fn delete<K: Kind>(api: &Api<K>, object: &K) -> anyhow::Result<()> {
+    delete_named(false, api, object, &subject(object)).await
 }
 
 /// Deletes an object that did not become ready, as upstream's plugin does, within a time limit. Returns the error to report: the
 /// cause, what became of the object, and the remedy. `remove` is the command that deletes it.
-pub(crate) async fn clean_up<K>(
+pub(crate) async fn clean_up<K: Kind>(
     api: &Api<K>,
     object: &K,
     limit: Duration,
     [cause, remedy, remove]: [&str; 3],
-) -> anyhow::Error
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+) -> anyhow::Error {
     let subject = subject(object);
     match tokio::time::timeout(limit, delete(api, object)).await {
         Ok(Ok(())) => anyhow!("{cause}; {subject} was deleted again; {remedy}"),
@@ -182,18 +172,16 @@ where
     }
 }
 
-/// Does the same as [`delete`], also as a dry run.
+/// Does the same as [`delete`] for an object with this name for users, also as a dry run.
 ///
 /// # Errors
 /// The request to the API server fails.
-pub(crate) async fn delete_in<K>(dry_run: bool, api: &Api<K>, object: &K) -> anyhow::Result<()>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
-    delete_named(dry_run, api, object, &subject(object)).await
-}
-
-async fn delete_named<K>(dry_run: bool, api: &Api<K>, object: &K, subject: &str) -> anyhow::Result<()>
+pub(crate) async fn delete_named<K>(
+    dry_run: bool,
+    api: &Api<K>,
+    object: &K,
+    subject: &str,
+) -> anyhow::Result<()>
 where
     K: Resource + Clone + Debug + DeserializeOwned,
 {

@@ -24,6 +24,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use self::cluster_view::ClusterView;
+pub use self::cluster_view::targets;
 pub use self::document::{Document, read_file};
 use self::named::Named;
 use crate::catalog::{Catalog, CatalogKey, Snapshot};
@@ -33,6 +34,9 @@ use crate::problem::{InstalledCsv, Problem};
 
 /// Namespace of objects that name none, as with kubectl.
 const DEFAULT_NAMESPACE: &str = "default";
+
+/// Default namespace of global catalogs.
+const GLOBAL_NAMESPACE: &str = "olm";
 
 /// Kinds that resolution reads.
 const KINDS: [&str; 4] = [
@@ -235,7 +239,7 @@ impl Objects {
     }
 
     /// Describes Subscriptions whose catalog is not among `known`.
-    pub fn unknown_catalogs(&self, namespace: &str, known: &BTreeSet<CatalogKey>) -> Vec<String> {
+    fn unknown_catalogs(&self, namespace: &str, known: &BTreeSet<CatalogKey>) -> Vec<String> {
         let mut by_key: BTreeMap<CatalogKey, Vec<String>> = BTreeMap::new();
         for (subscription, key) in self
             .named_catalogs(namespace)
@@ -290,7 +294,7 @@ impl Objects {
         Question {
             manual: manual.map(|(object, _)| object.name_any()).collect(),
             steps: None,
-            targets: group.and_then(|group| cluster_view::targets(group)),
+            targets: group.and_then(|group| targets(group)),
             waiting: view.waiting(),
             not_succeeded: view.not_succeeded(),
             left_out: view.left_out.clone(),
@@ -316,6 +320,27 @@ impl Objects {
                 runtime_constraints: Vec::new(),
             },
         }
+    }
+
+    /// Returns the question for a namespace without a cluster, and remarks on what it assumes. Unless `global` is given, it is one of
+    /// the namespaces that the objects take catalogs from.
+    pub fn question_without_cluster(
+        &self,
+        namespace: &str,
+        global: Option<&str>,
+        catalogs: BTreeMap<CatalogKey, Result<Arc<Snapshot>, String>>,
+    ) -> (Question, Vec<String>) {
+        let known: BTreeSet<CatalogKey> = catalogs.keys().cloned().collect();
+        let mut remarks = self.unknown_catalogs(namespace, &known);
+        let homes = known.iter().map(|key| key.namespace.as_str());
+        let homes: Vec<&str> = homes.filter(|home| *home != namespace).collect();
+        let is_default = homes.contains(&GLOBAL_NAMESPACE);
+        let elsewhere = homes.first().copied().filter(|_| !is_default);
+        let global = global.or(elsewhere).unwrap_or(GLOBAL_NAMESPACE);
+        let mut question = self.question(namespace, global, catalogs);
+        remarks.extend(question.out_of_reach());
+        remarks.extend(question.assume_group());
+        (question, remarks)
     }
 
     fn in_namespace<'o, K: ResourceExt>(

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use clap::builder::NonEmptyStringValueParser;
-use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use clap::builder::{NonEmptyStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args as ClapArgs, Subcommand};
 use olm_api::v1alpha1::SecurityContextConfig;
 
 use super::ConnectionArgs;
@@ -77,8 +77,8 @@ pub(crate) struct AddArgs {
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub secret: Vec<String>,
     /// Security context of the catalog's pod; use legacy for images that do not run as restricted [default: chosen by OLM]
-    #[arg(long, value_enum)]
-    pub security_context: Option<Confinement>,
+    #[arg(long, value_parser = confinement())]
+    pub security_context: Option<SecurityContextConfig>,
     /// Keep the CatalogSource if it is not READY in time
     #[arg(long)]
     pub keep: bool,
@@ -94,22 +94,12 @@ pub(crate) struct AddArgs {
     pub connection: ConnectionArgs,
 }
 
-/// How a pod is confined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Confinement {
-    /// Meets the Pod Security Standard of that name
-    Restricted,
-    /// No security context
-    Legacy,
-}
-
-impl From<Confinement> for SecurityContextConfig {
-    fn from(confinement: Confinement) -> Self {
-        match confinement {
-            Confinement::Restricted => Self::Restricted,
-            Confinement::Legacy => Self::Legacy,
-        }
-    }
+fn confinement() -> impl TypedValueParser<Value = SecurityContextConfig> {
+    let words = PossibleValuesParser::new([
+        PossibleValue::new("restricted").help("Meets the Pod Security Standard of that name"),
+        PossibleValue::new("legacy").help("No security context"),
+    ]);
+    words.map(|word| SecurityContextConfig::from(word.as_str()))
 }
 
 /// `catalog remove`

@@ -8,7 +8,6 @@ use clap::{ArgAction, Args as ClapArgs, ValueEnum, ValueHint};
 
 use super::shared::{Document, Format, ListFormat, WaitArgs, boolean, duration, whole};
 use super::{ClusterArgs, ConnectionArgs};
-use crate::global::Found;
 
 /// `list` and `catalog list`
 #[derive(Debug, ClapArgs)]
@@ -189,30 +188,6 @@ pub(crate) struct DoctorArgs {
     pub reads: ReadArgs,
     #[command(flatten)]
     pub connection: ConnectionArgs,
-}
-
-/// Namespaces of OLM: the chart's values `namespace` and `catalog_namespace`, which are usually the same.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OlmNamespaces<'a> {
-    /// Namespace in which OLM's programs run.
-    pub olm: &'a str,
-    /// Namespace whose catalogs every namespace may use.
-    pub catalogs: &'a str,
-}
-
-impl ReadArgs {
-    /// Returns OLM's namespaces: those of the flags, else those found in the cluster.
-    pub fn namespaces<'a>(&'a self, found: &'a Found) -> OlmNamespaces<'a> {
-        let catalogs = found.catalogs.as_str();
-        OlmNamespaces {
-            olm: self
-                .olm_namespace
-                .as_deref()
-                .or(found.olm.as_deref())
-                .unwrap_or(catalogs),
-            catalogs,
-        }
-    }
 }
 
 /// What commands that read a whole cluster take.

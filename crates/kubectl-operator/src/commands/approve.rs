@@ -23,7 +23,7 @@ use crate::cluster::Cluster;
 use crate::confirm::confirm;
 use crate::groups::Group;
 use crate::operators::{Operator, another_plan, refers, refused_change};
-use crate::packages::{Offered, offered};
+use crate::packages::offered;
 use crate::preview::name;
 use crate::reader::{get, list_readable};
 use crate::terminal::now;
@@ -249,7 +249,7 @@ async fn misfits(client: &Client, namespace: &str, plan: &InstallPlan) -> Vec<St
     else {
         return Vec::new();
     };
-    let Ok(Offered::Packages(packages)) = offered(client, Some(namespace)).await else {
+    let Ok(Ok(packages)) = offered(client, Some(namespace)).await else {
         return Vec::new();
     };
     let group = Group::from(group);

@@ -119,8 +119,8 @@ fn source(args: &AddArgs, namespace: &str) -> CatalogSource {
             }),
             ..UpdateStrategy::default()
         }),
-        grpc_pod_config: args.security_context.map(|confinement| GrpcPodConfig {
-            security_context_config: Some(confinement.into()),
+        grpc_pod_config: args.security_context.clone().map(|confinement| GrpcPodConfig {
+            security_context_config: Some(confinement),
             ..GrpcPodConfig::default()
         }),
         ..CatalogSourceSpec::default()

@@ -26,7 +26,7 @@ pub(crate) use self::read::{PROGRAMS, Reader, observe};
 use crate::args::look::DoctorArgs;
 use crate::args::shared::Format;
 use crate::cluster::Cluster;
-use crate::reader::{has_namespace, place};
+use crate::reader::place;
 use crate::terminal::Colours;
 use crate::{Verdict, global, printer};
 
@@ -70,25 +70,18 @@ pub(crate) async fn run(args: &DoctorArgs) -> anyhow::Result<Verdict> {
         let diagnosis = migration::diagnose(&migration::observe(&reader).await);
         return print(&diagnosis, args, &cluster, Some(migration::verdict(&diagnosis)));
     }
-    let given = reads.global_catalog_namespace.as_deref();
-    let found = global::find(&cluster.client, given, namespace).await;
-    let observed = Box::pin(observe(&reader, namespace, reads.namespaces(&found))).await;
+    let own = global::of_args(&cluster.client, reads, namespace).await;
+    let observed = Box::pin(observe(&reader, namespace, &own)).await;
     let diagnosis = diagnose(&observed);
     if observed.has_no_operators() && diagnosis.no_answer().is_none() {
         if let Some(name) = namespace
-            && is_missing(&reader, name).await
+            && reader.lacks(name).await
         {
             bail!("namespace {name} does not exist");
         }
         printer::progress(&format!("No operators found in {}.", place(namespace)));
     }
     print(&diagnosis, args, &cluster, None)
-}
-
-/// Returns true if the namespace does not exist, and false for users who may not read it.
-async fn is_missing(reader: &Reader<'_>, namespace: &str) -> bool {
-    let found = reader.within(has_namespace(reader.client(), namespace)).await;
-    found == Ok(false)
 }
 
 /// Prints a diagnosis, followed by the verdict if there is one.

@@ -11,7 +11,7 @@ use crate::args::{ClusterArgs, ExplainArgs};
 use crate::catalogs::Contents;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
-use crate::commands::plan::{read_approvals, unpack_failures};
+use crate::commands::plan::unpack_failures;
 use crate::operators::{Gathered, Position, State};
 use crate::terminal::Mark;
 use crate::{Verdict, catalogs, gather, global, printer};
@@ -199,13 +199,11 @@ pub(super) async fn question_with(
     let global = found.catalogs.as_str();
     let (objects, mut notes) = cluster.objects(global).await?;
     let gathered = Box::pin(gather::operators(&cluster.client, Some(&cluster.namespace))).await;
-    let causes = match gathered {
-        Ok(gathered) => Cause::all(&gathered),
-        Err(error) => {
-            notes.push(format!("{error:#}; only resolution is explained"));
-            Vec::new()
-        }
-    };
+    let gathered = gathered.unwrap_or_else(|error| {
+        notes.push(format!("{error:#}; only resolution is explained"));
+        Gathered::default()
+    });
+    let causes = Cause::all(&gathered);
     let failures = unpack_failures(&objects).into_values().collect();
     let objects = Objects::of(objects)?;
     let namespace = objects.namespace(Some(&cluster.namespace)).map_err(|error| {
@@ -216,7 +214,14 @@ pub(super) async fn question_with(
     let contents = contents(&objects.catalog_keys(&namespace)).await;
     let mut question = objects.question(&namespace, global, contents);
     question.problem.runtime_constraints = args.runtime_constraints()?;
-    read_approvals(cluster, &mut question.waiting).await;
+    for waiting in &mut question.waiting {
+        let key = (
+            namespace.clone(),
+            waiting.install_plan.clone().unwrap_or_default(),
+        );
+        // One that was not read may still require approval.
+        waiting.is_approved = gathered.plans.get(&key).is_some_and(|plan| plan.spec.approved);
+    }
     Ok(Read {
         question,
         causes,

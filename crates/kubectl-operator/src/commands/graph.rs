@@ -16,7 +16,7 @@ use crate::args::look::{Drawing, GraphArgs};
 use crate::args::shared::Document;
 use crate::cluster::Cluster;
 use crate::operators::{Gathered, Position};
-use crate::packages::{Offered, named, offered};
+use crate::packages::{named, offered};
 use crate::reader::{get, list_readable, place};
 use crate::terminal::{Colours, Mark, plain};
 use crate::{Verdict, catalogs, gather, global, printer};
@@ -36,16 +36,9 @@ pub(crate) async fn run(args: &GraphArgs) -> anyhow::Result<Verdict> {
     let gathered = Box::pin(gather::operators(client, Some(namespace))).await?;
     gathered.warn();
     let versions = Versions::of(&gathered, &args.package);
-    let is_of_package = |found: &&Subscription| found.spec.name == args.package;
-    let subscriptions: Vec<Subscription> = gathered
-        .subscriptions
-        .iter()
-        .filter(is_of_package)
-        .cloned()
-        .collect();
     let global = args.global_catalog_namespace.as_deref();
-    let given = args.catalog.as_deref();
-    let catalog = catalog(&cluster, &args.package, given, global, &subscriptions).await?;
+    let (given, subscriptions) = (args.catalog.as_deref(), &gathered.subscriptions);
+    let catalog = catalog(&cluster, &args.package, given, global, subscriptions).await?;
     let keys = BTreeSet::from([catalog.clone()]);
     let read = Box::pin(catalogs::read(client, &keys)).await;
     let snapshot = read.content(&catalog)?;
@@ -57,10 +50,7 @@ pub(crate) async fn run(args: &GraphArgs) -> anyhow::Result<Verdict> {
         printer::warning(&note);
     }
     match args.output {
-        Drawing::Text => {
-            let lines = lines(&graph, Colours::of_stdout());
-            printer::painted(lines.iter().map(String::as_str))?;
-        }
+        Drawing::Text => printer::painted(lines(&graph, Colours::of_stdout()))?,
         Drawing::Svg => printer::data(&to_svg(&graph))?,
         Drawing::Json => printer::document(&graph, Document::Json)?,
     }
@@ -129,23 +119,16 @@ pub(super) fn of_snapshot<'a>(
     entries.filter(move |entry| &*entry.package == package)
 }
 
-/// Returns the Subscriptions for a package. Others that cannot be read are skipped with a warning.
+/// Returns the Subscriptions of a namespace. Those that cannot be read are skipped with a warning.
 ///
 /// # Errors
 /// The cluster cannot be read.
-pub(super) async fn of_package(
-    client: &Client,
-    namespace: &str,
-    package: &str,
-) -> anyhow::Result<Vec<Subscription>> {
+pub(super) async fn subscriptions(client: &Client, namespace: &str) -> anyhow::Result<Vec<Subscription>> {
     let (all, unreadable) = list_readable::<Subscription>(client, Some(namespace), "").await?;
     for object in &unreadable {
         printer::warning(&format!("{}; skipped", object.text));
     }
-    Ok(all
-        .into_iter()
-        .filter(|subscription| subscription.spec.name == package)
-        .collect())
+    Ok(all)
 }
 
 /// Versions of a package's operators: Subscriptions, as NAMESPACE/NAME, by ClusterServiceVersion.
@@ -219,13 +202,14 @@ pub(super) async fn catalog(
     }
     let of_subscriptions: BTreeSet<CatalogKey> = subscriptions
         .iter()
+        .filter(|subscription| subscription.spec.name == package)
         .map(|subscription| key(&subscription.spec.source_namespace, &subscription.spec.source))
         .collect();
     let mut choices: Vec<CatalogKey> = of_subscriptions.into_iter().collect();
     if choices.is_empty() {
         let packages = match offered(client, Some(namespace)).await? {
-            Offered::Packages(packages) => named(packages, package, None, namespace, &cluster.commands)?,
-            Offered::NotServed(cause) => {
+            Ok(packages) => named(packages, package, None, namespace, &cluster.commands)?,
+            Err(cause) => {
                 bail!("cannot find the catalogs of the package: {cause}; use --catalog")
             }
         };

@@ -23,9 +23,9 @@ const EXAMPLES: &str = "'=1.2.0', '<2.0.0', '>=1.2.0 <2.0.0', '!1.3.0'";
 /// There is no such Subscription, the range is invalid, or a request to the API server fails.
 pub(crate) async fn hold(args: &HoldArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
-    let changed = held(&cluster, &args.name, args.range.as_deref()).await?;
-    printer::data(&format!("{}\n", changed.text))?;
-    if let Some(warning) = changed.warning {
+    let (text, warning) = held(&cluster, &args.name, args.range.as_deref()).await?;
+    printer::data(&format!("{text}\n"))?;
+    if let Some(warning) = warning {
         printer::warning(&warning);
     }
     Ok(Verdict::Fine)
@@ -41,16 +41,12 @@ pub(crate) async fn unhold(args: &UnholdArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
-/// The outcome of a hold.
-#[derive(Debug, PartialEq, Eq)]
-struct Changed {
-    text: String,
-    /// What the hold does not prevent.
-    warning: Option<String>,
-}
-
-/// Sets the range, by default to the installed version.
-async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Result<Changed> {
+/// Sets the range, by default to the installed version. Returns what was changed, and a warning about what the hold does not prevent.
+async fn held(
+    cluster: &Cluster,
+    name: &str,
+    range: Option<&str>,
+) -> anyhow::Result<(String, Option<String>)> {
     let gathered = gather::existing(&cluster.client, Some(&cluster.namespace)).await?;
     let (operator, subscription) = found(&gathered, cluster, name)?;
     let name = operator.name();
@@ -90,13 +86,8 @@ async fn held(cluster: &Cluster, name: &str, range: Option<&str>) -> anyhow::Res
             )
         }),
     };
-    Ok(Changed {
-        text: format!(
-            "Subscription {}/{name} is held within {range}{was}",
-            cluster.namespace
-        ),
-        warning,
-    })
+    let subject = format!("Subscription {}/{name}", cluster.namespace);
+    Ok((format!("{subject} is held within {range}{was}"), warning))
 }
 
 /// Removes the range, and returns what was changed.
@@ -168,18 +159,18 @@ mod tests {
         };
         assert_eq!(state().await.0, State::Ready);
         let first = held(&cluster, "db", None).await.unwrap();
-        assert_eq!(first.text, "Subscription shop/db is held within =1.0.0");
-        assert_eq!(first.warning, None);
+        assert_eq!(first.0, "Subscription shop/db is held within =1.0.0");
+        assert_eq!(first.1, None);
         assert_eq!(range_of(&fake).as_deref(), Some("=1.0.0"));
         let text = format!("held within =1.0.0 by annotation {UPGRADE_HOLD}");
         assert_eq!(state().await, (State::Held, text));
         let writes = fake.log().writes.len();
         let again = held(&cluster, "etcd", None).await.unwrap();
-        assert_eq!(again.text, "Subscription shop/db is held within =1.0.0 already");
+        assert_eq!(again.0, "Subscription shop/db is held within =1.0.0 already");
         assert_eq!(fake.log().writes.len(), writes);
         let other = held(&cluster, "db", Some("<2.0.0")).await.unwrap();
         assert_eq!(
-            other.text,
+            other.0,
             "Subscription shop/db is held within <2.0.0 (before: =1.0.0)"
         );
         assert_eq!(
@@ -230,7 +221,7 @@ mod tests {
             let warning = held(&Cluster::of(client.clone(), "shop"), "db", range)
                 .await
                 .unwrap()
-                .warning;
+                .1;
             let expected = "InstallPlan install-1 for etcd.v2.0.0 waits for approval, and a hold does not withdraw it: do not \
                 approve it, or delete it with `kubectl delete installplan install-1 -n shop`";
             assert_eq!(warning.as_deref(), is_outside.then_some(expected), "{range:?}");
@@ -253,8 +244,8 @@ mod tests {
         fake.put(next);
         let (client, _link) = fake.connect();
         let changed = held(&Cluster::of(client, "shop"), "db", None).await.unwrap();
-        assert_eq!(changed.text, "Subscription shop/db is held within =1.0.0");
-        let warning = changed.warning.unwrap();
+        assert_eq!(changed.0, "Subscription shop/db is held within =1.0.0");
+        let warning = changed.1.unwrap();
         assert!(
             warning.starts_with("etcd.v2.0.0 is already being installed")
                 && warning.ends_with("`kubectl operator rollback db -n shop`"),

@@ -26,7 +26,7 @@ use crate::args::shared::UPSTREAM_TIMEOUT;
 use crate::cluster::Cluster;
 use crate::confirm::{has_terminal, unless_refused};
 use crate::groups::Group;
-use crate::packages::{Channel, Offered, Package, Version, is_catalog, named, offered, preferred};
+use crate::packages::{Channel, Package, Version, is_catalog, named, offered, preferred};
 use crate::reader::{api, get, has_namespace, is_forbidden, list_names, list_readable, require_namespace};
 use crate::terminal::count;
 use crate::watch::Screen;
@@ -114,10 +114,8 @@ async fn wanted(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Wanted>
     let is_wanted =
         |package: &Package, catalog: &str| package.name == args.package && is_catalog(package, catalog);
     let packages = match (offered(client, Some(namespace)).await?, args.catalog.as_deref()) {
-        (Offered::Packages(packages), None) => packages,
-        (Offered::Packages(packages), Some(catalog))
-            if packages.iter().any(|package| is_wanted(package, catalog)) =>
-        {
+        (Ok(packages), None) => packages,
+        (Ok(packages), Some(catalog)) if packages.iter().any(|package| is_wanted(package, catalog)) => {
             packages
         }
         // The package-server may not have read a new catalog yet.

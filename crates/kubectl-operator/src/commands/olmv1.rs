@@ -10,7 +10,6 @@ mod status;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::io::Write;
 use std::time::Duration;
 
@@ -18,9 +17,7 @@ use anyhow::{anyhow, bail};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::serde::Serialize;
-use k8s_openapi::serde::de::DeserializeOwned;
-use kube::core::ClusterResourceScope;
-use kube::{Api, Resource, ResourceExt as _};
+use kube::{Api, ResourceExt as _};
 use olm_api::condition::cluster_extension;
 use olm_api::extension_v1::{API_VERSION, ClusterCatalog, ClusterExtension};
 use serde_json::{Value, json};
@@ -34,7 +31,7 @@ use crate::args::shared::{Document, UPSTREAM_TIMEOUT, WaitArgs};
 use crate::cluster::Cluster;
 use crate::confirm::unless_refused;
 use crate::operators::Node;
-use crate::reader::{get_cluster, list_cluster};
+use crate::reader::{ClusterKind, get_cluster, list_cluster};
 use crate::table::Table;
 use crate::terminal::{age, now, plain};
 use crate::watch::{self, Outcome, Screen};
@@ -65,14 +62,7 @@ pub(crate) async fn run(command: &Olmv1Command, limit: Option<Duration>) -> anyh
 pub(super) type Columns<K> = &'static [(&'static str, fn(&K, Timestamp) -> String)];
 
 /// A kind that the commands manage.
-pub(super) trait Managed:
-    Resource<Scope = ClusterResourceScope, DynamicType = ()>
-    + Clone
-    + Debug
-    + DeserializeOwned
-    + Serialize
-    + 'static
-{
+pub(super) trait Managed: ClusterKind + Serialize + 'static {
     /// Word for the kind in commands and confirmations; its plural ends in s.
     const WORD: &'static str;
     /// Columns of the table.
@@ -370,7 +360,8 @@ fn question<K: Managed>(objects: &[K]) -> String {
 /// Deletes an object and waits until it is gone.
 async fn delete_one<K: Managed>(cluster: &Cluster, object: &K, args: &DeleteArgs) -> anyhow::Result<()> {
     let api = Api::<K>::all(cluster.client.clone());
-    writer::delete_in(args.write.is_dry_run(), &api, object).await?;
+    let subject = writer::subject(object);
+    writer::delete_named(args.write.is_dry_run(), &api, object, &subject).await?;
     if args.write.is_dry_run() {
         return Ok(());
     }

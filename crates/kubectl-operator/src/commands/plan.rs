@@ -1,22 +1,22 @@
 //! `kubectl operator plan`: prints the installations and upgrades that OLM will perform.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use futures::future::join_all;
 use kube::ResourceExt as _;
 use olm_api::condition::subscription as condition;
 use olm_api::v1alpha1::{InstallPlan, Subscription};
 use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::objects::{Document, Objects, read_file};
 use olm_resolver::plan::{Plan, Question, Target, TargetError, Waiting, answer, find_subscription};
-use olm_resolver::{CatalogKey, Problem, ResolveError};
+use olm_resolver::{Problem, ResolveError};
 use serde::Deserialize as _;
 
 use crate::args::PlanArgs;
 use crate::catalogs::Catalogs;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
-use crate::global::DEFAULT_NAMESPACE;
 use crate::operators::{State, message_or_reason};
 use crate::reader::get;
 use crate::{Unsettled, Verdict, catalogs, global, printer};
@@ -134,24 +134,9 @@ fn ask_files(args: &PlanArgs, directory: &Path) -> anyhow::Result<Asked> {
     let namespace = objects.namespace(asked_for)?;
     let mut catalogs = catalogs::from_directory(directory, &objects.catalog_keys(&namespace))?;
     let contents = std::mem::take(&mut catalogs.contents);
-    let known: BTreeSet<CatalogKey> = contents.keys().cloned().collect();
-    objects
-        .unknown_catalogs(&namespace, &known)
-        .iter()
-        .for_each(|text| printer::warning(text));
-    // Without a cluster, the global namespace is one of those that the objects take catalogs from.
     let given = args.cluster.global_catalog_namespace.as_deref();
-    let homes = || known.iter().map(|key| key.namespace.as_str());
-    let mut elsewhere = homes().filter(|home| *home != namespace);
-    let elsewhere = elsewhere
-        .next()
-        .filter(|_| homes().all(|home| home != DEFAULT_NAMESPACE));
-    let global = given.or(elsewhere).unwrap_or(DEFAULT_NAMESPACE).to_owned();
-    let mut question = objects.question(&namespace, &global, contents);
-    question.out_of_reach().for_each(|text| printer::warning(&text));
-    if let Some(notice) = question.assume_group() {
-        printer::warning(&notice);
-    }
+    let (question, remarks) = objects.question_without_cluster(&namespace, given, contents);
+    remarks.iter().for_each(|text| printer::warning(text));
     Ok(Asked {
         question,
         catalogs,
@@ -194,12 +179,13 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
 }
 
 /// Reads which InstallPlans are approved already. One that cannot be read may still require approval.
-pub(super) async fn read_approvals(cluster: &Cluster, waiting: &mut [Waiting]) {
-    for waiting in waiting.iter_mut().take(MAX_ASKED) {
+async fn read_approvals(cluster: &Cluster, waiting: &mut [Waiting]) {
+    let reads = waiting.iter_mut().take(MAX_ASKED).map(|waiting| async move {
         let name = waiting.install_plan.as_deref().unwrap_or_default();
         let plan = get::<InstallPlan>(&cluster.client, &cluster.namespace, name).await;
         waiting.is_approved = matches!(plan, Ok(Some(plan)) if plan.spec.approved);
-    }
+    });
+    join_all(reads).await;
 }
 
 /// Returns a line for each Subscription whose bundle OLM cannot unpack, by its name, in the words of `explain` and `status`.

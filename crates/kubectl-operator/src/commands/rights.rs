@@ -26,7 +26,7 @@ pub(crate) async fn run(args: &RightsArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let (package, version) = (args.package.as_str(), args.version.as_deref());
-    let subscriptions = graph::of_package(client, namespace, package).await?;
+    let subscriptions = graph::subscriptions(client, namespace).await?;
     let given = args.catalog.as_deref();
     let global = args.global_catalog_namespace.as_deref();
     let key = graph::catalog(&cluster, package, given, global, &subscriptions).await?;

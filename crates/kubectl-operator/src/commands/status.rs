@@ -50,9 +50,7 @@ pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<Verdict> {
             printer::progress(&format!("No operators found in {}.", place(namespace)));
         }
         None if args.watch => {}
-        None => {
-            printer::painted(lines(&nodes, Colours::of_stdout()).iter().map(String::as_str))?;
-        }
+        None => printer::painted(lines(&nodes, Colours::of_stdout()))?,
     }
     Ok(verdict)
 }

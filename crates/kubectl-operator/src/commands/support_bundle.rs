@@ -13,7 +13,6 @@ use self::collect::collect;
 use crate::args::look::SupportBundleArgs;
 use crate::cluster::Cluster;
 use crate::commands::doctor::Reader;
-use crate::reader::has_namespace;
 use crate::{Verdict, global, printer};
 
 /// Collects the data and writes the file.
@@ -26,21 +25,13 @@ pub(crate) async fn run(args: &SupportBundleArgs) -> anyhow::Result<Verdict> {
     let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
     let reader = Reader::new(&cluster.client, args.reads.timeout);
     if let Some(namespace) = namespace
-        && reader.within(has_namespace(reader.client(), namespace)).await == Ok(false)
+        && reader.lacks(namespace).await
     {
         bail!("namespace {namespace} does not exist");
     }
     let mut archive = Archive::default();
-    let given = args.reads.global_catalog_namespace.as_deref();
-    let found = global::find(&cluster.client, given, namespace).await;
-    Box::pin(collect(
-        &reader,
-        namespace,
-        args.reads.namespaces(&found),
-        args.logs,
-        &mut archive,
-    ))
-    .await;
+    let own = global::of_args(&cluster.client, &args.reads, namespace).await;
+    Box::pin(collect(&reader, namespace, &own, args.logs, &mut archive)).await;
     if let Some(cause) = archive.no_answer() {
         bail!("cannot read anything: {cause}");
     }

@@ -3,7 +3,6 @@
 use anyhow::bail;
 use go_compat::semver::Version;
 use kube::ResourceExt as _;
-use olm_api::v1alpha1::Subscription;
 
 use super::{approve, rollout, status};
 use crate::args::change::UpgradeArgs;
@@ -12,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
 use crate::confirm::unless_refused;
 use crate::operators::{Gathered, Operator, State};
-use crate::packages::{Channel, Offered, Package, offered};
+use crate::packages::{Channel, Package, offered};
 use crate::terminal::first_line;
 use crate::watch::Screen;
 use crate::{Verdict, gather, printer};
@@ -86,15 +85,11 @@ pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
 /// Returns that this version is the newest one, in the words of upstream's plugin, or that its channel has a newer one.
 async fn latest(cluster: &Cluster, gathered: &Gathered, name: &str, installed: &str) -> String {
     let explain = cluster.suggest("explain {}", &[name]);
-    let mut all = gathered.subscriptions.iter();
-    let spec = all
-        .find(|found| found.name_any() == name)
-        .map(|found| &found.spec);
-    let packages = match offered(&cluster.client, Some(&cluster.namespace)).await {
-        Ok(Offered::Packages(packages)) => packages,
-        // The Subscription's status is all that is known then.
-        Ok(Offered::NotServed(_)) | Err(_) => Vec::new(),
-    };
+    let subscription = gathered.subscription(&cluster.namespace, name);
+    let spec = subscription.map(|found| &found.spec);
+    let packages = offered(&cluster.client, Some(&cluster.namespace)).await;
+    // Without them the Subscription's status is all that is known.
+    let packages = packages.ok().and_then(Result::ok).unwrap_or_default();
     let csv = gathered
         .csvs
         .get(&(cluster.namespace.clone(), installed.to_owned()));
@@ -128,10 +123,8 @@ async fn latest(cluster: &Cluster, gathered: &Gathered, name: &str, installed: &
 /// Returns a warning if the given channel is not the Subscription's.
 fn other_channel(gathered: &Gathered, namespace: &str, name: &str, wanted: Option<&str>) -> Option<String> {
     let wanted = wanted.filter(|wanted| !wanted.is_empty())?;
-    let mut all = gathered.subscriptions.iter();
-    let is_meant =
-        |found: &&Subscription| found.name_any() == name && found.namespace().as_deref() == Some(namespace);
-    let followed = all.find(is_meant)?.spec.channel().unwrap_or_default();
+    let subscription = gathered.subscription(namespace, name)?;
+    let followed = subscription.spec.channel().unwrap_or_default();
     let follows = match followed {
         "" => "all channels of its package".to_owned(),
         channel => format!("channel {channel}"),

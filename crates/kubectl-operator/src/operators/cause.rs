@@ -5,25 +5,14 @@ use kube::ResourceExt as _;
 use olm_api::condition::csv::{INTER_OPERATOR_GROUP_OWNER_CONFLICT, UNSUPPORTED_OPERATOR_GROUP};
 use olm_api::condition::{TRUE, subscription as condition};
 use olm_api::labels;
-use olm_api::plan_preview::PlanPreview;
 use olm_api::v1alpha1::{
     Approval, ClusterServiceVersion, InstallModeType, InstallPlan, InstallPlanPhase, Subscription,
     SubscriptionCondition,
 };
 
-use crate::preview::name;
+use super::state::WayOut;
+use crate::preview::{name, of_plan};
 use crate::terminal::plain;
-
-/// What an InstallPlan waits for, or why it failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PlanCause {
-    /// The cause in words.
-    pub text: String,
-    /// Who approves the plan; `None` if it needs no approval.
-    pub approval: Option<Approver>,
-    /// True if the plan would fail once it is approved.
-    pub will_fail: bool,
-}
 
 /// Who approves an InstallPlan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +25,11 @@ pub(super) enum Approver {
 
 /// Returns the cause of an InstallPlan: the message of its status, its bundles that are being unpacked, and the upgrade policy that
 /// delays it; without them the message of the Subscription's condition. At its end is why the plan would fail. `None` if the plan is
-/// complete.
-pub(super) fn plan_cause(plan: &InstallPlan, subscription: &Subscription) -> Option<PlanCause> {
+/// complete. Also returns who approves it, if it needs an approval.
+pub(super) fn plan_cause(
+    plan: &InstallPlan,
+    subscription: &Subscription,
+) -> Option<(String, Option<Approver>)> {
     let phase = plan.phase();
     let policy = plan.annotations().get(labels::UPGRADE_WAITS);
     let policy = policy.filter(|_| plan.waits_for_approval());
@@ -68,22 +60,14 @@ pub(super) fn plan_cause(plan: &InstallPlan, subscription: &Subscription) -> Opt
         _ => Some("waiting for OLM to create its objects"),
     };
     parts.extend(rest.map(str::to_owned));
-    let refused = refused_change(plan);
-    let will_fail = refused.is_some();
-    parts.extend(refused);
-    let text = parts.join("; ");
-    Some(PlanCause {
-        text,
-        approval,
-        will_fail,
-    })
+    parts.extend(refused_change(plan));
+    Some((parts.join("; "), approval))
 }
 
 /// Returns why a plan that waits for approval would fail: OLM found, when it created the plan, that it will not change a
 /// CustomResourceDefinition.
 pub(crate) fn refused_change(plan: &InstallPlan) -> Option<String> {
-    let preview = plan.annotations().get(labels::PLAN_PREVIEW);
-    let preview = PlanPreview::from_annotation(preview.filter(|_| plan.waits_for_approval())?)?;
+    let preview = of_plan(plan).filter(|_| plan.waits_for_approval())?;
     let mut definitions = preview.definitions.iter();
     let definition = definitions.find(|definition| !definition.refused.is_empty())?;
     Some(format!(
@@ -104,19 +88,9 @@ fn is_manual_otherwise(plan: &InstallPlan, subscription: &Subscription) -> bool 
 pub(crate) const PART_GROUPS: &str =
     "change the targets of a group so that the groups have no namespace in common";
 
-/// An OperatorGroup in which an operator cannot run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct UnsuitedGroup {
-    /// Name of the OperatorGroup.
-    pub name: String,
-    /// The group and its conflict with the operator in words.
-    pub text: String,
-    /// Changes that help, the last one of the group.
-    pub change: String,
-}
-
-/// Returns the OperatorGroup if it is why a ClusterServiceVersion failed. The message of the status does not name it.
-pub(super) fn unsuited_group(csv: &ClusterServiceVersion) -> Option<UnsuitedGroup> {
+/// Returns the conflict of a ClusterServiceVersion with its OperatorGroup in words, and the way out, if that is why it failed. The
+/// message of the status does not name the group.
+pub(super) fn unsuited_group(csv: &ClusterServiceVersion) -> Option<(String, WayOut)> {
     let reason = csv.status.as_ref()?.reason.as_deref()?;
     let name = csv.annotations().get(labels::OPERATOR_GROUP)?.clone();
     if name.is_empty() {
@@ -152,7 +126,7 @@ pub(super) fn unsuited_group(csv: &ClusterServiceVersion) -> Option<UnsuitedGrou
         ),
         _ => return None,
     };
-    Some(UnsuitedGroup { name, text, change })
+    Some((text, WayOut::ChangeGroup { name, change }))
 }
 
 /// Returns the bundles of an InstallPlan that are not unpacked yet, each with its cause.

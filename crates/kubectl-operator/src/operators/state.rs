@@ -242,9 +242,9 @@ impl Operator<'_> {
         }
         let failed_plan = self.plan.filter(|plan| plan.phase() == InstallPlanPhase::Failed);
         if let Some(plan) = failed_plan {
-            let cause = plan_cause(plan, subscription)?;
+            let (cause, _) = plan_cause(plan, subscription)?;
             let name = plan.name_any();
-            let verdict = Verdict::new(State::Failed, format!("InstallPlan {name}: {}", cause.text));
+            let verdict = Verdict::new(State::Failed, format!("InstallPlan {name}: {cause}"));
             return Some(verdict.with(WayOut::DeletePlan(name)));
         }
         let mut failures = condition::OBSTACLES.into_iter().filter_map(failed_state);
@@ -256,25 +256,18 @@ impl Operator<'_> {
 
     /// Returns the failure of a ClusterServiceVersion.
     fn csv_failed(&self, csv: &ClusterServiceVersion) -> Verdict {
-        let group = unsuited_group(csv);
-        let texts = [
-            Some(csv_text(csv)),
-            group.as_ref().map(|group| group.text.clone()),
-        ];
-        let texts: Vec<String> = texts.into_iter().flatten().collect();
+        let (of_group, change) = unsuited_group(csv).unzip();
+        let texts: Vec<String> = [Some(csv_text(csv)), of_group].into_iter().flatten().collect();
         let verdict = Verdict::new(State::Failed, texts.join("; "));
         let former = self
             .former()
             .filter(|former| self.subscription.is_some() && former.name_any() != csv.name_any());
-        match former {
-            Some(former) => verdict.with(WayOut::Rollback(former.name_any())),
-            None => match group {
-                Some(group) => verdict.with(WayOut::ChangeGroup {
-                    name: group.name,
-                    change: group.change,
-                }),
-                None => verdict,
-            },
+        let way_out = former
+            .map(|former| WayOut::Rollback(former.name_any()))
+            .or(change);
+        match way_out {
+            Some(way_out) => verdict.with(way_out),
+            None => verdict,
         }
     }
 
@@ -298,20 +291,20 @@ impl Operator<'_> {
 
     /// Returns the state of an InstallPlan that has not failed; `None` if it is complete.
     fn of_plan(&self, plan: &InstallPlan, subscription: &Subscription, on_its_way: State) -> Option<Verdict> {
-        let cause = plan_cause(plan, subscription)?;
+        let (cause, approval) = plan_cause(plan, subscription)?;
         let name = plan.name_any();
-        let text = format!("InstallPlan {name}: {}", cause.text);
+        let text = format!("InstallPlan {name}: {cause}");
         // OLM compared the operator with the OperatorGroup when it created the plan.
         let has_misfit = text.contains(&format!("will fail with {UNSUPPORTED_OPERATOR_GROUP}"));
         let runs = self.installed.is_some_and(|csv| *csv.phase() == Phase::Succeeded);
         if let Some(held) = self.held_back().filter(|_| runs) {
             return Some(self.settled(State::Held, &format!("{held}; {}", waits(plan))));
         }
-        Some(match (cause.approval, self.pin()) {
+        Some(match (approval, self.pin()) {
             (Some(Approver::User), Some(version)) => {
                 self.settled(State::Pinned, &format!("{}; {}", pinned(version), waits(plan)))
             }
-            (Some(_), _) if cause.will_fail => {
+            (Some(_), _) if refused_change(plan).is_some() => {
                 Verdict::new(State::RequiresApproval, text).with(WayOut::DeletePlan(name))
             }
             (Some(_), _) if has_misfit => Verdict::new(State::RequiresApproval, text).with(WayOut::SuitGroup),

@@ -5,20 +5,19 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt as _;
 use olm_api::cause::csv_cause_or_default;
 use olm_api::condition;
-use olm_api::labels::{self, OWNER_KIND_CSV};
-use olm_api::plan_preview::PlanPreview;
+use olm_api::labels::OWNER_KIND_CSV;
 use olm_api::pod::{is_starting, why_unscheduled};
 use olm_api::v1alpha1::{
     ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase, Subscription,
 };
 use serde::Serialize;
 
-use super::cause::{Approver, plan_cause, true_conditions};
+use super::cause::{Approver, plan_cause, refused_change, true_conditions};
 use super::state::WayOut;
 use super::{Gathered, Operator, State, Workload, plan_name};
 use crate::command_line::CommandLine;
-use crate::preview::diff;
-use crate::terminal::{Colours, Mark, below_first, plain};
+use crate::preview::{diff, of_plan};
+use crate::terminal::{Colours, Mark, below_first, full_name, plain};
 
 /// Maximum number of pods shown per Deployment.
 const MAX_PODS: usize = 10;
@@ -123,10 +122,7 @@ impl Node {
     }
 
     fn full_name(&self) -> String {
-        match self.namespace.as_str() {
-            "" => plain(&self.name),
-            namespace => format!("{}/{}", plain(namespace), plain(&self.name)),
-        }
+        full_name(&plain(&self.namespace), &plain(&self.name))
     }
 
     /// Returns the object in one line.
@@ -377,16 +373,13 @@ fn plan_node(plan: &InstallPlan, subscription: &Subscription, commands: &Command
         InstallPlanPhase::Failed => Mark::Bad,
         _ => Mark::Waits,
     };
-    let cause = plan_cause(plan, subscription);
-    let approval = cause.as_ref().and_then(|cause| cause.approval);
+    let (mut message, approval) = plan_cause(plan, subscription).unwrap_or_default();
     let state = match phase.as_str() {
         "" => "New",
         _ if phase == InstallPlanPhase::RequiresApproval && approval.is_none() => "Approved",
         phase => phase,
     };
-    let will_fail = cause.as_ref().is_some_and(|cause| cause.will_fail);
-    let mut message = cause.map(|cause| cause.text).unwrap_or_default();
-    if let Some(approver) = approval.filter(|_| !will_fail) {
+    if let Some(approver) = approval.filter(|_| refused_change(plan).is_none()) {
         let namespace = subscription.namespace();
         let approve = commands.suggest("approve {}", &[&name], namespace.as_deref());
         message = match approver {
@@ -396,9 +389,7 @@ fn plan_node(plan: &InstallPlan, subscription: &Subscription, commands: &Command
     }
     let mut node = Node::new("InstallPlan", &name, mark, state).with(message);
     if approval.is_some() {
-        let preview = plan.annotations().get(labels::PLAN_PREVIEW);
-        let preview = preview.and_then(|text| PlanPreview::from_annotation(text));
-        node.notes = preview.as_ref().map(diff).unwrap_or_default();
+        node.notes = of_plan(plan).as_ref().map(diff).unwrap_or_default();
     }
     node
 }
@@ -428,14 +419,17 @@ fn workload_node(name: &str, workload: &Workload) -> Node {
     node
 }
 
+/// Returns how many pods a Deployment wants, and how many are available.
+pub(crate) fn replicas(deployment: &Deployment) -> (i32, i32) {
+    let (spec, status) = (deployment.spec.as_ref(), deployment.status.as_ref());
+    let wanted = spec.and_then(|spec| spec.replicas).unwrap_or(1);
+    let available = status.and_then(|status| status.available_replicas);
+    (wanted, available.unwrap_or(0))
+}
+
 fn deployment_node(name: &str, deployment: &Deployment) -> Node {
-    let wanted = deployment
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.replicas)
-        .unwrap_or(1);
+    let (wanted, available) = replicas(deployment);
     let status = deployment.status.as_ref();
-    let available = status.and_then(|status| status.available_replicas).unwrap_or(0);
     let updated = status.and_then(|status| status.updated_replicas).unwrap_or(0);
     let is_seen = status.and_then(|status| status.observed_generation).unwrap_or(0)
         >= deployment.metadata.generation.unwrap_or(0);

@@ -20,10 +20,6 @@ const MAX_DEPTH: usize = 12;
 /// twelve layers of eight bundles would have 8¹² paths.
 const MAX_FOLLOWED: usize = 400;
 
-/// Maximum bundles visited in search of one tree's root causes, candidates included. The tree only mentions
-/// that the rest is left out.
-const MAX_VISITED: usize = 100_000;
-
 /// Maximum number of different reasons among the candidates of one choice.
 const MAX_TOLD_APART: usize = 32;
 
@@ -73,10 +69,8 @@ struct TreeBuilder<'a> {
     rivals: Rivals<'a>,
     /// Number of bundles followed so far.
     followed: Cell<usize>,
-    /// Number of bundles visited in search of root causes.
-    visited: Cell<usize>,
-    /// Cached root causes.
-    root_causes: RefCell<BTreeMap<&'a BundleId, Vec<Draft<'a>>>>,
+    /// Bundles visited in search of root causes. Each is visited once, so that the tree has each cause once.
+    told: RefCell<BTreeSet<&'a BundleId>>,
 }
 
 impl<'a> TreeBuilder<'a> {
@@ -86,8 +80,7 @@ impl<'a> TreeBuilder<'a> {
             wanted: BTreeMap::new(),
             rivals: Rivals::default(),
             followed: Cell::new(0),
-            visited: Cell::new(0),
-            root_causes: RefCell::new(BTreeMap::new()),
+            told: RefCell::new(BTreeSet::new()),
         };
         for reason in reasons {
             builder.add(reason);
@@ -228,34 +221,21 @@ impl<'a> TreeBuilder<'a> {
         trees
     }
 
-    /// Returns the ends of a bundle's chains of requirements, however long they are.
+    /// Returns the ends of a bundle's chains of requirements, however long they are. Those that the tree has already are left out.
     fn root_causes(&self, start: &'a BundleId) -> Vec<Draft<'a>> {
-        if let Some(known) = self.root_causes.borrow().get(start) {
-            return known.clone();
-        }
-        if self.visited.get() >= MAX_VISITED {
-            return vec![Draft::leaf(
-                "… omitted: there are too many requirements to follow",
-            )];
-        }
-        let causes = self.find_root_causes(start);
-        self.root_causes.borrow_mut().insert(start, causes.clone());
-        causes
-    }
-
-    fn find_root_causes(&self, start: &'a BundleId) -> Vec<Draft<'a>> {
-        let mut seen: BTreeSet<&BundleId> = BTreeSet::from([start]);
-        let mut open: VecDeque<&BundleId> = VecDeque::from([start]);
+        let mut told = self.told.borrow_mut();
+        let mut open: VecDeque<&'a BundleId> = VecDeque::new();
+        open.extend(told.insert(start).then_some(start));
+        let mut visited = 0_usize;
         let mut causes: Vec<Draft<'a>> = Vec::new();
         let mut hidden = 0;
         while let Some(bundle) = open.pop_front() {
-            self.visited.set(self.visited.get() + 1);
+            visited += 1;
             let mut because: Vec<Draft<'a>> = Vec::new();
             for reason in self.of_bundle.get(bundle).into_iter().flatten() {
                 match reason {
                     Reason::Requires { candidates, .. } if !candidates.is_empty() => {
-                        self.visited.set(self.visited.get() + candidates.len());
-                        open.extend(candidates.iter().filter(|candidate| seen.insert(candidate)));
+                        open.extend(candidates.iter().filter(|candidate| told.insert(*candidate)));
                     }
                     reason => because.extend(self.of_reason(bundle, reason, &BTreeSet::new())),
                 }
@@ -275,12 +255,14 @@ impl<'a> TreeBuilder<'a> {
         if hidden > 0 {
             causes.push(Draft::leaf(format!("{hidden} more root causes")));
         }
-        let passed = seen.len().saturating_sub(1);
-        if passed > 1 && !causes.is_empty() {
-            let text = format!("… {} more bundles in between are omitted", passed - 1);
-            return vec![Draft::new(text, causes)];
+        match visited {
+            _ if causes.is_empty() => vec![Draft::leaf("for reasons told or counted above")],
+            ..=2 => causes,
+            _ => {
+                let text = format!("… {} more bundles in between are omitted", visited - 2);
+                vec![Draft::new(text, causes)]
+            }
         }
-        causes
     }
 
     fn of_reason(

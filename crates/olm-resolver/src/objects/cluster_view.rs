@@ -196,7 +196,7 @@ fn is_deleted<K: Resource>(object: &K) -> bool {
 }
 
 /// Returns the selected namespaces. `None` if labels decide, because only the cluster knows those.
-pub(super) fn targets(group: &OperatorGroup) -> Option<GroupTargets> {
+pub fn targets(group: &OperatorGroup) -> Option<GroupTargets> {
     let told = group
         .status
         .as_ref()

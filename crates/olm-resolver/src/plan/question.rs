@@ -112,7 +112,7 @@ impl Question {
 
     /// Assumes an OperatorGroup if the objects have none, as files often leave it out. Returns a remark about
     /// it.
-    pub fn assume_group(&mut self) -> Option<String> {
+    pub(crate) fn assume_group(&mut self) -> Option<String> {
         if self.problem.operator_group.count > 0 {
             return None;
         }
@@ -124,7 +124,7 @@ impl Question {
     }
 
     /// Reports given catalogs that the namespace cannot use.
-    pub fn out_of_reach(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn out_of_reach(&self) -> impl Iterator<Item = String> {
         let Problem {
             namespace,
             global_namespace: global,

@@ -18,9 +18,6 @@ use crate::printer;
 /// Exit code if the plan does not contain everything that the objects request.
 const UNRESOLVED: i32 = 2;
 
-/// Default namespace of global catalogs, if the objects do not name one.
-const GLOBAL_NAMESPACE: &str = "olm";
-
 /// Prints the plan. Exits with 2 if the plan does not contain everything that the objects request.
 ///
 /// # Errors
@@ -208,26 +205,9 @@ fn read_catalogs(
 }
 
 fn question(args: &PlanArgs, objects: &Objects, namespace: &str, catalogs: Contents) -> Question {
-    let known: BTreeSet<CatalogKey> = catalogs.keys().cloned().collect();
-    for text in objects.unknown_catalogs(namespace, &known) {
-        printer::warning(&text);
-    }
-    let elsewhere = || {
-        known
-            .iter()
-            .map(|key| key.namespace.as_str())
-            .filter(|home| *home != namespace)
-    };
-    let found = elsewhere()
-        .find(|home| *home == GLOBAL_NAMESPACE)
-        .or_else(|| elsewhere().next());
     let given = args.global_catalog_namespace.as_deref();
-    let global = given.or(found).unwrap_or(GLOBAL_NAMESPACE).to_owned();
-    let mut question = objects.question(namespace, &global, catalogs);
-    question.out_of_reach().for_each(|text| printer::warning(&text));
+    let (mut question, remarks) = objects.question_without_cluster(namespace, given, catalogs);
+    remarks.iter().for_each(|text| printer::warning(text));
     question.steps = args.steps.map(usize::from);
-    if let Some(notice) = question.assume_group() {
-        printer::warning(&notice);
-    }
     question
 }

@@ -9,7 +9,7 @@ use olm_api::{approval, labels};
 use serde::Serialize;
 
 use crate::preview::{
-    definition_text, image_text, kind_and_name, name, names, objects, replaced, rule_texts,
+    definition_text, image_text, kind_and_name, name, names, objects, of_plan, replaced, rule_texts,
 };
 use crate::terminal::line as one_line;
 
@@ -53,8 +53,7 @@ pub(in crate::commands) struct Shown {
 impl Shown {
     /// Summarises a plan for these Subscriptions. `doubts` are the reasons why there may be others.
     pub(super) fn of(plan: &InstallPlan, subscriptions: Vec<String>, mut doubts: Vec<String>) -> Self {
-        let annotation = plan.annotations().get(labels::PLAN_PREVIEW);
-        let preview = annotation.and_then(|text| PlanPreview::from_annotation(text));
+        let (preview, annotation) = (of_plan(plan), plan.annotations().get(labels::PLAN_PREVIEW));
         let made = preview.as_ref().map(|preview| preview.made_at.clone());
         let made = made.filter(|made| !made.is_empty());
         let operators = plan.spec.cluster_service_version_names.clone();

@@ -1,11 +1,11 @@
 //! Checks of OLM itself, and of objects that cannot be read. Pure.
 
-use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
 use olm_api::labels;
 
 use super::finding::{Finding, about, at, object, word};
 use super::observed::{Observed, Read, Unread};
+use crate::operators::replicas;
 use crate::reader::Unreadable;
 use crate::terminal::plain;
 
@@ -58,20 +58,6 @@ pub(super) fn guarded(guard: &Read<bool>) -> Result<Vec<Finding>, &Unread> {
             .to_owned(),
         "helm upgrade with --set guardedLabels.enabled=true, on Kubernetes 1.30 or later".to_owned(),
     )])
-}
-
-fn replicas(deployment: &Deployment) -> (i32, i32) {
-    let wanted = deployment
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.replicas)
-        .unwrap_or(1);
-    let available = deployment
-        .status
-        .as_ref()
-        .and_then(|status| status.available_replicas)
-        .unwrap_or(0);
-    (wanted, available)
 }
 
 /// Checks that objects match their schemas. Unreadable objects get no other check.

@@ -3,7 +3,7 @@
 use kube::{Resource, ResourceExt as _};
 use serde::Serialize;
 
-use crate::terminal::{Mark, first_line, plain};
+use crate::terminal::{Mark, first_line, full_name, plain};
 
 /// Maximum number of findings per check; the rest is counted.
 pub(super) const MAX_FINDINGS: usize = 200;
@@ -99,10 +99,7 @@ impl Finding {
 
 /// Returns `Kind namespace/name` without control characters for the terminal.
 pub(super) fn object(kind: &str, namespace: &str, name: &str) -> String {
-    match namespace {
-        "" => format!("{kind} {}", plain(name)),
-        namespace => format!("{kind} {}/{}", plain(namespace), plain(name)),
-    }
+    format!("{kind} {}", full_name(&plain(namespace), &plain(name)))
 }
 
 /// Returns `Kind namespace/name` of an object.

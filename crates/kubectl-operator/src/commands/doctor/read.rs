@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
 use std::future::Future;
 use std::time::Duration;
 
@@ -11,10 +10,8 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBindin
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{ListParams, PartialObjectMeta};
-use kube::core::{ClusterResourceScope, NamespaceResourceScope};
-use kube::{Api, Client, Resource, ResourceExt as _};
+use kube::{Api, Client, ResourceExt as _};
 use olm_api::labels;
 use olm_api::v1::{Operator, OperatorGroup};
 use olm_api::v1alpha1::{CatalogSource, Subscription};
@@ -22,14 +19,15 @@ use tokio::time::Instant;
 
 use super::catalogs::is_ready;
 use super::observed::{Observed, Owned, Read};
-use crate::args::look::OlmNamespaces;
 use crate::gather;
+use crate::global::OlmNamespaces;
 use crate::operators::{Gathered, Key};
 use crate::reader::{
-    PAGE, Unreadable, answer, get, has_namespace, is_unserved, list_cluster, list_readable, pages, place,
+    ClusterKind, Kind, NamespacedKind, PAGE, Unreadable, answer, get, has_namespace, is_unserved,
+    list_cluster, list_readable, pages, place,
 };
 use crate::terminal::now;
-use crate::turns::keys_in_turn;
+use crate::turns::in_turn;
 
 mod serving;
 
@@ -49,11 +47,7 @@ pub(crate) struct Reader<'a> {
 
 /// Reads one namespace or all, and the parts of OLM's namespaces that these depend on. A part that cannot be read holds the
 /// reason.
-pub(crate) async fn observe(
-    reader: &Reader<'_>,
-    namespace: Option<&str>,
-    own: OlmNamespaces<'_>,
-) -> Observed {
+pub(crate) async fn observe(reader: &Reader<'_>, namespace: Option<&str>, own: &OlmNamespaces) -> Observed {
     let observed = Box::pin(read(reader, namespace, own)).await;
     match observed.is_consistent() {
         true => observed,
@@ -61,8 +55,8 @@ pub(crate) async fn observe(
     }
 }
 
-async fn read(reader: &Reader<'_>, namespace: Option<&str>, own: OlmNamespaces<'_>) -> Observed {
-    let global = own.catalogs;
+async fn read(reader: &Reader<'_>, namespace: Option<&str>, own: &OlmNamespaces) -> Observed {
+    let global = own.catalogs.as_str();
     // Dependents are read before ClusterServiceVersions, so that one created meanwhile is not missed.
     let webhooks = reader.webhooks(namespace).await;
     let api_services = reader.api_services(namespace).await;
@@ -80,9 +74,9 @@ async fn read(reader: &Reader<'_>, namespace: Option<&str>, own: OlmNamespaces<'
     let targets = serving::targets(&webhooks, &api_services, &conversions);
     Observed {
         global: global.to_owned(),
-        olm: own.olm.to_owned(),
+        olm: own.olm.clone(),
         now: now(),
-        programs: reader.all(Some(own.olm), PROGRAMS).await,
+        programs: reader.all(Some(&own.olm), PROGRAMS).await,
         guard: reader.guard(namespace).await,
         cluster_catalogs: reader.of_v1(namespace).await,
         extensions: reader.of_v1(namespace).await,
@@ -109,7 +103,7 @@ async fn each<T>(
     read: impl AsyncFn(&Key) -> Read<T>,
 ) -> BTreeMap<Key, Read<T>> {
     let mut found = BTreeMap::new();
-    for (at, key) in keys_in_turn(keys).into_iter().enumerate() {
+    for (at, key) in in_turn(keys, |key| key.0.clone()).into_iter().enumerate() {
         let read = match at {
             MAX_ASKED.. => Err(format!("at most {MAX_ASKED} are read")),
             _ => read(&key).await,
@@ -148,6 +142,11 @@ impl<'a> Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Returns true if the namespace does not exist, and false for users who may not read it.
+    pub(crate) async fn lacks(&self, namespace: &str) -> bool {
+        self.within(has_namespace(self.client, namespace)).await == Ok(false)
+    }
+
     /// Awaits a read until the time limit.
     pub(crate) async fn within<T>(&self, read: impl Future<Output = anyhow::Result<T>>) -> Result<T, String> {
         let answer = match self.deadline {
@@ -160,10 +159,11 @@ impl Reader<'_> {
         answer.map_err(|error| format!("{error:#}"))
     }
 
-    pub(super) async fn all<K>(&self, namespace: Option<&str>, selector: &str) -> Read<Vec<K>>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-    {
+    pub(super) async fn all<K: NamespacedKind>(
+        &self,
+        namespace: Option<&str>,
+        selector: &str,
+    ) -> Read<Vec<K>> {
         let (found, unreadable) = self
             .within(list_readable(self.client, namespace, selector))
             .await?;
@@ -175,28 +175,22 @@ impl Reader<'_> {
         self.unreadable.take()
     }
 
-    /// Returns the parts that `keep` takes from the metadata of all objects of a kind in the cluster.
-    async fn metadata<K, T>(&self, selector: &str, keep: impl Fn(ObjectMeta) -> Option<T>) -> Read<Vec<T>>
-    where
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-    {
+    /// Returns the objects of a kind in the cluster that ClusterServiceVersions own.
+    async fn owned<K: Kind>(&self, selector: &str) -> Read<Vec<Owned>> {
         let api = &Api::<K>::all(self.client.clone());
         let what = format!("list {}", K::plural(&()));
         let page = |params: ListParams| async move { api.list_metadata(&params).await };
-        let keep = |object: PartialObjectMeta<K>| keep(object.metadata);
+        let keep = |object: PartialObjectMeta<K>| owned(&K::kind(&()), object.metadata);
         self.within(pages(&what, selector, PAGE, keep, page)).await
     }
 
     /// Returns the parts that `keep` takes from all objects of a kind in the cluster.
-    pub(super) async fn projected<K, T>(
+    pub(super) async fn projected<K: Kind, T>(
         &self,
         selector: &str,
         page: u32,
         keep: impl Fn(K) -> Option<T>,
-    ) -> Read<Vec<T>>
-    where
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-    {
+    ) -> Read<Vec<T>> {
         let api = &Api::<K>::all(self.client.clone());
         let what = format!("list {}", K::plural(&()));
         let list = |params: ListParams| async move { api.list(&params).await };
@@ -306,10 +300,7 @@ impl Reader<'_> {
     }
 
     /// Returns all objects of a kind; `None` if there are none, the cluster does not have the kind, or a single namespace is read.
-    async fn of_v1<K>(&self, namespace: Option<&str>) -> Option<Read<Vec<K>>>
-    where
-        K: Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-    {
+    async fn of_v1<K: ClusterKind>(&self, namespace: Option<&str>) -> Option<Read<Vec<K>>> {
         if namespace.is_some() {
             return None;
         }
@@ -343,10 +334,8 @@ impl Reader<'_> {
 
     async fn roles(&self, namespace: Option<&str>) -> Read<Vec<Owned>> {
         let selector = owned_by(namespace);
-        let role = |metadata: ObjectMeta| owned("ClusterRole", metadata);
-        let mut roles = self.metadata::<ClusterRole, _>(&selector, role).await?;
-        let binding = |metadata: ObjectMeta| owned("ClusterRoleBinding", metadata);
-        roles.extend(self.metadata::<ClusterRoleBinding, _>(&selector, binding).await?);
+        let mut roles = self.owned::<ClusterRole>(&selector).await?;
+        roles.extend(self.owned::<ClusterRoleBinding>(&selector).await?);
         Ok(roles)
     }
 }

@@ -4,26 +4,18 @@ use std::collections::BTreeSet;
 
 use super::csvs::orphaned;
 use super::finding::{Finding, object, word};
-use super::observed::{Caller, Observed, Owned, Unread};
+use super::observed::{Caller, Observed, Owned, Read, Unread};
 use crate::operators::Key;
 use crate::terminal::plain;
 
 /// Checks that webhooks reach their Services, and belong to a ClusterServiceVersion.
 pub(super) fn webhooks(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
-    let callers = observed.webhooks.as_ref()?.iter();
-    let effect = "so requests to it are rejected";
-    Ok(callers
-        .flat_map(|caller| of_caller(observed, caller, effect))
-        .collect())
+    of_callers(observed, &observed.webhooks, "so requests to it are rejected")
 }
 
 /// Checks the same for APIServices.
 pub(super) fn api_services(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
-    let callers = observed.api_services.as_ref()?.iter();
-    let effect = "so its API is not served";
-    Ok(callers
-        .flat_map(|caller| of_caller(observed, caller, effect))
-        .collect())
+    of_callers(observed, &observed.api_services, "so its API is not served")
 }
 
 /// Checks the same for conversions of CustomResourceDefinitions.
@@ -37,6 +29,17 @@ pub(super) fn conversions(observed: &Observed) -> Result<Vec<Finding>, &Unread> 
             reach(observed, about, target, "so its objects cannot be converted")
         });
     Ok(findings.collect())
+}
+
+fn of_callers<'a>(
+    observed: &Observed,
+    callers: &'a Read<Vec<Caller>>,
+    effect: &str,
+) -> Result<Vec<Finding>, &'a Unread> {
+    let callers = callers.as_ref()?.iter();
+    Ok(callers
+        .flat_map(|caller| of_caller(observed, caller, effect))
+        .collect())
 }
 
 fn of_caller(observed: &Observed, caller: &Caller, effect: &str) -> Vec<Finding> {

@@ -10,18 +10,20 @@ use olm_testing::cluster::{FakeCluster, Fault, Kind, Refusal};
 use serde_json::{Value, json};
 
 use super::{finding::*, *};
-use crate::args::look::OlmNamespaces;
+use crate::global::OlmNamespaces;
 use crate::operators::tests::{csv, plan, subscription};
 
 /// A change of the cluster and the expected finding.
 type Row = (fn(&FakeCluster), &'static str);
 
 const NOW: &str = "2026-01-01T00:00:00Z";
-/// OLM and the global catalogs in one namespace.
-pub(crate) const OLM: OlmNamespaces<'_> = OlmNamespaces {
-    olm: "olm",
-    catalogs: "olm",
-};
+/// Returns the namespaces of an OLM that runs in one of these and has its global catalogs in `olm`.
+pub(crate) fn own(olm: &str) -> OlmNamespaces {
+    OlmNamespaces {
+        olm: olm.to_owned(),
+        catalogs: "olm".to_owned(),
+    }
+}
 
 fn kind(group: &str, kind: &str, plural: &str) -> Kind {
     Kind {
@@ -133,10 +135,10 @@ fn was(there: bool) {
 
 /// Returns the diagnosis of a namespace, or of all.
 pub(crate) async fn diagnosed_in(cluster: &FakeCluster, namespace: Option<&str>) -> Diagnosis {
-    diagnosed_with(cluster, namespace, OLM).await
+    diagnosed_with(cluster, namespace, &own("olm")).await
 }
 
-async fn diagnosed_with(cluster: &FakeCluster, namespace: Option<&str>, own: OlmNamespaces<'_>) -> Diagnosis {
+async fn diagnosed_with(cluster: &FakeCluster, namespace: Option<&str>, own: &OlmNamespaces) -> Diagnosis {
     let (client, _link) = cluster.connect();
     let reader = Reader::new(&client, Duration::from_secs(60));
     let mut observed = Box::pin(observe(&reader, namespace, own)).await;

@@ -149,7 +149,7 @@ async fn a_subscription_that_cannot_be_read_keeps_nobody_from_a_graph() {
     odd["spec"] = json!({"name": 7});
     cluster.put(odd);
     let (client, _link) = cluster.connect();
-    let own = of_package(&client, "shop", "etcd").await.unwrap();
+    let own = subscriptions(&client, "shop").await.unwrap();
     assert_eq!(own.len(), 1);
     assert_eq!(own[0].name_any(), "db");
 }

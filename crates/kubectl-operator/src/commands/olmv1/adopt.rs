@@ -173,11 +173,9 @@ fn installed<'a>(
     namespace: &str,
     name: &str,
 ) -> anyhow::Result<(&'a Subscription, &'a ClusterServiceVersion)> {
-    let mut subscriptions = gathered.subscriptions.iter();
-    let subscription = subscriptions
-        .find(|found| found.namespace().as_deref() == Some(namespace) && found.name_any() == name);
-    let subscription =
-        subscription.ok_or_else(|| anyhow!("namespace {namespace} has no Subscription {}", plain(name)))?;
+    let subscription = gathered
+        .subscription(namespace, name)
+        .ok_or_else(|| anyhow!("namespace {namespace} has no Subscription {}", plain(name)))?;
     let status = subscription.status.as_ref();
     let csv = status.and_then(|status| status.installed_csv.as_ref());
     let csv = csv.and_then(|csv| gathered.csvs.get(&(namespace.to_owned(), csv.clone())));

@@ -9,9 +9,9 @@ use futures::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt, StreamExt as _};
 use go_compat::semver::Version;
 use http::Uri;
 use kube::ResourceExt as _;
-use olm_api::condition::{self, cluster_catalog};
 use olm_api::extension_v1::ClusterCatalog;
 use olm_api::names::is_dns1123_subdomain;
+use operator_controller::catalog_content;
 use serde_json::Value;
 
 use super::{Managed as _, find};
@@ -181,11 +181,7 @@ async fn served(cluster: &Cluster, args: &SearchArgs) -> anyhow::Result<Vec<Clus
 }
 
 fn is_served(catalog: &ClusterCatalog) -> bool {
-    let status = catalog.status.as_ref();
-    let serving = catalog.condition(cluster_catalog::SERVING);
-    !catalog.spec.is_switched_off()
-        && status.is_some_and(|status| status.resolved_source.is_some())
-        && serving.is_some_and(|found| found.status == condition::TRUE)
+    !catalog.spec.is_switched_off() && catalog_content::served(catalog).is_some()
 }
 
 /// Returns the path below which the API server passes on the content of a catalog. `namespace` replaces the one in its address.

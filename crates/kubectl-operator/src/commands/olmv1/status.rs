@@ -32,10 +32,7 @@ pub(super) async fn run(args: &StatusArgs) -> anyhow::Result<Verdict> {
     let verdict = Verdict::when(node.is_fine());
     match args.output {
         Some(format) => printer::document(&node, format)?,
-        None => {
-            let nodes = [node];
-            printer::painted(lines(&nodes, Colours::of_stdout()).iter().map(String::as_str))?;
-        }
+        None => printer::painted(lines(&[node], Colours::of_stdout()))?,
     }
     Ok(verdict)
 }

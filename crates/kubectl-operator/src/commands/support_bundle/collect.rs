@@ -1,6 +1,5 @@
 //! Reads the content of a bundle. Secrets are never requested.
 
-use std::fmt::Debug;
 use std::pin::pin;
 
 use futures::AsyncReadExt as _;
@@ -8,10 +7,9 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use k8s_openapi::serde::de::DeserializeOwned;
+use kube::Api;
 use kube::api::{ApiResource, DynamicObject, ListParams, LogParams};
 use kube::core::Selector;
-use kube::{Api, Resource};
 use olm_api::extension_v1::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use olm_api::labels;
 use olm_api::v1::{OLMConfig, Operator, OperatorGroup};
@@ -20,12 +18,12 @@ use olm_api::v2::OperatorCondition;
 use serde_json::{Value, json};
 
 use super::archive::Archive;
-use crate::args::look::OlmNamespaces;
 use crate::command_line::CommandLine;
 use crate::commands::doctor::{PROGRAMS, Reader, diagnose, observe};
 use crate::gather;
+use crate::global::OlmNamespaces;
 use crate::operators::{Node, lines};
-use crate::reader::{answer, is_unserved, pages, place};
+use crate::reader::{Kind, answer, dynamic_api, is_unserved, pages, place};
 use crate::terminal::Colours;
 
 /// Maximum number of lines of one log, from its end.
@@ -34,10 +32,10 @@ const MAX_LINES: i64 = 10_000;
 const PAGE: u32 = 50;
 
 /// Returns the places to list: all namespaces, or the given one and those of OLM, each once.
-fn places<'a>(namespace: Option<&'a str>, own: OlmNamespaces<'a>) -> Vec<Option<&'a str>> {
+fn places<'a>(namespace: Option<&'a str>, own: &'a OlmNamespaces) -> Vec<Option<&'a str>> {
     let mut places = vec![namespace];
     if namespace.is_some() {
-        for place in [Some(own.catalogs), Some(own.olm)] {
+        for place in [Some(own.catalogs.as_str()), Some(own.olm.as_str())] {
             if !places.contains(&place) {
                 places.push(place);
             }
@@ -51,12 +49,12 @@ fn places<'a>(namespace: Option<&'a str>, own: OlmNamespaces<'a>) -> Vec<Option<
 pub(super) async fn collect(
     reader: &Reader<'_>,
     namespace: Option<&str>,
-    own: OlmNamespaces<'_>,
+    own: &OlmNamespaces,
     with_logs: bool,
     archive: &mut Archive,
 ) {
     versions(reader, namespace, own, archive).await;
-    let mut olm = objects::<Deployment>(reader, archive, &[Some(own.olm)], PROGRAMS).await;
+    let mut olm = objects::<Deployment>(reader, archive, &[Some(own.olm.as_str())], PROGRAMS).await;
     // Users who may create Deployments can set these labels, so other namespaces count only if OLM's has none.
     if olm.is_empty() && namespace.is_none() {
         olm = objects::<Deployment>(reader, archive, &[None], PROGRAMS).await;
@@ -93,31 +91,22 @@ pub(super) async fn collect(
 }
 
 /// Adds one kind as a part.
-async fn kind<K>(reader: &Reader<'_>, archive: &mut Archive, places: &[Option<&str>], selector: &str)
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+async fn kind<K: Kind>(reader: &Reader<'_>, archive: &mut Archive, places: &[Option<&str>], selector: &str) {
     let found = objects::<K>(reader, archive, places, selector).await;
     archive.objects(&format!("objects/{}.json", K::plural(&())), found);
 }
 
 /// Returns the unmodified objects of a kind in several places.
-async fn objects<K>(
+async fn objects<K: Kind>(
     reader: &Reader<'_>,
     archive: &mut Archive,
     places: &[Option<&str>],
     selector: &str,
-) -> Vec<Value>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+) -> Vec<Value> {
     let resource = ApiResource::erase::<K>(&());
     let mut found = Vec::new();
     for at in places {
-        let api: &Api<DynamicObject> = &match at {
-            Some(namespace) => Api::namespaced_with(reader.client().clone(), namespace, &resource),
-            None => Api::all_with(reader.client().clone(), &resource),
-        };
+        let api = &dynamic_api(reader.client(), *at, &resource);
         let what = format!("{} in {}", K::plural(&()), place(*at));
         let keep = |object: DynamicObject| {
             let mut object = serde_json::to_value(object).ok()?;
@@ -208,12 +197,7 @@ async fn logs(reader: &Reader<'_>, archive: &mut Archive, pods: &[Value]) {
     }
 }
 
-async fn versions(
-    reader: &Reader<'_>,
-    namespace: Option<&str>,
-    own: OlmNamespaces<'_>,
-    archive: &mut Archive,
-) {
+async fn versions(reader: &Reader<'_>, namespace: Option<&str>, own: &OlmNamespaces, archive: &mut Archive) {
     let version = reader
         .within(answer(
             || "read the version of Kubernetes".to_owned(),
@@ -233,12 +217,7 @@ async fn versions(
 }
 
 /// Adds the output of `doctor` and `status`.
-async fn reports(
-    reader: &Reader<'_>,
-    namespace: Option<&str>,
-    own: OlmNamespaces<'_>,
-    archive: &mut Archive,
-) {
+async fn reports(reader: &Reader<'_>, namespace: Option<&str>, own: &OlmNamespaces, archive: &mut Archive) {
     let observed = Box::pin(observe(reader, namespace, own)).await;
     let diagnosis = diagnose(&observed);
     archive.lines("doctor.txt", &diagnosis.text(true, Colours(false)));

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use self::redact::{SECRET, SECRET_START, object_with_secrets};
 use super::*;
-use crate::args::look::OlmNamespaces;
-use crate::commands::doctor::tests::{OLM, cluster};
+use crate::commands::doctor::tests::{cluster, own};
+use crate::global::OlmNamespaces;
 use crate::operators::tests::plan;
 
 /// Returns the parts of a packed bundle by name.
@@ -31,13 +31,13 @@ async fn bundle_of(
     cluster: &FakeCluster,
     namespace: Option<&str>,
 ) -> (Archive, Vec<(String, String)>, String) {
-    bundle_with(cluster, namespace, OLM, true).await
+    bundle_with(cluster, namespace, &own("olm"), true).await
 }
 
 async fn bundle_with(
     cluster: &FakeCluster,
     namespace: Option<&str>,
-    own: OlmNamespaces<'_>,
+    own: &OlmNamespaces,
     with_logs: bool,
 ) -> (Archive, Vec<(String, String)>, String) {
     let (client, _link) = cluster.connect();
@@ -151,7 +151,7 @@ async fn logs_are_read_only_on_request() {
     cluster.put(program("olm", "olm-operator", "olm-operator"));
     cluster.put(pod("olm", "olm-operator-1", "olm-operator", "said"));
     for (with_logs, expected) in [(false, 0), (true, 1)] {
-        let (_, parts, _) = bundle_with(&cluster, None, OLM, with_logs).await;
+        let (_, parts, _) = bundle_with(&cluster, None, &own("olm"), with_logs).await;
         let logs = parts.iter().filter(|(path, _)| path.contains("/logs/"));
         assert_eq!(logs.count(), expected, "{with_logs}");
         assert!(part(&parts, "objects/pods.json").contains("olm-operator-1"));
@@ -327,11 +327,7 @@ async fn a_bundle_of_a_namespace_has_what_is_of_olm_also_where_catalogs_are_else
         json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
         "metadata": {"namespace": "system", "name": "of-olm"}, "spec": {}}),
     );
-    let own = OlmNamespaces {
-        olm: "system",
-        catalogs: "olm",
-    };
-    let (_archive, parts, _summary) = bundle_with(&cluster, Some("shop"), own, true).await;
+    let (_archive, parts, _summary) = bundle_with(&cluster, Some("shop"), &own("system"), true).await;
     assert!(part(&parts, "logs/system/catalog-operator-1/catalog-operator.log").contains("said"));
     assert!(part(&parts, "objects/operatorgroups.json").contains("\"of-olm\""));
     assert!(part(&parts, "objects/catalogsources.json").contains("\"cat\""));

@@ -7,17 +7,8 @@ use crate::commands::catalog::{Row, row};
 use crate::global;
 use crate::reader::list_readable;
 
-/// The catalogs of a namespace or of all.
-#[derive(Default)]
-pub(super) struct Health {
-    /// Catalogs by namespace and name.
-    pub catalogs: Vec<Row>,
-    /// Notes on catalogs that could not be read.
-    pub notes: Vec<String>,
-}
-
 /// Reads the catalogs of a namespace and the global ones, or those of all namespaces. `global` is the namespace of global catalogs,
-/// if the user gave it.
+/// if the user gave it. Returns the catalogs by namespace and name, and notes on those that could not be read.
 ///
 /// # Errors
 /// The catalogs of the namespace cannot be read.
@@ -25,7 +16,7 @@ pub(super) async fn read(
     client: &Client,
     namespace: Option<&str>,
     global: Option<&str>,
-) -> anyhow::Result<Health> {
+) -> anyhow::Result<(Vec<Row>, Vec<String>)> {
     let (mut sources, mut unreadable) = list_readable::<CatalogSource>(client, namespace, "").await?;
     let mut notes = Vec::new();
     if let Some(namespace) = namespace {
@@ -44,5 +35,5 @@ pub(super) async fn read(
     notes.extend(unreadable.into_iter().map(|object| object.text));
     let mut catalogs: Vec<Row> = sources.iter().map(row).collect();
     catalogs.sort_by_cached_key(|catalog| (catalog.namespace.clone(), catalog.name.clone()));
-    Ok(Health { catalogs, notes })
+    Ok((catalogs, notes))
 }

@@ -45,14 +45,6 @@ pub(super) struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Returns the same frame with notes.
-    pub(super) fn noting(self, notes: impl IntoIterator<Item = String>) -> Self {
-        Self {
-            notes: notes.into_iter().collect(),
-            ..self
-        }
-    }
-
     /// Returns a link to a page in the selected namespace.
     fn href(&self, page: &str) -> String {
         href(page, &[("namespace", self.namespace.unwrap_or_default())])

@@ -15,15 +15,16 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::gate::{Asked, FORGED, Gate, LOGIN, Refusal};
-use super::health::{self, Health};
+use super::health;
 use super::pages::{self, Frame};
-use super::reads::{CATALOG_FRESH, FRESH, Read, Reads};
+use super::reads::{CATALOG_FRESH, FRESH, Reads};
 use super::request::{Fields, href};
 use crate::args::ClusterArgs;
 use crate::args::look::UiArgs;
 use crate::catalogs::{self, Contents};
 use crate::cluster::Cluster;
 use crate::commands::approve::{self, Shown};
+use crate::commands::catalog::Row;
 use crate::commands::explain::{self, Cause};
 use crate::commands::graph::{Versions, of_snapshot};
 use crate::gather;
@@ -111,7 +112,8 @@ pub(super) struct App {
     operator: Reads<Key, Gathered>,
     plan: Reads<Key, Shown>,
     packages: Reads<Option<String>, Vec<Package>>,
-    health: Reads<Option<String>, Health>,
+    /// Catalogs, with notes on those that could not be read.
+    health: Reads<Option<String>, (Vec<Row>, Vec<String>)>,
     /// Catalog contents, shared by all namespaces.
     contents: Reads<CatalogKey, Arc<Snapshot>>,
     outlook: Reads<String, Outlook>,
@@ -256,26 +258,22 @@ impl App {
     }
 
     async fn show_operators(&self, namespace: Option<&str>, word: &str) -> Result<Answer, Answer> {
-        let frame = self.frame("Operators", namespace);
-        let key = namespace.map(str::to_owned);
-        let client = &self.cluster.client;
-        let read = self
-            .operators
-            .get(&key, async || gather::operators(client, namespace).await);
-        let gathered = read.await.map_err(|text| Answer::unread(&frame, &text))?;
-        let frame = frame.noting(gathered.notes());
+        let mut frame = self.frame("Operators", namespace);
+        let read = async || gather::operators(&self.cluster.client, namespace).await;
+        let gathered = shared(&self.operators, &namespace.map(str::to_owned), &frame, read).await?;
+        frame.notes.extend(gathered.notes());
         Ok(Answer::html(pages::operators(&frame, &gathered, word)))
     }
 
     async fn show_operator(&self, namespace: &str, name: &str) -> Result<Answer, Answer> {
-        let frame = self.frame(name, Some(namespace));
+        let mut frame = self.frame(name, Some(namespace));
         let key = (namespace.to_owned(), name.to_owned());
         let client = &self.cluster.client;
-        let read = self.operator.get(&key, async || {
+        let read = async || {
             gather::with_workloads(client, Some(namespace), |operator| operator.name() == name).await
-        });
-        let gathered = read.await.map_err(|text| Answer::unread(&frame, &text))?;
-        let frame = frame.noting(gathered.notes());
+        };
+        let gathered = shared(&self.operator, &key, &frame, read).await?;
+        frame.notes.extend(gathered.notes());
         let page = pages::operator(&frame, &gathered, name).map(Answer::html);
         page.ok_or_else(|| {
             // The operator may be an object that cannot be read.
@@ -286,10 +284,8 @@ impl App {
 
     async fn show_plan(&self, namespace: &str, name: &str) -> Result<Answer, Answer> {
         let key = (namespace.to_owned(), name.to_owned());
-        let read = self.plan.get(&key, async || self.look(namespace, name).await);
-        let shown = read
-            .await
-            .map_err(|text| Answer::unread(&self.frame(name, Some(namespace)), &text))?;
+        let read = async || self.look(namespace, name).await;
+        let shown = shared(&self.plan, &key, &self.frame(name, Some(namespace)), read).await?;
         let title = preview::title(&shown.operators, shown.preview.as_ref());
         let frame = self.frame(title.as_deref().unwrap_or(name), Some(namespace));
         Ok(Answer::html(pages::plan(&frame, &shown, &digest(&shown))))
@@ -303,15 +299,13 @@ impl App {
     }
 
     async fn show_catalogs(&self, namespace: Option<&str>) -> Result<Answer, Answer> {
-        let frame = self.frame("Catalogs", namespace);
-        let key = namespace.map(str::to_owned);
+        let mut frame = self.frame("Catalogs", namespace);
         let global = self.args.global_catalog_namespace.as_deref();
-        let read = self.health.get(&key, async || {
-            Box::pin(health::read(&self.cluster.client, namespace, global)).await
-        });
-        let health = read.await.map_err(|text| Answer::unread(&frame, &text))?;
-        let frame = frame.noting(health.notes.iter().cloned());
-        Ok(Answer::html(pages::catalogs(&frame, &health)))
+        let read = async || Box::pin(health::read(&self.cluster.client, namespace, global)).await;
+        let health = shared(&self.health, &namespace.map(str::to_owned), &frame, read).await?;
+        let (catalogs, notes) = &*health;
+        frame.notes.extend_from_slice(notes);
+        Ok(Answer::html(pages::catalogs(&frame, catalogs)))
     }
 
     async fn show_catalog(&self, namespace: Option<&str>, word: &str) -> Result<Answer, Answer> {
@@ -347,19 +341,15 @@ impl App {
         frame: &Frame<'_>,
     ) -> Result<Arc<Vec<Package>>, Answer> {
         let (client, commands) = (&self.cluster.client, &self.cluster.commands);
-        let key = namespace.map(str::to_owned);
-        let read = self
-            .packages
-            .get(&key, async || packages::all(client, namespace, commands).await);
-        read.await.map_err(|text| Answer::unread(frame, &text))
+        let read = async || packages::all(client, namespace, commands).await;
+        shared(&self.packages, &namespace.map(str::to_owned), frame, read).await
     }
 
     async fn show_explanation(&self, namespace: &str, name: Option<&str>) -> Result<Answer, Answer> {
         let title = name.map_or_else(|| format!("Why in {namespace}"), |name| format!("Why: {name}"));
-        let frame = self.frame(&title, Some(namespace));
-        let outlook = self.outlook(namespace).await;
-        let outlook = outlook.map_err(|text| Answer::unread(&frame, &text))?;
-        let frame = frame.noting(outlook.read.notes.iter().cloned());
+        let mut frame = self.frame(&title, Some(namespace));
+        let outlook = self.outlook(namespace, &frame).await?;
+        frame.notes.extend_from_slice(&outlook.read.notes);
         let (of, asked) = (Arc::clone(&outlook), name.map(str::to_owned));
         let explained = computed(move || {
             let explained = explain::explain(&of.read.question, asked.as_deref())?;
@@ -374,10 +364,9 @@ impl App {
 
     async fn show_graph(&self, namespace: &str, catalog: &str, name: &str) -> Result<Answer, Answer> {
         let title = format!("Upgrade graph of {name}");
-        let frame = self.frame(&title, Some(namespace));
-        let outlook = self.outlook(namespace).await;
-        let outlook = outlook.map_err(|text| Answer::unread(&frame, &text))?;
-        let frame = frame.noting(outlook.read.notes.iter().cloned());
+        let mut frame = self.frame(&title, Some(namespace));
+        let outlook = self.outlook(namespace, &frame).await?;
+        frame.notes.extend_from_slice(&outlook.read.notes);
         let (of, of_catalog, package) = (Arc::clone(&outlook), catalog.to_owned(), name.to_owned());
         let graph = computed(move || graph(&of, &of_catalog, &package).map_err(|cause| anyhow!(cause)));
         let graph = graph.await;
@@ -386,7 +375,7 @@ impl App {
         Ok(Answer::html(page))
     }
 
-    async fn outlook(&self, namespace: &str) -> Read<Outlook> {
+    async fn outlook(&self, namespace: &str, frame: &Frame<'_>) -> Result<Arc<Outlook>, Answer> {
         let read = async || {
             let cluster = self.cluster.in_namespace(namespace);
             let contents = async |keys: &BTreeSet<CatalogKey>| self.contents(keys).await;
@@ -401,7 +390,7 @@ impl App {
             })
             .await
         };
-        self.outlook.get(&namespace.to_owned(), read).await
+        shared(&self.outlook, &namespace.to_owned(), frame, read).await
     }
 
     async fn contents(&self, keys: &BTreeSet<CatalogKey>) -> Contents {
@@ -445,6 +434,20 @@ impl App {
         };
         Answer::html(pages::not_approved(&frame, name, &text)).with(StatusCode::CONFLICT)
     }
+}
+
+/// Returns something that pages share.
+///
+/// # Errors
+/// It cannot be read. The answer says so in this frame.
+async fn shared<K: Ord + Clone, V>(
+    reads: &Reads<K, V>,
+    key: &K,
+    frame: &Frame<'_>,
+    read: impl AsyncFnOnce() -> anyhow::Result<V>,
+) -> Result<Arc<V>, Answer> {
+    let found = reads.get(key, read).await;
+    found.map_err(|text| Answer::unread(frame, &text))
 }
 
 /// Runs work that takes CPU time in another thread, so that other pages are served meanwhile.

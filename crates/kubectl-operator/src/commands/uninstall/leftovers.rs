@@ -7,10 +7,11 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::names::is_dns1123_subdomain;
 use olm_api::v1::{Operator, RichReference};
+use operator_controller::is_path_segment;
 
 use super::removal::Removal;
 use crate::args::shared::WaitArgs;
-use crate::reader::get_cluster;
+use crate::reader::{dynamic_api, get_cluster};
 use crate::terminal::plain;
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::writer;
@@ -81,20 +82,12 @@ fn object(client: &Client, reference: &RichReference) -> Option<(Api<DynamicObje
         .namespace
         .as_deref()
         .filter(|namespace| !namespace.is_empty());
-    if !is_path(name) || namespace.is_some_and(|namespace| !is_dns1123_subdomain(namespace)) {
+    if !is_path_segment(name) || namespace.is_some_and(|namespace| !is_dns1123_subdomain(namespace)) {
         return None;
     }
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    let api = match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
+    let api = dynamic_api(client, namespace, &resource);
     Some((api, DynamicObject::new(name, &resource)))
-}
-
-/// Returns true if the text is safe as a name in a path. Names of roles may have colons.
-fn is_path(name: &str) -> bool {
-    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '%', '?', '#'])
 }
 
 fn text(reference: &RichReference) -> String {

@@ -58,16 +58,16 @@ fn a_catalog_made_to_be_followed_without_end_is_not() {
             MAX_FOLLOWED,
             "{depth} × {width}"
         );
-        let visited = builder.visited.get();
-        assert!(
-            visited <= MAX_VISITED + depth * width * (width + 1),
-            "{depth} × {width}: {visited}"
-        );
         let text = told(&roots[0]).join("\n");
-        assert!(
-            text.contains("not installed, and no usable catalog offers it"),
-            "{depth} × {width}"
-        );
+        let causes = text
+            .matches("not installed, and no usable catalog offers it")
+            .count();
+        assert!(causes > 0, "{depth} × {width}");
+        // Past the cut each root cause is told once.
+        if depth > MAX_DEPTH {
+            assert!(causes <= SHOWN_CANDIDATES, "{depth} × {width}: {causes}");
+            assert!(text.contains("for reasons told or counted above"), "{depth} × {width}");
+        }
         assert!(text.len() < 4 << 20, "{depth} × {width}: {}", text.len());
     }
 }

@@ -8,7 +8,7 @@ async fn a_namespace_without_operators_is_told_so() {
     let (client, _link) = cluster.connect();
     let reader = Reader::new(&client, Duration::from_secs(60));
     for (namespace, expected) in [(Some("shop"), false), (Some("typo"), true), (None, false)] {
-        let observed = Box::pin(observe(&reader, namespace, OLM)).await;
+        let observed = Box::pin(observe(&reader, namespace, &own("olm"))).await;
         assert_eq!(observed.has_no_operators(), expected, "{namespace:?}");
     }
     cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
@@ -34,11 +34,7 @@ async fn olm_may_run_elsewhere_than_where_the_global_catalogs_are() {
         let text = found.text(false, Colours(false));
         assert!(text.contains("label in namespace olm"), "{text}");
         assert!(text.contains("--olm-namespace"), "{text}");
-        let own = OlmNamespaces {
-            olm: "system",
-            catalogs: "olm",
-        };
-        let found = diagnosed_with(&cluster, namespace, own).await;
+        let found = diagnosed_with(&cluster, namespace, &own("system")).await;
         assert!(found.healthy, "{}", found.text(true, Colours(false)));
     }
 }

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use crate::args::shared::quoted;
 use crate::groups::{ALL, Group};
-use crate::terminal::{line, plain};
+use crate::terminal::{full_name, line, plain};
 
 /// Maximum length of a line.
 const MAX_TEXT: usize = 2000;
@@ -310,10 +310,7 @@ impl Adoption {
             plain(version.unwrap_or("unknown")),
         );
         for object in &self.objects {
-            let place = match object.namespace.as_str() {
-                "" => plain(&object.name),
-                namespace => format!("{}/{}", plain(namespace), plain(&object.name)),
-            };
+            let place = full_name(&plain(&object.namespace), &plain(&object.name));
             let fate = match object.fate {
                 Fate::Create => "creates ",
                 Fate::Adopt => "adopts  ",

@@ -15,7 +15,8 @@ use super::decide::Fate;
 use super::fields::passed_on;
 use crate::cluster::Cluster;
 use crate::commands::olmv1::plan::changes::add_fields;
-use crate::reader::answer;
+use crate::reader::{answer, dynamic_api};
+use crate::terminal::full_name;
 use crate::writer;
 
 /// Kind of the controller of adopted objects.
@@ -53,11 +54,8 @@ impl<'a> Kinds<'a> {
         if !is_path_segment(&id.name) || (kind.namespaced && !is_path_segment(&id.namespace)) {
             return Ok(None);
         }
-        let client = self.cluster.client.clone();
-        Ok(Some(match kind.namespaced {
-            true => Api::namespaced_with(client, &id.namespace, &kind.api),
-            false => Api::all_with(client, &kind.api),
-        }))
+        let namespace = kind.namespaced.then_some(id.namespace.as_str());
+        Ok(Some(dynamic_api(&self.cluster.client, namespace, &kind.api)))
     }
 
     /// Returns an object of the cluster if it exists.
@@ -115,10 +113,7 @@ impl<'a> Kinds<'a> {
 
 /// Returns kind, namespace and name as text.
 pub(super) fn title(id: &ObjectId) -> String {
-    match id.namespace.as_str() {
-        "" => format!("{} {}", id.kind, id.name),
-        namespace => format!("{} {namespace}/{}", id.kind, id.name),
-    }
+    format!("{} {}", id.kind, full_name(&id.namespace, &id.name))
 }
 
 /// Returns the fields of the pod template that differ. Pure.

@@ -138,7 +138,8 @@ async fn catalogs_that_are_not_served_are_left_out() {
         "no ClusterCatalog can be searched: not served: ClusterCatalog a: Retrying, no such host"
     );
     let status = json!({"conditions": [condition("Serving", "True", "Available", "")],
-        "resolvedSource": {"type": "Image", "image": {"ref": "quay.io/a/b@sha256:00"}}});
+        "resolvedSource": {"type": "Image", "image": {"ref": "quay.io/a/b@sha256:00"}},
+        "urls": {"base": "https://catalogd-service.olmv1-system.svc/catalogs/b"}});
     cluster.put(object("ClusterCatalog", "b", &spec, &status));
     assert_eq!(names(&[]).await.unwrap(), ["b"]);
     assert_eq!(names(&["--catalog", "b"]).await.unwrap(), ["b"]);

@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 
 use maud::{Markup, html};
 
-use super::super::health::Health;
 use super::super::request::href;
 use super::markdown::markdown;
 use super::{Frame, Live, MAX_ROWS, badge, counts, head, page, reason, shell, text_or_none, width};
@@ -13,8 +12,8 @@ use crate::packages::{Channel, Package};
 use crate::terminal::plain;
 
 /// Returns the page of the catalogs, failing ones first.
-pub(in super::super) fn catalogs(frame: &Frame<'_>, health: &Health) -> String {
-    let mut rows: Vec<&Row> = health.catalogs.iter().collect();
+pub(in super::super) fn catalogs(frame: &Frame<'_>, catalogs: &[Row]) -> String {
+    let mut rows: Vec<&Row> = catalogs.iter().collect();
     rows.sort_by_key(|row| Reverse(row.mark()));
     let place = frame.namespace.map_or_else(
         || "in all namespaces".to_owned(),

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 
 use kube::ResourceExt as _;
 use maud::{Markup, html};
-use olm_api::labels;
-use olm_api::plan_preview::PlanPreview;
 use olm_api::v1alpha1::InstallPlan;
 
 use super::super::request::href;
@@ -88,8 +86,7 @@ pub(in super::super) fn operators(frame: &Frame<'_>, gathered: &Gathered, word: 
 
 /// Returns what a plan does, or its name.
 fn title(plan: &InstallPlan) -> String {
-    let preview = plan.annotations().get(labels::PLAN_PREVIEW);
-    let preview = preview.and_then(|text| PlanPreview::from_annotation(text));
+    let preview = preview::of_plan(plan);
     let title = preview::title(&plan.spec.cluster_service_version_names, preview.as_ref());
     title.unwrap_or_else(|| plan.name_any())
 }
