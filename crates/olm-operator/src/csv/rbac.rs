@@ -11,12 +11,12 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use kube::ResourceExt;
+use olm_api::rights::coverage::Granted;
 use olm_runtime::plan::{Action, Identity, Target, to_value};
 use serde::Serialize;
 
 use crate::csv::{
-    FIELD_MANAGER,
-    coverage::{self, Granted},
+    FIELD_MANAGER, coverage,
     observed::{Observed, Rbac},
     strategy::{Scope, WantedRole},
 };
