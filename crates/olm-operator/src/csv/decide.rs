@@ -22,10 +22,7 @@ use olm_runtime::plan::{Action, EventDraft, Plan, Requeue};
 
 use crate::csv::{
     changeover,
-    decide::{
-        gates::Gate,
-        transitions::{PhaseStep, Position, Stage, Transition, Verdict, walk},
-    },
+    decide::transitions::{PhaseStep, Position, Stage, Transition, Verdict, walk},
     health::Rollout,
     install::{self, serving},
     observed::Observed,
@@ -53,41 +50,27 @@ pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
     }
     let status = observed.csv.status.clone().unwrap_or_default();
     let position = Position::stored(&status, observed.created());
-    match gates::check(observed, &position) {
-        Gate::Open => {
-            let (mut plan, verdict) = walk(position, now, |position| step(observed, position, now));
-            if observed.proxy.are_awaited {
-                plan.requeue = plan
-                    .requeue
-                    .sooner(Requeue::after(PROXY_INTERVAL, "cluster Proxy not read yet"));
-            }
-            (plan, verdict)
+    let Some(closed) = gates::check(observed, &position) else {
+        let (mut plan, verdict) = walk(position, now, |position| step(observed, position, now));
+        if observed.proxy.are_awaited {
+            plan.requeue = plan
+                .requeue
+                .sooner(Requeue::after(PROXY_INTERVAL, "cluster Proxy not read yet"));
         }
-        Gate::Stay => (Plan::default(), Verdict::default()),
-        Gate::Write(actions) => (
-            Plan::of(actions),
-            Verdict {
-                stage: Stage::Membership,
-                ..Verdict::default()
-            },
-        ),
-        Gate::Fail { transition, actions } => {
-            let left = match withdrawal(observed, &position, &transition, now) {
-                Some((left, actions)) if left.is_zero() => return withdraw(observed, actions),
-                later => later.map(|(left, _)| left),
-            };
-            let mut closed = Some(PhaseStep {
-                actions,
-                ..PhaseStep::go(transition)
-            });
-            let (mut plan, verdict) = walk(position, now, |_| closed.take().unwrap_or_default());
-            if let Some(left) = left {
-                let due = Requeue::after(left, "withdrawal of rights outside the namespace is due");
-                plan.requeue = plan.requeue.sooner(due);
-            }
-            (plan, verdict)
-        }
+        return (plan, verdict);
+    };
+    let failed = closed.go.as_ref();
+    let left = match failed.and_then(|failed| withdrawal(observed, &position, failed, now)) {
+        Some((left, actions)) if left.is_zero() => return withdraw(observed, actions),
+        later => later.map(|(left, _)| left),
+    };
+    let mut closed = Some(closed);
+    let (mut plan, verdict) = walk(position, now, |_| closed.take().unwrap_or_default());
+    if let Some(left) = left {
+        let due = Requeue::after(left, "withdrawal of rights outside the namespace is due");
+        plan.requeue = plan.requeue.sooner(due);
     }
+    (plan, verdict)
 }
 
 /// True when a reconcile with this observation installs; components that serve without a certificate then get
