@@ -48,7 +48,6 @@ use olm_runtime::{
 };
 use tokio::time::Instant;
 
-use self::stored::account_names;
 pub(crate) use self::stored::{configured, from_stores};
 use crate::{
     csv::{
@@ -102,8 +101,9 @@ impl Reader {
         serving::inspect(observed, now);
         self.read_served(observed).await?;
         if let Ok(strategy) = observed.strategy.clone() {
-            let young = observed.plan_grace(now).is_some();
-            self.add_accounts_of_others(observed, &strategy, young);
+            if observed.plan_grace(now).is_some() {
+                self.leave_out_accounts_of_others(observed);
+            }
             if needs_grants(observed, &strategy, now) {
                 self.read_grants(observed, &strategy).await?;
             }
@@ -160,18 +160,16 @@ impl Reader {
         Ok(())
     }
 
-    /// Adds service accounts that OLM did not create: users' own ones and `default`. While the steps of an
-    /// InstallPlan may still be running, another account that is not there yet is assumed to come from them.
-    fn add_accounts_of_others(&self, observed: &mut Observed, strategy: &Strategy, young: bool) {
-        for name in account_names(strategy) {
-            let expected = young && name != rbac::DEFAULT_ACCOUNT;
-            if expected || observed.accounts.contains_key(name) {
-                continue;
-            }
-            if let Some(account) = self.stores.account_sketches.get(observed.namespace(), name) {
-                observed.accounts.insert(name.clone(), account.owners.clone());
-            }
-        }
+    /// Leaves out service accounts that OLM did not create, except `default`. While the steps of an InstallPlan may
+    /// still be running, the account is assumed to come from them.
+    fn leave_out_accounts_of_others(&self, observed: &mut Observed) {
+        let namespace = observed.namespace().to_owned();
+        let is_managed = |name: &str| {
+            let found = self.stores.account_sketches.get(&namespace, name);
+            found.is_some_and(|found| found.is_managed)
+        };
+        let accounts = &mut observed.accounts;
+        accounts.retain(|name, _| name == rbac::DEFAULT_ACCOUNT || is_managed(name));
     }
 
     /// Reads bindings of namespaces first. Cluster-wide ones are only read when these do not grant all

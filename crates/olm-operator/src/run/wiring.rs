@@ -131,10 +131,6 @@ fn connect_csvs(stores: &Stores, queues: &Queues) {
         csv::triggers::by_deployment(change, &beside(&csvs, change))
     });
     let csvs = stores.csvs.clone();
-    wake(&stores.accounts, &queues.csvs, move |change| {
-        csv::triggers::by_account(change, &beside(&csvs, change))
-    });
-    let csvs = stores.csvs.clone();
     wake(&stores.conditions, &queues.csvs, move |change| {
         csv::triggers::by_condition(change, &beside(&csvs, change))
     });
@@ -145,7 +141,7 @@ fn connect_csvs(stores: &Stores, queues: &Queues) {
     );
     let csvs = stores.csvs.clone();
     wake(&stores.account_sketches, &queues.csvs, move |change| {
-        csv::triggers::by_any_account(change, &csvs.list_in(change.object().namespace()))
+        csv::triggers::by_account(change, &csvs.list_in(change.object().namespace()))
     });
 }
 

@@ -26,7 +26,7 @@ use olm_runtime::{NamespacedName, store::Store};
 use crate::{
     csv::{
         changeover,
-        observe::{accounts::owners, serving},
+        observe::serving,
         observed::{ClusterApis, ForeignGroup, Observed, Rbac, RbacKey},
         replacement::Sibling,
         serving::{conversion, endpoint},
@@ -76,8 +76,8 @@ pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Obser
             .iter()
             .flat_map(account_names)
             .filter_map(|name| {
-                let found = stores.accounts.get(&key.namespace, name)?;
-                Some((name.clone(), owners(&found)))
+                let found = stores.account_sketches.get(&key.namespace, name)?;
+                Some((name.clone(), found.owners.clone()))
             })
             .collect(),
         proxy: ProxyVariables::default(),
@@ -132,7 +132,7 @@ fn open_targets(stores: &Stores, own: &str, groups: &[Group]) -> BTreeSet<String
     others.filter(is_open).cloned().collect()
 }
 
-pub(super) fn account_names(strategy: &Strategy) -> BTreeSet<&String> {
+fn account_names(strategy: &Strategy) -> BTreeSet<&String> {
     strategy.roles.iter().map(|role| &role.service_account).collect()
 }
 
