@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::{
-    adoption::{Adoptions, observe::OwnedIndex},
+    adoption::{Adoptions, kinds::OwnedKinds},
     api_role::{self, ApiRoles, ServedBy},
     args::Args,
     cluster_operator::{Reports, settings::ReportSettings},
@@ -162,8 +162,8 @@ pub fn controllers(
     metrics::register(metrics, &stores.csvs);
     let queues = Queues::default();
     // Indexes are updated before the controllers that use them are triggered.
-    let components = ComponentIndex::follow(&stores);
-    let owned = OwnedIndex::follow(&stores);
+    let components = ComponentIndex::follow(&stores, &queues.operators);
+    let owned = OwnedKinds::follow(&stores, &queues.adoptions);
     let api_roles = api_role::observe::by_owner(&stores);
     wiring::connect(&stores, &queues);
     let names = reports.names().map(str::to_owned);
@@ -205,7 +205,7 @@ pub fn controllers(
         runner.spawn(workers, &Arc::new(operators), &queues.operators, WORKERS);
         let adoptions = Adoptions {
             stores: stores.clone(),
-            index: owned,
+            kinds: owned,
         };
         runner.spawn(workers, &Arc::new(adoptions), &queues.adoptions, WORKERS);
         let copies = CopiedCsvs {

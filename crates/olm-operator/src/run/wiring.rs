@@ -1,7 +1,5 @@
 //! Connects changes in the stores with the queues, through the triggers of each controller.
 
-mod components;
-
 use std::{hash::Hash, sync::Arc};
 
 use kube::{Resource, ResourceExt};
@@ -59,7 +57,6 @@ pub(super) fn connect(stores: &Stores, queues: &Queues) {
         &queues.namespaces,
         namespace::triggers::by_namespace,
     );
-    components::connect(stores, queues);
 }
 
 /// Attaches the listeners for reports to ClusterOperators.
