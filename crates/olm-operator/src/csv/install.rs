@@ -133,11 +133,7 @@ pub(crate) fn is_available(observed: &Observed) -> bool {
         .flat_map(|strategy| &strategy.deployments);
     entries.all(|entry| {
         let live = observed.deployments.get(&entry.name);
-        let conditions = live.and_then(|live| live.status.as_ref()?.conditions.as_ref());
-        conditions.is_some_and(|all| {
-            all.iter()
-                .any(|one| one.type_ == "Available" && one.status == "True")
-        })
+        live.is_some_and(|live| health::is_available(live))
     })
 }
 

@@ -176,13 +176,10 @@ fn membership(observed: &Observed, group: &Group, targets: Option<&BTreeSet<Stri
 
 /// Returns the finalizers with OLM's added; `None` when it already exists.
 fn missing_finalizer(observed: &Observed) -> Option<Vec<String>> {
-    let mut finalizers = observed.csv.finalizers().to_vec();
-    if finalizers
-        .iter()
-        .any(|finalizer| finalizer == labels::FINALIZER_CSV_CLEANUP)
-    {
+    if observed.csv.has_cleanup_finalizer() {
         return None;
     }
+    let mut finalizers = observed.csv.finalizers().to_vec();
     finalizers.push(labels::FINALIZER_CSV_CLEANUP.to_owned());
     Some(finalizers)
 }
