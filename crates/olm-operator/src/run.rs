@@ -26,7 +26,7 @@ use crate::{
     cluster_operator::{Reports, settings::ReportSettings},
     component,
     copied_csv::{CopiedCsvs, CopyKey, content::Contents},
-    csv::{Csv, observe::Reader},
+    csv::Csv,
     group_role::GroupRoles,
     guarded_labels, metrics,
     namespace::Namespaces,
@@ -174,12 +174,12 @@ pub fn controllers(
         let protected = Arc::new(protected);
         let mut tasks = JoinSet::new();
         let workers = &mut tasks;
-        let reader = Reader {
+        let csvs = Csv {
             stores: stores.clone(),
             discovery: Discovery::new(client.clone()),
             client: client.clone(),
         };
-        runner.spawn(workers, &Arc::new(Csv { reader }), &queues.csvs, WORKERS);
+        runner.spawn(workers, &Arc::new(csvs), &queues.csvs, WORKERS);
         let groups = OperatorGroups {
             stores: stores.clone(),
             client: client.clone(),

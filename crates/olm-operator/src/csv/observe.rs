@@ -33,7 +33,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
-use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::ApiResource};
+use kube::{Api, Resource, ResourceExt, api::ListParams, core::ApiResource};
 use olm_api::{
     api_key::ApiKey,
     condition::csv as reason,
@@ -41,8 +41,8 @@ use olm_api::{
     v1alpha1::{ClusterServiceVersionPhase as Phase, Subscription},
 };
 use olm_runtime::{
-    NamespacedName, clock,
-    discovery::{Discovery, Served, deadline},
+    NamespacedName,
+    discovery::{Served, deadline},
     error::ObserveError,
     plan::Target,
 };
@@ -51,7 +51,7 @@ use tokio::time::Instant;
 pub(crate) use self::stored::{configured, from_stores};
 use crate::{
     csv::{
-        changeover,
+        Csv, changeover,
         decide::installing::POD_PATIENCE,
         health, install,
         observed::{ForeignGrants, Leftover, Observed, is_available},
@@ -61,37 +61,22 @@ use crate::{
         strategy::Strategy,
     },
     owner,
-    stores::Stores,
 };
 
 /// Time limit for discovery requests of one reconcile. Kinds beyond it count as unknown and are requested in
 /// the next reconcile.
 const DISCOVERY_BUDGET: Duration = Duration::from_secs(10);
 
-/// Source of observations.
-pub(crate) struct Reader {
-    pub(crate) stores: Stores,
-    /// APIs that the cluster serves.
-    pub(crate) discovery: Discovery,
-    /// For live reads.
-    pub(crate) client: Client,
-}
-
-impl Reader {
-    /// Reads everything about one ClusterServiceVersion; `None` when it does not exist or is a copy.
+impl Csv {
+    /// Adds to an observation of the stores what only the API server has.
     ///
     /// # Errors
-    /// When a live read fails.
-    pub(crate) async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
-        let Some(mut observed) = from_stores(&self.stores, key) else {
-            return Ok(None);
-        };
-        let now = clock::now();
-        self.read_live(&mut observed, now).await?;
-        Ok(Some(observed))
-    }
-
-    async fn read_live(&self, observed: &mut Observed, now: Timestamp) -> Result<(), ObserveError> {
+    /// When a read fails.
+    pub(super) async fn read_live(
+        &self,
+        observed: &mut Observed,
+        now: Timestamp,
+    ) -> Result<(), ObserveError> {
         if observed.csv.metadata.deletion_timestamp.is_some() {
             observed.leftovers = self.leftovers(observed).await?;
             return Ok(());
