@@ -159,6 +159,12 @@ fn being_replaced(by: &str) -> PhaseStep {
     PhaseStep::to(Phase::Replacing, reason::BEING_REPLACED, message)
 }
 
+/// Returns a step to phase Failed, because a component cannot be installed.
+fn install_failed(error: &str) -> PhaseStep {
+    let message = format!("install strategy failed: {error}");
+    PhaseStep::to(Phase::Failed, reason::INSTALL_COMPONENT_FAILED, message)
+}
+
 fn bad_calculation() -> Transition {
     Transition::new(
         Phase::Pending,

@@ -11,13 +11,12 @@ use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as 
 use crate::csv::{
     decide::{
         installing,
-        transitions::{PhaseStep, Position, Stage, Transition},
+        transitions::{PhaseStep, Position, Stage},
     },
     health::{DeploymentProblem, Rollout},
     install::{self, serving},
     observed::Observed,
-    replacement,
-    requirements::{self, Requirements},
+    replacement, requirements,
 };
 
 /// Interval of pod checks for a Deployment that exceeded its progress deadline or the install timeout.
@@ -43,36 +42,28 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     if let Some(step) = super::pending::unusable_strategy(observed) {
         return step;
     }
-    let Requirements {
-        met,
-        undetermined,
-        lacking,
-        rows,
-    } = match requirements::evaluate(observed) {
+    let found = match requirements::evaluate(observed) {
         Ok(requirements) => requirements,
         Err(error) => return PhaseStep::go(super::pending::invalid_strategy(&error)),
     };
-    if undetermined {
+    if found.undetermined {
         // A step through Pending would end there, and return as soon as discovery responds.
-        return super::pending::ask_again(PhaseStep::stay()).with_requirements(rows);
+        return super::pending::ask_again(PhaseStep::stay()).with_requirements(found.rows);
     }
-    if !met {
-        let pending = Transition::new(
-            Phase::Pending,
-            reason::REQUIREMENTS_NOT_MET,
-            format!("requirements not met{lacking}"),
-        );
-        return PhaseStep::go(pending).with_requirements(rows);
+    if !found.met {
+        let message = format!("requirements not met{}", found.lacking);
+        let pending = PhaseStep::to(Phase::Pending, reason::REQUIREMENTS_NOT_MET, message);
+        return pending.with_requirements(found.rows);
     }
     if cause == reason::OWNER_CONFLICT
         && let Some(conflict) = super::pending::owner_conflict(observed)
     {
-        return PhaseStep::go(conflict).with_requirements(rows);
+        return PhaseStep::go(conflict).with_requirements(found.rows);
     }
     if let Some(conflict) = super::pending::taken(observed) {
-        return PhaseStep::go(conflict).with_requirements(rows);
+        return PhaseStep::go(conflict).with_requirements(found.rows);
     }
-    let mut step = components(observed, position, cause).with_requirements(rows);
+    let mut step = components(observed, position, cause).with_requirements(found.rows);
     if cause == reason::INSTALL_CHECK_FAILED && serving::availability::waits_for_discovery(observed) {
         step = super::pending::ask_again(step);
     }
@@ -98,15 +89,11 @@ fn opened_gate(cause: &str) -> Option<&'static str> {
 
 fn components(observed: &Observed, position: &Position, cause: &str) -> PhaseStep {
     if let Some(error) = super::unusable_config(observed) {
-        return PhaseStep::go(match cause {
-            // A step through Pending would end here again.
-            reason::INSTALL_COMPONENT_FAILED => Transition::new(
-                Phase::Failed,
-                reason::INSTALL_COMPONENT_FAILED,
-                format!("install strategy failed: {error}"),
-            ),
-            _ => super::bad_calculation(),
-        });
+        // A step through Pending would end here again.
+        return match cause == reason::INSTALL_COMPONENT_FAILED {
+            true => super::install_failed(error),
+            false => PhaseStep::go(super::bad_calculation()),
+        };
     }
     let refusals = [
         reason::INSTALL_COMPONENT_FAILED,
@@ -130,8 +117,8 @@ fn components(observed: &Observed, position: &Position, cause: &str) -> PhaseSte
     };
     let failed = |text: String| {
         let message = installing::with_cause(observed, position, &found.deployment, &text);
-        let failed = Transition::new(Phase::Failed, reason::INSTALL_CHECK_FAILED, message);
-        PhaseStep::go(failed).again(POD_INTERVAL, "pods are not watched")
+        let failed = PhaseStep::to(Phase::Failed, reason::INSTALL_CHECK_FAILED, message);
+        failed.again(POD_INTERVAL, "pods are not watched")
     };
     match &found.problem {
         DeploymentProblem::Stuck(text) => failed(format!("install failed: {text}")),

@@ -89,11 +89,8 @@ fn unmet(
     position: &Position,
     now: Timestamp,
 ) -> PhaseStep {
-    let pending = Transition::new(
-        Phase::Pending,
-        reason::REQUIREMENTS_NOT_MET,
-        format!("one or more requirements couldn't be found{lacking}"),
-    );
+    let message = format!("one or more requirements couldn't be found{lacking}");
+    let pending = PhaseStep::to(Phase::Pending, reason::REQUIREMENTS_NOT_MET, message);
     let lacks_rights = rows
         .iter()
         .any(|row| row.kind == "ServiceAccount" && row.status != requirement::PRESENT);
@@ -112,7 +109,7 @@ fn unmet(
     }
     PhaseStep {
         requeue,
-        ..PhaseStep::go(pending).with_requirements(rows)
+        ..pending.with_requirements(rows)
     }
 }
 
@@ -163,9 +160,7 @@ pub(super) fn unusable_strategy(observed: &Observed) -> Option<PhaseStep> {
         });
     }
     let text = serving::definitions::refused(observed)?;
-    let message = format!("install strategy failed: {text}");
-    let failed = Transition::new(Phase::Failed, reason::INSTALL_COMPONENT_FAILED, message);
-    Some(PhaseStep::go(failed))
+    Some(super::install_failed(&text))
 }
 
 pub(super) fn invalid_strategy(error: &str) -> Transition {
