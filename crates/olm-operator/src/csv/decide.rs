@@ -6,7 +6,7 @@
 
 mod failed;
 mod gates;
-mod install_ready;
+pub(crate) mod install_ready;
 pub(crate) mod installing;
 pub(crate) mod pending;
 mod replacing;
@@ -137,12 +137,6 @@ fn withdraw(observed: &Observed, actions: Vec<Action>) -> (Plan, Verdict) {
         ..Verdict::default()
     };
     (plan, verdict)
-}
-
-/// Returns the writes of phase InstallReady alone.
-#[cfg(test)]
-pub(crate) fn install_ready_for_tests(observed: &Observed) -> Vec<Action> {
-    install_ready::step(observed).actions
 }
 
 /// Returns the error in the Subscription's configuration, without which the Deployments cannot be computed.

@@ -108,7 +108,7 @@ fn components(observed: &Observed, position: &Position, cause: &str) -> PhaseSte
         let message = format!("owned APIServices or webhooks need cert refresh: {text}");
         return PhaseStep::to(Phase::Pending, reason::NEEDS_CERT_ROTATION, message);
     }
-    let Some(found) = install::problem(observed, Rollout::MustBeComplete) else {
+    let Some((deployment, problem)) = install::problem(observed, Rollout::MustBeComplete) else {
         return PhaseStep::go(installing::succeeded());
     };
     let pending = |text: &str| {
@@ -116,11 +116,11 @@ fn components(observed: &Observed, position: &Position, cause: &str) -> PhaseSte
         PhaseStep::to(Phase::Pending, reason::NEEDS_REINSTALL, message)
     };
     let failed = |text: String| {
-        let message = installing::with_cause(observed, position, &found.deployment, &text);
+        let message = installing::with_cause(observed, position, &deployment, &text);
         let failed = PhaseStep::to(Phase::Failed, reason::INSTALL_CHECK_FAILED, message);
         failed.again(POD_INTERVAL, "pods are not watched")
     };
-    match &found.problem {
+    match &problem {
         DeploymentProblem::Stuck(text) => failed(format!("install failed: {text}")),
         // The same Deployment would wait again after another apply.
         DeploymentProblem::Waiting(text) if cause == reason::INSTALL_CHECK_FAILED => {

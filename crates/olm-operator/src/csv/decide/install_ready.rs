@@ -9,7 +9,7 @@ use crate::csv::{
     observed::Observed,
 };
 
-pub(super) fn step(observed: &Observed) -> PhaseStep {
+pub(crate) fn step(observed: &Observed) -> PhaseStep {
     if let Some(step) = super::replaced_while_running(observed) {
         return step;
     }

@@ -33,13 +33,13 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     if super::unusable_config(observed).is_some() {
         return PhaseStep::go(super::bad_calculation());
     }
-    let Some(found) = install::problem(observed, Rollout::MustBeComplete) else {
+    let Some((deployment, problem)) = install::problem(observed, Rollout::MustBeComplete) else {
         return PhaseStep::go(succeeded());
     };
-    match found.problem {
+    match problem {
         DeploymentProblem::Stuck(text) => {
             let text = format!("install failed: {text}");
-            let message = with_cause(observed, position, &found.deployment, &text);
+            let message = with_cause(observed, position, &deployment, &text);
             PhaseStep::to(Phase::Failed, reason::INSTALL_CHECK_FAILED, message)
         }
         // A missing Deployment is restored at once. Upstream waits for the timeout and then restores it.
@@ -47,7 +47,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
             let message = install::told(&text);
             PhaseStep::to(Phase::InstallReady, reason::INSTALL_WAITING, message)
         }
-        DeploymentProblem::Waiting(text) => waiting(observed, position, now, &found.deployment, &text),
+        DeploymentProblem::Waiting(text) => waiting(observed, position, now, &deployment, &text),
     }
 }
 

@@ -59,7 +59,7 @@ fn health(observed: &Observed, now: Timestamp) -> PhaseStep {
     if let Some(writes) = install::take_over_serving(observed) {
         return PhaseStep::install(Stage::Adoption, writes, None);
     }
-    let Some(found) = install::problem(observed, Rollout::MayProgress) else {
+    let Some((_, problem)) = install::problem(observed, Rollout::MayProgress) else {
         let mut writes = install::grant_in_targets(observed);
         writes.rest.extend(changeover::clean_up(observed));
         writes.rest.extend(install::tidy(observed));
@@ -77,7 +77,7 @@ fn health(observed: &Observed, now: Timestamp) -> PhaseStep {
     };
     let unhealthy =
         |phase, text: &str| PhaseStep::to(phase, reason::COMPONENT_UNHEALTHY, install::told(text));
-    match found.problem {
+    match problem {
         DeploymentProblem::Stuck(text) => {
             let message = format!("install failed: {text}");
             PhaseStep::to(Phase::Failed, reason::INSTALL_CHECK_FAILED, message)

@@ -342,9 +342,9 @@ fn what_an_install_solves_comes_before_what_it_waits_for() {
     second.name = "second".into();
     strategy.deployments.push(second);
     observed.strategy = Ok(strategy);
-    let found = install::problem(&observed, Rollout::MustBeComplete).unwrap();
-    assert_eq!(found.deployment, "second");
-    assert!(matches!(found.problem, DeploymentProblem::Missing(_)));
+    let (deployment, problem) = install::problem(&observed, Rollout::MustBeComplete).unwrap();
+    assert_eq!(deployment, "second");
+    assert!(matches!(problem, DeploymentProblem::Missing(_)));
 }
 
 #[test]
