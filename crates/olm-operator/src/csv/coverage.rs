@@ -112,18 +112,22 @@ pub(crate) fn granted<'a>(
 
 fn names(subject: &Subject, account: AccountName<'_>, binding_namespace: Option<&str>) -> bool {
     match subject.kind.as_str() {
-        KIND_SERVICE_ACCOUNT => {
-            let namespace = subject
-                .namespace
-                .as_deref()
-                .filter(|ns| !ns.is_empty())
-                .or(binding_namespace);
-            subject.name == account.name && namespace == Some(account.namespace)
-        }
         KIND_USER => subject.name == service_account_user(account.namespace, account.name),
         KIND_GROUP => service_account_groups(account.namespace).contains(&subject.name),
-        _ => false,
+        _ => is_account(subject, account, binding_namespace),
     }
+}
+
+/// True when the subject is the account itself.
+pub(crate) fn is_account(
+    subject: &Subject,
+    account: AccountName<'_>,
+    binding_namespace: Option<&str>,
+) -> bool {
+    let own = subject.namespace.as_deref().filter(|own| !own.is_empty());
+    subject.kind == KIND_SERVICE_ACCOUNT
+        && subject.name == account.name
+        && own.or(binding_namespace) == Some(account.namespace)
 }
 
 fn is_set(list: &Option<Vec<String>>) -> bool {

@@ -193,12 +193,10 @@ fn names_account(
     namespace: &str,
     binding_namespace: Option<&str>,
 ) -> bool {
-    subjects.unwrap_or_default().iter().any(|subject| {
-        let bound = subject
-            .namespace
-            .as_deref()
-            .filter(|ns| !ns.is_empty())
-            .or(binding_namespace);
-        subject.kind == "ServiceAccount" && subject.name == wanted.service_account && bound == Some(namespace)
-    })
+    let account = coverage::AccountName {
+        namespace,
+        name: &wanted.service_account,
+    };
+    let mut subjects = subjects.unwrap_or_default().iter();
+    subjects.any(|subject| coverage::is_account(subject, account, binding_namespace))
 }
