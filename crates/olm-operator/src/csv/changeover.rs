@@ -171,11 +171,9 @@ fn is_ours(observed: &Observed, live: &Deployment) -> bool {
     let mut family: BTreeSet<&str> = replacement::ancestors(own, observed.replaces(), &observed.siblings);
     family.insert(own);
     let uid_of = |name: &str| {
-        observed
-            .siblings
-            .iter()
-            .find(|found| found.name == name)
-            .map(|found| &found.uid)
+        let mut siblings = observed.siblings.iter();
+        let found = siblings.find(|found| replacement::name_of(found) == name)?;
+        found.metadata.uid.as_ref()
     };
     labelled.namespace == observed.namespace()
         && family.contains(labelled.name.as_str())

@@ -178,7 +178,7 @@ fn replaced_while_running(observed: &Observed) -> Option<PhaseStep> {
     let is_stuck = runs && install::is_stuck(observed);
     let is_misdescribed = observed.strategy.is_ok() && pending::unusable_strategy(observed).is_some();
     (is_unmet || is_stuck || (is_misdescribed && install::is_available(observed)))
-        .then(|| being_replaced(&next.name))
+        .then(|| being_replaced(replacement::name_of(next)))
 }
 
 fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {

@@ -87,9 +87,10 @@ pub(crate) fn taken(observed: &Observed) -> Option<(&str, String)> {
     let chain = replacement::chain(observed.name(), observed.replaces(), &observed.siblings);
     observed.inherited.iter().find_map(|(name, live)| {
         let owner = owner::labelled(&live.metadata)?;
-        let is_other = |sibling: &&Sibling| sibling.name == owner.name && !sibling.is_deleting;
-        let lives =
-            owner.namespace == observed.namespace() && observed.siblings.iter().any(|one| is_other(&one));
+        let is_other = |sibling: &Sibling| {
+            replacement::name_of(sibling) == owner.name && sibling.metadata.deletion_timestamp.is_none()
+        };
+        let lives = owner.namespace == observed.namespace() && observed.siblings.iter().any(is_other);
         (lives && !chain.contains(owner.name.as_str())).then_some((name.as_str(), owner.name))
     })
 }

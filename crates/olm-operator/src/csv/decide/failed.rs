@@ -28,7 +28,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     {
         let message = format!(
             "Fail Forward is enabled, allowing Failed csv to be replaced by csv: {}",
-            next.name
+            replacement::name_of(next)
         );
         return PhaseStep::to(Phase::Replacing, reason::BEING_REPLACED, message);
     }

@@ -19,7 +19,7 @@ const RIGHTS_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) fn step(observed: &Observed, now: Timestamp) -> PhaseStep {
     if let Some(next) = replacement::next(observed.name(), &observed.siblings) {
-        return super::being_replaced(&next.name);
+        return super::being_replaced(replacement::name_of(next));
     }
     if let Some(conflict) = super::pending::taken(observed) {
         return PhaseStep::go(conflict);

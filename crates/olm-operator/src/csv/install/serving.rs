@@ -75,31 +75,34 @@ pub(crate) fn taken(observed: &Observed) -> Option<String> {
     let rivals: Vec<&Sibling> = observed
         .siblings
         .iter()
-        .filter(|sibling| !sibling.is_deleting && !chain.contains(sibling.name.as_str()))
+        .filter(|sibling| sibling.metadata.deletion_timestamp.is_none())
+        .filter(|sibling| !chain.contains(replacement::name_of(sibling)))
         .collect();
     serving.endpoints.iter().find_map(|endpoint| {
         let service = endpoint.service();
         let live = serving.live(&Target::of::<Service>(observed.namespace(), &service));
         let has = |sibling: &&&Sibling| {
-            sibling.services.contains(&service)
-                && live.map_or_else(|| is_at_it(sibling), |live| is_owned_by(live, &sibling.uid))
+            endpoint::services(sibling).contains(&service)
+                && live.map_or_else(|| is_at_it(sibling), |live| is_owned_by(live, sibling))
         };
         let other = rivals.iter().find(has)?;
         Some(format!(
             "Service {service} of Deployment {} belongs to ClusterServiceVersion {}",
-            endpoint.deployment, other.name
+            endpoint.deployment,
+            replacement::name_of(other)
         ))
     })
 }
 
 fn is_at_it(sibling: &Sibling) -> bool {
     matches!(
-        sibling.phase,
+        sibling.phase(),
         Phase::InstallReady | Phase::Installing | Phase::Succeeded
     )
 }
 
-fn is_owned_by(object: &Value, uid: &str) -> bool {
+fn is_owned_by(object: &Value, sibling: &Sibling) -> bool {
+    let uid = sibling.metadata.uid.as_deref().unwrap_or_default();
     let owners = object["metadata"]["ownerReferences"].as_array();
     owners.into_iter().flatten().any(|owner| owner["uid"] == uid)
 }

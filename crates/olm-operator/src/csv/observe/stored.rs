@@ -29,7 +29,6 @@ use crate::{
         observe::serving,
         observed::{ClusterApis, ForeignGroup, Observed, Rbac, RbacKey},
         replacement::Sibling,
-        serving::{conversion, endpoint},
         strategy::{self, Strategy},
     },
     operator_group::{self, Group, Targets, intersection::NamespaceSet},
@@ -60,7 +59,7 @@ pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Obser
         open_targets,
         groups,
         foreign_groups: foreign_groups(stores, &key.namespace),
-        siblings: siblings(&stores.csvs.list_in(&key.namespace), &key.name),
+        siblings: siblings(stores, key),
         previous_condition: replaces.and_then(|name| stores.conditions.get(&key.namespace, name)),
         deployments: deployments
             .into_iter()
@@ -173,23 +172,10 @@ fn cluster(stores: &Stores, csv: &ClusterServiceVersion) -> ClusterApis {
     cluster
 }
 
-fn siblings(csvs: &[Arc<ClusterServiceVersion>], own: &str) -> Vec<Sibling> {
-    csvs.iter()
-        .filter(|csv| csv.name_any() != own && !csv.is_copied())
-        .map(|csv| Sibling {
-            name: csv.name_any(),
-            uid: csv.uid().unwrap_or_default(),
-            replaces: csv.spec.replaces().map(str::to_owned),
-            phase: csv.phase().clone(),
-            owned_crds: csv.spec.owned_crds().iter().map(|crd| crd.name.clone()).collect(),
-            converted_crds: conversion::conversions(csv)
-                .map(|(_, crd)| crd.to_owned())
-                .collect(),
-            services: endpoint::services(csv),
-            is_deleting: csv.metadata.deletion_timestamp.is_some(),
-            created: csv.creation_timestamp().map(|time| time.0),
-        })
-        .collect()
+fn siblings(stores: &Stores, key: &NamespacedName) -> Vec<Sibling> {
+    let mut siblings = stores.csvs.list_in(&key.namespace);
+    siblings.retain(|csv| csv.name_any() != key.name && !csv.is_copied());
+    siblings
 }
 
 fn foreign_groups(stores: &Stores, namespace: &str) -> Vec<ForeignGroup> {
