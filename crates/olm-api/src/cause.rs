@@ -57,7 +57,7 @@ pub fn unmet_requirements(csv: &ClusterServiceVersion) -> Option<String> {
 }
 
 /// Returns true if a requirement does not keep the ClusterServiceVersion from being installed.
-fn is_met(row: &RequirementStatus) -> bool {
+pub fn is_met(row: &RequirementStatus) -> bool {
     let met = [
         requirement::PRESENT,
         requirement::SATISFIED,

@@ -270,13 +270,11 @@ pub mod operator_group {
 /// Reasons of events about the ClusterRoles for users.
 pub mod user_role {
     /// Reason of the warning event: a ClusterRole that OLM does not own has the name of one that OLM needs.
-    pub const NAME_TAKEN: &str = super::operator_condition::NAME_TAKEN;
+    pub const NAME_TAKEN: &str = "NameTaken";
 }
 
-/// Condition types of an OperatorCondition, and reasons of its events.
+/// Condition types of an OperatorCondition.
 pub mod operator_condition {
-    /// Reason of the warning event: an object that OLM does not own has the name of the Role or RoleBinding that OLM needs.
-    pub const NAME_TAKEN: &str = "NameTaken";
     /// The only type that OLM interprets: whether the operator may be upgraded now.
     pub const UPGRADEABLE: &str = "Upgradeable";
 }

@@ -37,7 +37,6 @@ pub mod unpacked_bundle;
 pub mod user_role;
 pub mod v1;
 pub mod v1alpha1;
-pub mod v1alpha2;
 pub mod v2;
 
 pub use decode::DecodeError;

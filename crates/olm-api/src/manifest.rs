@@ -55,65 +55,32 @@ static NOTHING: Fields = Fields {
     named: &[],
     each: None,
 };
-static RULE: Fields = Fields {
-    named: &[
-        ("apiGroups", &NOTHING),
-        ("nonResourceURLs", &NOTHING),
-        ("resourceNames", &NOTHING),
-        ("resources", &NOTHING),
-        ("verbs", &NOTHING),
-    ],
-    each: None,
-};
-static RULES: Fields = Fields {
-    named: &[],
-    each: Some(&RULE),
-};
-static SELECTOR: Fields = Fields {
-    named: &[("matchExpressions", &EXPRESSIONS), ("matchLabels", &NOTHING)],
-    each: None,
-};
-static SELECTORS: Fields = Fields {
-    named: &[],
-    each: Some(&SELECTOR),
-};
-static EXPRESSION: Fields = Fields {
-    named: &[("key", &NOTHING), ("operator", &NOTHING), ("values", &NOTHING)],
-    each: None,
-};
-static EXPRESSIONS: Fields = Fields {
-    named: &[],
-    each: Some(&EXPRESSION),
-};
-static AGGREGATION: Fields = Fields {
-    named: &[("clusterRoleSelectors", &SELECTORS)],
-    each: None,
-};
-static REFERENCE: Fields = Fields {
-    named: &[
-        ("apiGroup", &NOTHING),
-        ("kind", &NOTHING),
-        ("name", &NOTHING),
-        ("namespace", &NOTHING),
-    ],
-    each: None,
-};
-static REFERENCES: Fields = Fields {
-    named: &[],
-    each: Some(&REFERENCE),
-};
-/// Fields of the four kinds together; no two fields of different kinds differ only in case.
+/// Fields of the four kinds and of what is in them together, at any depth: no two differ only in case.
 static RBAC: Fields = Fields {
     named: &[
-        ("aggregationRule", &AGGREGATION),
+        ("aggregationRule", &RBAC),
+        ("apiGroup", &NOTHING),
+        ("apiGroups", &NOTHING),
         ("apiVersion", &NOTHING),
+        ("clusterRoleSelectors", &RBAC),
+        ("key", &NOTHING),
         ("kind", &NOTHING),
+        ("matchExpressions", &RBAC),
+        ("matchLabels", &NOTHING),
         ("metadata", &NOTHING),
-        ("roleRef", &REFERENCE),
-        ("rules", &RULES),
-        ("subjects", &REFERENCES),
+        ("name", &NOTHING),
+        ("namespace", &NOTHING),
+        ("nonResourceURLs", &NOTHING),
+        ("operator", &NOTHING),
+        ("resourceNames", &NOTHING),
+        ("resources", &NOTHING),
+        ("roleRef", &RBAC),
+        ("rules", &RBAC),
+        ("subjects", &RBAC),
+        ("values", &NOTHING),
+        ("verbs", &NOTHING),
     ],
-    each: None,
+    each: Some(&RBAC),
 };
 
 /// Field names of a value, as in the schema. The tables of specs are generated from `manifests/crds` by `cargo xtask gen`: the

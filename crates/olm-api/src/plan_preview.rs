@@ -46,7 +46,7 @@ pub struct PlanPreview {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
     /// Number of entries omitted because the annotation is full.
-    #[serde(skip_serializing_if = "Omitted::is_none")]
+    #[serde(skip_serializing_if = "is_default")]
     pub omitted: Omitted,
 }
 
@@ -91,7 +91,7 @@ pub struct ObjectChange {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
     /// Number of other data keys that are removed, if their names are not listed.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub keys_removed: usize,
     /// True if `fields` lists all fields of the plan's object, changed or not. Readers of this preview might not be allowed to
     /// read the object.
@@ -246,40 +246,33 @@ pub struct Rule {
 #[serde(rename_all = "camelCase", default)]
 pub struct Omitted {
     /// Number of omitted operators.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub operators: usize,
     /// Number of omitted objects.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub objects: usize,
     /// Number of omitted images.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub images: usize,
     /// Number of omitted fields of objects and definitions.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub fields: usize,
     /// Number of omitted definitions.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub definitions: usize,
     /// Number of omitted rules that are gained.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub gained: usize,
     /// Number of omitted rules that are lost.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub lost: usize,
     /// Number of omitted unknown facts.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub unknown: usize,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // As serde wants it.
-fn is_zero(count: &usize) -> bool {
-    *count == 0
-}
-
-impl Omitted {
-    fn is_none(&self) -> bool {
-        *self == Self::default()
-    }
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl PlanPreview {

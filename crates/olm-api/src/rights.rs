@@ -1,6 +1,6 @@
 //! What accounts gain and lose between two sets of Roles and bindings. Pure.
 
-mod coverage;
+pub mod coverage;
 #[cfg(test)]
 mod tests;
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use self::coverage::Coverage;
+use self::coverage::Granted;
 use crate::labels;
 use crate::object::kind;
 use crate::plan_preview::{PERMISSIONS, PermissionChange, Rule};
@@ -155,11 +155,18 @@ pub fn changes(
 /// What a holder has in `of` and is not covered by what it has in `from`, there or in the whole cluster.
 fn missing(of: &Grants, from: &Grants, holder: &Holder) -> Vec<Rule> {
     let everywhere = (holder.0.clone(), Scope::Cluster);
-    let covering = [from.get(holder), from.get(&everywhere)];
-    let covering = Coverage::of(covering.into_iter().flatten().collect());
+    let known = [from.get(holder), from.get(&everywhere)];
+    let known: BTreeSet<&Rule> = known.into_iter().flatten().flatten().collect();
+    // Rules of a role outside of the plan are not known, so such a role only covers itself.
+    let granted = known.iter().copied().filter(|rule| rule.role.is_empty());
+    let granted: Granted<'_> = granted.collect();
+    let is_covered = |rule: &Rule| match rule.role.is_empty() {
+        true => granted.covers(rule),
+        false => known.contains(rule),
+    };
     let rules = of.get(holder).into_iter().flatten();
     let mut by_resource: BTreeMap<Rule, Vec<String>> = BTreeMap::new();
-    for rule in rules.filter(|rule| !covering.covers(rule)) {
+    for rule in rules.filter(|rule| !is_covered(rule)) {
         let bare = Rule {
             verbs: Vec::new(),
             ..rule.clone()

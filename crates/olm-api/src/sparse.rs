@@ -20,10 +20,13 @@ pub struct Sparse<C> {
     written: bool,
 }
 
-impl<C: Length> Sparse<C> {
+impl<C> Sparse<C>
+where
+    for<'a> &'a C: IntoIterator,
+{
     /// Returns true if the output omits the collection.
     pub fn is_absent(&self) -> bool {
-        !self.written && self.items.length() == 0
+        !self.written && (&self.items).into_iter().next().is_none()
     }
 }
 
@@ -31,24 +34,6 @@ impl<C> Sparse<C> {
     /// Returns the plain collection.
     pub fn into_inner(self) -> C {
         self.items
-    }
-}
-
-/// A collection that knows its length.
-pub trait Length {
-    /// Number of items.
-    fn length(&self) -> usize;
-}
-
-impl<T> Length for Vec<T> {
-    fn length(&self) -> usize {
-        self.len()
-    }
-}
-
-impl<K, V> Length for BTreeMap<K, V> {
-    fn length(&self) -> usize {
-        self.len()
     }
 }
 

@@ -1,8 +1,7 @@
-//! `operators.coreos.com/v1`: OperatorGroup, Operator, OLMConfig, OperatorCondition.
+//! `operators.coreos.com/v1`: OperatorGroup, Operator, OLMConfig.
 
 mod olm_config;
 mod operator;
-mod operator_condition;
 mod operator_group;
 
 /// `apiVersion` of these kinds.
@@ -10,5 +9,4 @@ pub const API_VERSION: &str = "operators.coreos.com/v1";
 
 pub use olm_config::*;
 pub use operator::*;
-pub use operator_condition::*;
 pub use operator_group::*;

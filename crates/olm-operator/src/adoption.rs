@@ -10,6 +10,7 @@
 //! [`triggers::GATHER`] before a reconcile.
 
 pub(crate) mod decide;
+pub(crate) mod kinds;
 pub(crate) mod observe;
 pub(crate) mod triggers;
 
@@ -30,11 +31,11 @@ use olm_runtime::{
     plan::{Plan, Target},
 };
 
-use crate::{adoption::observe::OwnedIndex, component, stores::Stores};
+use crate::{adoption::kinds::OwnedKinds, component, stores::Stores};
 
 pub(crate) struct Adoptions {
     pub(crate) stores: Stores,
-    pub(crate) index: OwnedIndex,
+    pub(crate) kinds: OwnedKinds,
 }
 
 /// Subscriptions, InstallPlans, ClusterServiceVersions and their objects in one namespace.
@@ -90,7 +91,7 @@ impl Reconciler for Adoptions {
     }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
-        Ok(observe::observe(&self.stores, &self.index, &key.name))
+        Ok(observe::observe(&self.stores, &self.kinds, &key.name))
     }
 
     fn decide(observed: &Observed, _: Option<&()>, _now: Timestamp) -> (Plan, ()) {

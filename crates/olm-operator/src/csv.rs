@@ -41,9 +41,11 @@ pub(crate) mod tests;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
 use olm_api::labels;
 use olm_runtime::{
     NamespacedName, Timestamp, clock,
+    discovery::Discovery,
     driver::{Reconciler, StatusUpdate},
     error::ObserveError,
     event::regarding,
@@ -51,14 +53,20 @@ use olm_runtime::{
     plan::{Action, Plan},
 };
 
-use crate::csv::{decide::transitions::Verdict, observe::Reader, observed::Observed};
+use crate::{
+    csv::{decide::transitions::Verdict, observed::Observed},
+    stores::Stores,
+};
 
 /// Field manager of the applies of an install.
 pub(crate) const FIELD_MANAGER: &str = labels::FIELD_MANAGER_CSV;
 
 pub(crate) struct Csv {
-    /// Source of observations.
-    pub(crate) reader: Reader,
+    pub(crate) stores: Stores,
+    /// APIs that the cluster serves.
+    pub(crate) discovery: Discovery,
+    /// For live reads.
+    pub(crate) client: Client,
 }
 
 #[async_trait]
@@ -72,19 +80,20 @@ impl Reconciler for Csv {
     const NAME: &'static str = "csv";
 
     fn regarding(&self, key: &NamespacedName) -> Option<ObjectReference> {
-        regarding(&self.reader.stores.csvs, key)
+        regarding(&self.stores.csvs, key)
     }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
-        let mut observed = self.reader.observe(key).await?;
-        if let Some(observed) = &mut observed {
-            prepare::for_install(observed, &self.reader.client, clock::now()).await?;
-        }
-        Ok(observed)
+        let Some(mut observed) = observe::from_stores(&self.stores, key) else {
+            return Ok(None);
+        };
+        self.read_live(&mut observed, clock::now()).await?;
+        prepare::for_install(&mut observed, &self.client, clock::now()).await?;
+        Ok(Some(observed))
     }
 
     fn unobserved(&self, key: &NamespacedName, error: &ObserveError) -> Option<Action> {
-        let csv = self.reader.stores.csvs.get_key(key)?;
+        let csv = self.stores.csvs.get_key(key)?;
         status::unobserved(&csv, error)
     }
 

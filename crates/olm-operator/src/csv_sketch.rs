@@ -79,9 +79,6 @@ pub(crate) enum Stage {
     Resting,
 }
 
-/// Default for an empty map, which the API server omits.
-static NONE: BTreeMap<String, String> = BTreeMap::new();
-
 impl Projection for CsvSketch {
     type Object = ClusterServiceVersion;
 
@@ -89,11 +86,7 @@ impl Projection for CsvSketch {
         let metadata = &csv.metadata;
         if let Some(copied) = copied(&csv) {
             return Self {
-                content: hash(&(
-                    metadata.labels.as_ref().unwrap_or(&NONE),
-                    metadata.annotations.as_ref().unwrap_or(&NONE),
-                    &csv.spec,
-                )),
+                content: hash(&(csv.labels(), csv.annotations(), &csv.spec)),
                 status: hash(&csv.status),
                 role: Role::Copy(copied),
             };
@@ -132,8 +125,7 @@ impl CsvSketch {
 /// Copies have the label and never OLM's finalizer. A copy whose label was removed is identified by its
 /// status and its annotation.
 fn copied(csv: &ClusterServiceVersion) -> Option<Copied> {
-    let mut finalizers = csv.finalizers().iter();
-    if finalizers.any(|finalizer| finalizer == labels::FINALIZER_CSV_CLEANUP) {
+    if csv.has_cleanup_finalizer() {
         return None;
     }
     let says_copied = csv.reason() == reason::COPIED;

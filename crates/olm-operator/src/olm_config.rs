@@ -23,7 +23,7 @@ use olm_api::{
 };
 use olm_runtime::{
     NamespacedName, Timestamp,
-    condition::{set_condition, stored_time},
+    condition::{condition_of, set_condition},
     driver::{Reconciler, StatusUpdate},
     error::ObserveError,
     event::regarding,
@@ -178,14 +178,8 @@ fn condition(observed: &Observed, now: Timestamp) -> Condition {
         (true, true) => (TRUE, words::DISABLED, words::DISABLED_MESSAGE),
         (true, false) => (FALSE, words::DISABLED, words::UNEXPECTED_MESSAGE),
     };
-    Condition {
-        type_: words::DISABLED_COPIED_CSVS.to_owned(),
-        status: status.to_owned(),
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-        last_transition_time: stored_time(now),
-        observed_generation: config.metadata.generation,
-    }
+    let texts = [words::DISABLED_COPIED_CSVS, status, reason, message];
+    condition_of(&config.metadata, texts, now)
 }
 
 fn not_copied(operator: &Sketch) -> EventDraft {

@@ -77,10 +77,8 @@ impl Known {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Verdict {
     pub(crate) known: Known,
-    /// True when the Operator is being deleted.
-    pub(crate) goes: bool,
-    /// True when its components are collected before its first status.
-    pub(crate) is_new: bool,
+    /// True when its status is due: it stays, and is not so new that its components are still being collected.
+    pub(crate) is_due: bool,
 }
 
 #[async_trait]
@@ -137,12 +135,7 @@ pub(crate) fn decide(observed: &Observed, known: Known, now: Timestamp) -> (Plan
             was_there: known.was_there && is_wanted,
             unheld_since: None,
         };
-        let verdict = Verdict {
-            known,
-            goes: false,
-            is_new: false,
-        };
-        return (plan, verdict);
+        return (plan, Verdict { known, is_due: false });
     };
     let is_kept = !operator.is_ours || observed.found.is_founded || operator.is_deleting();
     let since = (!is_kept).then(|| known.unheld_since.unwrap_or(now));
@@ -166,7 +159,8 @@ pub(crate) fn decide(observed: &Observed, known: Known, now: Timestamp) -> (Plan
         was_there: true,
         unheld_since: since,
     };
-    (plan, Verdict { known, goes, is_new })
+    let is_due = !goes && !is_new;
+    (plan, Verdict { known, is_due })
 }
 
 /// Returns the time until it is deleted.

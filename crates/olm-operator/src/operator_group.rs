@@ -19,8 +19,6 @@ pub(crate) mod triggers;
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod trigger_rows;
 
 use std::collections::BTreeSet;
 

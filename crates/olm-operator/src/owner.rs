@@ -99,12 +99,15 @@ pub(crate) fn is_of_another(metadata: &ObjectMeta, csv: &NamespacedName) -> bool
 /// ClusterServiceVersion then neither repairs nor deletes it.
 pub(crate) fn is_of_extension(metadata: &ObjectMeta) -> bool {
     let (group, kind) = (ClusterObjectSet::group(&()), ClusterObjectSet::kind(&()));
-    let mut owners = metadata.owner_references.iter().flatten();
-    owners.any(|owner| {
-        owner.controller == Some(true)
-            && owner.kind == kind
-            && owner.api_version.split('/').next() == Some(group.as_ref())
+    controller(metadata).is_some_and(|owner| {
+        owner.kind == kind && owner.api_version.split('/').next() == Some(group.as_ref())
     })
+}
+
+/// Returns the owner that controls an object; the API server accepts one.
+pub(crate) fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
+    let mut owners = metadata.owner_references.iter().flatten();
+    owners.find(|owner| owner.controller == Some(true))
 }
 
 /// Returns the owner references to ClusterServiceVersions.

@@ -20,13 +20,13 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::{
-    adoption::{Adoptions, observe::OwnedIndex},
+    adoption::{Adoptions, kinds::OwnedKinds},
     api_role::{self, ApiRoles, ServedBy},
     args::Args,
     cluster_operator::{Reports, settings::ReportSettings},
     component,
     copied_csv::{CopiedCsvs, CopyKey, content::Contents},
-    csv::{Csv, observe::Reader},
+    csv::Csv,
     group_role::GroupRoles,
     guarded_labels, metrics,
     namespace::Namespaces,
@@ -162,8 +162,8 @@ pub fn controllers(
     metrics::register(metrics, &stores.csvs);
     let queues = Queues::default();
     // Indexes are updated before the controllers that use them are triggered.
-    let components = ComponentIndex::follow(&stores);
-    let owned = OwnedIndex::follow(&stores);
+    let components = ComponentIndex::follow(&stores, &queues.operators);
+    let owned = OwnedKinds::follow(&stores, &queues.adoptions);
     let api_roles = api_role::observe::by_owner(&stores);
     wiring::connect(&stores, &queues);
     let names = reports.names().map(str::to_owned);
@@ -174,12 +174,12 @@ pub fn controllers(
         let protected = Arc::new(protected);
         let mut tasks = JoinSet::new();
         let workers = &mut tasks;
-        let reader = Reader {
+        let csvs = Csv {
             stores: stores.clone(),
             discovery: Discovery::new(client.clone()),
             client: client.clone(),
         };
-        runner.spawn(workers, &Arc::new(Csv { reader }), &queues.csvs, WORKERS);
+        runner.spawn(workers, &Arc::new(csvs), &queues.csvs, WORKERS);
         let groups = OperatorGroups {
             stores: stores.clone(),
             client: client.clone(),
@@ -205,7 +205,7 @@ pub fn controllers(
         runner.spawn(workers, &Arc::new(operators), &queues.operators, WORKERS);
         let adoptions = Adoptions {
             stores: stores.clone(),
-            index: owned,
+            kinds: owned,
         };
         runner.spawn(workers, &Arc::new(adoptions), &queues.adoptions, WORKERS);
         let copies = CopiedCsvs {

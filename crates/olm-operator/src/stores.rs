@@ -58,7 +58,7 @@ pub struct Stores {
     pub deployments: Store<Deployment>,
     /// ReplicaSets that OLM marked: remains of replaced Deployments.
     pub(crate) replica_sets: Store<PartialObjectMeta<ReplicaSet>>,
-    /// ServiceAccounts that OLM created.
+    /// ServiceAccounts that OLM created, as components of Operators.
     pub(crate) accounts: Store<PartialObjectMeta<ServiceAccount>>,
     /// Summaries of all ServiceAccounts, because those that OperatorGroups name have no label of OLM's.
     pub(crate) account_sketches: Store<AccountSketch>,

@@ -2,6 +2,7 @@
 
 use go_compat::semver::{Version, VersionError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube_core::ResourceExt;
 
 use super::{
     ApiServiceDefinitions, ApiServiceDescription, ClusterServiceVersionPhase, ClusterServiceVersionStatus,
@@ -244,26 +245,20 @@ impl ClusterServiceVersion {
     /// Copies never get the finalizer, and an object that has it waits for its removal. So labels and annotations, which users
     /// can write, must not hide such an object from the controller that removes the finalizer.
     pub fn is_copied(&self) -> bool {
-        let finalizers = self.metadata.finalizers.iter().flatten();
-        if finalizers
-            .into_iter()
-            .any(|finalizer| finalizer == labels::FINALIZER_CSV_CLEANUP)
-        {
+        if self.has_cleanup_finalizer() {
             return false;
         }
-        let annotation = self
-            .metadata
-            .annotations
-            .as_ref()
-            .and_then(|all| all.get(labels::OPERATOR_NAMESPACE));
+        let annotation = self.annotations().get(labels::OPERATOR_NAMESPACE);
         let own = self.metadata.namespace.as_deref().unwrap_or_default();
         self.reason() == condition::csv::COPIED
             || annotation.is_some_and(|namespace| namespace != own)
-            || self
-                .metadata
-                .labels
-                .as_ref()
-                .is_some_and(|all| all.contains_key(labels::COPIED_FROM))
+            || self.labels().contains_key(labels::COPIED_FROM)
+    }
+
+    /// Returns true if OLM deletes objects outside of the namespace before this object is deleted.
+    pub fn has_cleanup_finalizer(&self) -> bool {
+        let mut finalizers = self.finalizers().iter();
+        finalizers.any(|finalizer| finalizer == labels::FINALIZER_CSV_CLEANUP)
     }
 
     /// Returns true if this object must not be copied: it has no phase yet, is a copy, or does not fit its OperatorGroup.

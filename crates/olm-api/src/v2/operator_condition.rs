@@ -1,11 +1,10 @@
 //! OperatorCondition: conditions that an operator reports about itself. Stored version.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::api_type::{api_kind, api_type};
 use crate::decode::absent_means_default;
 use crate::sparse::List;
-use crate::v1::ConditionOverride;
 
 api_kind! {
     /// What the operator reports, what a cluster admin overrides, and which workloads report.
@@ -38,5 +37,24 @@ api_type! {
     pub struct OperatorConditionStatus {
         /// Conditions of the spec, with the generation they were seen in.
         pub conditions: List<Condition>,
+    }
+}
+
+api_type! {
+    /// A condition set by a cluster admin.
+    pub struct ConditionOverride {
+        /// What it is about; only Upgradeable is interpreted.
+        #[serde(rename = "type")]
+        pub type_: String,
+        /// True, False or Unknown.
+        pub status: String,
+        /// Why, in one word.
+        pub reason: String,
+        /// Why, for people.
+        pub message: String,
+        /// When it was set.
+        pub last_transition_time: Option<Time>,
+        /// Generation of this object the condition was set for.
+        pub observed_generation: Option<i64>,
     }
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use olm_api::{DecodeError, extension_v1, packages, v1, v1alpha1, v1alpha2, v2};
+use olm_api::{DecodeError, extension_v1, packages, v1, v1alpha1, v2};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -131,8 +131,6 @@ pub fn through_type(object: &Value) -> Result<(Value, String), DecodeError> {
         ("operators.coreos.com/v1alpha1", "InstallPlan") => through::<v1alpha1::InstallPlan>,
         ("operators.coreos.com/v1alpha1", "CatalogSource") => through::<v1alpha1::CatalogSource>,
         ("operators.coreos.com/v1", "OperatorGroup") => through::<v1::OperatorGroup>,
-        ("operators.coreos.com/v1alpha2", "OperatorGroup") => through::<v1alpha2::OperatorGroup>,
-        ("operators.coreos.com/v1", "OperatorCondition") => through::<v1::OperatorCondition>,
         ("operators.coreos.com/v2", "OperatorCondition") => through::<v2::OperatorCondition>,
         ("operators.coreos.com/v1", "Operator") => through::<v1::Operator>,
         ("operators.coreos.com/v1", "OLMConfig") => through::<v1::OLMConfig>,
@@ -186,12 +184,13 @@ fn compare(path: String, before: Option<&Value>, after: Option<&Value>, found: &
     }
 }
 
-/// Returns the schemas of all kinds by `apiVersion` and kind.
+/// Returns the schemas of all kinds, in the version that is stored, by `apiVersion` and kind. OLM does not read the others.
 pub fn schemas() -> BTreeMap<(String, String), Value> {
     let mut schemas = BTreeMap::new();
     for Definition { manifest, .. } in [definitions("crds"), definitions("crds-v1")].concat() {
         let spec = &manifest["spec"];
-        for version in spec["versions"].as_array().unwrap() {
+        let versions = spec["versions"].as_array().unwrap();
+        for version in versions.iter().filter(|version| version["storage"] == true) {
             let api_version = format!(
                 "{}/{}",
                 spec["group"].as_str().unwrap(),

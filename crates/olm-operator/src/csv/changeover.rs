@@ -101,7 +101,7 @@ impl Changeover<'_> {
             };
             let of_old = replica_sets
                 .iter()
-                .filter(|found| controller(found) == self.old.metadata.uid.as_deref());
+                .filter(|found| controller(found) == self.old.metadata.uid.as_ref());
             actions.extend(
                 of_old
                     .filter(|found| !is_marked(observed, found))
@@ -171,11 +171,9 @@ fn is_ours(observed: &Observed, live: &Deployment) -> bool {
     let mut family: BTreeSet<&str> = replacement::ancestors(own, observed.replaces(), &observed.siblings);
     family.insert(own);
     let uid_of = |name: &str| {
-        observed
-            .siblings
-            .iter()
-            .find(|found| found.name == name)
-            .map(|found| &found.uid)
+        let mut siblings = observed.siblings.iter();
+        let found = siblings.find(|found| replacement::name_of(found) == name)?;
+        found.metadata.uid.as_ref()
     };
     labelled.namespace == observed.namespace()
         && family.contains(labelled.name.as_str())
@@ -184,16 +182,14 @@ fn is_ours(observed: &Observed, live: &Deployment) -> bool {
         })
 }
 
-/// Uid of the object that controls another one.
-fn controller(metadata: &ObjectMeta) -> Option<&str> {
-    let owners = metadata.owner_references.as_deref().unwrap_or_default();
-    let controller = owners.iter().find(|owner| owner.controller == Some(true));
-    controller.map(|owner| owner.uid.as_str())
-}
-
 fn is_marked(observed: &Observed, replica_set: &ObjectMeta) -> bool {
     owner::is_labelled(replica_set, observed.namespace(), observed.name())
         && owner::references(replica_set).any(|owner| owner.uid == observed.uid())
+}
+
+/// Uid of the object that controls another one.
+fn controller(metadata: &ObjectMeta) -> Option<&String> {
+    owner::controller(metadata).map(|owner| &owner.uid)
 }
 
 /// Adds the labels that identify the ReplicaSet later, and an owner besides its Deployment. The write is made

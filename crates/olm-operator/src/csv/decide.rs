@@ -6,7 +6,7 @@
 
 mod failed;
 mod gates;
-mod install_ready;
+pub(crate) mod install_ready;
 pub(crate) mod installing;
 pub(crate) mod pending;
 mod replacing;
@@ -22,10 +22,7 @@ use olm_runtime::plan::{Action, EventDraft, Plan, Requeue};
 
 use crate::csv::{
     changeover,
-    decide::{
-        gates::Gate,
-        transitions::{PhaseStep, Position, Stage, Transition, Verdict, walk},
-    },
+    decide::transitions::{PhaseStep, Position, Stage, Transition, Verdict, walk},
     health::Rollout,
     install::{self, serving},
     observed::Observed,
@@ -53,41 +50,27 @@ pub(crate) fn decide(observed: &Observed, now: Timestamp) -> (Plan, Verdict) {
     }
     let status = observed.csv.status.clone().unwrap_or_default();
     let position = Position::stored(&status, observed.created());
-    match gates::check(observed, &position) {
-        Gate::Open => {
-            let (mut plan, verdict) = walk(position, now, |position| step(observed, position, now));
-            if observed.proxy.are_awaited {
-                plan.requeue = plan
-                    .requeue
-                    .sooner(Requeue::after(PROXY_INTERVAL, "cluster Proxy not read yet"));
-            }
-            (plan, verdict)
+    let Some(closed) = gates::check(observed, &position) else {
+        let (mut plan, verdict) = walk(position, now, |position| step(observed, position, now));
+        if observed.proxy.are_awaited {
+            plan.requeue = plan
+                .requeue
+                .sooner(Requeue::after(PROXY_INTERVAL, "cluster Proxy not read yet"));
         }
-        Gate::Stay => (Plan::default(), Verdict::default()),
-        Gate::Write(actions) => (
-            Plan::of(actions),
-            Verdict {
-                stage: Stage::Membership,
-                ..Verdict::default()
-            },
-        ),
-        Gate::Fail { transition, actions } => {
-            let left = match withdrawal(observed, &position, &transition, now) {
-                Some((left, actions)) if left.is_zero() => return withdraw(observed, actions),
-                later => later.map(|(left, _)| left),
-            };
-            let mut closed = Some(PhaseStep {
-                actions,
-                ..PhaseStep::go(transition)
-            });
-            let (mut plan, verdict) = walk(position, now, |_| closed.take().unwrap_or_default());
-            if let Some(left) = left {
-                let due = Requeue::after(left, "withdrawal of rights outside the namespace is due");
-                plan.requeue = plan.requeue.sooner(due);
-            }
-            (plan, verdict)
-        }
+        return (plan, verdict);
+    };
+    let failed = closed.go.as_ref();
+    let left = match failed.and_then(|failed| withdrawal(observed, &position, failed, now)) {
+        Some((left, actions)) if left.is_zero() => return withdraw(observed, actions),
+        later => later.map(|(left, _)| left),
+    };
+    let mut closed = Some(closed);
+    let (mut plan, verdict) = walk(position, now, |_| closed.take().unwrap_or_default());
+    if let Some(left) = left {
+        let due = Requeue::after(left, "withdrawal of rights outside the namespace is due");
+        plan.requeue = plan.requeue.sooner(due);
     }
+    (plan, verdict)
 }
 
 /// True when a reconcile with this observation installs; components that serve without a certificate then get
@@ -156,12 +139,6 @@ fn withdraw(observed: &Observed, actions: Vec<Action>) -> (Plan, Verdict) {
     (plan, verdict)
 }
 
-/// Returns the writes of phase InstallReady alone.
-#[cfg(test)]
-pub(crate) fn install_ready_for_tests(observed: &Observed) -> Vec<Action> {
-    install_ready::step(observed).actions
-}
-
 /// Returns the error in the Subscription's configuration, without which the Deployments cannot be computed.
 fn unusable_config(observed: &Observed) -> Option<&str> {
     observed
@@ -174,6 +151,12 @@ fn unusable_config(observed: &Observed) -> Option<&str> {
 fn being_replaced(by: &str) -> PhaseStep {
     let message = format!("being replaced by csv: {by}");
     PhaseStep::to(Phase::Replacing, reason::BEING_REPLACED, message)
+}
+
+/// Returns a step to phase Failed, because a component cannot be installed.
+fn install_failed(error: &str) -> PhaseStep {
+    let message = format!("install strategy failed: {error}");
+    PhaseStep::to(Phase::Failed, reason::INSTALL_COMPONENT_FAILED, message)
 }
 
 fn bad_calculation() -> Transition {
@@ -195,7 +178,7 @@ fn replaced_while_running(observed: &Observed) -> Option<PhaseStep> {
     let is_stuck = runs && install::is_stuck(observed);
     let is_misdescribed = observed.strategy.is_ok() && pending::unusable_strategy(observed).is_some();
     (is_unmet || is_stuck || (is_misdescribed && install::is_available(observed)))
-        .then(|| being_replaced(&next.name))
+        .then(|| being_replaced(replacement::name_of(next)))
 }
 
 fn step(observed: &Observed, position: &Position, now: Timestamp) -> PhaseStep {

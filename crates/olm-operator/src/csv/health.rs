@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
+use kube::ResourceExt;
 use olm_api::{condition::TRUE, labels};
 use serde_json::Value;
 
@@ -76,12 +77,7 @@ pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<Stri
         return None;
     }
     let name = &wanted.name;
-    let found = live
-        .metadata
-        .labels
-        .as_ref()
-        .and_then(|found| found.get(labels::DEPLOYMENT_SPEC_HASH));
-    let Some(found) = found else {
+    let Some(found) = live.labels().get(labels::DEPLOYMENT_SPEC_HASH) else {
         return Some(format!("deployment {name} doesn't have a spec hash, update it"));
     };
     let is_owned = owner::references(&live.metadata).any(|owner| owner.uid == wanted.owner_uid);
@@ -103,13 +99,8 @@ pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<Stri
             wanted.hash
         ));
     }
-    let none = BTreeMap::new();
-    let found = live.metadata.labels.as_ref().unwrap_or(&none);
-    if let Some((key, value)) = wanted
-        .labels
-        .iter()
-        .find(|(key, value)| found.get(*key) != Some(*value))
-    {
+    let mut labels = wanted.labels.iter();
+    if let Some((key, value)) = labels.find(|(key, value)| live.labels().get(*key) != Some(*value)) {
         return Some(format!("deployment {name} doesn't have the label {key}={value}"));
     }
     if !is_owned {
@@ -120,6 +111,7 @@ pub(crate) fn drift(wanted: &WantedDeployment, live: &Deployment) -> Option<Stri
     if let Some(field) = stores::deployment::lost_field(live, &wanted.spec) {
         return Some(format!("deployment {name} was changed at {field}"));
     }
+    let none = BTreeMap::new();
     let annotations = live
         .spec
         .as_ref()
@@ -148,7 +140,7 @@ fn unhealthy(live: &Deployment, rollout: Rollout) -> Option<DeploymentProblem> {
     };
     let condition = |kind: &str| condition(status.conditions.as_deref().unwrap_or_default(), kind);
     let available = condition("Available");
-    let is_available = available.is_some_and(|c| c.status == "True");
+    let is_available = available.is_some_and(|found| found.status == TRUE);
     let unobserved = live.metadata.generation.unwrap_or(0) > status.observed_generation.unwrap_or(0);
     // A user scales or restarts a running operator: its last known state is used until there is a new one.
     if unobserved && rollout == Rollout::MayProgress && is_available {
@@ -185,6 +177,15 @@ fn unhealthy(live: &Deployment, rollout: Rollout) -> Option<DeploymentProblem> {
         return waiting(format!("deployment \"{name}\" not available: {why}"));
     }
     None
+}
+
+/// True when enough pods of the Deployment run, whether or not they are the wanted ones.
+pub(crate) fn is_available(live: &Deployment) -> bool {
+    let conditions = live
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_deref());
+    condition(conditions.unwrap_or_default(), "Available").is_some_and(|found| found.status == TRUE)
 }
 
 /// Returns the Deployment controller's message why it creates no pods: a quota or admission refuses them, or

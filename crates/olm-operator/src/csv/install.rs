@@ -13,7 +13,6 @@ use crate::{
     csv::{
         deployment::{self, Built},
         health::{self, DeploymentProblem, Rollout},
-        install::serving::ServingWrites,
         observed::Observed,
         rbac::{self, apply, identity},
         replacement::{self, Sibling},
@@ -23,13 +22,6 @@ use crate::{
 
 /// Grace period for pods of a Deployment that the strategy no longer contains, in seconds.
 const ORPHAN_GRACE_SECONDS: u32 = 1;
-
-/// The first problem found, and the Deployment that has it.
-#[derive(Debug, PartialEq)]
-pub(crate) struct FoundProblem {
-    pub(crate) deployment: String,
-    pub(crate) problem: DeploymentProblem,
-}
 
 /// Returns the wanted Deployments of the strategy. The list is empty if the strategy or the configuration is
 /// invalid, which the phases report first.
@@ -54,42 +46,33 @@ pub(crate) fn wanted(observed: &Observed) -> Vec<Built> {
         .collect()
 }
 
-/// Returns the first problem of the install, in the order of the strategy; problems that an install solves
-/// come first.
-pub(crate) fn problem(observed: &Observed, rollout: Rollout) -> Option<FoundProblem> {
+/// Returns the first problem of the install, with the Deployment that has it, in the order of the strategy; problems
+/// that an install solves come first.
+pub(crate) fn problem(observed: &Observed, rollout: Rollout) -> Option<(String, DeploymentProblem)> {
     let mut first = None;
-    for built in wanted(observed) {
-        let live = observed.deployments.get(&built.wanted.name).map(AsRef::as_ref);
-        if let Some(problem) = health::check(&built.wanted, live, rollout) {
-            let found = FoundProblem {
-                deployment: built.wanted.name,
-                problem,
-            };
-            if matches!(
-                found.problem,
-                DeploymentProblem::Missing(_) | DeploymentProblem::Outdated(_)
-            ) {
-                return Some(found);
+    for Built { wanted, .. } in wanted(observed) {
+        let live = observed.deployments.get(&wanted.name).map(AsRef::as_ref);
+        match health::check(&wanted, live, rollout) {
+            None => {}
+            Some(found @ (DeploymentProblem::Missing(_) | DeploymentProblem::Outdated(_))) => {
+                return Some((wanted.name, found));
             }
-            first.get_or_insert(found);
+            Some(found) => {
+                first.get_or_insert((wanted.name, found));
+            }
         }
     }
-    let orphan = orphans(observed).next().map(|orphan| FoundProblem {
-        deployment: orphan.name_any(),
-        problem: DeploymentProblem::Outdated(format!(
-            "deployment {} is no longer part of the install strategy",
-            orphan.name_any()
-        )),
+    let orphan = orphans(observed).next().map(|orphan| {
+        let name = orphan.name_any();
+        let text = format!("deployment {name} is no longer part of the install strategy");
+        (name, DeploymentProblem::Outdated(text))
     });
-    let not_serving = serving::problem(observed).map(|(deployment, text)| FoundProblem {
-        deployment,
-        problem: DeploymentProblem::Outdated(text),
-    });
+    let not_serving = serving::problem(observed);
+    let not_serving = not_serving.map(|(deployment, text)| (deployment, DeploymentProblem::Outdated(text)));
     let unavailable = || {
-        let (deployment, text) =
-            serving::availability::unavailable(observed, rollout == Rollout::MustBeComplete)?;
-        let problem = DeploymentProblem::Waiting(text);
-        Some(FoundProblem { deployment, problem })
+        let unknown_counts = rollout == Rollout::MustBeComplete;
+        let (deployment, text) = serving::availability::unavailable(observed, unknown_counts)?;
+        Some((deployment, DeploymentProblem::Waiting(text)))
     };
     orphan.or(not_serving).or(first).or_else(unavailable)
 }
@@ -104,9 +87,10 @@ pub(crate) fn taken(observed: &Observed) -> Option<(&str, String)> {
     let chain = replacement::chain(observed.name(), observed.replaces(), &observed.siblings);
     observed.inherited.iter().find_map(|(name, live)| {
         let owner = owner::labelled(&live.metadata)?;
-        let is_other = |sibling: &&Sibling| sibling.name == owner.name && !sibling.is_deleting;
-        let lives =
-            owner.namespace == observed.namespace() && observed.siblings.iter().any(|one| is_other(&one));
+        let is_other = |sibling: &Sibling| {
+            replacement::name_of(sibling) == owner.name && sibling.metadata.deletion_timestamp.is_none()
+        };
+        let lives = owner.namespace == observed.namespace() && observed.siblings.iter().any(is_other);
         (lives && !chain.contains(owner.name.as_str())).then_some((name.as_str(), owner.name))
     })
 }
@@ -121,7 +105,7 @@ pub(crate) fn cause<'a>(observed: &'a Observed, deployment: &str) -> Option<&'a 
 /// True when a rollout has failed.
 pub(crate) fn is_stuck(observed: &Observed) -> bool {
     let found = problem(observed, Rollout::MustBeComplete);
-    found.is_some_and(|found| matches!(found.problem, DeploymentProblem::Stuck(_)))
+    matches!(found, Some((_, DeploymentProblem::Stuck(_))))
 }
 
 /// True when every Deployment of the strategy exists and is available, whether or not it matches the wanted
@@ -133,11 +117,7 @@ pub(crate) fn is_available(observed: &Observed) -> bool {
         .flat_map(|strategy| &strategy.deployments);
     entries.all(|entry| {
         let live = observed.deployments.get(&entry.name);
-        let conditions = live.and_then(|live| live.status.as_ref()?.conditions.as_ref());
-        conditions.is_some_and(|all| {
-            all.iter()
-                .any(|one| one.type_ == "Available" && one.status == "True")
-        })
+        live.is_some_and(|live| health::is_available(live))
     })
 }
 
@@ -199,8 +179,7 @@ pub(crate) fn grant_in_targets(observed: &Observed) -> InstallWrites {
 
 /// Returns the writes of an install.
 pub(crate) fn writes(observed: &Observed) -> InstallWrites {
-    let ServingWrites { before, after } = serving::writes(observed);
-    let mut actions = before;
+    let (mut actions, after) = serving::writes(observed);
     for Built {
         mut deployment,
         wanted,

@@ -33,7 +33,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
-use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::ApiResource};
+use kube::{Api, Resource, ResourceExt, api::ListParams, core::ApiResource};
 use olm_api::{
     api_key::ApiKey,
     condition::csv as reason,
@@ -41,18 +41,17 @@ use olm_api::{
     v1alpha1::{ClusterServiceVersionPhase as Phase, Subscription},
 };
 use olm_runtime::{
-    NamespacedName, clock,
-    discovery::{Discovery, Served, deadline},
+    NamespacedName,
+    discovery::{Served, deadline},
     error::ObserveError,
     plan::Target,
 };
 use tokio::time::Instant;
 
-use self::stored::account_names;
 pub(crate) use self::stored::{configured, from_stores};
 use crate::{
     csv::{
-        changeover,
+        Csv, changeover,
         decide::installing::POD_PATIENCE,
         health, install,
         observed::{ForeignGrants, Leftover, Observed, is_available},
@@ -62,37 +61,22 @@ use crate::{
         strategy::Strategy,
     },
     owner,
-    stores::Stores,
 };
 
 /// Time limit for discovery requests of one reconcile. Kinds beyond it count as unknown and are requested in
 /// the next reconcile.
 const DISCOVERY_BUDGET: Duration = Duration::from_secs(10);
 
-/// Source of observations.
-pub(crate) struct Reader {
-    pub(crate) stores: Stores,
-    /// APIs that the cluster serves.
-    pub(crate) discovery: Discovery,
-    /// For live reads.
-    pub(crate) client: Client,
-}
-
-impl Reader {
-    /// Reads everything about one ClusterServiceVersion; `None` when it does not exist or is a copy.
+impl Csv {
+    /// Adds to an observation of the stores what only the API server has.
     ///
     /// # Errors
-    /// When a live read fails.
-    pub(crate) async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
-        let Some(mut observed) = from_stores(&self.stores, key) else {
-            return Ok(None);
-        };
-        let now = clock::now();
-        self.read_live(&mut observed, now).await?;
-        Ok(Some(observed))
-    }
-
-    async fn read_live(&self, observed: &mut Observed, now: Timestamp) -> Result<(), ObserveError> {
+    /// When a read fails.
+    pub(super) async fn read_live(
+        &self,
+        observed: &mut Observed,
+        now: Timestamp,
+    ) -> Result<(), ObserveError> {
         if observed.csv.metadata.deletion_timestamp.is_some() {
             observed.leftovers = self.leftovers(observed).await?;
             return Ok(());
@@ -102,8 +86,9 @@ impl Reader {
         serving::inspect(observed, now);
         self.read_served(observed).await?;
         if let Ok(strategy) = observed.strategy.clone() {
-            let young = observed.plan_grace(now).is_some();
-            self.add_accounts_of_others(observed, &strategy, young);
+            if observed.plan_grace(now).is_some() {
+                self.leave_out_accounts_of_others(observed);
+            }
             if needs_grants(observed, &strategy, now) {
                 self.read_grants(observed, &strategy).await?;
             }
@@ -160,18 +145,16 @@ impl Reader {
         Ok(())
     }
 
-    /// Adds service accounts that OLM did not create: users' own ones and `default`. While the steps of an
-    /// InstallPlan may still be running, another account that is not there yet is assumed to come from them.
-    fn add_accounts_of_others(&self, observed: &mut Observed, strategy: &Strategy, young: bool) {
-        for name in account_names(strategy) {
-            let expected = young && name != rbac::DEFAULT_ACCOUNT;
-            if expected || observed.accounts.contains_key(name) {
-                continue;
-            }
-            if let Some(account) = self.stores.account_sketches.get(observed.namespace(), name) {
-                observed.accounts.insert(name.clone(), account.owners.clone());
-            }
-        }
+    /// Leaves out service accounts that OLM did not create, except `default`. While the steps of an InstallPlan may
+    /// still be running, the account is assumed to come from them.
+    fn leave_out_accounts_of_others(&self, observed: &mut Observed) {
+        let namespace = observed.namespace().to_owned();
+        let is_managed = |name: &str| {
+            let found = self.stores.account_sketches.get(&namespace, name);
+            found.is_some_and(|found| found.is_managed)
+        };
+        let accounts = &mut observed.accounts;
+        accounts.retain(|name, _| name == rbac::DEFAULT_ACCOUNT || is_managed(name));
     }
 
     /// Reads bindings of namespaces first. Cluster-wide ones are only read when these do not grant all

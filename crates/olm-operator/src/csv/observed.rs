@@ -211,11 +211,8 @@ impl Observed {
     }
 
     pub(crate) fn created(&self) -> Timestamp {
-        self.csv
-            .metadata
-            .creation_timestamp
-            .as_ref()
-            .map_or(Timestamp::UNIX_EPOCH, |time| time.0)
+        let created = self.csv.metadata.creation_timestamp.as_ref();
+        created.map_or(Timestamp::UNIX_EPOCH, |time| time.0)
     }
 
     /// Returns the only OperatorGroup of the namespace; `None` when there is none or more than one.

@@ -11,12 +11,12 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use kube::ResourceExt;
+use olm_api::rights::coverage::Granted;
 use olm_runtime::plan::{Action, Identity, Target, to_value};
 use serde::Serialize;
 
 use crate::csv::{
-    FIELD_MANAGER,
-    coverage::{self, Granted},
+    FIELD_MANAGER, coverage,
     observed::{Observed, Rbac},
     strategy::{Scope, WantedRole},
 };
@@ -193,12 +193,10 @@ fn names_account(
     namespace: &str,
     binding_namespace: Option<&str>,
 ) -> bool {
-    subjects.unwrap_or_default().iter().any(|subject| {
-        let bound = subject
-            .namespace
-            .as_deref()
-            .filter(|ns| !ns.is_empty())
-            .or(binding_namespace);
-        subject.kind == "ServiceAccount" && subject.name == wanted.service_account && bound == Some(namespace)
-    })
+    let account = coverage::AccountName {
+        namespace,
+        name: &wanted.service_account,
+    };
+    let mut subjects = subjects.unwrap_or_default().iter();
+    subjects.any(|subject| coverage::is_account(subject, account, binding_namespace))
 }

@@ -38,15 +38,11 @@ fn grants_on(leftover: &Leftover) -> bool {
 
 /// Writes that complete the deletion of a ClusterServiceVersion; none once the finalizer is removed.
 fn actions(observed: &Observed) -> Vec<Action> {
-    let finalizers = observed.csv.finalizers();
-    if !finalizers
-        .iter()
-        .any(|finalizer| finalizer == labels::FINALIZER_CSV_CLEANUP)
-    {
+    if !observed.csv.has_cleanup_finalizer() {
         return Vec::new();
     }
+    let finalizers = observed.csv.finalizers().iter();
     let others: Vec<&String> = finalizers
-        .iter()
         .filter(|finalizer| *finalizer != labels::FINALIZER_CSV_CLEANUP)
         .collect();
     let release = Action::patch(

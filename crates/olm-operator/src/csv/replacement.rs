@@ -3,34 +3,26 @@
 //! Every walk ends even when `replaces` fields form a cycle, and a ClusterServiceVersion that names itself
 //! replaces nothing (`docs/reference/lifecycle.md`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
-use olm_api::v1alpha1::ClusterServiceVersionPhase as Phase;
+use kube::ResourceExt;
+use olm_api::v1alpha1::{ClusterServiceVersion, ClusterServiceVersionPhase as Phase};
 
 /// Another ClusterServiceVersion of the namespace.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Sibling {
-    pub(crate) name: String,
-    pub(crate) uid: String,
-    pub(crate) replaces: Option<String>,
-    pub(crate) phase: Phase,
-    /// Names of the CustomResourceDefinitions it owns.
-    pub(crate) owned_crds: BTreeSet<String>,
-    /// Names of the CustomResourceDefinitions whose objects it converts.
-    pub(crate) converted_crds: BTreeSet<String>,
-    /// Names of the Services that its description requires.
-    pub(crate) services: BTreeSet<String>,
-    /// True when it is being deleted.
-    pub(crate) is_deleting: bool,
-    pub(crate) created: Option<Timestamp>,
+pub(crate) type Sibling = Arc<ClusterServiceVersion>;
+
+/// Returns the name of a ClusterServiceVersion.
+pub(crate) fn name_of(sibling: &Sibling) -> &str {
+    sibling.metadata.name.as_deref().unwrap_or_default()
 }
 
-impl Sibling {
-    /// True in phase Succeeded.
-    pub(crate) fn is_succeeded(&self) -> bool {
-        self.phase == Phase::Succeeded
-    }
+/// True in phase Succeeded.
+pub(crate) fn is_succeeded(sibling: &Sibling) -> bool {
+    *sibling.phase() == Phase::Succeeded
 }
 
 /// Returns the ClusterServiceVersion that this one replaces, if it still exists.
@@ -40,13 +32,13 @@ pub(crate) fn previous<'a>(
     siblings: &'a [Sibling],
 ) -> Option<&'a Sibling> {
     let replaces = replaces.filter(|replaces| !replaces.is_empty() && *replaces != name)?;
-    siblings.iter().find(|sibling| sibling.name == replaces)
+    siblings.iter().find(|sibling| name_of(sibling) == replaces)
 }
 
 /// Returns the ClusterServiceVersion that replaces `name`. If there are several: one that has succeeded, else
 /// the newest, else the first by name.
 pub(crate) fn next<'a>(name: &str, siblings: &'a [Sibling]) -> Option<&'a Sibling> {
-    let follows = |sibling: &&Sibling| sibling.name != name && sibling.replaces.as_deref() == Some(name);
+    let follows = |sibling: &&Sibling| name_of(sibling) != name && sibling.spec.replaces() == Some(name);
     preferred(siblings.iter().filter(follows))
 }
 
@@ -56,9 +48,9 @@ fn preferred<'a>(following: impl Iterator<Item = &'a Sibling>) -> Option<&'a Sib
 
 fn preference(sibling: &Sibling) -> (bool, std::cmp::Reverse<Option<Timestamp>>, &str) {
     (
-        !sibling.is_succeeded(),
-        std::cmp::Reverse(sibling.created),
-        &sibling.name,
+        !is_succeeded(sibling),
+        std::cmp::Reverse(sibling.creation_timestamp().map(|time| time.0)),
+        name_of(sibling),
     )
 }
 
@@ -81,9 +73,9 @@ impl<'a> Index<'a> {
             following: BTreeMap::new(),
         };
         for sibling in siblings {
-            index.by_name.insert(&sibling.name, sibling);
-            let replaces = sibling.replaces.as_deref();
-            if let Some(replaces) = replaces.filter(|replaces| *replaces != sibling.name) {
+            index.by_name.insert(name_of(sibling), sibling);
+            let replaces = sibling.spec.replaces();
+            if let Some(replaces) = replaces.filter(|replaces| *replaces != name_of(sibling)) {
                 index.following.entry(replaces).or_default().push(sibling);
             }
         }
@@ -103,10 +95,10 @@ impl<'a> Index<'a> {
         let mut found = BTreeSet::new();
         let mut at = replaces;
         while let Some(sibling) = at.and_then(|at| self.by_name.get(at)) {
-            if sibling.name == name || !found.insert(sibling.name.as_str()) {
+            if name_of(sibling) == name || !found.insert(name_of(sibling)) {
                 break;
             }
-            at = sibling.replaces.as_deref();
+            at = sibling.spec.replaces();
         }
         found
     }
@@ -123,11 +115,11 @@ fn followers<'a>(
     let mut found = Vec::new();
     let mut at = name;
     while let Some(following) = index.next(at) {
-        if !seen.insert(&following.name) {
-            return (found, Some(Cycle(following.name.clone())));
+        if !seen.insert(name_of(following)) {
+            return (found, Some(Cycle(name_of(following).to_owned())));
         }
         found.push(following);
-        at = &following.name;
+        at = name_of(following);
     }
     (found, None)
 }
@@ -150,7 +142,7 @@ pub(crate) fn succeeded<'a>(
     siblings: impl IntoIterator<Item = &'a Sibling>,
 ) -> Option<&'a Sibling> {
     let (found, _) = followers(name, siblings);
-    found.into_iter().find(|one| one.is_succeeded())
+    found.into_iter().find(|one| is_succeeded(one))
 }
 
 /// Returns the names of all ClusterServiceVersions this one replaces, directly or indirectly, without its
@@ -176,8 +168,8 @@ pub(crate) fn chain<'a>(
     let mut pending: Vec<&str> = chain.iter().copied().collect();
     while let Some(replaced) = pending.pop() {
         for sibling in index.following(replaced) {
-            if chain.insert(&sibling.name) {
-                pending.push(&sibling.name);
+            if chain.insert(name_of(sibling)) {
+                pending.push(name_of(sibling));
             }
         }
     }
@@ -185,24 +177,40 @@ pub(crate) fn chain<'a>(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use olm_api::v1alpha1::{ClusterServiceVersionSpec, ClusterServiceVersionStatus};
+
     use super::*;
 
+    /// Returns a ClusterServiceVersion that replaces another one; `""` for none.
+    pub(crate) fn in_phase(name: &str, replaces: &str, phase: Phase) -> Sibling {
+        let spec = ClusterServiceVersionSpec {
+            replaces: Some(replaces.to_owned()),
+            ..ClusterServiceVersionSpec::default()
+        };
+        let mut csv = ClusterServiceVersion::new(name, spec);
+        csv.status = Some(ClusterServiceVersionStatus {
+            phase,
+            ..ClusterServiceVersionStatus::default()
+        });
+        Arc::new(csv)
+    }
+
     fn sibling(name: &str, replaces: &str) -> Sibling {
-        Sibling {
-            name: name.into(),
-            replaces: (!replaces.is_empty()).then(|| replaces.into()),
-            ..Sibling::default()
-        }
+        in_phase(name, replaces, Phase::None)
+    }
+
+    fn made_at(name: &str, phase: Phase, time: &str) -> Sibling {
+        let mut made = in_phase(name, "a", phase);
+        Arc::make_mut(&mut made).metadata.creation_timestamp = Some(Time(time.parse().unwrap()));
+        made
     }
 
     #[test]
     fn the_previous_one_is_found_by_name_and_never_itself() {
         let siblings = [sibling("a", "")];
-        assert_eq!(
-            previous("b", Some("a"), &siblings).map(|s| s.name.as_str()),
-            Some("a")
-        );
+        assert_eq!(previous("b", Some("a"), &siblings).map(name_of), Some("a"));
         assert_eq!(previous("a", Some("a"), &siblings), None);
         assert_eq!(previous("b", Some(""), &siblings), None);
         assert_eq!(previous("b", Some("gone"), &siblings), None);
@@ -211,33 +219,18 @@ mod tests {
 
     #[test]
     fn of_several_replacements_the_succeeded_one_wins_then_the_newest() {
-        let older = Sibling {
-            created: Some(jiff::Timestamp::UNIX_EPOCH),
-            ..sibling("older", "a")
-        };
-        let newer = Sibling {
-            created: "2026-01-01T00:00:00Z".parse().ok(),
-            ..sibling("newer", "a")
-        };
-        assert_eq!(
-            next("a", &[older.clone(), newer.clone()]).map(|s| s.name.as_str()),
-            Some("newer")
-        );
-        let succeeded = Sibling {
-            phase: Phase::Succeeded,
-            ..older
-        };
-        assert_eq!(
-            next("a", &[newer, succeeded]).map(|s| s.name.as_str()),
-            Some("older")
-        );
+        let older = made_at("older", Phase::None, "1970-01-01T00:00:00Z");
+        let newer = made_at("newer", Phase::None, "2026-01-01T00:00:00Z");
+        assert_eq!(next("a", &[older, newer.clone()]).map(name_of), Some("newer"));
+        let succeeded = made_at("older", Phase::Succeeded, "1970-01-01T00:00:00Z");
+        assert_eq!(next("a", &[newer, succeeded]).map(name_of), Some("older"));
         assert_eq!(next("a", &[sibling("a", "a")]), None);
     }
 
     #[test]
     fn the_last_of_a_chain_is_found_and_a_cycle_is_told() {
         let chain = [sibling("b", "a"), sibling("c", "b")];
-        assert_eq!(last("a", &chain).unwrap().map(|s| s.name.as_str()), Some("c"));
+        assert_eq!(last("a", &chain).unwrap().map(name_of), Some("c"));
         assert_eq!(last("c", &chain), Ok(None));
         assert_eq!(
             last("a", &[sibling("b", "a"), sibling("a", "b")]),
@@ -247,16 +240,10 @@ mod tests {
 
     #[test]
     fn a_successor_may_be_being_replaced_itself_as_long_as_one_behind_it_runs() {
-        let replacing = Sibling {
-            phase: Phase::Replacing,
-            ..sibling("b", "a")
-        };
-        let running = Sibling {
-            phase: Phase::Succeeded,
-            ..sibling("c", "b")
-        };
+        let replacing = in_phase("b", "a", Phase::Replacing);
+        let running = in_phase("c", "b", Phase::Succeeded);
         let chain = [replacing.clone(), running];
-        assert_eq!(succeeded("a", &chain).map(|s| s.name.as_str()), Some("c"));
+        assert_eq!(succeeded("a", &chain).map(name_of), Some("c"));
         assert_eq!(succeeded("a", &[replacing]), None);
         assert_eq!(succeeded("a", &[sibling("b", "a"), sibling("a", "b")]), None);
     }
@@ -272,10 +259,7 @@ mod tests {
     #[test]
     fn a_walk_leaves_out_who_replaces_itself() {
         let siblings = [sibling("b", "a"), sibling("b", "b")];
-        assert_eq!(
-            last("a", &siblings[..1]).unwrap().map(|s| s.name.as_str()),
-            Some("b")
-        );
+        assert_eq!(last("a", &siblings[..1]).unwrap().map(name_of), Some("b"));
         assert_eq!(last("b", &siblings[1..]), Ok(None));
         assert_eq!(succeeded("b", &siblings[1..]), None);
     }
@@ -291,7 +275,7 @@ mod tests {
             let (first, last_name) = (name(length), name(0));
             let looked = std::cell::Cell::new(0);
             let each = || siblings.iter().inspect(|_| looked.set(looked.get() + 1));
-            let is_last = |found: Option<&Sibling>| found.is_some_and(|found| found.name == last_name);
+            let is_last = |found: Option<&Sibling>| found.is_some_and(|found| name_of(found) == last_name);
             assert_eq!(chain(&first, None, each()).len(), length + 1);
             assert_eq!(chain(&last_name, Some(&name(1)), each()).len(), length);
             assert_eq!(ancestors("x", Some(&last_name), each()).len(), length);

@@ -17,6 +17,7 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{Resource, ResourceExt};
 use olm_api::{
     api_key::ApiKey,
+    cause::is_met,
     condition::requirement,
     permission,
     v1alpha1::{
@@ -59,7 +60,7 @@ pub(crate) fn evaluate(observed: &Observed) -> Result<Requirements, String> {
     rows.extend(api_services(observed));
     rows.extend(native_apis(observed));
     rows.extend(permissions::rows(observed, strategy));
-    let met = rows.iter().all(|row| row.met);
+    let met = rows.iter().all(|row| is_met(&row.status));
     // Counterparts in other namespaces are made from the operator's rights in its own.
     if met {
         rows.extend(permissions::missing_in_targets(observed, strategy));
@@ -67,7 +68,7 @@ pub(crate) fn evaluate(observed: &Observed) -> Result<Requirements, String> {
     Ok(Requirements {
         met,
         lacking: lacking(&rows),
-        undetermined: !met && rows.iter().all(|row| row.met || row.unknown),
+        undetermined: !met && rows.iter().all(|row| row.unknown || is_met(&row.status)),
         rows: rows.into_iter().map(|row| row.status).collect(),
     })
 }
@@ -107,7 +108,7 @@ pub(crate) fn with_refused(observed: &Observed, refused: &Refused) -> Option<Vec
 }
 
 fn lacking(rows: &[Row]) -> String {
-    let mut unmet = rows.iter().filter(|row| !row.met).map(|row| &row.status);
+    let mut unmet = rows.iter().map(|row| &row.status).filter(|row| !is_met(row));
     let Some(first) = unmet.next() else {
         return String::new();
     };
@@ -123,10 +124,8 @@ fn lacking(rows: &[Row]) -> String {
     format!(": {} {} ({why}){more}", first.kind, first.name)
 }
 
-/// A row, with its result.
 struct Row {
-    met: bool,
-    /// The state is unknown at the moment.
+    /// True when the state is unknown at the moment.
     unknown: bool,
     status: RequirementStatus,
 }
@@ -149,7 +148,6 @@ fn answered(mut status: RequirementStatus, word: &str, message: impl Into<String
     status.status = word.to_owned();
     status.message = message.into();
     Row {
-        met: word == requirement::PRESENT,
         unknown: false,
         status,
     }
@@ -306,10 +304,7 @@ fn owned_api_service(observed: &Observed, name: &str, description: &ApiServiceDe
     } else {
         requirement::DEPLOYMENT_NOT_FOUND
     };
-    Row {
-        met: found,
-        ..answered(row_of::<APIService>(name), word, "")
-    }
+    answered(row_of::<APIService>(name), word, "")
 }
 
 fn native_apis(observed: &Observed) -> impl Iterator<Item = Row> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::{apps::v1::DeploymentSpec, rbac::v1::PolicyRule};
 use olm_api::{
-    permission as recipe,
+    permission as recipe, rights,
     v1alpha1::{ClusterServiceVersion, STRATEGY_DEPLOYMENT},
 };
 
@@ -96,7 +96,7 @@ fn wanted_roles(csv: &ClusterServiceVersion) -> Result<Vec<WantedRole>, String> 
                 "rule invalid: {why} (permissions of service account {service_account})"
             ));
         }
-        let of_rules = rules.iter().map(coverage::combinations);
+        let of_rules = rules.iter().map(rights::coverage::combinations);
         combinations = of_rules.fold(combinations, usize::saturating_add);
         let recipe = recipe::Permission::new(&service_account, &rules);
         let role = match scope {

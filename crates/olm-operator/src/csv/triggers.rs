@@ -5,10 +5,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::{
-    api::{
-        apps::v1::Deployment,
-        core::v1::{Namespace, ServiceAccount},
-    },
+    api::{apps::v1::Deployment, core::v1::Namespace},
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
 use kube::{Resource, ResourceExt, core::PartialObjectMeta};
@@ -122,22 +119,9 @@ pub(crate) fn by_deployment(change: &Change<Deployment>, in_namespace: &Csvs) ->
 }
 
 /// Returns those that grant rights to a ServiceAccount.
-pub(crate) fn by_account(change: &Change<PartialObjectMeta<ServiceAccount>>, in_namespace: &Csvs) -> Keys {
-    let name = change.object().name_any();
-    let mut keys = by_owned(change);
-    keys.extend(granting_to(&name, in_namespace));
-    keys
-}
-
-/// Returns those that grant rights to a ServiceAccount. One with OLM's label has two stores, and either may be the last to know of a
-/// change, see [`by_account`].
-pub(crate) fn by_any_account(change: &Change<AccountSketch>, in_namespace: &Csvs) -> Keys {
-    granting_to(change.object().name(), in_namespace)
-}
-
-/// Returns those that grant rights to the ServiceAccount of this name.
-fn granting_to(account: &str, in_namespace: &Csvs) -> Keys {
-    select(in_namespace, |csv| accounts(csv).any(|named| named == account))
+pub(crate) fn by_account(change: &Change<AccountSketch>, in_namespace: &Csvs) -> Keys {
+    let name = change.object().name();
+    select(in_namespace, |csv| accounts(csv).any(|named| named == name))
 }
 
 fn accounts(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {

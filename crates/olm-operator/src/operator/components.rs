@@ -8,86 +8,124 @@ use olm_api::{
     condition::TRUE,
     sparse::List,
     v1::{ComponentCondition, RichReference},
-    v1alpha1::{ClusterServiceVersion, Subscription},
+    v1alpha1::ClusterServiceVersion,
 };
-use olm_runtime::{
-    plan::to_value,
-    store::{Index, Store},
-};
+use olm_runtime::{NamespacedName, plan::to_value, queue::Queue, store::Store};
 use serde::Serialize;
 
-use crate::{component, operator::founder, stores::Stores};
+use crate::{
+    component,
+    operator::{founder, triggers},
+    operator_sketch::OperatorSketch,
+    stores::Stores,
+};
 
 /// Maximum number of components in a status; etcd accepts objects of 1.5 MiB.
 const MAX_COMPONENTS: usize = 1000;
 
 type Conditions = List<ComponentCondition>;
 
-/// Returns the objects of one kind with a label.
-type Listing = Box<dyn Fn(&str) -> Vec<RichReference> + Send + Sync>;
+/// Returns the objects of one kind with a label, each with the Operator that it requires.
+type Listing = Box<dyn Fn(&str) -> Vec<(RichReference, Option<String>)> + Send + Sync>;
 
-/// Indexes of components by their label.
-pub(crate) struct ComponentIndex {
-    kinds: Vec<Listing>,
-    subscriptions: Index<Subscription>,
-    csvs: Index<ClusterServiceVersion>,
-}
+/// Components by their label.
+pub(crate) struct ComponentIndex(Vec<Listing>);
 
 impl ComponentIndex {
-    /// Must be called before the stores trigger the controllers that use it.
-    pub(crate) fn follow(stores: &Stores) -> Self {
-        let mut index = Self {
-            kinds: Vec::new(),
-            subscriptions: by_label(&stores.subscriptions),
-            csvs: stores.csvs.index(labels_of_csv),
+    /// Indexes the kinds of components, and triggers the Operators of changed objects. Must be called before the
+    /// stores get objects.
+    pub(crate) fn follow(stores: &Stores, queue: &Queue<NamespacedName>) -> Self {
+        let mut kinds = Kinds {
+            operators: &stores.operators,
+            queue,
+            listings: Vec::new(),
         };
-        index.add(by_label(&stores.api_services), |found| conditions(&found.status));
-        index.add(by_label(&stores.crds), |found| conditions(&found.status));
-        index.add(by_label(&stores.deployments), |found| conditions(&found.status));
-        index.add(index.subscriptions.clone(), |found| conditions(&found.status));
-        index.add(by_label(&stores.install_plans), |found| conditions(&found.status));
-        index.add(by_label(&stores.conditions), |found| conditions(&found.status));
-        index.add(index.csvs.clone(), phase);
-        index.add_plain(&stores.cluster_roles);
-        index.add_plain(&stores.cluster_role_bindings);
-        index.add_plain(&stores.services);
-        index.add_plain(&stores.namespaces);
-        index.add_plain(&stores.secrets);
-        index.add_plain(&stores.config_maps);
-        index.add_plain(&stores.accounts);
-        index.add_plain(&stores.roles);
-        index.add_plain(&stores.role_bindings);
-        index
+        kinds.add(&stores.api_services, |found| conditions(&found.status));
+        kinds.add(&stores.crds, |found| conditions(&found.status));
+        kinds.add(&stores.deployments, |found| conditions(&found.status));
+        kinds.add(&stores.install_plans, |found| conditions(&found.status));
+        kinds.add(&stores.conditions, |found| conditions(&found.status));
+        kinds.add_founding(
+            &stores.subscriptions,
+            labels_of,
+            |found| conditions(&found.status),
+            founder::of_subscription,
+        );
+        kinds.add_founding(&stores.csvs, labels_of_csv, phase, founder::of_csv);
+        kinds.add_plain(&stores.cluster_roles);
+        kinds.add_plain(&stores.cluster_role_bindings);
+        kinds.add_plain(&stores.services);
+        kinds.add_plain(&stores.namespaces);
+        kinds.add_plain(&stores.secrets);
+        kinds.add_plain(&stores.config_maps);
+        kinds.add_plain(&stores.accounts);
+        kinds.add_plain(&stores.roles);
+        kinds.add_plain(&stores.role_bindings);
+        let queue = queue.clone();
+        stores.operators.on_change(move |change| {
+            let operator = change.object();
+            queue.add_after(operator.key(), triggers::gather(Some(operator.as_ref())));
+        });
+        Self(kinds.listings)
     }
+}
 
+/// Builder of a [`ComponentIndex`].
+struct Kinds<'a> {
+    operators: &'a Store<OperatorSketch>,
+    queue: &'a Queue<NamespacedName>,
+    listings: Vec<Listing>,
+}
+
+impl Kinds<'_> {
     /// Adds a kind that is reported without conditions.
     fn add_plain<K>(&mut self, store: &Store<K>)
     where
         K: Resource<DynamicType = ()> + Send + Sync + 'static,
     {
-        self.add(by_label(store), |_| Conditions::default());
+        self.add(store, |_| Conditions::default());
     }
 
-    fn add<K>(&mut self, index: Index<K>, conditions: fn(&K) -> Conditions)
+    /// Adds a kind whose objects require no Operator.
+    fn add<K>(&mut self, store: &Store<K>, conditions: fn(&K) -> Conditions)
     where
         K: Resource<DynamicType = ()> + Send + Sync + 'static,
     {
-        self.kinds.push(Box::new(move |label| {
+        self.add_founding(store, labels_of, conditions, |_| None);
+    }
+
+    /// Adds a kind. `words` returns the labels of an object, `founded` the Operator that it requires.
+    fn add_founding<K>(
+        &mut self,
+        store: &Store<K>,
+        words: fn(&K) -> BTreeSet<String>,
+        conditions: fn(&K) -> Conditions,
+        founded: fn(&K) -> Option<String>,
+    ) where
+        K: Resource<DynamicType = ()> + Send + Sync + 'static,
+    {
+        // The index is updated before the Operators are triggered.
+        let index = store.index(words);
+        let (operators, queue) = (self.operators.clone(), self.queue.clone());
+        store.on_change(move |change| {
+            let is_there = |name: &NamespacedName| operators.get_key(name).is_some();
+            for operator in triggers::by_component(change, founded, is_there) {
+                let delay = triggers::gather(operators.get_key(&operator).as_deref());
+                queue.add_after(operator, delay);
+            }
+        });
+        self.listings.push(Box::new(move |label| {
             let found = index.list(label);
-            let references = found.iter().map(|object| RichReference {
-                conditions: conditions(object),
-                ..reference::<K>(object.meta())
+            let listed = found.iter().map(|object| {
+                let reference = RichReference {
+                    conditions: conditions(object),
+                    ..reference::<K>(object.meta())
+                };
+                (reference, founded(object))
             });
-            references.collect()
+            listed.collect()
         }));
     }
-}
-
-fn by_label<K>(store: &Store<K>) -> Index<K>
-where
-    K: Resource<DynamicType = ()> + Send + Sync + 'static,
-{
-    store.index(|object| labels_of(object.meta()))
 }
 
 /// Copies are no components.
@@ -95,11 +133,12 @@ fn labels_of_csv(csv: &ClusterServiceVersion) -> BTreeSet<String> {
     if csv.is_copied() {
         return BTreeSet::new();
     }
-    labels_of(&csv.metadata)
+    labels_of(csv)
 }
 
-fn labels_of(metadata: &ObjectMeta) -> BTreeSet<String> {
-    component::labels_of(metadata).map(str::to_owned).collect()
+fn labels_of<K: Resource>(object: &K) -> BTreeSet<String> {
+    let labels = component::labels_of(object.meta());
+    labels.map(str::to_owned).collect()
 }
 
 /// Objects with the label of an Operator.
@@ -112,25 +151,14 @@ pub(crate) struct Found {
     pub(crate) is_founded: bool,
 }
 
-/// Finds objects with `label`, the label of the Operator `name`.
+/// Finds objects with `label`, the label of the Operator `name`. Only objects in its own namespace require it.
 pub(crate) fn find(index: &ComponentIndex, name: &str, label: &str) -> Found {
-    let mut refs: Vec<RichReference> = index.kinds.iter().flat_map(|list| list(label)).collect();
+    let found: Vec<_> = index.0.iter().flat_map(|list| list(label)).collect();
+    let is_founded = found.iter().any(|(_, founded)| founded.as_deref() == Some(name));
+    let mut refs: Vec<RichReference> = found.into_iter().map(|(reference, _)| reference).collect();
     refs.sort_by(|a, b| order(a).cmp(&order(b)));
     refs.truncate(MAX_COMPONENTS);
-    Found {
-        refs,
-        is_founded: is_founded(index, name, label),
-    }
-}
-
-/// True when an object with the label requires the Operator. Only objects in its own namespace do.
-fn is_founded(index: &ComponentIndex, name: &str, label: &str) -> bool {
-    let is = |founded: Option<String>| founded.as_deref() == Some(name);
-    let subscriptions = index.subscriptions.list(label);
-    let mut subscriptions = subscriptions.iter();
-    let csvs = index.csvs.list(label);
-    subscriptions.any(|found| is(founder::of_subscription(found)))
-        || csvs.iter().any(|found| is(founder::of_csv(found)))
+    Found { refs, is_founded }
 }
 
 /// Sort key of the list.

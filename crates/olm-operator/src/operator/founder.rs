@@ -27,8 +27,3 @@ pub(crate) fn of_csv(csv: &ClusterServiceVersion) -> Option<String> {
         .find(|name| component::is_own(name, namespace))
         .map(str::to_owned)
 }
-
-/// Other objects require none.
-pub(crate) fn of_none<K>(_: &K) -> Option<String> {
-    None
-}

@@ -16,7 +16,7 @@ use crate::{
 /// Returns the status write, if the status changes.
 pub(crate) fn status(observed: &Observed, verdict: Verdict) -> StatusUpdate<Known> {
     let operator = observed.operator.as_ref();
-    let alive = operator.filter(|operator| !operator.is_deleting() && !verdict.goes && !verdict.is_new);
+    let alive = operator.filter(|operator| !operator.is_deleting() && verdict.is_due);
     StatusUpdate {
         patches: Vec::from_iter(alive.and_then(|operator| write(observed, operator))),
         memory: verdict.known.to_be_kept(),

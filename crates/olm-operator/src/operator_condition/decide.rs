@@ -103,11 +103,7 @@ fn deployments(csv: &ClusterServiceVersion) -> Vec<String> {
 }
 
 fn is_controlled_by(metadata: &ObjectMeta, uid: Option<&str>) -> bool {
-    metadata
-        .owner_references
-        .iter()
-        .flatten()
-        .any(|owner| Some(owner.uid.as_str()) == uid && owner.controller == Some(true))
+    owner::controller(metadata).is_some_and(|owner| Some(owner.uid.as_str()) == uid)
 }
 
 fn role(observed: &Observed, condition: &OperatorCondition) -> Option<Action> {

@@ -15,40 +15,27 @@ use serde_json::json;
 
 use crate::operator_group::{observe::Observed, provided_apis, targets::Selection};
 
-/// Content of the status.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Verdict {
-    /// The targets; `None` keeps the current ones, because the spec is invalid.
-    pub(crate) namespaces: Option<BTreeSet<String>>,
-    /// True when the namespace has several groups.
-    pub(crate) ambiguous: bool,
-    /// Error in the selector, if it is invalid.
-    pub(crate) mistake: Option<String>,
-}
+/// The targets, or the error in the selector: then the current targets stay.
+pub(crate) type Verdict = Result<BTreeSet<String>, String>;
 
-/// Returns targets and condition for the status, and removes APIs without a provider from the list. `told` is
+/// Returns the targets for the status, and removes APIs without a provider from the list. `told` is
 /// the error reported last: every created or deleted namespace triggers a group with a selector.
 pub(crate) fn decide(observed: &Observed, told: Option<&str>) -> (Plan, Verdict) {
     let selection = Selection::read(&observed.group.spec);
     let namespaces = observed.namespaces.iter().map(AsRef::as_ref);
     let selected = selection.map(|selection| selection.names(namespaces));
-    let mistake = selected.as_ref().err().map(ToString::to_string);
-    let news = mistake.as_deref().filter(|mistake| told != Some(*mistake));
+    let mistake = selected.as_ref().err();
+    let news = mistake.filter(|mistake| told != Some(mistake.as_str()));
     let event = news.map(|mistake| {
         let message = format!("{mistake}; the group keeps its previous target namespaces");
         EventDraft::warning(observed.group.object_ref(&()), reason::INVALID_SELECTOR, message)
     });
-    let verdict = Verdict {
-        namespaces: selected.ok(),
-        ambiguous: observed.ambiguous,
-        mistake,
-    };
     let plan = Plan {
         actions: prune(observed).into_iter().collect(),
         events: event.into_iter().collect(),
         ..Plan::default()
     };
-    (plan, verdict)
+    (plan, selected)
 }
 
 /// Removes invalid entries from the list, and APIs that no member provides. If a new member is about to add

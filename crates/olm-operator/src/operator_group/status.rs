@@ -1,13 +1,13 @@
 //! The status of an OperatorGroup. No I/O.
 
-use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use olm_api::{
     condition::{self, operator_group as types},
     v1::OperatorGroupStatus,
 };
 use olm_runtime::{
     Timestamp,
-    condition::{remove_condition, set_condition, stored_time},
+    condition::{condition_of, remove_condition, set_condition, stored_time},
     driver::StatusUpdate,
     plan::status_of,
 };
@@ -22,25 +22,18 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> S
     let group = &observed.group;
     let old = group.status.clone().unwrap_or_default();
     let mut new = old.clone();
-    if let Some(namespaces) = verdict.namespaces
+    if let Ok(namespaces) = &verdict
         && !namespaces.iter().eq(old.namespaces.iter())
     {
-        new.namespaces = namespaces.into_iter().collect();
+        new.namespaces = namespaces.iter().cloned().collect();
         new.last_updated = Some(stored_time(now));
     }
-    if verdict.ambiguous {
-        let several = Condition {
-            type_: types::MULTIPLE_OPERATOR_GROUP.to_owned(),
-            status: condition::TRUE.to_owned(),
-            reason: types::MULTIPLE_OPERATOR_GROUPS_FOUND.to_owned(),
-            message: types::MULTIPLE_OPERATOR_GROUPS_MESSAGE.to_owned(),
-            last_transition_time: stored_time(now),
-            observed_generation: None,
-        };
-        set_condition(&mut new.conditions, several);
-    } else {
-        remove_condition(&mut new.conditions, types::MULTIPLE_OPERATOR_GROUP);
-    }
+    let several = (
+        types::MULTIPLE_OPERATOR_GROUPS_FOUND,
+        types::MULTIPLE_OPERATOR_GROUPS_MESSAGE,
+    );
+    let several = observed.ambiguous.then_some(several);
+    set(&mut new, types::MULTIPLE_OPERATOR_GROUP, several, now);
     account(&mut new, &observed.account, now);
     if new.conditions.is_empty() {
         // No list instead of an empty one, as upstream leaves it.
@@ -52,7 +45,7 @@ pub(crate) fn status(observed: &Observed, verdict: Verdict, now: Timestamp) -> S
     }
     StatusUpdate {
         patches: Vec::from_iter(status_of(&**group, &old, &new)),
-        memory: verdict.mistake,
+        memory: verdict.err(),
         ..StatusUpdate::default()
     }
 }
@@ -80,17 +73,23 @@ fn account(status: &mut OperatorGroupStatus, account: &GroupAccount, now: Timest
         status.service_account_ref = wanted.cloned();
         status.last_updated = Some(stored_time(now));
     }
-    if let GroupAccount::Missing(name) = account {
-        let missing = Condition {
-            type_: types::SERVICE_ACCOUNT.to_owned(),
-            status: condition::TRUE.to_owned(),
-            reason: types::SERVICE_ACCOUNT_NOT_FOUND.to_owned(),
-            message: format!("ServiceAccount {name} not found"),
-            last_transition_time: stored_time(now),
-            observed_generation: None,
-        };
-        set_condition(&mut status.conditions, missing);
-    } else {
-        remove_condition(&mut status.conditions, types::SERVICE_ACCOUNT);
+    let missing = match account {
+        GroupAccount::Missing(name) => Some(format!("ServiceAccount {name} not found")),
+        GroupAccount::Unnamed | GroupAccount::Found(_) => None,
+    };
+    let missing = missing.as_deref();
+    let missing = missing.map(|message| (types::SERVICE_ACCOUNT_NOT_FOUND, message));
+    set(status, types::SERVICE_ACCOUNT, missing, now);
+}
+
+/// Sets the condition of this type to true, with reason and message, or removes it. It has no generation, as upstream's.
+fn set(status: &mut OperatorGroupStatus, type_: &str, texts: Option<(&str, &str)>, now: Timestamp) {
+    match texts {
+        Some((reason, message)) => {
+            let texts = [type_, condition::TRUE, reason, message];
+            let set = condition_of(&ObjectMeta::default(), texts, now);
+            set_condition(&mut status.conditions, set);
+        }
+        None => remove_condition(&mut status.conditions, type_),
     }
 }

@@ -1,5 +1,7 @@
 //! OperatorGroups in the model cluster: targets, conditions, provided APIs, namespace labels.
 
+mod trigger_rows;
+
 use std::sync::Arc;
 
 use olm_api::{api_key::parse_api_set, v1::OperatorGroup, v1alpha1::ClusterServiceVersionPhase as Phase};

@@ -56,7 +56,7 @@ fn only_operators_that_are_there_or_begin_hear_of_labels() {
         let keys = crate::operator::triggers::by_component(&change, founded, is_there);
         keys.into_iter().map(|key| key.name).collect::<Vec<_>>()
     };
-    assert_eq!(woken(crate::operator::founder::of_none), ["there.ns"]);
+    assert_eq!(woken(|_| None), ["there.ns"]);
     assert_eq!(woken(|_| Some("new.ns".to_owned())), ["new.ns", "there.ns"]);
 }
 

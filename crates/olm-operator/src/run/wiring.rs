@@ -1,7 +1,5 @@
 //! Connects changes in the stores with the queues, through the triggers of each controller.
 
-mod components;
-
 use std::{hash::Hash, sync::Arc};
 
 use kube::{Resource, ResourceExt};
@@ -59,7 +57,6 @@ pub(super) fn connect(stores: &Stores, queues: &Queues) {
         &queues.namespaces,
         namespace::triggers::by_namespace,
     );
-    components::connect(stores, queues);
 }
 
 /// Attaches the listeners for reports to ClusterOperators.
@@ -131,10 +128,6 @@ fn connect_csvs(stores: &Stores, queues: &Queues) {
         csv::triggers::by_deployment(change, &beside(&csvs, change))
     });
     let csvs = stores.csvs.clone();
-    wake(&stores.accounts, &queues.csvs, move |change| {
-        csv::triggers::by_account(change, &beside(&csvs, change))
-    });
-    let csvs = stores.csvs.clone();
     wake(&stores.conditions, &queues.csvs, move |change| {
         csv::triggers::by_condition(change, &beside(&csvs, change))
     });
@@ -145,7 +138,7 @@ fn connect_csvs(stores: &Stores, queues: &Queues) {
     );
     let csvs = stores.csvs.clone();
     wake(&stores.account_sketches, &queues.csvs, move |change| {
-        csv::triggers::by_any_account(change, &csvs.list_in(change.object().namespace()))
+        csv::triggers::by_account(change, &csvs.list_in(change.object().namespace()))
     });
 }
 

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::TestEnv;
 use crate::{
     copied_csv::{self, CopiedCsvs, CopyKey, content::Contents},
-    csv::{Csv, observe::Reader, observed::Observed},
+    csv::{Csv, observed::Observed},
     namespace::Namespaces,
     operator_group::OperatorGroups,
     stores::Stores,
@@ -22,8 +22,7 @@ impl TestEnv {
     pub(crate) fn round_of_csv(&mut self, key: &NamespacedName) {
         let key = key.clone();
         self.with_stores(async move |stores, client, executor| {
-            let reader = reader(stores, client);
-            round(&Csv { reader }, &key, &executor).await;
+            round(&csvs(stores, client), &key, &executor).await;
         });
     }
 
@@ -57,10 +56,7 @@ impl TestEnv {
     /// Returns the observation of a reconcile of the ClusterServiceVersion controller now.
     pub(crate) fn observe(&mut self, key: &NamespacedName) -> Option<Observed> {
         let key = key.clone();
-        self.with_stores(async move |stores, client, _| {
-            let reader = reader(stores, client);
-            Csv { reader }.observe(&key).await.unwrap()
-        })
+        self.with_stores(async move |stores, client, _| csvs(stores, client).observe(&key).await.unwrap())
     }
 
     /// Returns the plan of a reconcile of a copy now.
@@ -106,9 +102,9 @@ impl TestEnv {
     }
 }
 
-fn reader(stores: Stores, client: kube::Client) -> Reader {
+fn csvs(stores: Stores, client: kube::Client) -> Csv {
     let discovery = Discovery::new(client.clone());
-    Reader {
+    Csv {
         stores,
         discovery,
         client,

@@ -1,15 +1,18 @@
 //! Remarks on probable mistakes in objects.
 
-use kube_core::{Resource as _, ResourceExt};
+use kube_core::ResourceExt;
 use olm_api::labels::UPGRADE_HOLD;
 use olm_api::manifest::unknown_fields;
 use olm_api::v1alpha1::Subscription;
-use olm_api::{GROUP, v1, v1alpha1, v1alpha2};
+use olm_api::{GROUP, v1, v1alpha1};
 use olm_fbc::did_you_mean::did_you_mean;
 use serde_json::Value;
 
 use super::namespace_of;
 use crate::hold::parse_range;
+
+/// Another version of OperatorGroups that the API server serves.
+const OLD_GROUP_VERSION: &str = "operators.coreos.com/v1alpha2";
 
 /// Reports a version of the kind that the API server does not serve. A missing version is accepted.
 pub(super) fn of_version(described: &str, kind: &str, version: &str) -> Option<String> {
@@ -19,7 +22,7 @@ pub(super) fn of_version(described: &str, kind: &str, version: &str) -> Option<S
     } else {
         v1alpha1::API_VERSION
     };
-    let is_served = version == right || (is_group && version == v1alpha2::OperatorGroup::api_version(&()));
+    let is_served = version == right || (is_group && version == OLD_GROUP_VERSION);
     let is_known = super::KINDS.contains(&kind);
     (is_known && !version.is_empty() && !is_served).then(|| {
         format!(

@@ -11,13 +11,12 @@ use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as 
 use crate::csv::{
     decide::{
         installing,
-        transitions::{PhaseStep, Position, Stage, Transition},
+        transitions::{PhaseStep, Position, Stage},
     },
     health::{DeploymentProblem, Rollout},
     install::{self, serving},
     observed::Observed,
-    replacement,
-    requirements::{self, Requirements},
+    replacement, requirements,
 };
 
 /// Interval of pod checks for a Deployment that exceeded its progress deadline or the install timeout.
@@ -29,7 +28,7 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     {
         let message = format!(
             "Fail Forward is enabled, allowing Failed csv to be replaced by csv: {}",
-            next.name
+            replacement::name_of(next)
         );
         return PhaseStep::to(Phase::Replacing, reason::BEING_REPLACED, message);
     }
@@ -43,36 +42,28 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     if let Some(step) = super::pending::unusable_strategy(observed) {
         return step;
     }
-    let Requirements {
-        met,
-        undetermined,
-        lacking,
-        rows,
-    } = match requirements::evaluate(observed) {
+    let found = match requirements::evaluate(observed) {
         Ok(requirements) => requirements,
         Err(error) => return PhaseStep::go(super::pending::invalid_strategy(&error)),
     };
-    if undetermined {
+    if found.undetermined {
         // A step through Pending would end there, and return as soon as discovery responds.
-        return super::pending::ask_again(PhaseStep::stay()).with_requirements(rows);
+        return super::pending::ask_again(PhaseStep::stay()).with_requirements(found.rows);
     }
-    if !met {
-        let pending = Transition::new(
-            Phase::Pending,
-            reason::REQUIREMENTS_NOT_MET,
-            format!("requirements not met{lacking}"),
-        );
-        return PhaseStep::go(pending).with_requirements(rows);
+    if !found.met {
+        let message = format!("requirements not met{}", found.lacking);
+        let pending = PhaseStep::to(Phase::Pending, reason::REQUIREMENTS_NOT_MET, message);
+        return pending.with_requirements(found.rows);
     }
     if cause == reason::OWNER_CONFLICT
         && let Some(conflict) = super::pending::owner_conflict(observed)
     {
-        return PhaseStep::go(conflict).with_requirements(rows);
+        return PhaseStep::go(conflict).with_requirements(found.rows);
     }
     if let Some(conflict) = super::pending::taken(observed) {
-        return PhaseStep::go(conflict).with_requirements(rows);
+        return PhaseStep::go(conflict).with_requirements(found.rows);
     }
-    let mut step = components(observed, position, cause).with_requirements(rows);
+    let mut step = components(observed, position, cause).with_requirements(found.rows);
     if cause == reason::INSTALL_CHECK_FAILED && serving::availability::waits_for_discovery(observed) {
         step = super::pending::ask_again(step);
     }
@@ -98,15 +89,11 @@ fn opened_gate(cause: &str) -> Option<&'static str> {
 
 fn components(observed: &Observed, position: &Position, cause: &str) -> PhaseStep {
     if let Some(error) = super::unusable_config(observed) {
-        return PhaseStep::go(match cause {
-            // A step through Pending would end here again.
-            reason::INSTALL_COMPONENT_FAILED => Transition::new(
-                Phase::Failed,
-                reason::INSTALL_COMPONENT_FAILED,
-                format!("install strategy failed: {error}"),
-            ),
-            _ => super::bad_calculation(),
-        });
+        // A step through Pending would end here again.
+        return match cause == reason::INSTALL_COMPONENT_FAILED {
+            true => super::install_failed(error),
+            false => PhaseStep::go(super::bad_calculation()),
+        };
     }
     let refusals = [
         reason::INSTALL_COMPONENT_FAILED,
@@ -121,7 +108,7 @@ fn components(observed: &Observed, position: &Position, cause: &str) -> PhaseSte
         let message = format!("owned APIServices or webhooks need cert refresh: {text}");
         return PhaseStep::to(Phase::Pending, reason::NEEDS_CERT_ROTATION, message);
     }
-    let Some(found) = install::problem(observed, Rollout::MustBeComplete) else {
+    let Some((deployment, problem)) = install::problem(observed, Rollout::MustBeComplete) else {
         return PhaseStep::go(installing::succeeded());
     };
     let pending = |text: &str| {
@@ -129,11 +116,11 @@ fn components(observed: &Observed, position: &Position, cause: &str) -> PhaseSte
         PhaseStep::to(Phase::Pending, reason::NEEDS_REINSTALL, message)
     };
     let failed = |text: String| {
-        let message = installing::with_cause(observed, position, &found.deployment, &text);
-        let failed = Transition::new(Phase::Failed, reason::INSTALL_CHECK_FAILED, message);
-        PhaseStep::go(failed).again(POD_INTERVAL, "pods are not watched")
+        let message = installing::with_cause(observed, position, &deployment, &text);
+        let failed = PhaseStep::to(Phase::Failed, reason::INSTALL_CHECK_FAILED, message);
+        failed.again(POD_INTERVAL, "pods are not watched")
     };
-    match &found.problem {
+    match &problem {
         DeploymentProblem::Stuck(text) => failed(format!("install failed: {text}")),
         // The same Deployment would wait again after another apply.
         DeploymentProblem::Waiting(text) if cause == reason::INSTALL_CHECK_FAILED => {

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::{
     csv::{
-        decide::transitions::{Position, Transition},
+        decide::transitions::{PhaseStep, Position, Stage},
         install,
         observed::Observed,
     },
@@ -36,48 +36,30 @@ use crate::{
 /// Maximum number of OperatorGroups in a message about a namespace with several.
 const SHOWN_GROUPS: usize = 5;
 
-/// Result of the preconditions.
-#[derive(Debug)]
-pub(super) enum Gate {
-    /// Continue with the phase.
-    Open,
-    /// Wait, because the OperatorGroup is about to change.
-    Stay,
-    /// Membership has to be written first.
-    Write(Vec<Action>),
-    /// This ClusterServiceVersion must not run here.
-    Fail {
-        transition: Transition,
-        /// Additional writes.
-        actions: Vec<Action>,
-    },
-}
-
-/// Checks the preconditions. The finalizer is always written first, because objects outside the namespace
-/// must be deleted one day, even if the group is lost meanwhile. If membership is written as well, both are
-/// one write.
-pub(super) fn check(observed: &Observed, position: &Position) -> Gate {
-    let gate = of_group(observed, position);
+/// Checks the preconditions. Returns the step to make instead of that of the phase; `None` when all hold.
+///
+/// The finalizer is always written first, because objects outside the namespace must be deleted one day, even if the
+/// group is lost meanwhile. If membership is written as well, both are one write.
+pub(super) fn check(observed: &Observed, position: &Position) -> Option<PhaseStep> {
+    let closed = of_group(observed, position);
     let Some(finalizers) = missing_finalizer(observed) else {
-        return gate;
+        return closed;
     };
     let write = patch(observed, &json!({ "finalizers": finalizers }));
-    match gate {
-        Gate::Open => Gate::Write(vec![write]),
-        // Membership follows as soon as the group's status is set; until then nothing is created.
-        Gate::Stay => Gate::Stay,
-        Gate::Fail { transition, actions } if actions.is_empty() => Gate::Fail {
-            transition,
-            actions: vec![write],
-        },
-        // The writes of the membership include the finalizer.
-        Gate::Write(_) | Gate::Fail { .. } => gate,
+    let Some(mut step) = closed else {
+        return Some(membership_step(vec![write]));
+    };
+    // Writes of the membership include the finalizer. A group that is about to change is waited for: membership follows
+    // as soon as its status is set, and until then nothing is created.
+    if step.go.is_some() && step.actions.is_empty() {
+        step.actions.push(write);
     }
+    Some(step)
 }
 
-fn of_group(observed: &Observed, position: &Position) -> Gate {
+fn of_group(observed: &Observed, position: &Position) -> Option<PhaseStep> {
     if matches!(position.phase, Phase::Replacing | Phase::Deleting) {
-        return Gate::Open;
+        return None;
     }
     match observed.groups.as_slice() {
         [] => fail(
@@ -88,7 +70,7 @@ fn of_group(observed: &Observed, position: &Position) -> Gate {
             ),
             Vec::new(),
         ),
-        [group] if group.awaits_service_account => awaits_account(group, position),
+        [group] if group.awaits_service_account => Some(awaits_account(group, position)),
         [group] => member(observed, group),
         several => fail(
             reason::TOO_MANY_OPERATOR_GROUPS,
@@ -108,34 +90,37 @@ fn of_group(observed: &Observed, position: &Position) -> Gate {
     }
 }
 
-fn fail(reason: &'static str, message: impl Into<String>, actions: Vec<Action>) -> Gate {
-    Gate::Fail {
-        transition: Transition::new(Phase::Failed, reason, message),
+/// Returns a step that writes the membership before anything else.
+fn membership_step(actions: Vec<Action>) -> PhaseStep {
+    PhaseStep::act(Stage::Membership, actions, None)
+}
+
+/// Returns a step for a ClusterServiceVersion that must not run here, with additional writes.
+fn fail(reason: &'static str, message: impl Into<String>, actions: Vec<Action>) -> Option<PhaseStep> {
+    Some(PhaseStep {
         actions,
-    }
+        ..PhaseStep::to(Phase::Failed, reason, message)
+    })
 }
 
 /// Waits until the status of the group names the account of its spec. Until then nothing is written for its
 /// members. OLM's own account may have more rights, and the named account may not exist.
-fn awaits_account(group: &Group, position: &Position) -> Gate {
+fn awaits_account(group: &Group, position: &Position) -> PhaseStep {
     if !matches!(position.phase, Phase::None | Phase::Pending) {
-        return Gate::Stay;
+        return PhaseStep::stay();
     }
     let account = group.service_account.as_deref().unwrap_or_default();
     let message = format!(
         "please make sure the service account exists. sa={account} operatorgroup={}/{}",
         group.namespace, group.name
     );
-    Gate::Fail {
-        transition: Transition::new(Phase::Pending, reason::REQUIREMENTS_UNKNOWN, message),
-        actions: Vec::new(),
-    }
+    PhaseStep::to(Phase::Pending, reason::REQUIREMENTS_UNKNOWN, message)
 }
 
-fn member(observed: &Observed, group: &Group) -> Gate {
+fn member(observed: &Observed, group: &Group) -> Option<PhaseStep> {
     const NOTHING: &str = "no targetNamespaces are matched operatorgroups namespace selection";
     let targets = match &group.targets {
-        Targets::Unresolved => return Gate::Stay,
+        Targets::Unresolved => return Some(PhaseStep::stay()),
         Targets::Invalid(text) => {
             return fail(
                 reason::NO_TARGET_NAMESPACES,
@@ -191,13 +176,10 @@ fn membership(observed: &Observed, group: &Group, targets: Option<&BTreeSet<Stri
 
 /// Returns the finalizers with OLM's added; `None` when it already exists.
 fn missing_finalizer(observed: &Observed) -> Option<Vec<String>> {
-    let mut finalizers = observed.csv.finalizers().to_vec();
-    if finalizers
-        .iter()
-        .any(|finalizer| finalizer == labels::FINALIZER_CSV_CLEANUP)
-    {
+    if observed.csv.has_cleanup_finalizer() {
         return None;
     }
+    let mut finalizers = observed.csv.finalizers().to_vec();
     finalizers.push(labels::FINALIZER_CSV_CLEANUP.to_owned());
     Some(finalizers)
 }
@@ -215,7 +197,7 @@ fn patch(observed: &Observed, metadata: &Value) -> Action {
     Action::patch(target, json!({ "metadata": metadata }), guard)
 }
 
-fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Gate {
+fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Option<PhaseStep> {
     let own = match api_key::provided_apis(&observed.csv.spec) {
         Ok(own) => own,
         Err(error) => {
@@ -250,8 +232,7 @@ fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Gate {
     };
     let answer = reconcile_apis(&own, &group.provided, &others);
     match answer {
-        ApiIntersection::NoConflict if membership.is_empty() => Gate::Open,
-        ApiIntersection::NoConflict => Gate::Write(membership),
+        ApiIntersection::NoConflict => (!membership.is_empty()).then(|| membership_step(membership)),
         ApiIntersection::Add | ApiIntersection::Remove if group.static_apis => {
             let why = if answer == ApiIntersection::Add {
                 unlisted()
@@ -274,11 +255,15 @@ fn apis(observed: &Observed, group: &Group, membership: Vec<Action>) -> Gate {
         ),
         ApiIntersection::Add => {
             let union = group.provided.union(&own).cloned().collect();
-            Gate::Write([membership, vec![write_provided(group, &union)]].concat())
+            Some(membership_step(
+                [membership, vec![write_provided(group, &union)]].concat(),
+            ))
         }
         ApiIntersection::Remove => {
             let rest = group.provided.difference(&own).cloned().collect();
-            Gate::Write([membership, vec![write_provided(group, &rest)]].concat())
+            Some(membership_step(
+                [membership, vec![write_provided(group, &rest)]].concat(),
+            ))
         }
     }
 }

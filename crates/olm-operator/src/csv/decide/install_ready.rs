@@ -9,7 +9,7 @@ use crate::csv::{
     observed::Observed,
 };
 
-pub(super) fn step(observed: &Observed) -> PhaseStep {
+pub(crate) fn step(observed: &Observed) -> PhaseStep {
     if let Some(step) = super::replaced_while_running(observed) {
         return step;
     }
@@ -20,8 +20,7 @@ pub(super) fn step(observed: &Observed) -> PhaseStep {
         return PhaseStep::go(conflict);
     }
     if let Some(error) = super::unusable_config(observed) {
-        let message = format!("install strategy failed: {error}");
-        return PhaseStep::to(Phase::Failed, reason::INSTALL_COMPONENT_FAILED, message);
+        return super::install_failed(error);
     }
     if let Some(step) = changeover(observed) {
         return step;

@@ -33,25 +33,21 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     if super::unusable_config(observed).is_some() {
         return PhaseStep::go(super::bad_calculation());
     }
-    let Some(found) = install::problem(observed, Rollout::MustBeComplete) else {
+    let Some((deployment, problem)) = install::problem(observed, Rollout::MustBeComplete) else {
         return PhaseStep::go(succeeded());
     };
-    match found.problem {
-        DeploymentProblem::Stuck(text) => PhaseStep::to(
-            Phase::Failed,
-            reason::INSTALL_CHECK_FAILED,
-            with_cause(
-                observed,
-                position,
-                &found.deployment,
-                &format!("install failed: {text}"),
-            ),
-        ),
+    match problem {
+        DeploymentProblem::Stuck(text) => {
+            let text = format!("install failed: {text}");
+            let message = with_cause(observed, position, &deployment, &text);
+            PhaseStep::to(Phase::Failed, reason::INSTALL_CHECK_FAILED, message)
+        }
         // A missing Deployment is restored at once. Upstream waits for the timeout and then restores it.
-        DeploymentProblem::Outdated(text) | DeploymentProblem::Missing(text) => PhaseStep::go(
-            Transition::new(Phase::InstallReady, reason::INSTALL_WAITING, install::told(&text)),
-        ),
-        DeploymentProblem::Waiting(text) => waiting(observed, position, now, &found.deployment, &text),
+        DeploymentProblem::Outdated(text) | DeploymentProblem::Missing(text) => {
+            let message = install::told(&text);
+            PhaseStep::to(Phase::InstallReady, reason::INSTALL_WAITING, message)
+        }
+        DeploymentProblem::Waiting(text) => waiting(observed, position, now, &deployment, &text),
     }
 }
 
@@ -73,12 +69,8 @@ fn waiting(
 ) -> PhaseStep {
     let waited = Duration::try_from(now.duration_since(position.since)).unwrap_or_default();
     let Some(left) = INSTALL_TIMEOUT.checked_sub(waited).filter(|left| !left.is_zero()) else {
-        let message = with_cause(
-            observed,
-            position,
-            deployment,
-            &format!("install timeout: {text}"),
-        );
+        let text = format!("install timeout: {text}");
+        let message = with_cause(observed, position, deployment, &text);
         return PhaseStep::to(Phase::Failed, reason::INSTALL_CHECK_FAILED, message);
     };
     let since_update = Duration::try_from(now.duration_since(position.updated)).unwrap_or_default();

@@ -69,8 +69,9 @@ pub(super) fn step(observed: &Observed, position: &Position, now: Timestamp) -> 
     if let Some(conflict) = owner_conflict(observed) {
         return PhaseStep::go(conflict).with_requirements(rows);
     }
-    if let Some(previous) = previous.filter(|previous| previous.phase != Phase::Replacing) {
-        return wait_for(previous.name.as_str(), &previous.phase, position, now).with_requirements(rows);
+    if let Some(previous) = previous.filter(|previous| *previous.phase() != Phase::Replacing) {
+        let name = replacement::name_of(previous);
+        return wait_for(name, previous.phase(), position, now).with_requirements(rows);
     }
     PhaseStep::to(
         Phase::InstallReady,
@@ -89,11 +90,8 @@ fn unmet(
     position: &Position,
     now: Timestamp,
 ) -> PhaseStep {
-    let pending = Transition::new(
-        Phase::Pending,
-        reason::REQUIREMENTS_NOT_MET,
-        format!("one or more requirements couldn't be found{lacking}"),
-    );
+    let message = format!("one or more requirements couldn't be found{lacking}");
+    let pending = PhaseStep::to(Phase::Pending, reason::REQUIREMENTS_NOT_MET, message);
     let lacks_rights = rows
         .iter()
         .any(|row| row.kind == "ServiceAccount" && row.status != requirement::PRESENT);
@@ -112,7 +110,7 @@ fn unmet(
     }
     PhaseStep {
         requeue,
-        ..PhaseStep::go(pending).with_requirements(rows)
+        ..pending.with_requirements(rows)
     }
 }
 
@@ -163,9 +161,7 @@ pub(super) fn unusable_strategy(observed: &Observed) -> Option<PhaseStep> {
         });
     }
     let text = serving::definitions::refused(observed)?;
-    let message = format!("install strategy failed: {text}");
-    let failed = Transition::new(Phase::Failed, reason::INSTALL_COMPONENT_FAILED, message);
-    Some(PhaseStep::go(failed))
+    Some(super::install_failed(&text))
 }
 
 pub(super) fn invalid_strategy(error: &str) -> Transition {
@@ -189,11 +185,13 @@ pub(super) fn owner_conflict(observed: &Observed) -> Option<Transition> {
     let chain = replacement::chain(observed.name(), observed.replaces(), &observed.siblings);
     let crds = observed.csv.spec.owned_crds().iter().find_map(|owned| {
         let other = observed.siblings.iter().find(|sibling| {
-            !chain.contains(sibling.name.as_str()) && sibling.owned_crds.contains(&owned.name)
+            let mut theirs = sibling.spec.owned_crds().iter();
+            !chain.contains(replacement::name_of(sibling)) && theirs.any(|crd| crd.name == owned.name)
         })?;
         let message = format!(
             "conflicting CRD owner in namespace: {} is owned by {}",
-            owned.name, other.name
+            owned.name,
+            replacement::name_of(other)
         );
         Some(Transition::new(Phase::Failed, reason::OWNER_CONFLICT, message))
     });

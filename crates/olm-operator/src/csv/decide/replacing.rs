@@ -35,7 +35,7 @@ pub(super) fn step(observed: &Observed) -> PhaseStep {
     };
     let running = if observed.group().is_some_and(|group| group.fail_forward) {
         match replacement::last(name, siblings) {
-            Ok(last) => last.unwrap_or(next).is_succeeded(),
+            Ok(last) => replacement::is_succeeded(last.unwrap_or(next)),
             Err(Cycle(seen)) => {
                 let message = format!("csv {}/{seen} has already been seen", observed.namespace());
                 return PhaseStep::to(Phase::Replacing, reason::BEING_REPLACED, message);

@@ -7,12 +7,11 @@ use olm_api::{condition::csv as reason, v1alpha1::ClusterServiceVersionPhase as 
 
 use crate::csv::{
     changeover,
-    decide::transitions::{PhaseStep, Stage, Transition},
+    decide::transitions::{PhaseStep, Stage},
     health::{DeploymentProblem, Rollout},
     install::{self, serving},
     observed::Observed,
-    replacement,
-    requirements::{self, Requirements},
+    replacement, requirements,
 };
 
 /// Interval of the checks of RBAC that OLM did not create but a running operator needs.
@@ -20,7 +19,7 @@ const RIGHTS_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) fn step(observed: &Observed, now: Timestamp) -> PhaseStep {
     if let Some(next) = replacement::next(observed.name(), &observed.siblings) {
-        return super::being_replaced(&next.name);
+        return super::being_replaced(replacement::name_of(next));
     }
     if let Some(conflict) = super::pending::taken(observed) {
         return PhaseStep::go(conflict);
@@ -33,28 +32,20 @@ pub(super) fn step(observed: &Observed, now: Timestamp) -> PhaseStep {
     }
     // Webhook descriptions were checked at install. Newer rules may be stricter, and a running operator does
     // not fail for them.
-    let Requirements {
-        met,
-        undetermined,
-        lacking,
-        rows,
-    } = match requirements::evaluate(observed) {
+    let found = match requirements::evaluate(observed) {
         Ok(requirements) => requirements,
         Err(error) => return PhaseStep::go(super::pending::invalid_strategy(&error)),
     };
-    if undetermined {
+    if found.undetermined {
         // A running operator does not fail because of a missing response.
-        return super::pending::ask_again(health(observed, now)).with_requirements(rows);
+        return super::pending::ask_again(health(observed, now)).with_requirements(found.rows);
     }
-    if !met {
-        let failed = Transition::new(
-            Phase::Failed,
-            reason::REQUIREMENTS_NOT_MET,
-            format!("requirements no longer met{lacking}"),
-        );
-        return PhaseStep::go(failed).with_requirements(rows);
+    if !found.met {
+        let message = format!("requirements no longer met{}", found.lacking);
+        let failed = PhaseStep::to(Phase::Failed, reason::REQUIREMENTS_NOT_MET, message);
+        return failed.with_requirements(found.rows);
     }
-    let step = health(observed, now).with_requirements(rows);
+    let step = health(observed, now).with_requirements(found.rows);
     if observed.rbac.granted_by_others.is_some() || !observed.rbac.bound_by_others.is_empty() {
         return step.again(RIGHTS_INTERVAL, "RBAC not created by OLM is not watched");
     }
@@ -68,7 +59,7 @@ fn health(observed: &Observed, now: Timestamp) -> PhaseStep {
     if let Some(writes) = install::take_over_serving(observed) {
         return PhaseStep::install(Stage::Adoption, writes, None);
     }
-    let Some(found) = install::problem(observed, Rollout::MayProgress) else {
+    let Some((_, problem)) = install::problem(observed, Rollout::MayProgress) else {
         let mut writes = install::grant_in_targets(observed);
         writes.rest.extend(changeover::clean_up(observed));
         writes.rest.extend(install::tidy(observed));
@@ -84,20 +75,16 @@ fn health(observed: &Observed, now: Timestamp) -> PhaseStep {
             None => step,
         };
     };
-    let (phase, reason, message) = match found.problem {
-        DeploymentProblem::Stuck(text) => (
-            Phase::Failed,
-            reason::INSTALL_CHECK_FAILED,
-            format!("install failed: {text}"),
-        ),
-        DeploymentProblem::Outdated(text) => (
-            Phase::InstallReady,
-            reason::COMPONENT_UNHEALTHY,
-            install::told(&text),
-        ),
-        DeploymentProblem::Missing(text) | DeploymentProblem::Waiting(text) => {
-            (Phase::Failed, reason::COMPONENT_UNHEALTHY, install::told(&text))
+    let unhealthy =
+        |phase, text: &str| PhaseStep::to(phase, reason::COMPONENT_UNHEALTHY, install::told(text));
+    match problem {
+        DeploymentProblem::Stuck(text) => {
+            let message = format!("install failed: {text}");
+            PhaseStep::to(Phase::Failed, reason::INSTALL_CHECK_FAILED, message)
         }
-    };
-    PhaseStep::to(phase, reason, message)
+        DeploymentProblem::Outdated(text) => unhealthy(Phase::InstallReady, &text),
+        DeploymentProblem::Missing(text) | DeploymentProblem::Waiting(text) => {
+            unhealthy(Phase::Failed, &text)
+        }
+    }
 }

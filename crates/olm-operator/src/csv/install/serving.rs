@@ -54,10 +54,6 @@ use crate::{
 const MAX_WAIT: Duration = Duration::from_secs(12 * 60 * 60);
 
 /// Returns the reason why the webhook descriptions of a ClusterServiceVersion are invalid.
-#[expect(
-    clippy::result_large_err,
-    reason = "the description that is refused comes along, once for a CSV"
-)]
 pub(crate) fn invalid_description(csv: &ClusterServiceVersion, strategy: &Strategy) -> Option<Refused> {
     rules::check(csv)
         .and_then(|()| endpoint::check(csv, strategy).map_err(Refused::from))
@@ -79,31 +75,34 @@ pub(crate) fn taken(observed: &Observed) -> Option<String> {
     let rivals: Vec<&Sibling> = observed
         .siblings
         .iter()
-        .filter(|sibling| !sibling.is_deleting && !chain.contains(sibling.name.as_str()))
+        .filter(|sibling| sibling.metadata.deletion_timestamp.is_none())
+        .filter(|sibling| !chain.contains(replacement::name_of(sibling)))
         .collect();
     serving.endpoints.iter().find_map(|endpoint| {
         let service = endpoint.service();
         let live = serving.live(&Target::of::<Service>(observed.namespace(), &service));
         let has = |sibling: &&&Sibling| {
-            sibling.services.contains(&service)
-                && live.map_or_else(|| is_at_it(sibling), |live| is_owned_by(live, &sibling.uid))
+            endpoint::services(sibling).contains(&service)
+                && live.map_or_else(|| is_at_it(sibling), |live| is_owned_by(live, sibling))
         };
         let other = rivals.iter().find(has)?;
         Some(format!(
             "Service {service} of Deployment {} belongs to ClusterServiceVersion {}",
-            endpoint.deployment, other.name
+            endpoint.deployment,
+            replacement::name_of(other)
         ))
     })
 }
 
 fn is_at_it(sibling: &Sibling) -> bool {
     matches!(
-        sibling.phase,
+        sibling.phase(),
         Phase::InstallReady | Phase::Installing | Phase::Succeeded
     )
 }
 
-fn is_owned_by(object: &Value, uid: &str) -> bool {
+fn is_owned_by(object: &Value, sibling: &Sibling) -> bool {
+    let uid = sibling.metadata.uid.as_deref().unwrap_or_default();
     let owners = object["metadata"]["ownerReferences"].as_array();
     owners.into_iter().flatten().any(|owner| owner["uid"] == uid)
 }
@@ -155,19 +154,13 @@ pub(crate) fn validity(observed: &Observed) -> Option<Validity> {
     .flatten()
 }
 
-/// Writes of an install before and after the Deployments.
-#[derive(Debug, Default)]
-pub(crate) struct ServingWrites {
-    pub(crate) before: Vec<Action>,
-    pub(crate) after: Vec<Action>,
-}
-
-/// Returns writes for all objects that differ from the wanted ones.
-pub(crate) fn writes(observed: &Observed) -> ServingWrites {
+/// Returns the writes for all objects that differ from the wanted ones: those of an install before and after the
+/// Deployments.
+pub(crate) fn writes(observed: &Observed) -> (Vec<Action>, Vec<Action>) {
     let serving = &observed.serving;
-    let mut writes = ServingWrites::default();
+    let (mut before, mut after) = (Vec::new(), Vec::new());
     for component in around(observed).filter(|component| problem_of(observed, component).is_some()) {
-        writes.before.push(write(observed, component));
+        before.push(write(observed, component));
     }
     for Caller {
         deployment,
@@ -180,26 +173,16 @@ pub(crate) fn writes(observed: &Observed) -> ServingWrites {
         }
         let is_trusted_first =
             serving.issued.contains_key(deployment) && serving.live(&component.target).is_some();
-        let list = if is_trusted_first {
-            &mut writes.before
-        } else {
-            &mut writes.after
-        };
+        let list = if is_trusted_first { &mut before } else { &mut after };
         list.push(write(observed, component));
     }
-    writes.before.extend(
-        serving
-            .endpoints
-            .iter()
-            .filter_map(|endpoint| write_secret(observed, endpoint)),
-    );
+    let endpoints = serving.endpoints.iter();
+    before.extend(endpoints.filter_map(|endpoint| write_secret(observed, endpoint)));
     // Written before the Secrets, because their CA identifies the definitions as OLM's.
     let reset = |crd| definitions::patch(observed, crd, conversion::reset(), identity(observed));
-    writes.after.extend(definitions::stale(observed).map(reset));
-    writes
-        .after
-        .extend(leftovers(observed).map(|(target, uid)| delete(observed, target, uid)));
-    writes
+    after.extend(definitions::stale(observed).map(reset));
+    after.extend(leftovers(observed).map(|(target, uid)| delete(observed, target, uid)));
+    (before, after)
 }
 
 /// Returns the first problem: the Deployment it belongs to, and a message for users.

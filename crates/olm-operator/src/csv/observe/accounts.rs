@@ -1,10 +1,11 @@
 //! Summaries of all ServiceAccounts. Users' own ones, mostly `default`, have no label of OLM's, and there is at
-//! least one in every namespace. So no more is kept of each than who owns it.
+//! least one in every namespace. So no more is kept of each than who owns it, and whether OLM created it.
 
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::core::PartialObjectMeta;
+use kube::{ResourceExt, core::PartialObjectMeta};
+use olm_api::labels;
 use olm_runtime::store::{Projected, Projection};
 
 use crate::owner;
@@ -17,20 +18,18 @@ pub(crate) type AccountSketch = Projected<KeptAccount>;
 pub(crate) struct KeptAccount {
     /// Uids of the ClusterServiceVersions that own it.
     pub(crate) owners: BTreeSet<String>,
+    /// True when it has OLM's label.
+    pub(crate) is_managed: bool,
 }
 
 impl Projection for KeptAccount {
     type Object = PartialObjectMeta<ServiceAccount>;
 
     fn of(account: PartialObjectMeta<ServiceAccount>) -> Self {
+        let owners = owner::references(&account.metadata);
         Self {
-            owners: owners(&account),
+            owners: owners.map(|owner| owner.uid.clone()).collect(),
+            is_managed: labels::is_true(account.labels(), labels::MANAGED),
         }
     }
-}
-
-/// Returns the uids of the ClusterServiceVersions that own a ServiceAccount.
-pub(super) fn owners(account: &PartialObjectMeta<ServiceAccount>) -> BTreeSet<String> {
-    let owners = owner::references(&account.metadata);
-    owners.map(|owner| owner.uid.clone()).collect()
 }

@@ -18,7 +18,10 @@ use olm_api::{
 };
 use olm_runtime::{discovery::deadline, error::ObserveError};
 
-use crate::csv::{health, observed::Observed};
+use crate::{
+    csv::{health, observed::Observed},
+    owner,
+};
 
 /// The kubelet's reason for the pause before it restarts a terminated process.
 const CRASH_LOOP: &str = "CrashLoopBackOff";
@@ -122,8 +125,8 @@ async fn newest_pods(client: &Client, namespace: &str, live: &Deployment) -> Res
 /// Returns the label value of the pods of the Deployment's newest ReplicaSet.
 fn newest_hash<'a>(sets: &'a [PartialObjectMeta<ReplicaSet>], live: &Deployment) -> Option<&'a str> {
     let is_own = |set: &&PartialObjectMeta<ReplicaSet>| {
-        let mut owners = set.owner_references().iter();
-        owners.any(|owner| owner.controller == Some(true) && Some(&owner.uid) == live.metadata.uid.as_ref())
+        let controller = owner::controller(&set.metadata);
+        controller.is_some_and(|owner| Some(&owner.uid) == live.metadata.uid.as_ref())
     };
     let revision = |set: &&PartialObjectMeta<ReplicaSet>| {
         let text = set.annotations().get(REVISION);

@@ -26,10 +26,9 @@ use olm_runtime::{NamespacedName, store::Store};
 use crate::{
     csv::{
         changeover,
-        observe::{accounts::owners, serving},
+        observe::serving,
         observed::{ClusterApis, ForeignGroup, Observed, Rbac, RbacKey},
         replacement::Sibling,
-        serving::{conversion, endpoint},
         strategy::{self, Strategy},
     },
     operator_group::{self, Group, Targets, intersection::NamespaceSet},
@@ -60,7 +59,7 @@ pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Obser
         open_targets,
         groups,
         foreign_groups: foreign_groups(stores, &key.namespace),
-        siblings: siblings(&stores.csvs.list_in(&key.namespace), &key.name),
+        siblings: siblings(stores, key),
         previous_condition: replaces.and_then(|name| stores.conditions.get(&key.namespace, name)),
         deployments: deployments
             .into_iter()
@@ -76,8 +75,8 @@ pub(crate) fn from_stores(stores: &Stores, key: &NamespacedName) -> Option<Obser
             .iter()
             .flat_map(account_names)
             .filter_map(|name| {
-                let found = stores.accounts.get(&key.namespace, name)?;
-                Some((name.clone(), owners(&found)))
+                let found = stores.account_sketches.get(&key.namespace, name)?;
+                Some((name.clone(), found.owners.clone()))
             })
             .collect(),
         proxy: ProxyVariables::default(),
@@ -132,7 +131,7 @@ fn open_targets(stores: &Stores, own: &str, groups: &[Group]) -> BTreeSet<String
     others.filter(is_open).cloned().collect()
 }
 
-pub(super) fn account_names(strategy: &Strategy) -> BTreeSet<&String> {
+fn account_names(strategy: &Strategy) -> BTreeSet<&String> {
     strategy.roles.iter().map(|role| &role.service_account).collect()
 }
 
@@ -173,23 +172,10 @@ fn cluster(stores: &Stores, csv: &ClusterServiceVersion) -> ClusterApis {
     cluster
 }
 
-fn siblings(csvs: &[Arc<ClusterServiceVersion>], own: &str) -> Vec<Sibling> {
-    csvs.iter()
-        .filter(|csv| csv.name_any() != own && !csv.is_copied())
-        .map(|csv| Sibling {
-            name: csv.name_any(),
-            uid: csv.uid().unwrap_or_default(),
-            replaces: csv.spec.replaces().map(str::to_owned),
-            phase: csv.phase().clone(),
-            owned_crds: csv.spec.owned_crds().iter().map(|crd| crd.name.clone()).collect(),
-            converted_crds: conversion::conversions(csv)
-                .map(|(_, crd)| crd.to_owned())
-                .collect(),
-            services: endpoint::services(csv),
-            is_deleting: csv.metadata.deletion_timestamp.is_some(),
-            created: csv.creation_timestamp().map(|time| time.0),
-        })
-        .collect()
+fn siblings(stores: &Stores, key: &NamespacedName) -> Vec<Sibling> {
+    let mut siblings = stores.csvs.list_in(&key.namespace);
+    siblings.retain(|csv| csv.name_any() != key.name && !csv.is_copied());
+    siblings
 }
 
 fn foreign_groups(stores: &Stores, namespace: &str) -> Vec<ForeignGroup> {

@@ -40,7 +40,6 @@ pub(super) fn rows(observed: &Observed, strategy: &Strategy) -> Vec<Row> {
             status.message.push_str(&lacking_rules(&status.dependents));
         }
         Row {
-            met: status.status == requirement::PRESENT,
             unknown: false,
             status,
         }
@@ -76,7 +75,6 @@ fn add_role(observed: &Observed, role: &WantedRole, status: &mut RequirementStat
 /// does not report them, so they do not affect readiness. Rights that OLM is about to write are not reported.
 pub(super) fn missing_in_targets(observed: &Observed, strategy: &Strategy) -> Vec<Row> {
     let row = |status| Row {
-        met: true,
         unknown: false,
         status,
     };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use olm_api::labels;
+use olm_api::{embedded::drop_nulls, labels};
 use olm_runtime::plan::Target;
 use serde_json::{Map, Value, json};
 
@@ -174,17 +174,6 @@ fn is_owned(wanted: &Value, live: &Value) -> bool {
     };
     let found = uids(live);
     uids(wanted).iter().all(|uid| found.contains(uid))
-}
-
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|_, field| !field.is_null());
-            fields.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        _ => {}
-    }
 }
 
 #[cfg(test)]

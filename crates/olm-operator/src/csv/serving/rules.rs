@@ -28,7 +28,7 @@ pub(crate) struct Refused {
     /// webhook.
     pub(crate) text: String,
     /// The webhook, if the text does not name it.
-    pub(crate) webhook: Option<WebhookDescription>,
+    pub(crate) webhook: Option<Box<WebhookDescription>>,
 }
 
 impl From<String> for Refused {
@@ -41,16 +41,12 @@ impl From<String> for Refused {
 ///
 /// # Errors
 /// The first one that may not, with the reason.
-#[expect(
-    clippy::result_large_err,
-    reason = "the description that is refused comes along, once for a CSV"
-)]
 pub(crate) fn check(csv: &ClusterServiceVersion) -> Result<(), Refused> {
     let mut names = BTreeSet::new();
     for description in &csv.spec.webhook_definitions {
         let refused = |text: &str| Refused {
             text: text.to_owned(),
-            webhook: Some(description.clone()),
+            webhook: Some(Box::new(description.clone())),
         };
         let name = description.generate_name.as_str();
         if name.is_empty() {

@@ -313,7 +313,7 @@ fn check_edge(older: &Value, newer: &Value, changes: &[&str]) {
     let mut expected: Vec<&str> = selectors(newer).into_iter().map(|(name, _)| name).collect();
     expected.retain(|name| changes.contains(name));
     assert_eq!(planned, expected, "{}", name(newer));
-    let step = crate::csv::decide::install_ready_for_tests(&observed);
+    let step = crate::csv::decide::install_ready::step(&observed).actions;
     for changed in changes {
         let writes: Vec<String> = step.iter().map(ToString::to_string).collect();
         let about = |verb: &str| {

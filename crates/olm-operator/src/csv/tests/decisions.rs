@@ -22,7 +22,7 @@ use crate::{
         install,
         observed::{ForeignGrants, ForeignGroup, Leftover, Observed},
         rbac::{self, identity},
-        replacement::Sibling,
+        replacement::tests::in_phase,
         requirements::evaluate,
         strategy::Scope,
     },
@@ -169,11 +169,7 @@ fn a_conflict_of_owners_lasts_as_long_as_the_other_owner() {
     let (mut observed, now) = at_rest();
     let message = "conflicting CRD owner in namespace: demos.example.com is owned by other";
     put_in(&mut observed, "Failed", reason::OWNER_CONFLICT, message, now);
-    observed.siblings = vec![Sibling {
-        name: "other".into(),
-        owned_crds: ["demos.example.com".to_owned()].into(),
-        ..Sibling::default()
-    }];
+    observed.siblings = vec![Arc::new(decode(csv("other", "")))];
     stays(&decide(&observed, now));
     observed.siblings.clear();
     assert_eq!(phases(&decide(&observed, now).1), [Phase::Succeeded]);
@@ -342,9 +338,9 @@ fn what_an_install_solves_comes_before_what_it_waits_for() {
     second.name = "second".into();
     strategy.deployments.push(second);
     observed.strategy = Ok(strategy);
-    let found = install::problem(&observed, Rollout::MustBeComplete).unwrap();
-    assert_eq!(found.deployment, "second");
-    assert!(matches!(found.problem, DeploymentProblem::Missing(_)));
+    let (deployment, problem) = install::problem(&observed, Rollout::MustBeComplete).unwrap();
+    assert_eq!(deployment, "second");
+    assert!(matches!(problem, DeploymentProblem::Missing(_)));
 }
 
 #[test]
@@ -440,12 +436,7 @@ fn an_operator_that_runs_and_lacks_something_makes_way_for_its_successor() {
     put_in(&mut observed, "Pending", reason::REQUIREMENTS_NOT_MET, "m", now);
     observed.accounts.clear();
     assert_eq!(phases(&decide(&observed, now).1), [Phase::Pending]);
-    observed.siblings = vec![Sibling {
-        name: "b".into(),
-        replaces: Some("a".into()),
-        phase: Phase::Pending,
-        ..Sibling::default()
-    }];
+    observed.siblings = vec![in_phase("b", "a", Phase::Pending)];
     assert_eq!(phases(&decide(&observed, now).1), [Phase::Replacing]);
     // An operator that does not run has nothing to pass on.
     observed.deployments.clear();
@@ -456,15 +447,9 @@ fn an_operator_that_runs_and_lacks_something_makes_way_for_its_successor() {
 fn with_fail_forward_the_last_of_the_chain_has_to_succeed() {
     let (mut observed, now) = at_rest();
     put_in(&mut observed, "Replacing", reason::BEING_REPLACED, "m", now);
-    let sibling = |name: &str, replaces: &str, phase: Phase| Sibling {
-        name: name.into(),
-        replaces: Some(replaces.into()),
-        phase,
-        ..Sibling::default()
-    };
     observed.siblings = vec![
-        sibling("b", "a", Phase::Succeeded),
-        sibling("c", "b", Phase::Pending),
+        in_phase("b", "a", Phase::Succeeded),
+        in_phase("c", "b", Phase::Pending),
     ];
     assert_eq!(phases(&decide(&observed, now).1), [Phase::Deleting]);
     observed.groups[0].fail_forward = true;
@@ -527,6 +512,6 @@ fn what_is_anothers_a_copy_or_on_its_way_out_is_not_observed() {
     going["metadata"]["finalizers"] = json!(["kept"]);
     env.put(going);
     let observed = env.observe(&csv_key("a")).unwrap();
-    assert_eq!(observed.siblings, []);
+    assert!(observed.siblings.is_empty());
     assert_eq!(observed.open_targets.iter().collect::<Vec<_>>(), ["one"]);
 }

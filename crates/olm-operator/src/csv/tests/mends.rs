@@ -15,7 +15,13 @@ use super::{
     installed, prepared, rests, succeeded,
 };
 use crate::{
-    csv::{decide::decide, install, observed::Observed, replacement::Sibling, triggers},
+    csv::{
+        decide::decide,
+        install,
+        observed::Observed,
+        replacement::{Sibling, tests::in_phase},
+        triggers,
+    },
     test_env::{TestEnv, crd, csv, decode, group},
 };
 
@@ -113,12 +119,7 @@ fn misdescribe(observed: &mut Observed) {
 }
 
 fn successor(phase: Phase) -> Vec<Sibling> {
-    vec![Sibling {
-        name: "b".into(),
-        replaces: Some("a".into()),
-        phase,
-        ..Sibling::default()
-    }]
+    vec![in_phase("b", "a", phase)]
 }
 
 #[test]

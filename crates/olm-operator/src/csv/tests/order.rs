@@ -1,9 +1,14 @@
 //! With two reasons the one that is checked first is reported, as upstream does.
 
+use std::sync::Arc;
+
 use olm_api::condition::csv as reason;
 
 use super::decisions::{at_rest, put_in};
-use crate::csv::{decide::decide, observed::Observed, replacement::Sibling, serving::certificate::Unfit};
+use crate::{
+    csv::{decide::decide, observed::Observed, serving::certificate::Unfit},
+    test_env::{csv, decode},
+};
 
 #[test]
 fn a_certificate_that_ends_is_told_before_a_requirement_that_is_not_met() {
@@ -25,11 +30,7 @@ fn a_definition_of_another_is_told_before_an_api_service_of_another() {
     apis.insert("v1.things.example.com".into(), "it is taken".into());
     let text = "unable to adopt APIService: pre-existing APIService v1.things.example.com is not adoptable: it is taken";
     assert_eq!(told(&observed), text);
-    observed.siblings = vec![Sibling {
-        name: "x".into(),
-        owned_crds: ["demos.example.com".to_owned()].into(),
-        ..Sibling::default()
-    }];
+    observed.siblings = vec![Arc::new(decode(csv("x", "")))];
     let text = "conflicting CRD owner in namespace: demos.example.com is owned by x";
     assert_eq!(told(&observed), text);
 }

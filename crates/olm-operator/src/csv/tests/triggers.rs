@@ -9,7 +9,7 @@ use olm_runtime::store::Change;
 use serde_json::{Value, json};
 
 use crate::{
-    csv::triggers,
+    csv::{observe::accounts::AccountSketch, triggers},
     stores::CustomResourceDefinition,
     test_env::{crd, csv, csv_key, decode, group, subscription},
 };
@@ -101,7 +101,8 @@ fn a_deployment_that_goes_wakes_those_that_wait_for_its_name() {
 
 #[test]
 fn an_account_wakes_those_that_give_it_rights() {
-    let account: PartialObjectMeta<_> = decode(json!({"metadata": {"namespace": "ns", "name": "demo"}}));
+    let account =
+        AccountSketch::from_object(decode(json!({"metadata": {"namespace": "ns", "name": "demo"}})));
     let all = [typed(csv("a", "")), typed(unrelated())];
     assert_eq!(
         names(triggers::by_account(&applied(None, account), &all)),

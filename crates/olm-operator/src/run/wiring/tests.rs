@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::connect;
 use crate::{
+    csv::observe::accounts::AccountSketch,
     csv_sketch::Sketch,
     run::Queues,
     stores::Stores,
@@ -240,9 +241,8 @@ async fn copies_hear_of_their_original_of_its_group_of_their_namespace_and_of_se
 async fn what_a_csv_needs_wakes_it() {
     let rig = Rig::new().await;
     let stores = &rig.stores;
-    stores
-        .accounts
-        .put(decode(json!({"metadata": {"namespace": "ns", "name": "demo"}})));
+    let account = decode(json!({"metadata": {"namespace": "ns", "name": "demo"}}));
+    stores.account_sketches.put(AccountSketch::from_object(account));
     rig.check(&["csv a"]).await;
     stores.crds.put(decode(crd("demos.example.com")));
     rig.check(&["csv a"]).await;

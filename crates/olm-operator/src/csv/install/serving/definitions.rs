@@ -54,7 +54,8 @@ pub(crate) fn end(observed: &Observed) -> Vec<Action> {
         observed
             .siblings
             .iter()
-            .any(|sibling| sibling.converted_crds.contains(crd) && !sibling.is_deleting)
+            .filter(|sibling| sibling.metadata.deletion_timestamp.is_none())
+            .any(|sibling| conversion::conversions(sibling).any(|(_, converted)| converted == crd))
     };
     calling_us(observed)
         .filter(|crd| !is_taken_over(crd))
