@@ -11,7 +11,7 @@ use olm_runtime::plan::Identity;
 
 /// Why a plan cannot be carried out in its namespace. The texts are upstream's, users search for them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum GroupError {
+pub(crate) enum GroupError {
     /// No group, or none that has found its namespaces yet; then which one and why, behind a colon.
     #[error("no operator group found that is managing this namespace{0}")]
     NoGroup(String),

@@ -12,11 +12,11 @@ async fn a_namespace_without_operators_is_told_so() {
         assert_eq!(observed.has_no_operators(), expected, "{namespace:?}");
     }
     cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
-    assert!(!is_missing(&reader, "shop").await);
-    assert!(is_missing(&reader, "typo").await);
+    assert!(!reader.lacks("shop").await);
+    assert!(reader.lacks("typo").await);
     // Users who may not read namespaces are not told that one is missing.
     cluster.on_request(|_| Some(Fault::Refuse(Refusal::new(403, "Forbidden", "it is forbidden"))));
-    assert!(!is_missing(&reader, "typo").await);
+    assert!(!reader.lacks("typo").await);
 }
 
 /// Programs are in `system`, global catalogs in `olm`. Neither is searched for in the other namespace.
