@@ -26,7 +26,9 @@ pub fn name(object: &Value) -> &str {
 
 /// Returns a literal as its type. It fits, so there is no error: tests compare what is built so with what upstream builds.
 pub(crate) fn typed<T: DeserializeOwned + Default>(literal: Value) -> T {
-    serde_json::from_value(literal).unwrap_or_default()
+    let typed = serde_json::from_value(literal);
+    debug_assert!(typed.is_ok(), "the literal does not fit its type");
+    typed.unwrap_or_default()
 }
 
 /// A filled text field of `metadata`.

@@ -334,7 +334,7 @@ impl Objects {
         let mut remarks = self.unknown_catalogs(namespace, &known);
         let homes = known.iter().map(|key| key.namespace.as_str());
         let homes: Vec<&str> = homes.filter(|home| *home != namespace).collect();
-        let is_default = homes.contains(&GLOBAL_NAMESPACE);
+        let is_default = namespace == GLOBAL_NAMESPACE || homes.contains(&GLOBAL_NAMESPACE);
         let elsewhere = homes.first().copied().filter(|_| !is_default);
         let global = global.or(elsewhere).unwrap_or(GLOBAL_NAMESPACE);
         let mut question = self.question(namespace, global, catalogs);

@@ -62,7 +62,7 @@ pub(crate) fn run(options: &TestOptions) -> anyhow::Result<bool> {
     let progress = Progress::start();
     require_shared(&progress)?;
     if let Some(full) = full_disk() {
-        bail!(full);
+        progress.note(&full);
     }
     require_packages(options, &progress)?;
     let runner = Runner {

@@ -22,7 +22,7 @@ use crate::args::{ApproveArgs, Output};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
 use crate::groups::Group;
-use crate::operators::{Operator, another_plan, refers, refused_change};
+use crate::operators::{Operator, refers};
 use crate::packages::offered;
 use crate::preview::name;
 use crate::reader::{get, list_readable};
@@ -121,8 +121,7 @@ pub(super) async fn approve(
         let names = subscriptions.iter().map(ResourceExt::name_any).collect();
         let mut shown = Shown::of(plan, names, doubts);
         let mut of_plan = subscriptions.iter();
-        let held = of_plan.find_map(|subscription| held(cluster, plan, subscription));
-        shown.refusal = held.or_else(|| will_fail(cluster, plan));
+        shown.refusal = of_plan.find_map(|subscription| held(cluster, plan, subscription));
         // Pages show a plan that cannot be approved.
         shown.doubts.extend(shown.refusal.clone());
         shown.doubts.extend(misfits(client, namespace, plan).await);
@@ -202,14 +201,6 @@ fn held(cluster: &Cluster, plan: &InstallPlan, subscription: &Subscription) -> O
         quoted(&plan),
         cluster.commands.flags(Some(&cluster.namespace))
     ))
-}
-
-/// Returns why a plan cannot be approved: by its preview it would fail.
-fn will_fail(cluster: &Cluster, plan: &InstallPlan) -> Option<String> {
-    let (cause, name) = (refused_change(plan)?, plan.name_any());
-    let flags = cluster.commands.flags(Some(&cluster.namespace));
-    let way_out = another_plan(&cause, &name, &flags);
-    Some(format!("cannot approve InstallPlan {name}: {cause}; {way_out}"))
 }
 
 /// Returns true if OLM probably writes the preview soon: it does so right after the plan.

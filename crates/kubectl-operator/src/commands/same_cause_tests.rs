@@ -205,7 +205,7 @@ const ROWS: [Row; 30] = [
         },
         "InstallPlan install-1: waiting for approval; OLM will not change CustomResourceDefinition etcds.example.com: updated \
          validation is too restrictive: spec.color: is required",
-        "for a default), then delete the plan, and OLM creates another: kubectl delete installplan install-1 -n shop",
+        "kubectl operator approve db -n shop",
         false,
     ),
     (

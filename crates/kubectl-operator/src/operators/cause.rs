@@ -24,7 +24,7 @@ pub(super) enum Approver {
 }
 
 /// Returns the cause of an InstallPlan: the message of its status, its bundles that are being unpacked, and the upgrade policy that
-/// delays it; without them the message of the Subscription's condition. At its end is why the plan would fail. `None` if the plan is
+/// delays it; without them the message of the Subscription's condition. At its end is what OLM will not change. `None` if the plan is
 /// complete. Also returns who approves it, if it needs an approval.
 pub(super) fn plan_cause(
     plan: &InstallPlan,
@@ -64,9 +64,8 @@ pub(super) fn plan_cause(
     Some((parts.join("; "), approval))
 }
 
-/// Returns why a plan that waits for approval would fail: OLM found, when it created the plan, that it will not change a
-/// CustomResourceDefinition.
-pub(crate) fn refused_change(plan: &InstallPlan) -> Option<String> {
+/// Returns what OLM found when it created a plan that waits for approval: it will not change a CustomResourceDefinition.
+fn refused_change(plan: &InstallPlan) -> Option<String> {
     let preview = of_plan(plan).filter(|_| plan.waits_for_approval())?;
     let mut definitions = preview.definitions.iter();
     let definition = definitions.find(|definition| !definition.refused.is_empty())?;

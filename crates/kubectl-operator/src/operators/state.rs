@@ -15,8 +15,7 @@ use olm_resolver::installed::package_in;
 use serde::Serialize;
 
 use super::cause::{
-    Approver, catalog_problem, message, message_or_reason, plan_cause, refused_change, true_conditions,
-    unsuited_group,
+    Approver, catalog_problem, message, message_or_reason, plan_cause, true_conditions, unsuited_group,
 };
 use super::{Operator, plan_name, version_in};
 use crate::args::shared::quoted;
@@ -216,7 +215,16 @@ impl Operator<'_> {
                 "correct the cause, and OLM tries again; see {}",
                 suggest("status {}")
             ),
-            WayOut::DeletePlan(plan) => another_plan(&verdict.message, plan, &flags),
+            WayOut::DeletePlan(plan) => {
+                let cause = match verdict.message.contains(TOO_RESTRICTIVE) {
+                    true => MISFIT_WAY_OUT,
+                    false => "correct the cause",
+                };
+                format!(
+                    "{cause}, then delete the plan, and OLM creates another: kubectl delete installplan {} {flags}",
+                    quoted(plan)
+                )
+            }
             WayOut::Rollback(former) => format!(
                 "correct the cause, or go back to {}: {}",
                 plain(former),
@@ -292,8 +300,7 @@ impl Operator<'_> {
     /// Returns the state of an InstallPlan that has not failed; `None` if it is complete.
     fn of_plan(&self, plan: &InstallPlan, subscription: &Subscription, on_its_way: State) -> Option<Verdict> {
         let (cause, approval) = plan_cause(plan, subscription)?;
-        let name = plan.name_any();
-        let text = format!("InstallPlan {name}: {cause}");
+        let text = format!("InstallPlan {}: {cause}", plan.name_any());
         // OLM compared the operator with the OperatorGroup when it created the plan.
         let has_misfit = text.contains(&format!("will fail with {UNSUPPORTED_OPERATOR_GROUP}"));
         let runs = self.installed.is_some_and(|csv| *csv.phase() == Phase::Succeeded);
@@ -303,9 +310,6 @@ impl Operator<'_> {
         Some(match (approval, self.pin()) {
             (Some(Approver::User), Some(version)) => {
                 self.settled(State::Pinned, &format!("{}; {}", pinned(version), waits(plan)))
-            }
-            (Some(_), _) if refused_change(plan).is_some() => {
-                Verdict::new(State::RequiresApproval, text).with(WayOut::DeletePlan(name))
             }
             (Some(_), _) if has_misfit => Verdict::new(State::RequiresApproval, text).with(WayOut::SuitGroup),
             (Some(Approver::User), None) => Verdict::new(State::RequiresApproval, text),
@@ -414,10 +418,9 @@ impl Operator<'_> {
         annotations.get(labels::UPGRADE_HOLD).map(String::as_str)
     }
 
-    /// Returns the InstallPlan that a user may approve: no hold excludes its version, and it is not known that it would fail.
+    /// Returns the InstallPlan that a user may approve: no hold excludes its version.
     fn approvable(&self) -> Option<&InstallPlan> {
-        let plan = self.pending_plan().filter(|plan| refused_change(plan).is_none());
-        plan.filter(|_| self.held_back().is_none())
+        self.pending_plan().filter(|_| self.held_back().is_none())
     }
 
     /// Returns true if a version lacks requirements while the next one, which may not need them, waits for approval.
@@ -492,18 +495,6 @@ impl Operator<'_> {
             false => format!("deprecated: {}", texts.join("; ")),
         }
     }
-}
-
-/// Returns how to get another InstallPlan for one that fails, or would fail, for this cause. `flags` select its namespace and cluster.
-pub(crate) fn another_plan(cause: &str, plan: &str, flags: &str) -> String {
-    let correct = match cause.contains(TOO_RESTRICTIVE) {
-        true => MISFIT_WAY_OUT,
-        false => "correct the cause",
-    };
-    format!(
-        "{correct}, then delete the plan, and OLM creates another: kubectl delete installplan {} {flags}",
-        quoted(plan)
-    )
 }
 
 /// Returns the type of a condition and the state that it means, if it is a failure.

@@ -135,6 +135,8 @@ impl<'a> TreeBuilder<'a> {
     fn roots(&self, reasons: &'a [Reason]) -> Vec<Draft<'a>> {
         let mut roots = Vec::new();
         for reason in reasons {
+            // Each root is read by itself.
+            self.told.borrow_mut().clear();
             match reason {
                 Reason::SubscriptionInvalid {
                     subscription,
@@ -152,6 +154,7 @@ impl<'a> TreeBuilder<'a> {
         for (subscription, (asks, candidates)) in &self.wanted {
             // A Subscription without involved candidates only accompanies the one with the reason.
             if !asks.is_empty() && !candidates.is_empty() {
+                self.told.borrow_mut().clear();
                 roots.push(Draft::new(
                     format!("subscription {subscription} asks for {asks}"),
                     self.candidates(candidates, &BTreeSet::new()),

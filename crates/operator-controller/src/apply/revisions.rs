@@ -143,7 +143,9 @@ pub fn decide_revision(
         let is_same = has_phases && spec.collision_protection == protection;
         if is_active && is_same {
             let set = object_set(&name, spec.revision, &packed.phases, desired);
-            let update = (!is_up_to_date(newest, &set)).then(|| apply_set(&name, set));
+            // What is being deleted takes no new finalizers.
+            let is_stale = newest.metadata.deletion_timestamp.is_none() && !is_up_to_date(newest, &set);
+            let update = is_stale.then(|| apply_set(&name, set));
             let secrets = packed.secrets.into_iter().filter(|_| !desired.has_secrets);
             let secrets = secrets.map(|secret| apply_secret(&name, secret, desired));
             return Ok(RevisionDecision {

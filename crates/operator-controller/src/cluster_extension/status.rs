@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
 use olm_api::condition::{FALSE, TRUE, cluster_extension as words, cluster_object_set as of_set};
 use olm_api::extension_v1::{
@@ -24,6 +24,8 @@ use crate::resolve::{Chosen, deprecation_conditions};
 
 /// Longest delay between two attempts.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
+/// Seconds in which most new revisions get their first conditions.
+const FIRST_CONDITIONS: i64 = 3;
 
 /// Returns the patch of the status if it changes, and when to try again. `failures` are those since the last success, less one.
 pub(super) fn status(
@@ -56,9 +58,9 @@ pub(super) fn status(
         }),
     };
     // A revision that was made just now is reported together with its first conditions, which wake the extension.
-    let has_no_conditions = newest(&observed.revisions).is_some_and(|newest| newest.status.is_none());
+    let awaited = awaited(observed, now).filter(|_| refusal.is_none());
     let is_new = refusal.is_none()
-        && matches!(&observed.step, Step::Revision(decision) if has_no_conditions || !decision.phases.is_empty());
+        && matches!(&observed.step, Step::Revision(decision) if awaited.is_some() || !decision.phases.is_empty());
     match &refusal {
         Some(refusal) if refusal.is_configuration => {
             report.set(
@@ -78,7 +80,11 @@ pub(super) fn status(
         patches: Vec::from_iter(report.patch().filter(|_| !is_new)),
         requeue: failures
             .map_or(Requeue::AwaitChange, requeue)
-            .sooner(renewal(observed, now)),
+            .sooner(renewal(observed, now))
+            .sooner(Requeue::after_seconds(
+                awaited,
+                "the revision has no conditions yet",
+            )),
         memory: failures,
         ..StatusUpdate::default()
     }
@@ -102,6 +108,14 @@ fn renewal(observed: &Observed, now: Timestamp) -> Requeue {
     let at = newest(&observed.revisions).and_then(|revision| renewed_at(revision));
     let seconds = at.map(|at| at.as_second().saturating_sub(now.as_second()));
     Requeue::after_seconds(seconds, "renewal of certificates is due")
+}
+
+/// Returns the seconds in which a new revision probably gets its first conditions; `None` if it has them, or is slow.
+fn awaited(observed: &Observed, now: Timestamp) -> Option<i64> {
+    let revision = newest(&observed.revisions).filter(|newest| newest.status.is_none())?;
+    let Time(created) = revision.metadata.creation_timestamp.as_ref()?;
+    let age = now.as_second().saturating_sub(created.as_second()).max(0);
+    Some(FIRST_CONDITIONS.saturating_sub(age)).filter(|left| *left > 0)
 }
 
 /// A status that is being computed.

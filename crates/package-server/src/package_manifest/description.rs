@@ -95,8 +95,8 @@ fn describe(csv: &ClusterServiceVersion) -> Result<CsvDescription, String> {
         description: filled(spec.description.as_ref()),
         install_modes: all_picked(&spec.install_modes, &["type", "supported"]),
         custom_resource_definitions: Some(CustomResourceDefinitions {
-            owned: all_picked(spec.owned_crds(), &API),
-            required: all_picked(spec.required_crds(), &API),
+            owned: all_picked(spec.owned_crds(), &DEFINITION),
+            required: all_picked(spec.required_crds(), &DEFINITION),
             ..CustomResourceDefinitions::default()
         }),
         api_service_definitions: Some(ApiServiceDefinitions {
@@ -104,7 +104,7 @@ fn describe(csv: &ClusterServiceVersion) -> Result<CsvDescription, String> {
             required: all_picked(spec.required_api_services(), &API),
             ..ApiServiceDefinitions::default()
         }),
-        native_apis: all_picked(&spec.native_apis, &API),
+        native_apis: all_picked(&spec.native_apis, &["group", "version", "kind"]),
         min_kube_version: filled(spec.min_kube_version.as_ref()),
         related_images: related_images(spec).into_iter().collect(),
         ..CsvDescription::default()
@@ -123,7 +123,9 @@ fn provider(spec: &ClusterServiceVersionSpec) -> AppLink {
 
 /// Fields of a link.
 const LINK: [&str; 2] = ["name", "url"];
-/// Fields of an API that is owned or required, of both kinds.
+/// Fields of a CustomResourceDefinition that is owned or required.
+const DEFINITION: [&str; 5] = ["name", "version", "kind", "displayName", "description"];
+/// Fields of an APIService that is owned or required.
 const API: [&str; 6] = ["name", "group", "version", "kind", "displayName", "description"];
 
 /// Returns `value` with these fields alone, as unknown ones are not passed on. Empty texts are left out.

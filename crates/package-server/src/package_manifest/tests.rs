@@ -363,12 +363,12 @@ fn versions_are_read_tolerantly_and_none_is_zero() {
 #[test]
 fn of_apis_only_what_people_look_for_is_told() {
     let definition = json!({"name": "a.example.com", "version": "v1", "kind": "A", "description": "",
-        "specDescriptors": [{"path": "x"}], "unknown": 1});
+        "specDescriptors": [{"path": "x"}], "unknown": 1, "group": "example.com"});
     let service = json!({"name": "b", "group": "g", "version": "v1", "kind": "B", "deploymentName": "d",
         "containerPort": 443, "displayName": "Bee"});
     let apis = json!({"customresourcedefinitions": {"required": [definition]},
         "apiservicedefinitions": {"owned": [service]},
-        "nativeAPIs": [{"group": "g", "version": "v1", "kind": "N"}]});
+        "nativeAPIs": [{"group": "g", "version": "v1", "kind": "N", "name": "n.g"}]});
     let told = described(&head("demo.v1", apis, &json!({})));
     assert_eq!(
         told["customresourcedefinitions"],

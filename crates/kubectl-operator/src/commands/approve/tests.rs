@@ -125,26 +125,6 @@ async fn a_plan_outside_a_hold_is_not_approved() {
     }
 }
 
-/// Its approval cannot be taken back, and another plan would be needed after its failure.
-#[tokio::test]
-async fn a_plan_that_would_fail_is_not_approved() {
-    let mut would_fail = plan();
-    let mut preview = preview();
-    preview["definitions"][0]["refused"] = json!("shop/a does not fit");
-    would_fail["metadata"]["annotations"] = json!({labels::PLAN_PREVIEW: preview.to_string()});
-    for name in ["db", "install-1"] {
-        let cluster = cluster(would_fail.clone());
-        let (plan, text, result) = approved(&cluster, name, || true).await;
-        assert_eq!(plan["spec"]["approved"], false);
-        let expected = "cannot approve InstallPlan install-1: OLM will not change CustomResourceDefinition etcds.example.com: \
-                        shop/a does not fit; correct the cause, then delete the plan, and OLM creates another: kubectl delete \
-                        installplan install-1 -n shop";
-        assert_eq!(result.err().as_deref(), Some(expected));
-        // Pages show it as well.
-        assert!(text.contains(expected), "{text}");
-    }
-}
-
 /// The user decides between the hold and the plan by what the plan changes.
 #[test]
 fn a_plan_that_cannot_be_approved_is_shown_first() {

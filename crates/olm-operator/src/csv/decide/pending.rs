@@ -1,5 +1,6 @@
 //! Phase Pending: checks the requirements and waits for the predecessor.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -183,15 +184,24 @@ pub(super) fn taken(observed: &Observed) -> Option<Transition> {
 /// other owner.
 pub(super) fn owner_conflict(observed: &Observed) -> Option<Transition> {
     let chain = replacement::chain(observed.name(), observed.replaces(), &observed.siblings);
+    let names = observed.siblings.iter().map(replacement::name_of);
+    let owners = observed.siblings.iter().zip(names).rev();
+    let owners = owners.filter(|(_, name)| !chain.contains(name));
+    // They are collected from the last to the first, so that the first of several owners is named.
+    let owners: HashMap<&str, &str> = owners
+        .flat_map(|(sibling, name)| {
+            sibling
+                .spec
+                .owned_crds()
+                .iter()
+                .map(move |crd| (crd.name.as_str(), name))
+        })
+        .collect();
     let crds = observed.csv.spec.owned_crds().iter().find_map(|owned| {
-        let other = observed.siblings.iter().find(|sibling| {
-            let mut theirs = sibling.spec.owned_crds().iter();
-            !chain.contains(replacement::name_of(sibling)) && theirs.any(|crd| crd.name == owned.name)
-        })?;
+        let other = owners.get(owned.name.as_str())?;
         let message = format!(
-            "conflicting CRD owner in namespace: {} is owned by {}",
-            owned.name,
-            replacement::name_of(other)
+            "conflicting CRD owner in namespace: {} is owned by {other}",
+            owned.name
         );
         Some(Transition::new(Phase::Failed, reason::OWNER_CONFLICT, message))
     });

@@ -72,20 +72,20 @@ pub(crate) fn taken(observed: &Observed) -> Option<String> {
         return None;
     }
     let chain = replacement::chain(observed.name(), observed.replaces(), &observed.siblings);
-    let rivals: Vec<&Sibling> = observed
+    let rivals: Vec<(&Sibling, BTreeSet<String>)> = observed
         .siblings
         .iter()
         .filter(|sibling| sibling.metadata.deletion_timestamp.is_none())
         .filter(|sibling| !chain.contains(replacement::name_of(sibling)))
+        .map(|sibling| (sibling, endpoint::services(sibling)))
         .collect();
     serving.endpoints.iter().find_map(|endpoint| {
         let service = endpoint.service();
         let live = serving.live(&Target::of::<Service>(observed.namespace(), &service));
-        let has = |sibling: &&&Sibling| {
-            endpoint::services(sibling).contains(&service)
+        let (other, _) = rivals.iter().find(|(sibling, services)| {
+            services.contains(&service)
                 && live.map_or_else(|| is_at_it(sibling), |live| is_owned_by(live, sibling))
-        };
-        let other = rivals.iter().find(has)?;
+        })?;
         Some(format!(
             "Service {service} of Deployment {} belongs to ClusterServiceVersion {}",
             endpoint.deployment,

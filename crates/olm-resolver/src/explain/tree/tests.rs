@@ -66,7 +66,10 @@ fn a_catalog_made_to_be_followed_without_end_is_not() {
         // Past the cut each root cause is told once.
         if depth > MAX_DEPTH {
             assert!(causes <= SHOWN_CANDIDATES, "{depth} × {width}: {causes}");
-            assert!(text.contains("for reasons told or counted above"), "{depth} × {width}");
+            assert!(
+                text.contains("for reasons told or counted above"),
+                "{depth} × {width}"
+            );
         }
         assert!(text.len() < 4 << 20, "{depth} × {width}: {}", text.len());
     }

@@ -36,16 +36,10 @@ impl ClusterObjectSets {
         set: &ClusterObjectSet,
     ) -> Result<Content, ObserveError> {
         let secrets = self.secrets(key, &set.spec).await?;
-        // They are large. During a rollout they are needed after each change of an object.
-        let kept = if has_succeeded(set) {
-            Secrets::new()
-        } else {
-            secrets.clone()
-        };
-        self.managed.keep(key, kept);
         let manifests = match resolve(&set.spec, &secrets, &self.system_namespace) {
             Ok(manifests) => manifests,
             Err(conclusion) => {
+                self.managed.keep(key, Secrets::new());
                 let names: Vec<NamespacedName> = secrets.into_keys().collect();
                 self.managed.watch(key, &[], &names);
                 return Ok(Content::Unread(conclusion));
@@ -58,6 +52,13 @@ impl ClusterObjectSets {
             watched.push(ApiResource::erase::<Secret>(&()));
         }
         self.managed.watch(key, &watched, &[]);
+        // They are large. During a rollout they are needed after each change of an object.
+        let kept = if has_succeeded(set) {
+            Secrets::new()
+        } else {
+            secrets
+        };
+        self.managed.keep(key, kept);
         let is_archived = set.spec.lifecycle_state == LifecycleState::Archived;
         let mut is_reached = true;
         let mut phases = Vec::with_capacity(manifests.len());

@@ -1,5 +1,8 @@
 //! The flows of the documents about ClusterExtensions, by their numbers in the checklist.
 
+use std::time::Duration;
+
+use olm_testing::cluster::Fault;
 use serde_json::{Value, json};
 
 use super::{INSTALLED_1, REACHED, names};
@@ -99,6 +102,25 @@ fn v1_an_installation_reads_and_writes_nothing_twice() {
             log.writes
         );
     }
+}
+
+/// Usually a revision has conditions at once, and the first status has them.
+#[test]
+fn a_revision_that_is_slow_to_report_is_named_by_its_extension() {
+    let mut env = TestEnv::new();
+    env.stage.cluster.on_request(|request| {
+        let is_slow = request.kind.kind == "Deployment" && !request.body.is_null();
+        is_slow.then_some(Fault::Delay(Duration::from_secs(25)))
+    });
+    env.extension(&json!({"version": "1.0.0"}));
+    assert_eq!(env.installed(), ("none".to_owned(), names(&["e-1"])));
+    assert!(
+        env.condition("Installed").starts_with("False Absent: "),
+        "{}",
+        env.condition("Installed")
+    );
+    env.settle_for(60);
+    assert_eq!(env.condition("Progressing"), REACHED);
 }
 
 #[test]

@@ -50,15 +50,14 @@ pub(super) fn stale(observed: &Observed) -> impl Iterator<Item = &str> {
 /// Returns the writes that keep the objects of a deleted ClusterServiceVersion readable. Definitions are
 /// skipped if another ClusterServiceVersion of the namespace converts them and is not being deleted.
 pub(crate) fn end(observed: &Observed) -> Vec<Action> {
-    let is_taken_over = |crd: &str| {
-        observed
-            .siblings
-            .iter()
-            .filter(|sibling| sibling.metadata.deletion_timestamp.is_none())
-            .any(|sibling| conversion::conversions(sibling).any(|(_, converted)| converted == crd))
-    };
+    let siblings = observed.siblings.iter();
+    let siblings = siblings.filter(|sibling| sibling.metadata.deletion_timestamp.is_none());
+    let taken_over: BTreeSet<&str> = siblings
+        .flat_map(|sibling| conversion::conversions(sibling))
+        .map(|(_, crd)| crd)
+        .collect();
     calling_us(observed)
-        .filter(|crd| !is_taken_over(crd))
+        .filter(|crd| !taken_over.contains(crd))
         .map(|crd| patch(observed, crd, conversion::reset(), Identity::Operator))
         .collect()
 }
