@@ -172,18 +172,12 @@ pub enum BenchCommand {
 /// What to release, and where to.
 #[derive(Debug, Clone, Args)]
 pub struct ReleaseOptions {
-    /// The version: that of Cargo.toml, which is the default, or a pre-release of it such as 0.1.0-rc.1
-    #[arg(long, value_name = "VERSION")]
-    pub version: Option<String>,
     /// The folder for the files; a release that is there is replaced [default: target/releases/VERSION-linux-ARCH]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// The registry that the images will be in, for the chart and the manifest, for example registry.example.com/olm
     #[arg(long, value_name = "REF")]
     pub registry: Option<String>,
-    /// Where the sources are, for the images' label org.opencontainers.image.source
-    #[arg(long, value_name = "URL")]
-    pub source_url: Option<String>,
     /// Folder on a server that the files will be downloaded from, for the krew manifest of the plugin
     #[arg(long, value_name = "URL")]
     pub download_url: Option<String>,
@@ -223,7 +217,7 @@ const RELEASE_EXAMPLES: &str = "\
 Examples:
   cargo xtask release                                          the version of Cargo.toml; half an hour of one core
   cargo xtask release --verify                                 twice, and the same to the byte
-  cargo xtask release --version 0.1.0-rc.1 --out ../olm-release --registry registry.example.com/olm
+  cargo xtask release --out ../olm-release --registry registry.example.com/olm
   cargo build --bins && cargo xtask release --allow-dirty --programs target/debug    to try all but compiling, in a minute";
 
 const CLUSTER_ABOUT: &str = "\

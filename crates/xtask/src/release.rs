@@ -43,7 +43,7 @@ pub(crate) fn run(options: &ReleaseOptions) -> anyhow::Result<()> {
     images::require_authorities()?;
     let root = workspace::root();
     let is_trial = options.programs.is_some();
-    let source = source::read(&root, options.version.as_deref(), options.allow_dirty, is_trial)?;
+    let source = source::read(&root, options.allow_dirty, is_trial)?;
     let out = match &options.out {
         Some(out) => std::path::absolute(out).context("--out")?,
         None => root
@@ -61,7 +61,6 @@ pub(crate) fn run(options: &ReleaseOptions) -> anyhow::Result<()> {
         source,
         helm: cluster::helm(&progress).context("helm renders the chart")?,
         registry: options.registry.clone(),
-        source_url: options.source_url.clone(),
         download_url: options.download_url.clone(),
         is_trial,
     };
