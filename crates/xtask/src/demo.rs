@@ -119,25 +119,25 @@ fn renamed(text: &str, name: &str) -> String {
         .replace('\0', IMAGE)
 }
 
-/// Returns the objects that a user creates for the operator: namespace, catalog, group, subscription.
-pub(crate) fn user_objects(approval: &str) -> Vec<Value> {
+/// Returns the objects that a user creates for the operator in a namespace: this, catalog, group, subscription.
+pub(crate) fn user_objects(namespace: &str, approval: &str) -> Vec<Value> {
     vec![
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
         json!({
             "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
-            "metadata": {"name": "demo-catalog", "namespace": NAMESPACE},
+            "metadata": {"name": "demo-catalog", "namespace": namespace},
             "spec": {"sourceType": "grpc", "image": CATALOG_IMAGE, "displayName": "Demo catalog", "publisher": "OLM in Rust",
                      "grpcPodConfig": {"securityContextConfig": "restricted"}}
         }),
         json!({
             "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
-            "metadata": {"name": "demo", "namespace": NAMESPACE},
-            "spec": {"targetNamespaces": [NAMESPACE]}
+            "metadata": {"name": "demo", "namespace": namespace},
+            "spec": {"targetNamespaces": [namespace]}
         }),
         json!({
             "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
-            "metadata": {"name": "demo-operator", "namespace": NAMESPACE},
-            "spec": {"name": PACKAGE, "channel": "stable", "source": "demo-catalog", "sourceNamespace": NAMESPACE,
+            "metadata": {"name": "demo-operator", "namespace": namespace},
+            "spec": {"name": PACKAGE, "channel": "stable", "source": "demo-catalog", "sourceNamespace": namespace,
                      "startingCSV": format!("{PACKAGE}.v1.0.0"), "installPlanApproval": approval}
         }),
     ]
@@ -152,7 +152,7 @@ pub(crate) fn run(
     registry: Option<&str>,
     progress: &Progress,
 ) -> anyhow::Result<()> {
-    let mut objects = user_objects("Manual");
+    let mut objects = user_objects(NAMESPACE, "Manual");
     if let Some(registry) = registry {
         objects
             .iter_mut()

@@ -304,7 +304,7 @@ fn against_cluster(
 fn rights_used(options: &TestOptions, runner: &Runner) -> anyhow::Result<bool> {
     let log = Cluster::open(&options.name)?.audit_log();
     let whole = options.programs.is_empty() && options.arguments.is_empty();
-    let report = rights::of_logs(&[log], whole)?;
+    let report = rights::of_log(&log, whole)?;
     let mut results = runner.results.lock().unwrap_or_else(PoisonError::into_inner);
     // Without test results, the missing tests must remain the reported problem.
     if !results.summaries.is_empty() {

@@ -24,8 +24,6 @@ pub(crate) fn run(options: ClusterOptions) -> anyhow::Result<bool> {
             print!("{status}");
             return Ok(status.state == status::State::Running);
         }
-        ClusterCommand::Kubeconfig => println!("{}", Cluster::open(name)?.kubeconfig().display()),
-        ClusterCommand::Registry => println!("{}", Cluster::open(name)?.registry()),
         ClusterCommand::Load { image, references } => {
             require_root("loading an image")?;
             Cluster::open(name)?.load(&image, &references)?;
