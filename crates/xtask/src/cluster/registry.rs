@@ -20,8 +20,7 @@ const PUSHES: usize = 3;
 /// # Errors
 /// The file cannot be written.
 pub(super) fn configure(layout: &Layout) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(&render_config(layout))?;
-    config_file::write(&config_path(layout), &text)
+    config_file::write_json(&config_path(layout), &render_config(layout))
 }
 
 pub(super) fn program(layout: &Layout) -> Program {
