@@ -236,14 +236,24 @@ pub(crate) fn build_for_tests(
         let program = programs
             .get(*name)
             .with_context(|| format!("cargo did not build {name}"))?;
-        // Debug symbols are most of a program's size, and would be pushed to the registry each time.
-        let mut strip = Command::new("strip");
-        strip.arg("-o").arg(copies.join(name)).arg(program);
-        process::run(&mut strip).context("strip is in the package binutils")?;
+        // Otherwise all of it would be pushed to the registry each time.
+        strip(program, &copies.join(name))?;
         libraries.extend(libraries_of(program)?);
     }
     let libraries: Vec<PathBuf> = libraries.into_iter().collect();
     write(progress, copies, &libraries, &PROGRAMS)
+}
+
+/// Copies a program without its symbols, which are most of a program built with the tests.
+///
+/// # Errors
+/// strip fails, or is missing.
+pub(crate) fn strip(program: &Path, copy: &Path) -> anyhow::Result<()> {
+    let mut command = Command::new("strip");
+    command.arg("-o").arg(copy).arg(program);
+    process::run(&mut command)
+        .map(drop)
+        .context("strip is in the package binutils")
 }
 
 /// Returns the shared libraries of a program, including its loader.
