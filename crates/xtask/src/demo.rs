@@ -154,9 +154,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<()> {
     let mut objects = user_objects(NAMESPACE, "Manual");
     if let Some(registry) = registry {
-        objects
-            .iter_mut()
-            .for_each(|object| manifest::rename_images(object, registry));
+        objects = manifest::rename_images(&objects, registry)?;
     }
     progress.stage(
         "namespace, CatalogSource, OperatorGroup and Subscription (Manual) created",

@@ -51,11 +51,9 @@ pub fn deploy(
                 .count();
             objects.insert(namespaces, config);
         }
-        pin(&mut objects, built);
+        objects = manifest::pin_images(&objects, &built.images)?;
         if let Some(registry) = registry {
-            objects
-                .iter_mut()
-                .for_each(|object| manifest::rename_images(object, registry));
+            objects = manifest::rename_images(&objects, registry)?;
         }
         destination.apply(&objects)?;
         let note = format!("{APPLIED}={}", digest_of_manifests()?);
@@ -63,14 +61,6 @@ pub fn deploy(
         Ok(())
     })?;
     wait_until_ready(destination, built, progress)
-}
-
-/// Adds the digests of the built images wherever objects name them.
-fn pin(objects: &mut [Value], built: &Built) {
-    for image in &built.images {
-        let pin = |object| manifest::pin_image(object, &image.reference, &image.digest);
-        objects.iter_mut().for_each(pin);
-    }
 }
 
 /// Waits until these definitions are established; other definitions in a user's cluster may never be.
