@@ -79,7 +79,7 @@ pub(crate) fn pin_images(objects: &[Value], images: &[BuiltImage]) -> anyhow::Re
 /// The file cannot be read, or the Deployment is missing or lacks a list.
 pub(crate) fn mount_registry_config(objects: &mut [Value], folder: &Path) -> anyhow::Result<Value> {
     let hosts = files::read(&folder.join(HOSTS))?;
-    let items = json!([{ "key": "hosts.toml", "path": HOSTS }]);
+    let items = json!([{ "key": "_default.hosts.toml", "path": HOSTS }]);
     let operator = objects
         .iter_mut()
         .find(|object| object["kind"] == "Deployment" && object["metadata"]["name"] == "catalog-operator")
@@ -107,7 +107,7 @@ pub(crate) fn mount_registry_config(objects: &mut [Value], folder: &Path) -> any
     Ok(json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "name": REGISTRY_CONFIG, "namespace": "olm" },
-        "data": { "hosts.toml": hosts },
+        "data": { "_default.hosts.toml": hosts },
     }))
 }
 
@@ -130,7 +130,7 @@ mod tests {
         let mut objects = read_folder(&crate::workspace::root().join("manifests/olm")).unwrap();
         let config = mount_registry_config(&mut objects, folder.path()).unwrap();
         assert_eq!(
-            config["data"]["hosts.toml"],
+            config["data"]["_default.hosts.toml"],
             "server = \"http://example.com:5000\"\n"
         );
         let deployment = objects

@@ -9,10 +9,9 @@ use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
 use super::archive::{self, Entries, sha256};
-use super::installation::{self, Pinned};
 use super::packages::{self, Package};
 use super::source::Source;
-use super::{PROGRAMS, krew, notices, sbom};
+use super::{PROGRAMS, installation, krew, notices, sbom};
 use crate::manifest::IMAGE_PREFIX;
 use crate::oci_layout::{self, LayerFile};
 use crate::{images, process};
@@ -192,7 +191,7 @@ fn write_images(
     programs: &Path,
     out: &Path,
     stem: &impl Fn(&str) -> String,
-) -> anyhow::Result<(Vec<Pinned>, Vec<Value>)> {
+) -> anyhow::Result<(Vec<(&'static str, String)>, Vec<Value>)> {
     let source = &setting.source;
     let created = source.date()?;
     let registry = setting.registry.as_deref().unwrap_or(IMAGE_PREFIX);
@@ -240,10 +239,7 @@ fn write_images(
         summaries.push(json!({
             "name": recipe.name, "reference": format!("{reference}@{digest}"), "digest": digest, "archive": archive,
         }));
-        pinned.push(Pinned {
-            name: recipe.name.to_owned(),
-            digest,
-        });
+        pinned.push((recipe.name, digest));
     }
     Ok((pinned, summaries))
 }
