@@ -76,9 +76,9 @@ impl Measured {
         let progress = Progress::start();
         let cluster = Cluster::up(name, UpOptions::default(), &progress)?;
         let built = images::build(images::Profile::Release, &progress)?;
-        built.load(&cluster, &progress)?;
         let destination = Destination::Embedded(cluster.clone());
-        deploy::deploy(&destination, &built, None, &progress)?;
+        built.push(&destination, &progress)?;
+        deploy::deploy(&destination, &built, &progress)?;
         Ok(Self {
             cluster,
             destination,

@@ -53,24 +53,19 @@ fn bundle_folder(version: &str) -> PathBuf {
     workspace::root().join("e2e/demo-operator/bundles").join(version)
 }
 
-/// Builds the bundle images and the catalog image and passes them to `push` (tar, reference). With a `registry`, all references
-/// in them are to that registry.
+/// Builds the bundle images and the catalog image and pushes them to the registry from which `destination` pulls. All references in
+/// them are to that registry.
 ///
 /// # Errors
-/// opm or `push` fails.
-pub fn publish(
-    opm: &Opm,
-    opm_image: &Path,
-    registry: Option<&str>,
-    mut push: impl FnMut(&Path, &str) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+/// opm or a push fails.
+pub fn publish(opm: &Opm, opm_image: &Path, destination: &Destination) -> anyhow::Result<()> {
     let folder = workspace::root().join("target/demo");
     fs::create_dir_all(&folder)?;
     let mut package = package();
     for (number, bundle) in package.bundles.iter_mut().enumerate() {
         let tar = folder.join(format!("bundle-{number}.tar"));
         let name = bundle.image.clone();
-        if let Some(registry) = registry {
+        if let Some(registry) = destination.registry() {
             let copy = folder.join(format!("bundle-{number}"));
             copy_texts(&bundle.folder, &copy, &|text| {
                 manifest::rename_images_in_text(text, registry)
@@ -79,13 +74,13 @@ pub fn publish(
             bundle.image = manifest::rename_images_in_text(&name, registry);
         }
         opm.bundle_image(bundle, &tar)?;
-        push(&tar, &name)?;
+        destination.push(&tar, &name)?;
     }
     let catalog = folder.join("catalog");
     opm.write_catalog(&[package], &catalog)?;
     let tar = folder.join("catalog.tar");
     opm.catalog_image(&catalog, opm_image, CATALOG_IMAGE, &tar)?;
-    push(&tar, CATALOG_IMAGE)
+    destination.push(&tar, CATALOG_IMAGE)
 }
 
 /// Copies a folder of text files, each after `change`.
@@ -147,13 +142,9 @@ pub(crate) fn user_objects(namespace: &str, approval: &str) -> Vec<Value> {
 ///
 /// # Errors
 /// A step does not complete in time; the error has the last observed state.
-pub(crate) fn run(
-    destination: &Destination,
-    registry: Option<&str>,
-    progress: &Progress,
-) -> anyhow::Result<()> {
+pub(crate) fn run(destination: &Destination, progress: &Progress) -> anyhow::Result<()> {
     let mut objects = user_objects(NAMESPACE, "Manual");
-    if let Some(registry) = registry {
+    if let Some(registry) = destination.registry() {
         objects = manifest::rename_images(&objects, registry)?;
     }
     progress.stage(

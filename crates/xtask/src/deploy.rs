@@ -24,17 +24,12 @@ const APPLIED: &str = "xtask.olm.dev/manifests";
 /// Deployment that the OLM operator creates from package-server's ClusterServiceVersion.
 pub const PACKAGE_SERVER: &str = "packageserver";
 
-/// Installs OLM on `destination` with the images `built`, which it can already pull. `registry` replaces the registry of our
-/// images if given. Running pods are replaced only if their image or manifests differ.
+/// Installs OLM on `destination` with the images `built`, which it can already pull. Running pods are replaced only if their image or
+/// manifests differ.
 ///
 /// # Errors
 /// An object is rejected, or an operator does not become ready. The error names it and the last state of its pod.
-pub fn deploy(
-    destination: &Destination,
-    built: &Built,
-    registry: Option<&str>,
-    progress: &Progress,
-) -> anyhow::Result<()> {
+pub fn deploy(destination: &Destination, built: &Built, progress: &Progress) -> anyhow::Result<()> {
     let folder = workspace::root().join("manifests");
     progress.stage("CustomResourceDefinitions applied", || {
         let definitions = manifest::read_folder(&folder.join("crds"))?;
@@ -52,7 +47,7 @@ pub fn deploy(
             objects.insert(namespaces, config);
         }
         objects = manifest::pin_images(&objects, &built.images)?;
-        if let Some(registry) = registry {
+        if let Some(registry) = destination.registry() {
             objects = manifest::rename_images(&objects, registry)?;
         }
         destination.apply(&objects)?;

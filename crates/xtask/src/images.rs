@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::Cluster;
-use crate::manifest::IMAGE_PREFIX;
+use crate::kubectl::Destination;
+use crate::manifest::{IMAGE_PREFIX, rename_images_in_text};
 use crate::oci_layout::{self, ImageConfig, LayerFile};
 use crate::progress::Progress;
 use crate::{binaries, process, workspace};
@@ -137,18 +137,29 @@ impl Built {
         Ok(path)
     }
 
-    /// Pushes all images into an embedded cluster's registry.
+    /// Pushes all images to the registry from which a cluster pulls.
     ///
     /// # Errors
     /// A push fails.
-    pub fn load(&self, cluster: &Cluster, progress: &Progress) -> anyhow::Result<()> {
-        progress.stage("images pushed into the cluster's registry", || {
-            for image in &self.images {
-                cluster.load(&image.tar, std::slice::from_ref(&image.reference))?;
-            }
-            Ok(())
+    pub fn push(&self, destination: &Destination, progress: &Progress) -> anyhow::Result<()> {
+        progress.stage("images pushed", || {
+            let mut images = self.images.iter();
+            images.try_for_each(|image| destination.push(&image.tar, &image.reference))
         })
     }
+}
+
+/// Copies an image tar to a registry, with the user's credentials.
+///
+/// # Errors
+/// skopeo fails.
+pub(crate) fn copy(tar: &Path, reference: &str, registry: &str) -> anyhow::Result<()> {
+    let mut skopeo = Command::new("skopeo");
+    skopeo
+        .arg("copy")
+        .arg(format!("oci-archive:{}", tar.display()))
+        .arg(format!("docker://{}", rename_images_in_text(reference, registry)));
+    process::run(&mut skopeo).map(drop)
 }
 
 /// Returns the images listed in [`VARIABLE`], or builds the images as released.

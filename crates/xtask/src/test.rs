@@ -284,8 +284,9 @@ fn against_cluster(
         let cluster = Cluster::up(name, UpOptions::default(), progress).context(
             "the tests against the embedded cluster did not run; `cargo xtask test --unit` runs the others",
         )?;
-        built.load(&cluster, progress)?;
-        deploy::deploy(&Destination::Embedded(cluster), built, None, progress)?;
+        let destination = Destination::Embedded(cluster);
+        built.push(&destination, progress)?;
+        deploy::deploy(&destination, built, progress)?;
         built.note()
     });
     let outcome = ready.and_then(|images| {

@@ -57,12 +57,7 @@ pub(super) fn run(name: &str) -> anyhow::Result<()> {
         built,
         ..
     } = &measured;
-    demo::publish(
-        &Opm::new(built.opm_program()),
-        &built.opm_image(),
-        None,
-        |tar, reference| cluster.load(tar, &[reference.to_owned()]),
-    )?;
+    demo::publish(&Opm::new(built.opm_program()), &built.opm_image(), destination)?;
     let figures = measured.repeat(|number| {
         let namespace = format!("bench-{number}");
         let mut figures = main_job(&cluster.audit_log(), destination, &namespace)?;
