@@ -21,7 +21,7 @@ pub(crate) fn run(options: ClusterOptions) -> anyhow::Result<bool> {
         ClusterCommand::Down { keep_state } => down(name, keep_state)?,
         ClusterCommand::Status => {
             let status = Cluster::status(name)?;
-            print!("{status}");
+            print!("{}", status.text);
             return Ok(status.state == status::State::Running);
         }
         ClusterCommand::Load { image, references } => {
