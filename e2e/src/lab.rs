@@ -53,8 +53,8 @@ impl Lab {
         let built = images::given_or_built(&progress)?;
         let destination = Destination::Embedded(cluster.clone());
         if !deploy::is_deployed(&destination, &built)? {
-            built.load(&cluster, &progress)?;
-            deploy::deploy(&destination, &built, None, &progress)?;
+            built.push(&destination, &progress)?;
+            deploy::deploy(&destination, &built, &progress)?;
         }
         Ok(Self::of(cluster, &built))
     }
@@ -139,9 +139,7 @@ impl Lab {
             let lock = workspace::root().join("target/images/.demo.lock");
             let lock = File::create(&lock).with_context(|| format!("cannot create {}", lock.display()))?;
             lock.lock().context("cannot wait for another test program")?;
-            demo::publish(&self.opm, &self.opm_image, None, |tar, reference| {
-                self.cluster.load(tar, &[reference.to_owned()])
-            })?;
+            demo::publish(&self.opm, &self.opm_image, &self.destination)?;
             *published = true;
         }
         Ok(demo::CATALOG_IMAGE)

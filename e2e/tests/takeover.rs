@@ -60,7 +60,7 @@ impl Stage {
         let built = images::given_or_built(&progress)?;
         let scratch = Scratch::start("takeover", UpOptions::default())?;
         let kubectl = Destination::Embedded((*scratch).clone());
-        built.load(&scratch, &progress)?;
+        built.push(&kubectl, &progress)?;
         let folder = workspace::root().join("target/e2e/takeover");
         if folder.exists() {
             fs::remove_dir_all(&folder)?;

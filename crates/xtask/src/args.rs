@@ -124,12 +124,6 @@ pub struct RightsOptions {
     /// The embedded cluster whose audit log is read
     #[arg(long, default_value = "e2e")]
     pub name: String,
-    /// This audit log instead; may be given several times
-    #[arg(long = "log", value_name = "FILE")]
-    pub logs: Vec<PathBuf>,
-    /// It is the log of all tests: a right that none of them uses, and that has no reason, is a fault
-    #[arg(long)]
-    pub whole: bool,
 }
 
 /// How to measure.
@@ -138,9 +132,6 @@ pub struct BenchOptions {
     /// The embedded cluster to use; it is started if need be
     #[arg(long, default_value = "default", global = true)]
     pub name: String,
-    /// How many runs the medians are taken of
-    #[arg(long, default_value_t = 5, global = true)]
-    pub runs: usize,
     /// Something else to measure.
     #[command(subcommand)]
     pub what: Option<BenchCommand>,
@@ -156,11 +147,7 @@ pub enum BenchCommand {
     /// Measure resolution: the recorded cases (target P14), generated problems, growth to 100,000 bundles
     Resolver,
     /// Measure OLM at rest with 1,000 ClusterServiceVersions, and after a restart of the API server (target P20)
-    Rest {
-        /// How long to measure; the processor time is scaled to an hour
-        #[arg(long, default_value_t = 10)]
-        minutes: u32,
-    },
+    Rest,
     /// Measure the memory of catalogs' contents: ten of 1,000 bundles, all read again at once (target P18)
     Snapshots,
     /// Measure OLM v1: catalogd with the corpus catalog (target P16), and ten ClusterExtensions (target P22)
@@ -172,18 +159,12 @@ pub enum BenchCommand {
 /// What to release, and where to.
 #[derive(Debug, Clone, Args)]
 pub struct ReleaseOptions {
-    /// The version: that of Cargo.toml, which is the default, or a pre-release of it such as 0.1.0-rc.1
-    #[arg(long, value_name = "VERSION")]
-    pub version: Option<String>,
     /// The folder for the files; a release that is there is replaced [default: target/releases/VERSION-linux-ARCH]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// The registry that the images will be in, for the chart and the manifest, for example registry.example.com/olm
     #[arg(long, value_name = "REF")]
     pub registry: Option<String>,
-    /// Where the sources are, for the images' label org.opencontainers.image.source
-    #[arg(long, value_name = "URL")]
-    pub source_url: Option<String>,
     /// Folder on a server that the files will be downloaded from, for the krew manifest of the plugin
     #[arg(long, value_name = "URL")]
     pub download_url: Option<String>,
@@ -223,7 +204,7 @@ const RELEASE_EXAMPLES: &str = "\
 Examples:
   cargo xtask release                                          the version of Cargo.toml; half an hour of one core
   cargo xtask release --verify                                 twice, and the same to the byte
-  cargo xtask release --version 0.1.0-rc.1 --out ../olm-release --registry registry.example.com/olm
+  cargo xtask release --out ../olm-release --registry registry.example.com/olm
   cargo build --bins && cargo xtask release --allow-dirty --programs target/debug    to try all but compiling, in a minute";
 
 const CLUSTER_ABOUT: &str = "\
@@ -233,7 +214,7 @@ etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-pro
 ordinary processes in a network namespace of their own, together with an OCI registry that answers for every registry \
 name. Nothing in there can reach the network outside. Several clusters can run side by side under different names.
 
-Everything but `build`, `kubeconfig`, `registry` and `status` needs root (network namespace, mounts, containers).";
+Everything but `build` and `status` needs root (network namespace, mounts, containers).";
 
 const CLUSTER_EXAMPLES: &str = "\
 Examples:
@@ -275,8 +256,6 @@ pub enum ClusterCommand {
     },
     /// Show whether it runs, its processes and where things are; fails unless all of it runs
     Status,
-    /// Print the path of the administrator's kubeconfig
-    Kubeconfig,
     /// Push an image into the cluster's registry
     ///
     /// Pods find it under the same reference, whatever registry that names. Because all registries are one here,
@@ -300,8 +279,6 @@ pub enum ClusterCommand {
         #[arg(last = true, required = true, value_name = "CMD")]
         command: Vec<OsString>,
     },
-    /// Print host and port of the cluster's registry, reachable by `exec` and from pods
-    Registry,
     /// Build the cluster's programs without starting anything (done by `up` too), and helm
     Build,
 }
@@ -396,17 +373,14 @@ mod tests {
     }
 
     #[test]
-    fn cluster_and_runs_of_a_bench_may_stand_on_both_sides_of_its_name() {
-        for line in [
-            "bench --name a --runs 2 rest",
-            "bench rest --runs 2 --name a --minutes 10",
-        ] {
+    fn the_cluster_of_a_bench_may_stand_on_both_sides_of_its_name() {
+        for line in ["bench --name a rest", "bench rest --name a"] {
             let words = ["xtask"].into_iter().chain(line.split(' '));
             let Command::Bench(given) = Arguments::try_parse_from(words).unwrap().command else {
                 panic!("{line}")
             };
-            assert_eq!((given.name.as_str(), given.runs), ("a", 2), "{line}");
-            assert!(matches!(given.what, Some(BenchCommand::Rest { minutes: 10 })));
+            assert_eq!(given.name, "a", "{line}");
+            assert!(matches!(given.what, Some(BenchCommand::Rest)));
         }
     }
 }

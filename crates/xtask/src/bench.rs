@@ -19,15 +19,17 @@ use crate::{deploy, images, interrupt, workspace};
 
 pub use memory::find_process;
 
+/// Number of runs of which the medians are taken.
+const RUNS: usize = 5;
+
 /// Runs the measurement that the options name, by default the main job. A missed target is printed and is no error.
 ///
 /// # Errors
 /// The measured operation fails.
 pub(crate) fn run(options: &BenchOptions) -> anyhow::Result<()> {
-    let BenchOptions { name, runs, what } = options;
-    let runs = (*runs).max(1);
+    let BenchOptions { name, what } = options;
     match what {
-        Some(BenchCommand::Catalogs) => catalogs::run(runs),
+        Some(BenchCommand::Catalogs) => catalogs::run(),
         Some(BenchCommand::Packages) => cargo(
             "test --quiet --release --package package-server --test process real_operators -- --nocapture",
         ),
@@ -35,9 +37,9 @@ pub(crate) fn run(options: &BenchOptions) -> anyhow::Result<()> {
         Some(BenchCommand::Snapshots) => {
             cargo("run --quiet --release --package catalog-operator --example catalog_memory")
         }
-        Some(BenchCommand::Rest { minutes }) => rest::run(name, *minutes),
-        Some(BenchCommand::V1) => v1::run(name, runs),
-        None => main_job::run(name, runs),
+        Some(BenchCommand::Rest) => rest::run(name),
+        Some(BenchCommand::V1) => v1::run(name),
+        None => main_job::run(name),
     }
 }
 
@@ -74,9 +76,9 @@ impl Measured {
         let progress = Progress::start();
         let cluster = Cluster::up(name, UpOptions::default(), &progress)?;
         let built = images::build(images::Profile::Release, &progress)?;
-        built.load(&cluster, &progress)?;
         let destination = Destination::Embedded(cluster.clone());
-        deploy::deploy(&destination, &built, None, &progress)?;
+        built.push(&destination, &progress)?;
+        deploy::deploy(&destination, &built, &progress)?;
         Ok(Self {
             cluster,
             destination,
@@ -85,20 +87,16 @@ impl Measured {
         })
     }
 
-    /// Measures several times, prints the progress, and returns the figures. A first run, which pulls images, is not counted.
+    /// Measures several times, prints the progress, and returns the medians. A first run, which pulls images, is not counted.
     ///
     /// # Errors
     /// The errors of `measure`, which gets the number of the run.
-    fn repeat(
-        &self,
-        runs: usize,
-        measure: impl Fn(usize) -> anyhow::Result<Vec<f64>>,
-    ) -> anyhow::Result<Vec<Vec<f64>>> {
+    fn repeat(&self, measure: impl Fn(usize) -> anyhow::Result<Vec<f64>>) -> anyhow::Result<Vec<f64>> {
         let mut figures = Vec::new();
-        for number in 0..=runs {
-            let stage = format!("run {number} of {runs}");
+        for number in 0..=RUNS {
+            let stage = format!("run {number} of {RUNS}");
             figures.push(self.progress.stage(&stage, || measure(number))?);
         }
-        Ok(figures.split_off(1))
+        Ok(table::medians(&figures[1..]))
     }
 }

@@ -47,6 +47,7 @@ pub use packages::ensure as ensure_packages;
 
 use layout::Layout;
 
+use crate::files;
 use crate::progress::Progress;
 
 /// Variable with the cluster's name, for commands run inside a cluster.
@@ -85,13 +86,12 @@ impl Record {
 
     fn read(layout: &Layout) -> anyhow::Result<Option<Self>> {
         let path = layout.record();
-        match fs::read_to_string(&path) {
-            Ok(text) => serde_json::from_str(&text)
-                .with_context(|| format!("{} is damaged", path.display()))
-                .map(Some),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        if !path.exists() {
+            return Ok(None);
         }
+        serde_json::from_str(&files::read(&path)?)
+            .with_context(|| format!("{} is damaged", path.display()))
+            .map(Some)
     }
 }
 
@@ -201,11 +201,9 @@ impl Cluster {
     /// The link cannot be written.
     pub(crate) fn add_program(&self, name: &str, program: &Path) -> anyhow::Result<()> {
         let link = self.layout.wrappers().join(name);
-        let cannot = || format!("cannot write {}", link.display());
-        match fs::remove_file(&link) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).with_context(cannot),
-            _ => std::os::unix::fs::symlink(program, &link).with_context(cannot),
-        }
+        // It may be there; if it cannot be removed, the link cannot be written.
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink(program, &link).with_context(|| format!("cannot write {}", link.display()))
     }
 
     /// Returns a command that runs in the cluster's network namespace, with `KUBECONFIG` set. `PATH` begins with the `kubectl` of

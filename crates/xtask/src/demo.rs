@@ -53,24 +53,19 @@ fn bundle_folder(version: &str) -> PathBuf {
     workspace::root().join("e2e/demo-operator/bundles").join(version)
 }
 
-/// Builds the bundle images and the catalog image and passes them to `push` (tar, reference). With a `registry`, all references
-/// in them are to that registry.
+/// Builds the bundle images and the catalog image and pushes them to the registry from which `destination` pulls. All references in
+/// them are to that registry.
 ///
 /// # Errors
-/// opm or `push` fails.
-pub fn publish(
-    opm: &Opm,
-    opm_image: &Path,
-    registry: Option<&str>,
-    mut push: impl FnMut(&Path, &str) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+/// opm or a push fails.
+pub fn publish(opm: &Opm, opm_image: &Path, destination: &Destination) -> anyhow::Result<()> {
     let folder = workspace::root().join("target/demo");
     fs::create_dir_all(&folder)?;
     let mut package = package();
     for (number, bundle) in package.bundles.iter_mut().enumerate() {
         let tar = folder.join(format!("bundle-{number}.tar"));
         let name = bundle.image.clone();
-        if let Some(registry) = registry {
+        if let Some(registry) = destination.registry() {
             let copy = folder.join(format!("bundle-{number}"));
             copy_texts(&bundle.folder, &copy, &|text| {
                 manifest::rename_images_in_text(text, registry)
@@ -79,13 +74,13 @@ pub fn publish(
             bundle.image = manifest::rename_images_in_text(&name, registry);
         }
         opm.bundle_image(bundle, &tar)?;
-        push(&tar, &name)?;
+        destination.push(&tar, &name)?;
     }
     let catalog = folder.join("catalog");
     opm.write_catalog(&[package], &catalog)?;
     let tar = folder.join("catalog.tar");
     opm.catalog_image(&catalog, opm_image, CATALOG_IMAGE, &tar)?;
-    push(&tar, CATALOG_IMAGE)
+    destination.push(&tar, CATALOG_IMAGE)
 }
 
 /// Copies a folder of text files, each after `change`.
@@ -119,25 +114,25 @@ fn renamed(text: &str, name: &str) -> String {
         .replace('\0', IMAGE)
 }
 
-/// Returns the objects that a user creates for the operator: namespace, catalog, group, subscription.
-pub(crate) fn user_objects(approval: &str) -> Vec<Value> {
+/// Returns the objects that a user creates for the operator in a namespace: this, catalog, group, subscription.
+pub(crate) fn user_objects(namespace: &str, approval: &str) -> Vec<Value> {
     vec![
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
         json!({
             "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
-            "metadata": {"name": "demo-catalog", "namespace": NAMESPACE},
+            "metadata": {"name": "demo-catalog", "namespace": namespace},
             "spec": {"sourceType": "grpc", "image": CATALOG_IMAGE, "displayName": "Demo catalog", "publisher": "OLM in Rust",
                      "grpcPodConfig": {"securityContextConfig": "restricted"}}
         }),
         json!({
             "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
-            "metadata": {"name": "demo", "namespace": NAMESPACE},
-            "spec": {"targetNamespaces": [NAMESPACE]}
+            "metadata": {"name": "demo", "namespace": namespace},
+            "spec": {"targetNamespaces": [namespace]}
         }),
         json!({
             "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
-            "metadata": {"name": "demo-operator", "namespace": NAMESPACE},
-            "spec": {"name": PACKAGE, "channel": "stable", "source": "demo-catalog", "sourceNamespace": NAMESPACE,
+            "metadata": {"name": "demo-operator", "namespace": namespace},
+            "spec": {"name": PACKAGE, "channel": "stable", "source": "demo-catalog", "sourceNamespace": namespace,
                      "startingCSV": format!("{PACKAGE}.v1.0.0"), "installPlanApproval": approval}
         }),
     ]
@@ -147,16 +142,10 @@ pub(crate) fn user_objects(approval: &str) -> Vec<Value> {
 ///
 /// # Errors
 /// A step does not complete in time; the error has the last observed state.
-pub(crate) fn run(
-    destination: &Destination,
-    registry: Option<&str>,
-    progress: &Progress,
-) -> anyhow::Result<()> {
-    let mut objects = user_objects("Manual");
-    if let Some(registry) = registry {
-        objects
-            .iter_mut()
-            .for_each(|object| manifest::rename_images(object, registry));
+pub(crate) fn run(destination: &Destination, progress: &Progress) -> anyhow::Result<()> {
+    let mut objects = user_objects(NAMESPACE, "Manual");
+    if let Some(registry) = destination.registry() {
+        objects = manifest::rename_images(&objects, registry)?;
     }
     progress.stage(
         "namespace, CatalogSource, OperatorGroup and Subscription (Manual) created",

@@ -24,17 +24,12 @@ const APPLIED: &str = "xtask.olm.dev/manifests";
 /// Deployment that the OLM operator creates from package-server's ClusterServiceVersion.
 pub const PACKAGE_SERVER: &str = "packageserver";
 
-/// Installs OLM on `destination` with the images `built`, which it can already pull. `registry` replaces the registry of our
-/// images if given. Running pods are replaced only if their image or manifests differ.
+/// Installs OLM on `destination` with the images `built`, which it can already pull. Running pods are replaced only if their image or
+/// manifests differ.
 ///
 /// # Errors
 /// An object is rejected, or an operator does not become ready. The error names it and the last state of its pod.
-pub fn deploy(
-    destination: &Destination,
-    built: &Built,
-    registry: Option<&str>,
-    progress: &Progress,
-) -> anyhow::Result<()> {
+pub fn deploy(destination: &Destination, built: &Built, progress: &Progress) -> anyhow::Result<()> {
     let folder = workspace::root().join("manifests");
     progress.stage("CustomResourceDefinitions applied", || {
         let definitions = manifest::read_folder(&folder.join("crds"))?;
@@ -51,11 +46,9 @@ pub fn deploy(
                 .count();
             objects.insert(namespaces, config);
         }
-        pin(&mut objects, built);
-        if let Some(registry) = registry {
-            objects
-                .iter_mut()
-                .for_each(|object| manifest::rename_images(object, registry));
+        objects = manifest::pin_images(&objects, &built.images)?;
+        if let Some(registry) = destination.registry() {
+            objects = manifest::rename_images(&objects, registry)?;
         }
         destination.apply(&objects)?;
         let note = format!("{APPLIED}={}", digest_of_manifests()?);
@@ -63,14 +56,6 @@ pub fn deploy(
         Ok(())
     })?;
     wait_until_ready(destination, built, progress)
-}
-
-/// Adds the digests of the built images wherever objects name them.
-fn pin(objects: &mut [Value], built: &Built) {
-    for image in &built.images {
-        let pin = |object| manifest::pin_image(object, &image.reference, &image.digest);
-        objects.iter_mut().for_each(pin);
-    }
 }
 
 /// Waits until these definitions are established; other definitions in a user's cluster may never be.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::Cluster;
-use crate::manifest::IMAGE_PREFIX;
+use crate::kubectl::Destination;
+use crate::manifest::{IMAGE_PREFIX, rename_images_in_text};
 use crate::oci_layout::{self, ImageConfig, LayerFile};
 use crate::progress::Progress;
 use crate::{binaries, process, workspace};
@@ -137,18 +137,29 @@ impl Built {
         Ok(path)
     }
 
-    /// Pushes all images into an embedded cluster's registry.
+    /// Pushes all images to the registry from which a cluster pulls.
     ///
     /// # Errors
     /// A push fails.
-    pub fn load(&self, cluster: &Cluster, progress: &Progress) -> anyhow::Result<()> {
-        progress.stage("images pushed into the cluster's registry", || {
-            for image in &self.images {
-                cluster.load(&image.tar, std::slice::from_ref(&image.reference))?;
-            }
-            Ok(())
+    pub fn push(&self, destination: &Destination, progress: &Progress) -> anyhow::Result<()> {
+        progress.stage("images pushed", || {
+            let mut images = self.images.iter();
+            images.try_for_each(|image| destination.push(&image.tar, &image.reference))
         })
     }
+}
+
+/// Copies an image tar to a registry, with the user's credentials.
+///
+/// # Errors
+/// skopeo fails.
+pub(crate) fn copy(tar: &Path, reference: &str, registry: &str) -> anyhow::Result<()> {
+    let mut skopeo = Command::new("skopeo");
+    skopeo
+        .arg("copy")
+        .arg(format!("oci-archive:{}", tar.display()))
+        .arg(format!("docker://{}", rename_images_in_text(reference, registry)));
+    process::run(&mut skopeo).map(drop)
 }
 
 /// Returns the images listed in [`VARIABLE`], or builds the images as released.
@@ -236,14 +247,24 @@ pub(crate) fn build_for_tests(
         let program = programs
             .get(*name)
             .with_context(|| format!("cargo did not build {name}"))?;
-        // Debug symbols are most of a program's size, and would be pushed to the registry each time.
-        let mut strip = Command::new("strip");
-        strip.arg("-o").arg(copies.join(name)).arg(program);
-        process::run(&mut strip).context("strip is in the package binutils")?;
+        // Otherwise all of it would be pushed to the registry each time.
+        strip(program, &copies.join(name))?;
         libraries.extend(libraries_of(program)?);
     }
     let libraries: Vec<PathBuf> = libraries.into_iter().collect();
     write(progress, copies, &libraries, &PROGRAMS)
+}
+
+/// Copies a program without its symbols, which are most of a program built with the tests.
+///
+/// # Errors
+/// strip fails, or is missing.
+pub(crate) fn strip(program: &Path, copy: &Path) -> anyhow::Result<()> {
+    let mut command = Command::new("strip");
+    command.arg("-o").arg(copy).arg(program);
+    process::run(&mut command)
+        .map(drop)
+        .context("strip is in the package binutils")
 }
 
 /// Returns the shared libraries of a program, including its loader.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 mod reader;
 
 use crate::cluster::Cluster;
-use crate::{interrupt, process};
+use crate::{images, interrupt, process};
 
 /// Polling interval of a wait that has just begun.
 const POLL: Duration = Duration::from_millis(300);
@@ -30,6 +30,8 @@ pub enum Destination {
     Existing {
         /// Name of the context.
         context: String,
+        /// Registry that it pulls from and the user may push to.
+        registry: String,
     },
 }
 
@@ -38,7 +40,7 @@ impl Destination {
     pub fn kubectl(&self, arguments: &[&str]) -> Command {
         match self {
             Self::Embedded(cluster) => cluster.kubectl(arguments),
-            Self::Existing { context } => {
+            Self::Existing { context, .. } => {
                 let mut command = Command::new("kubectl");
                 command
                     .args(["--context", context])
@@ -49,6 +51,25 @@ impl Destination {
         }
     }
 
+    /// Returns the registry that takes the place of our images' own, if one does.
+    pub(crate) fn registry(&self) -> Option<&str> {
+        match self {
+            Self::Embedded(_) => None,
+            Self::Existing { registry, .. } => Some(registry),
+        }
+    }
+
+    /// Pushes an image tar to the registry from which this cluster pulls.
+    ///
+    /// # Errors
+    /// The push fails.
+    pub(crate) fn push(&self, tar: &Path, reference: &str) -> anyhow::Result<()> {
+        match self {
+            Self::Embedded(cluster) => cluster.load(tar, &[reference.to_owned()]),
+            Self::Existing { registry, .. } => images::copy(tar, reference, registry),
+        }
+    }
+
     /// Returns a command of the plugin `program` for this cluster.
     pub(crate) fn plugin(&self, program: &Path, arguments: &[&str]) -> Command {
         let mut command = match self {
@@ -56,7 +77,7 @@ impl Destination {
             Self::Existing { .. } => Command::new(program),
         };
         command.args(arguments).stdin(Stdio::null());
-        if let Self::Existing { context } = self {
+        if let Self::Existing { context, .. } = self {
             command.args(["--context", context]);
         }
         command
@@ -238,6 +259,7 @@ mod tests {
     fn nowhere() -> Destination {
         Destination::Existing {
             context: String::new(),
+            registry: String::new(),
         }
     }
 

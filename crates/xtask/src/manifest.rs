@@ -6,12 +6,15 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use crate::files;
+use crate::images::BuiltImage;
 
 /// Prefix of the image names in `manifests/` and in the demo operator's bundles.
 pub const IMAGE_PREFIX: &str = "olm.local/";
 
 /// Name of the ConfigMap with the registry configuration, and of its volume.
 const REGISTRY_CONFIG: &str = "registry-config";
+/// The file of the configuration, below its folder: that of all registries.
+const HOSTS: &str = "_default/hosts.toml";
 /// Path at which the catalog operator reads it.
 const REGISTRY_CONFIG_PATH: &str = "/etc/olm/registries";
 
@@ -42,98 +45,92 @@ pub(crate) fn rename_images_in_text(text: &str, registry: &str) -> String {
     text.replace(IMAGE_PREFIX, &format!("{}/", registry.trim_end_matches('/')))
 }
 
-/// Replaces the prefix of our image names everywhere in `value` by `registry`.
-pub(crate) fn rename_images(value: &mut Value, registry: &str) {
-    match value {
-        Value::String(text) => *text = rename_images_in_text(text, registry),
-        Value::Array(items) => items.iter_mut().for_each(|item| rename_images(item, registry)),
-        Value::Object(fields) => fields
-            .values_mut()
-            .for_each(|field| rename_images(field, registry)),
-        _ => {}
-    }
+/// Replaces the prefix of our image names everywhere in the objects by `registry`.
+///
+/// # Errors
+/// `registry` has letters that no name has.
+pub(crate) fn rename_images(objects: &[Value], registry: &str) -> anyhow::Result<Vec<Value>> {
+    let text = serde_json::to_string(objects)?;
+    Ok(serde_json::from_str(&rename_images_in_text(&text, registry))?)
 }
 
-/// Adds the digest to `image` wherever `value` names it. With a tag alone, a running pod would keep its earlier image.
-pub(crate) fn pin_image(value: &mut Value, image: &str, digest: &str) {
-    match value {
-        Value::String(text) if text.ends_with(image) => *text = format!("{text}@{digest}"),
-        Value::Array(items) => items.iter_mut().for_each(|item| pin_image(item, image, digest)),
-        Value::Object(fields) => fields
-            .values_mut()
-            .for_each(|field| pin_image(field, image, digest)),
-        _ => {}
+/// Adds their digests to `images` wherever a text in the objects ends in the reference of one. With a tag alone, a running pod would
+/// keep its earlier image.
+///
+/// # Errors
+/// A digest has letters that none has.
+pub(crate) fn pin_images(objects: &[Value], images: &[BuiltImage]) -> anyhow::Result<Vec<Value>> {
+    let mut text = serde_json::to_string(objects)?;
+    for BuiltImage {
+        reference, digest, ..
+    } in images
+    {
+        text = text.replace(&format!("{reference}\""), &format!("{reference}@{digest}\""));
     }
+    Ok(serde_json::from_str(&text)?)
 }
 
-/// Gives the catalog operator the nodes' registry configuration. A ConfigMap with the `hosts.toml` files below `folder` is
-/// mounted into its Deployment. Returns the ConfigMap.
+/// Gives the catalog operator the nodes' registry configuration. A ConfigMap with the `hosts.toml` in `folder` is mounted into its
+/// Deployment. Returns the ConfigMap.
 ///
 /// A hostPath volume would be shorter, but the namespace enforces the restricted profile.
 ///
 /// # Errors
-/// The folder cannot be read.
+/// The file cannot be read, or the Deployment is missing or lacks a list.
 pub(crate) fn mount_registry_config(objects: &mut [Value], folder: &Path) -> anyhow::Result<Value> {
-    let mut data = serde_json::Map::new();
-    let mut items = Vec::new();
-    for (path, file) in files::below(folder)? {
-        let Some(host) = path.strip_suffix("/hosts.toml") else {
-            continue;
-        };
-        // Keys of a ConfigMap may contain neither `/` nor `:`.
-        let key = format!("{}.hosts.toml", host.replace(':', "_"));
-        items.push(json!({ "key": key, "path": path }));
-        data.insert(key, Value::String(files::read(&file)?));
-    }
-    for object in objects
+    let hosts = files::read(&folder.join(HOSTS))?;
+    let items = json!([{ "key": "_default.hosts.toml", "path": HOSTS }]);
+    let operator = objects
         .iter_mut()
-        .filter(|object| object["kind"] == "Deployment" && object["metadata"]["name"] == "catalog-operator")
-    {
-        let pod = &mut object["spec"]["template"]["spec"];
-        push(
-            &mut pod["volumes"],
+        .find(|object| object["kind"] == "Deployment" && object["metadata"]["name"] == "catalog-operator")
+        .context("there is no Deployment catalog-operator")?;
+    for (list, item) in [
+        (
+            "/volumes",
             json!({ "name": REGISTRY_CONFIG, "configMap": { "name": REGISTRY_CONFIG, "items": items } }),
-        );
-        let container = &mut pod["containers"][0];
-        push(
-            &mut container["args"],
+        ),
+        (
+            "/containers/0/args",
             json!(format!("--registry-config={REGISTRY_CONFIG_PATH}")),
-        );
-        push(
-            &mut container["volumeMounts"],
+        ),
+        (
+            "/containers/0/volumeMounts",
             json!({ "name": REGISTRY_CONFIG, "mountPath": REGISTRY_CONFIG_PATH, "readOnly": true }),
-        );
+        ),
+    ] {
+        operator
+            .pointer_mut(&format!("/spec/template/spec{list}"))
+            .and_then(Value::as_array_mut)
+            .with_context(|| format!("the Deployment catalog-operator has no {list}"))?
+            .push(item);
     }
     Ok(json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "name": REGISTRY_CONFIG, "namespace": "olm" },
-        "data": data,
+        "data": { "_default.hosts.toml": hosts },
     }))
-}
-
-fn push(list: &mut Value, item: Value) {
-    match list {
-        Value::Array(items) => items.push(item),
-        other => *other = Value::Array(vec![item]),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::PathBuf;
 
     use super::*;
 
     #[test]
     fn the_registry_configuration_reaches_the_catalog_operator() {
         let folder = tempfile::tempdir().unwrap();
-        let host = folder.path().join("example.com:5000");
-        fs::create_dir(&host).unwrap();
-        fs::write(host.join("hosts.toml"), "server = \"http://example.com:5000\"\n").unwrap();
+        fs::create_dir(folder.path().join("_default")).unwrap();
+        fs::write(
+            folder.path().join(HOSTS),
+            "server = \"http://example.com:5000\"\n",
+        )
+        .unwrap();
         let mut objects = read_folder(&crate::workspace::root().join("manifests/olm")).unwrap();
         let config = mount_registry_config(&mut objects, folder.path()).unwrap();
         assert_eq!(
-            config["data"]["example.com_5000.hosts.toml"],
+            config["data"]["_default.hosts.toml"],
             "server = \"http://example.com:5000\"\n"
         );
         let deployment = objects
@@ -148,32 +145,38 @@ mod tests {
             .iter()
             .find(|volume| volume["name"] == REGISTRY_CONFIG)
             .unwrap();
-        assert_eq!(
-            volume["configMap"]["items"][0]["path"],
-            "example.com:5000/hosts.toml"
-        );
+        assert_eq!(volume["configMap"]["items"][0]["path"], HOSTS);
     }
 
     #[test]
     fn an_image_is_pinned_wherever_it_is_named_and_no_other() {
-        let mut value =
+        let value =
             json!({"a": ["olm.local/olm:0.1.0", "--opmImage=olm.local/opm:0.1.0", "olm.local/olm:0.1.0-rc"]});
-        pin_image(&mut value, "olm.local/opm:0.1.0", "sha256:1");
-        pin_image(&mut value, "olm.local/olm:0.1.0", "sha256:2");
+        let image = |reference: &str, digest: &str| BuiltImage {
+            tar: PathBuf::new(),
+            reference: reference.to_owned(),
+            digest: digest.to_owned(),
+        };
+        let images = [
+            image("olm.local/opm:0.1.0", "sha256:1"),
+            image("olm.local/olm:0.1.0", "sha256:2"),
+        ];
         assert_eq!(
-            value,
-            json!({"a": ["olm.local/olm:0.1.0@sha256:2", "--opmImage=olm.local/opm:0.1.0@sha256:1", "olm.local/olm:0.1.0-rc"]})
+            pin_images(&[value], &images).unwrap(),
+            [
+                json!({"a": ["olm.local/olm:0.1.0@sha256:2", "--opmImage=olm.local/opm:0.1.0@sha256:1", "olm.local/olm:0.1.0-rc"]})
+            ]
         );
     }
 
     #[test]
     fn images_move_to_another_registry() {
-        let mut value =
-            json!({"a": ["olm.local/olm:0.1.0", "--opmImage=olm.local/opm:0.1.0", "other/olm:1"]});
-        rename_images(&mut value, "registry.example.com/team/");
+        let value = json!({"a": ["olm.local/olm:0.1.0", "--opmImage=olm.local/opm:0.1.0", "other/olm:1"]});
         assert_eq!(
-            value,
-            json!({"a": ["registry.example.com/team/olm:0.1.0", "--opmImage=registry.example.com/team/opm:0.1.0", "other/olm:1"]})
+            rename_images(&[value], "registry.example.com/team/").unwrap(),
+            [
+                json!({"a": ["registry.example.com/team/olm:0.1.0", "--opmImage=registry.example.com/team/opm:0.1.0", "other/olm:1"]})
+            ]
         );
     }
 }

@@ -10,7 +10,7 @@ use anyhow::{Context as _, anyhow, bail};
 use proc_macro2::TokenTree::{self, Group, Ident, Literal, Punct};
 use proc_macro2::{Delimiter, TokenStream};
 
-use crate::workspace;
+use crate::{files, workspace};
 
 /// The generated page.
 const PAGE: &str = "docs/reference/messages.md";
@@ -48,11 +48,7 @@ pub(crate) fn generate(check: bool) -> anyhow::Result<()> {
 /// Returns the page for the crates in a folder.
 fn page(crates: &Path) -> anyhow::Result<String> {
     let mut page = INTRODUCTION.to_owned();
-    let mut folders = BTreeSet::new();
-    for entry in fs::read_dir(crates).with_context(|| format!("cannot read {}", crates.display()))? {
-        folders.insert(entry?.path());
-    }
-    for folder in folders {
+    for folder in files::entries(crates)? {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let mut texts = Texts {
             sources: folder.join("src"),
@@ -93,8 +89,7 @@ struct Texts {
 impl Texts {
     /// Adds the texts of a file and of the modules that it declares.
     fn read(&mut self, file: &Path) -> anyhow::Result<()> {
-        let source = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-        let tokens = source
+        let tokens = files::read(file)?
             .parse::<TokenStream>()
             .map_err(|error| anyhow!("cannot parse {}: {error}", file.display()))?;
         self.add(tokens, SHOWN, file)

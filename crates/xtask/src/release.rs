@@ -24,7 +24,7 @@ use anyhow::{Context as _, bail};
 use self::contents::Setting;
 use crate::args::ReleaseOptions;
 use crate::progress::Progress;
-use crate::{cluster, files, images, interrupt, process, workspace};
+use crate::{cluster, files, images, interrupt, workspace};
 
 /// Programs of a release. Each is the only one in the package of its name.
 const PROGRAMS: [&str; 4] = ["cpb", "kubectl-operator", "olm-controllers", "opm"];
@@ -43,7 +43,7 @@ pub(crate) fn run(options: &ReleaseOptions) -> anyhow::Result<()> {
     images::require_authorities()?;
     let root = workspace::root();
     let is_trial = options.programs.is_some();
-    let source = source::read(&root, options.version.as_deref(), options.allow_dirty, is_trial)?;
+    let source = source::read(&root, options.allow_dirty, is_trial)?;
     let out = match &options.out {
         Some(out) => std::path::absolute(out).context("--out")?,
         None => root
@@ -61,7 +61,6 @@ pub(crate) fn run(options: &ReleaseOptions) -> anyhow::Result<()> {
         source,
         helm: cluster::helm(&progress).context("helm renders the chart")?,
         registry: options.registry.clone(),
-        source_url: options.source_url.clone(),
         download_url: options.download_url.clone(),
         is_trial,
     };
@@ -109,7 +108,12 @@ fn make(
         source::export(&workspace::root(), &setting.source, &sources)
     })?;
     let programs = match programs {
-        Some(given) => progress.stage("programs stripped", || strip(given, &folder))?,
+        Some(given) => progress.stage("programs stripped", || {
+            for program in PROGRAMS {
+                images::strip(&given.join(program), &folder.join(program))?;
+            }
+            Ok(folder)
+        })?,
         None => progress.stage("programs compiled", || {
             packages::fetch(&sources)?;
             compile::compile(&folder, &sources, &setting.source, progress)
@@ -118,16 +122,6 @@ fn make(
     progress.stage("files of the release written", || {
         contents::write(&sources, setting, &programs, out)
     })
-}
-
-/// Copies programs without their symbols, which are most of a program built with the tests.
-fn strip(from: &Path, to: &Path) -> anyhow::Result<PathBuf> {
-    for program in PROGRAMS {
-        let mut command = Command::new("strip");
-        command.arg("-o").arg(to.join(program)).arg(from.join(program));
-        process::run(&mut command)?;
-    }
-    Ok(to.to_owned())
 }
 
 /// Returns a folder next to another one.

@@ -10,7 +10,7 @@ mod granted;
 mod reasons;
 mod rule;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use self::asked::Asked;
 use self::reasons::Reasons;
@@ -50,13 +50,9 @@ impl Report {
 /// Runs `cargo xtask rights`: prints the faults and a summary. Returns false if there are any.
 ///
 /// # Errors
-/// A log or the manifests cannot be read.
+/// The log or the manifests cannot be read.
 pub(crate) fn run(options: &RightsOptions) -> anyhow::Result<bool> {
-    let mut logs = options.logs.clone();
-    if logs.is_empty() {
-        logs.push(Cluster::open(&options.name)?.audit_log());
-    }
-    let report = of_logs(&logs, options.whole)?;
+    let report = of_log(&Cluster::open(&options.name)?.audit_log(), false)?;
     for fault in &report.faults {
         println!("FAULT {fault}");
     }
@@ -64,16 +60,13 @@ pub(crate) fn run(options: &RightsOptions) -> anyhow::Result<bool> {
     Ok(report.faults.is_empty())
 }
 
-/// Compares audit logs with the permissions; `whole` if the logs cover all tests.
+/// Compares an audit log with the permissions; `whole` if the log covers all tests.
 ///
 /// # Errors
-/// A log or the manifests cannot be read.
-pub(crate) fn of_logs(logs: &[PathBuf], whole: bool) -> anyhow::Result<Report> {
+/// The log or the manifests cannot be read.
+pub(crate) fn of_log(log: &Path, whole: bool) -> anyhow::Result<Report> {
     let rights = chart_rights(&workspace::root())?;
-    let mut asked = Asked::default();
-    for log in logs {
-        asked.read(log, &rights)?;
-    }
+    let asked = Asked::read(log, &rights)?;
     Ok(judge(&rights, &asked, &Reasons::read()?, whole))
 }
 

@@ -1,16 +1,14 @@
 //! Commands that work on a cluster: `demo`, `deploy`, `images`.
 
-use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 
 use crate::args::{DemoOptions, ImageOptions, TargetOptions};
 use crate::catalog::Opm;
 use crate::cluster::{self, Cluster, UpOptions};
-use crate::images::{self as built, Built};
+use crate::images as built;
 use crate::kubectl::Destination;
-use crate::manifest::rename_images_in_text;
 use crate::progress::Progress;
 use crate::{demo as main_job, deploy as installation, interrupt, process};
 
@@ -22,7 +20,6 @@ pub(crate) fn demo(options: &DemoOptions) -> anyhow::Result<()> {
     interrupt::watch()?;
     let progress = Progress::start();
     let target = &options.target;
-    let registry = target.registry.as_deref();
     if options.no_deploy && target.existing_cluster.is_none() {
         Cluster::open(&target.cluster.name).context(
             "--no-deploy takes an OLM that is there; without it, the demo starts the cluster and deploys OLM",
@@ -35,9 +32,9 @@ pub(crate) fn demo(options: &DemoOptions) -> anyhow::Result<()> {
     } else {
         built::build(built::Profile::Quick, &progress)?
     };
-    publish(&destination, registry, &images, &progress)?;
+    images.push(&destination, &progress)?;
     if !options.no_deploy {
-        installation::deploy(&destination, &images, registry, &progress)?;
+        installation::deploy(&destination, &images, &progress)?;
     }
     if let Destination::Embedded(cluster) = &destination {
         if options.v1 {
@@ -54,11 +51,9 @@ pub(crate) fn demo(options: &DemoOptions) -> anyhow::Result<()> {
     }
     let opm = Opm::new(images.opm_program());
     progress.stage("demo bundles and catalog made by opm and pushed", || {
-        main_job::publish(&opm, &images.opm_image(), registry, |tar, reference| {
-            push(&destination, registry, tar, reference)
-        })
+        main_job::publish(&opm, &images.opm_image(), &destination)
     })?;
-    main_job::run(&destination, registry, &progress)?;
+    main_job::run(&destination, &progress)?;
     progress.note("the main job is done");
     let name = target
         .existing_cluster
@@ -76,10 +71,9 @@ pub(crate) fn deploy(options: &TargetOptions) -> anyhow::Result<()> {
     interrupt::watch()?;
     let progress = Progress::start();
     let destination = open(options, &progress)?;
-    let registry = options.registry.as_deref();
     let images = built::build(built::Profile::Release, &progress)?;
-    publish(&destination, registry, &images, &progress)?;
-    installation::deploy(&destination, &images, registry, &progress)
+    images.push(&destination, &progress)?;
+    installation::deploy(&destination, &images, &progress)
 }
 
 /// Runs `cargo xtask images`.
@@ -90,11 +84,11 @@ pub(crate) fn images(options: &ImageOptions) -> anyhow::Result<()> {
     let progress = Progress::start();
     let images = built::build(built::Profile::Release, &progress)?;
     if let Some(name) = &options.name {
-        images.load(&Cluster::open(name)?, &progress)?;
+        images.push(&Destination::Embedded(Cluster::open(name)?), &progress)?;
     }
     for image in &images.images {
         if let Some(registry) = &options.registry {
-            copy(&image.tar, &rename_images_in_text(&image.reference, registry))?;
+            built::copy(&image.tar, &image.reference, registry)?;
         }
         let size = std::fs::metadata(&image.tar)?.len();
         println!(
@@ -112,9 +106,10 @@ pub(crate) fn images(options: &ImageOptions) -> anyhow::Result<()> {
 /// after minutes of compilation would waste them.
 fn open(options: &TargetOptions, progress: &Progress) -> anyhow::Result<Destination> {
     built::require_authorities()?;
-    if let Some(context) = &options.existing_cluster {
+    if let (Some(context), Some(registry)) = (&options.existing_cluster, &options.registry) {
         let destination = Destination::Existing {
             context: context.clone(),
+            registry: registry.clone(),
         };
         process::run(Command::new("skopeo").arg("--version"))
             .context("images are pushed to registries by skopeo; install the package skopeo")?;
@@ -127,45 +122,4 @@ fn open(options: &TargetOptions, progress: &Progress) -> anyhow::Result<Destinat
     }
     cluster::ensure_packages(true, progress)?;
     Cluster::up(&options.cluster.name, UpOptions::default(), progress).map(Destination::Embedded)
-}
-
-/// Pushes images to the registry from which the destination pulls.
-fn publish(
-    destination: &Destination,
-    registry: Option<&str>,
-    images: &Built,
-    progress: &Progress,
-) -> anyhow::Result<()> {
-    progress.stage("images pushed", || {
-        for image in &images.images {
-            push(destination, registry, &image.tar, &image.reference)?;
-        }
-        Ok(())
-    })
-}
-
-/// Pushes an image tar to the registry from which the destination pulls.
-fn push(
-    destination: &Destination,
-    registry: Option<&str>,
-    tar: &Path,
-    reference: &str,
-) -> anyhow::Result<()> {
-    match (destination, registry) {
-        (Destination::Embedded(cluster), _) => cluster.load(tar, &[reference.to_owned()]),
-        (Destination::Existing { .. }, Some(registry)) => {
-            copy(tar, &rename_images_in_text(reference, registry))
-        }
-        (Destination::Existing { .. }, None) => bail!("an existing cluster needs --registry"),
-    }
-}
-
-/// Copies an OCI layout tar to a registry, with the user's credentials.
-fn copy(tar: &Path, reference: &str) -> anyhow::Result<()> {
-    let mut skopeo = Command::new("skopeo");
-    skopeo
-        .arg("copy")
-        .arg(format!("oci-archive:{}", tar.display()))
-        .arg(format!("docker://{reference}"));
-    process::run(&mut skopeo).map(drop)
 }

@@ -188,7 +188,11 @@ fn compile(options: &TestOptions, progress: &Progress) -> anyhow::Result<(Built,
     };
     let tests = || {
         let e2e = if options.e2e_only {
-            Some(Manifest::read()?.chosen(&options.programs)?)
+            // cargo refuses a program that is not there, and names those that are.
+            Some(match &options.programs[..] {
+                [] => Manifest::read()?.tests,
+                chosen => chosen.to_vec(),
+            })
         } else {
             None
         };
@@ -280,8 +284,9 @@ fn against_cluster(
         let cluster = Cluster::up(name, UpOptions::default(), progress).context(
             "the tests against the embedded cluster did not run; `cargo xtask test --unit` runs the others",
         )?;
-        built.load(&cluster, progress)?;
-        deploy::deploy(&Destination::Embedded(cluster), built, None, progress)?;
+        let destination = Destination::Embedded(cluster);
+        built.push(&destination, progress)?;
+        deploy::deploy(&destination, built, progress)?;
         built.note()
     });
     let outcome = ready.and_then(|images| {
@@ -304,7 +309,7 @@ fn against_cluster(
 fn rights_used(options: &TestOptions, runner: &Runner) -> anyhow::Result<bool> {
     let log = Cluster::open(&options.name)?.audit_log();
     let whole = options.programs.is_empty() && options.arguments.is_empty();
-    let report = rights::of_logs(&[log], whole)?;
+    let report = rights::of_log(&log, whole)?;
     let mut results = runner.results.lock().unwrap_or_else(PoisonError::into_inner);
     // Without test results, the missing tests must remain the reported problem.
     if !results.summaries.is_empty() {

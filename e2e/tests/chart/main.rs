@@ -68,12 +68,13 @@ impl Release {
     fn new(cluster: &Cluster) -> anyhow::Result<Self> {
         let progress = Progress::start();
         let built = images::given_or_built(&progress)?;
-        built.load(cluster, &progress)?;
+        let kubectl = Destination::Embedded(cluster.clone());
+        built.push(&kubectl, &progress)?;
         let helm = Helm::new(cluster.clone())?;
         let values = values(cluster, &built, helm.home.path())?;
         Ok(Self {
             helm,
-            kubectl: Destination::Embedded(cluster.clone()),
+            kubectl,
             built,
             progress,
             folder: chart::folder().to_string_lossy().into_owned(),

@@ -44,9 +44,9 @@ impl Setup {
         let built = images::given_or_built(&progress)?;
         let name = format!("extensions-{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let scratch = Scratch::start(&name, UpOptions::default())?;
-        built.load(&scratch, &progress)?;
         let lab = Lab::of((*scratch).clone(), &built);
         let kubectl = lab.kubectl();
+        built.push(kubectl, &progress)?;
         // The chart takes a namespace over that looks like its own.
         kubectl.apply(&[json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
             "name": OLM, "labels": {"app.kubernetes.io/managed-by": "Helm"},

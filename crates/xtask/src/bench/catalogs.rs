@@ -16,6 +16,8 @@ use crate::progress::Progress;
 use crate::test::shared_folder;
 use crate::{files, process, workspace};
 
+/// Error without the corpus.
+pub(super) const NO_CORPUS: &str = "the corpus is not there; set OLM_SHARED to the folder that has it";
 /// Duration of each load, in seconds.
 const LOAD: u64 = 4;
 const PORT: &str = "50971";
@@ -42,56 +44,35 @@ type Run = [f64; 2];
 /// Builds the programs, measures them and prints the table.
 ///
 /// # Errors
-/// A program cannot be built, or a measured operation fails.
-pub(super) fn run(runs: usize) -> anyhow::Result<()> {
+/// The corpus is missing, a program cannot be built, or a measured operation fails.
+pub(super) fn run() -> anyhow::Result<()> {
     let progress = Progress::start();
-    let catalog = corpus()?;
+    let catalog = corpus()?.context(NO_CORPUS)?;
     let (opm, load) = progress.stage("build opm and its load, optimised", build)?;
     // Reads the files into the page cache, so that disk reads are not measured.
     for (_, file) in files::below(&catalog)? {
         fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
     }
-    let figures = progress.stage("measure opm", || measure(&opm, &load, &catalog, runs))?;
+    let figures = progress.stage("measure opm", || measure(&opm, &load, &catalog))?;
     table::print(ROWS, &figures);
     Ok(())
 }
 
-/// Returns the archive of the corpus catalog, which may not exist.
-fn archive() -> PathBuf {
-    shared_folder().join("corpus/community-fbc.tar.xz")
-}
-
-/// Returns the folder that the corpus catalog is unpacked to.
-fn unpacked() -> PathBuf {
-    workspace::root().join("target/corpus/fbc")
-}
-
-/// Returns true if the corpus catalog is on this machine.
-pub(super) fn has_corpus() -> bool {
-    unpacked().is_dir() || archive().is_file()
-}
-
-/// Returns the folder of the corpus catalog, which the first call unpacks.
+/// Returns the folder of the corpus catalog, which the first call unpacks; `None` if it is not on this machine.
 ///
 /// # Errors
-/// It is not on this machine, or cannot be unpacked.
-pub(super) fn corpus() -> anyhow::Result<PathBuf> {
-    let catalog = unpacked();
-    if catalog.is_dir() {
-        return Ok(catalog);
-    }
-    let archive = archive();
-    if !archive.is_file() {
-        bail!(
-            "{} does not exist; set OLM_SHARED to the folder that has the corpus",
-            archive.display()
-        );
+/// It cannot be unpacked.
+pub(super) fn corpus() -> anyhow::Result<Option<PathBuf>> {
+    let catalog = workspace::root().join("target/corpus/fbc");
+    let archive = shared_folder().join("corpus/community-fbc.tar.xz");
+    if catalog.is_dir() || !archive.is_file() {
+        return Ok(Some(catalog).filter(|catalog| catalog.is_dir()));
     }
     fs::create_dir_all(&catalog).with_context(|| format!("cannot make {}", catalog.display()))?;
     let mut tar = Command::new("tar");
     tar.arg("-xf").arg(&archive).arg("-C").arg(&catalog);
     process::run(&mut tar).with_context(|| format!("remove {} and try again", catalog.display()))?;
-    Ok(catalog)
+    Ok(Some(catalog))
 }
 
 /// Builds opm and the program that sends requests to it, and returns their paths. In one command the features that only the second
@@ -103,14 +84,16 @@ fn build() -> anyhow::Result<(PathBuf, PathBuf)> {
     Ok((release.join("opm"), release.join("examples/registry_load")))
 }
 
-fn measure(opm: &Path, load: &Path, catalog: &Path, runs: usize) -> anyhow::Result<Vec<f64>> {
+fn measure(opm: &Path, load: &Path, catalog: &Path) -> anyhow::Result<Vec<f64>> {
     let cache = workspace::root().join("target/bench-cache");
     files::remove(&cache)?;
     let catalog = catalog.to_string_lossy().into_owned();
     let cache = format!("--cache-dir={}", cache.display());
     // Returns the run whose time is the median.
     let typical = |run: &dyn Fn() -> anyhow::Result<Run>| -> anyhow::Result<Run> {
-        let mut found = (0..runs).map(|_| run()).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut found = (0..super::RUNS)
+            .map(|_| run())
+            .collect::<anyhow::Result<Vec<_>>>()?;
         found.sort_by(|one, other| one[0].total_cmp(&other[0]));
         Ok(found[found.len() / 2])
     };

@@ -7,11 +7,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use serde_json::{Value, json};
 
 use super::Measured;
 use super::memory::{field, process_of};
-use super::table::{self, counts, is_ready_pod, medians};
+use super::table::{self, counts, is_ready_pod};
 use crate::catalog::Opm;
 use crate::cluster::audit::{AuditEvent, AuditTail};
 use crate::demo;
@@ -50,7 +49,7 @@ P6 | opm VmRSS, MiB                                            | 51 / 13        
 ///
 /// # Errors
 /// The main job fails.
-pub(super) fn run(name: &str, runs: usize) -> anyhow::Result<()> {
+pub(super) fn run(name: &str) -> anyhow::Result<()> {
     let measured = Measured::set_up(name)?;
     let Measured {
         cluster,
@@ -58,27 +57,22 @@ pub(super) fn run(name: &str, runs: usize) -> anyhow::Result<()> {
         built,
         ..
     } = &measured;
-    demo::publish(
-        &Opm::new(built.opm_program()),
-        &built.opm_image(),
-        None,
-        |tar, reference| cluster.load(tar, &[reference.to_owned()]),
-    )?;
-    let figures = measured.repeat(runs, |number| {
+    demo::publish(&Opm::new(built.opm_program()), &built.opm_image(), destination)?;
+    let figures = measured.repeat(|number| {
         let namespace = format!("bench-{number}");
         let mut figures = main_job(&cluster.audit_log(), destination, &namespace)?;
         figures.extend(read_memory(destination, &namespace)?);
         destination.run(&["delete", "namespace", &namespace, "--wait=true"])?;
         Ok(figures)
     })?;
-    table::print(ROWS, &medians(&figures));
+    table::print(ROWS, &figures);
     Ok(())
 }
 
 /// Installs the demo operator in a new namespace. Returns the figures of P1 to P5.
 fn main_job(audit_log: &Path, destination: &Destination, namespace: &str) -> anyhow::Result<Vec<f64>> {
-    destination
-        .apply(&[json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})])?;
+    let mut objects = demo::user_objects(namespace, "Automatic");
+    destination.apply(&objects[..1])?;
     let kinds = ["catalogsource", "pod", "subscription", "installplan", "csv"];
     let sightings = Sightings::start(destination, namespace, &kinds)?;
     // Watches must be established before the events that they observe.
@@ -86,26 +80,12 @@ fn main_job(audit_log: &Path, destination: &Destination, namespace: &str) -> any
     let mut log = AuditTail::of_olm(audit_log)?;
     let counted = |event: &AuditEvent| counts(event, &ACCOUNTS);
 
-    let mut objects: Vec<Value> = demo::user_objects("Automatic")
-        .into_iter()
-        .filter(|object| object["kind"] != "Namespace")
-        .map(|mut object| {
-            object["metadata"]["namespace"] = json!(namespace);
-            if object["kind"] == "OperatorGroup" {
-                object["spec"]["targetNamespaces"] = json!([namespace]);
-            }
-            if object["kind"] == "Subscription" {
-                object["spec"]["sourceNamespace"] = json!(namespace);
-            }
-            object
-        })
-        .collect();
     let mut subscription = objects.pop().context("the demo has no Subscription")?;
     // Installs one bundle, the newest, as in the baseline.
     if let Some(spec) = subscription["spec"].as_object_mut() {
         spec.remove("startingCSV");
     }
-    destination.apply(&objects)?;
+    destination.apply(&objects[1..])?;
     let first = |kind: &str| sightings.wait(kind, PATIENCE, |sighting| sighting.object["kind"] == kind);
     let catalog = first("CatalogSource")?.at;
     let ready = sightings.wait("the catalog to be READY", PATIENCE, |sighting| {

@@ -26,6 +26,8 @@ const EACH: usize = 100;
 const NAME: &str = "bench-rest";
 const LABEL: &str = "bench=rest";
 const PATIENCE: Duration = Duration::from_secs(600);
+/// How long to measure at rest; the processor time is scaled to an hour.
+const LASTS: Duration = Duration::from_secs(600);
 /// Time without requests after which OLM is quiet.
 const QUIET: Duration = Duration::from_secs(10);
 /// Linux counts processor time in this many parts of a second.
@@ -66,12 +68,11 @@ P20 | processor time of both operators, s an hour              |                
 ///
 /// # Errors
 /// The errors of [`measure`], and of the cluster's start.
-pub(super) fn run(name: &str, minutes: u32) -> anyhow::Result<()> {
+pub(super) fn run(name: &str) -> anyhow::Result<()> {
     let Measured {
         cluster, progress, ..
     } = Measured::set_up(name)?;
-    let lasts = Duration::from_secs(60) * minutes.max(1);
-    table::print(ROWS, &measure(&cluster, ALL, lasts, &progress)?);
+    table::print(ROWS, &measure(&cluster, ALL, LASTS, &progress)?);
     Ok(())
 }
 

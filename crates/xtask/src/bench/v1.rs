@@ -12,7 +12,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
 use super::memory::{field, process_of_olm};
-use super::table::{self, counts, is_ready_pod, is_true, median, medians};
+use super::table::{self, counts, is_ready_pod, is_true, median};
 use super::{Measured, catalogs};
 use crate::catalog::{Bundle, Entry, Opm, Package};
 use crate::cluster::Cluster;
@@ -57,8 +57,8 @@ P22 | ClusterExtension created to Installed, s                 |                
 ///
 /// # Errors
 /// A measured operation fails, or the corpus catalog is missing.
-pub(super) fn run(name: &str, runs: usize) -> anyhow::Result<()> {
-    let corpus = packages_of(&catalogs::corpus()?)?;
+pub(super) fn run(name: &str) -> anyhow::Result<()> {
+    let corpus = packages_of(&catalogs::corpus()?.context(catalogs::NO_CORPUS)?)?;
     let measured = Measured::set_up(name)?;
     let Measured {
         cluster,
@@ -71,13 +71,13 @@ pub(super) fn run(name: &str, runs: usize) -> anyhow::Result<()> {
     let bench = progress.stage("catalogs published", || {
         Bench::publish(cluster, &opm, &corpus, EXTENSIONS)
     })?;
-    let figures = measured.repeat(runs, |_| {
+    let figures = measured.repeat(|_| {
         v1::restart(destination)?;
         let figures = [&bench.catalogd()?[..], &bench.operator_controller()?].concat();
         bench.clean_up()?;
         Ok(figures)
     })?;
-    table::print(ROWS, &medians(&figures));
+    table::print(ROWS, &figures);
     Ok(())
 }
 
@@ -86,10 +86,7 @@ pub(super) fn run(name: &str, runs: usize) -> anyhow::Result<()> {
 /// # Errors
 /// The corpus cannot be unpacked.
 pub fn corpus() -> anyhow::Result<Vec<PathBuf>> {
-    if !catalogs::has_corpus() {
-        return Ok(Vec::new());
-    }
-    packages_of(&catalogs::corpus()?)
+    catalogs::corpus()?.map_or_else(|| Ok(Vec::new()), |catalog| packages_of(&catalog))
 }
 
 fn packages_of(catalog: &Path) -> anyhow::Result<Vec<PathBuf>> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use sha2::{Digest as _, Sha256};
@@ -20,8 +20,6 @@ pub(super) const PAUSE_IMAGE: &str = "registry.k8s.io/pause:embedded";
 pub(super) const GUIDES_PAUSE_IMAGE: &str = "registry.k8s.io/pause:3.10";
 /// Reference of the CoreDNS image in the registry and in its Deployment.
 pub(super) const DNS_IMAGE: &str = "registry.k8s.io/coredns:embedded";
-
-const REPORT_EVERY: Duration = Duration::from_secs(15);
 
 /// A program to build.
 struct Target {
@@ -130,7 +128,7 @@ fn build_all(targets: &[Target], progress: &Progress) -> anyhow::Result<()> {
             target.binary, target.cold
         ));
         let began = Instant::now();
-        go_build(target, &sources, &flags, progress)?;
+        go_build(target, &sources, &flags)?;
         if target.is_image {
             pack(target.binary, &target.path())?;
         }
@@ -159,7 +157,7 @@ impl Target {
     }
 }
 
-fn go_build(target: &Target, sources: &Path, flags: &str, progress: &Progress) -> anyhow::Result<()> {
+fn go_build(target: &Target, sources: &Path, flags: &str) -> anyhow::Result<()> {
     let mut go = Command::new("go");
     go.current_dir(sources.join(target.module))
         .env("CGO_ENABLED", "0")
@@ -178,26 +176,10 @@ fn go_build(target: &Target, sources: &Path, flags: &str, progress: &Progress) -
         .stdin(Stdio::null())
         // Stdout is reserved for our own data.
         .stdout(Stdio::null());
-    let mut child = go.spawn().context(
+    let status = go.status().context(
         "cannot run `go`: the cluster's programs are built with Go 1.25 or later (https://go.dev/dl)",
     )?;
-    let began = Instant::now();
-    let mut reported = began;
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if interrupt::is_requested() {
-            child.kill()?;
-            child.wait()?;
-            bail!("interrupted while building {}", target.binary);
-        }
-        if reported.elapsed() >= REPORT_EVERY {
-            reported = Instant::now();
-            progress.note(&format!("still building {}", target.binary));
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    };
+    interrupt::check()?;
     if !status.success() {
         bail!(
             "`go build` of {} failed ({status}); its messages are above",

@@ -1,6 +1,5 @@
 //! Certificates of the cluster, created once and kept with its state.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::net::Ipv4Addr;
@@ -8,12 +7,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
     IsCa, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
 };
+use serde_json::{Value, json};
 
 use super::address::{API_SERVICE, NODE};
 
@@ -189,30 +187,20 @@ fn write_key(path: &Path, pem: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a kubeconfig with a client certificate in `pki`, as JSON, which YAML parsers accept.
-///
-/// # Errors
-/// A certificate cannot be read.
-pub(super) fn kubeconfig(pki: &Path, cluster: &str, identity: &str, server: &str) -> anyhow::Result<String> {
-    let read = |file: String| {
-        let path = pki.join(file);
-        fs::read(&path)
-            .map(|pem| BASE64.encode(pem))
-            .with_context(|| format!("cannot read {}", path.display()))
-    };
-    let user = BTreeMap::from([
-        ("client-certificate-data", read(format!("{identity}.crt"))?),
-        ("client-key-data", read(format!("{identity}.key"))?),
-    ]);
-    let config = serde_json::json!({
+/// Returns a kubeconfig with the paths of a client certificate in `pki`, as JSON, which YAML parsers accept.
+pub(super) fn kubeconfig(pki: &Path, cluster: &str, identity: &str, server: &str) -> Value {
+    let user = json!({
+        "client-certificate": pki.join(format!("{identity}.crt")),
+        "client-key": pki.join(format!("{identity}.key")),
+    });
+    json!({
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": cluster, "cluster": {"server": server, "certificate-authority-data": read("ca.crt".into())?}}],
+        "clusters": [{"name": cluster, "cluster": {"server": server, "certificate-authority": pki.join("ca.crt")}}],
         "users": [{"name": identity, "user": user}],
         "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": identity}}],
         "current-context": cluster,
-    });
-    Ok(serde_json::to_string_pretty(&config)?)
+    })
 }
 
 #[cfg(test)]
@@ -241,16 +229,20 @@ mod tests {
     }
 
     #[test]
-    fn a_kubeconfig_carries_its_certificates() {
+    fn a_kubeconfig_names_files_that_are_there() {
         let folder = tempfile::tempdir().unwrap();
         create(folder.path(), "node").unwrap();
-        let text = kubeconfig(folder.path(), "default", "admin", "https://192.168.77.1:6443").unwrap();
-        let config: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(config["current-context"], "default");
-        let certificate = fs::read_to_string(folder.path().join("admin.crt")).unwrap();
-        assert_eq!(
-            config["users"][0]["user"]["client-certificate-data"],
-            BASE64.encode(certificate)
-        );
+        for identity in ["admin", "controller-manager", "scheduler", "proxy", "kubelet"] {
+            let config = kubeconfig(folder.path(), "default", identity, "https://192.168.77.1:6443");
+            assert_eq!(config["current-context"], "default");
+            for place in [
+                "/clusters/0/cluster/certificate-authority",
+                "/users/0/user/client-certificate",
+                "/users/0/user/client-key",
+            ] {
+                let file = config.pointer(place).unwrap().as_str().unwrap();
+                assert!(Path::new(file).is_file(), "{file}");
+            }
+        }
     }
 }

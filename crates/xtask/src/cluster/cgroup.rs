@@ -14,7 +14,7 @@ const WEIGHTS: [(&str, &str); 2] = [("cpu.shares", "8192"), ("cpu.weight", "800"
 /// # Errors
 /// The cgroup cannot be created in a hierarchy.
 pub(super) fn create(key: &str) -> anyhow::Result<()> {
-    for folder in folders(key)? {
+    for folder in folders(key) {
         fs::create_dir_all(&folder)
             .with_context(|| format!("cannot create the cgroup {}", folder.display()))?;
         weigh(&folder);
@@ -33,12 +33,9 @@ fn weigh(folder: &Path) {
 }
 
 /// Returns the ids of processes in the cluster's cgroup and below, without duplicates.
-///
-/// # Errors
-/// The mounts cannot be read.
-pub(super) fn processes(key: &str) -> anyhow::Result<Vec<u32>> {
+pub(super) fn processes(key: &str) -> Vec<u32> {
     let mut found = Vec::new();
-    for folder in folders(key)? {
+    for folder in folders(key) {
         walk(&folder, &mut |cgroup| {
             let listed = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
             found.extend(listed.lines().filter_map(|line| line.trim().parse::<u32>().ok()));
@@ -46,25 +43,21 @@ pub(super) fn processes(key: &str) -> anyhow::Result<Vec<u32>> {
     }
     found.sort_unstable();
     found.dedup();
-    Ok(found)
+    found
 }
 
 /// Deletes the cluster's cgroup, except for parts that still contain a process.
-///
-/// # Errors
-/// The mounts cannot be read.
-pub(super) fn delete(key: &str) -> anyhow::Result<()> {
-    for folder in folders(key)? {
+pub(super) fn delete(key: &str) {
+    for folder in folders(key) {
         walk(&folder, &mut |cgroup| {
             let _ = fs::remove_dir(cgroup);
         });
     }
-    Ok(())
 }
 
 /// Returns true if any part of the cluster's cgroup exists.
 pub(super) fn exists(key: &str) -> bool {
-    folders(key).is_ok_and(|folders| folders.iter().any(|folder| folder.exists()))
+    folders(key).iter().any(|folder| folder.exists())
 }
 
 /// Calls `visit` for `folder` and every folder below, deepest first.
@@ -79,29 +72,28 @@ fn walk(folder: &Path, visit: &mut dyn FnMut(&Path)) {
     }
 }
 
-fn folders(key: &str) -> anyhow::Result<Vec<PathBuf>> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").context("cannot read /proc/self/mountinfo")?;
-    Ok(hierarchies(&mounts)
-        .into_iter()
-        .map(|mount| mount.join(key))
-        .collect())
+fn folders(key: &str) -> Vec<PathBuf> {
+    let hierarchies = hierarchies(Path::new("/sys/fs/cgroup")).into_iter();
+    hierarchies.map(|mount| mount.join(key)).collect()
 }
 
-/// Returns the mount points of all cgroup file systems below `/sys/fs/cgroup`, from the text of a mountinfo file.
-fn hierarchies(mounts: &str) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = mounts
-        .lines()
-        .filter_map(|line| {
-            let (place, kind) = line.split_once(" - ")?;
-            let kind = kind.split(' ').next()?;
-            let mount = place.split(' ').nth(4)?;
-            (kind == "cgroup" || kind == "cgroup2").then(|| PathBuf::from(mount))
-        })
-        .filter(|mount| mount.starts_with("/sys/fs/cgroup"))
-        .collect();
-    found.sort();
-    found.dedup();
+/// Returns the roots of all hierarchies: the folder itself in version 2 of cgroups, its subfolders in version 1.
+fn hierarchies(folder: &Path) -> Vec<PathBuf> {
+    let mut found = vec![folder.to_owned()];
+    if !is_cgroup(folder) {
+        found = fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .collect();
+    }
+    found.retain(|root| is_cgroup(root));
     found
+}
+
+fn is_cgroup(folder: &Path) -> bool {
+    folder.join("cgroup.procs").exists()
 }
 
 #[cfg(test)]
@@ -119,20 +111,20 @@ mod tests {
     }
 
     #[test]
-    fn hierarchies_of_both_cgroup_versions_are_found_once() {
-        let mounts = "\
-24 1 0:22 / /proc rw - proc proc rw
-32 30 0:28 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
-33 30 0:29 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
-62 30 0:28 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
-70 30 0:28 / /mnt/other rw,relatime - cgroup cgroup rw,memory
-";
-        assert_eq!(
-            hierarchies(mounts),
-            [
-                PathBuf::from("/sys/fs/cgroup/memory"),
-                PathBuf::from("/sys/fs/cgroup/unified")
-            ]
-        );
+    fn hierarchies_of_both_cgroup_versions_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let make = |name: &str, is_cgroup: bool| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(&path).unwrap();
+            if is_cgroup {
+                fs::write(path.join("cgroup.procs"), "").unwrap();
+            }
+            path
+        };
+        let version_1 = make("memory", true);
+        make("other", false);
+        assert_eq!(hierarchies(folder.path()), [version_1]);
+        let version_2 = make("", true);
+        assert_eq!(hierarchies(folder.path()), [version_2]);
     }
 }

@@ -21,11 +21,9 @@ pub(crate) fn run(options: ClusterOptions) -> anyhow::Result<bool> {
         ClusterCommand::Down { keep_state } => down(name, keep_state)?,
         ClusterCommand::Status => {
             let status = Cluster::status(name)?;
-            print!("{status}");
+            print!("{}", status.text);
             return Ok(status.state == status::State::Running);
         }
-        ClusterCommand::Kubeconfig => println!("{}", Cluster::open(name)?.kubeconfig().display()),
-        ClusterCommand::Registry => println!("{}", Cluster::open(name)?.registry()),
         ClusterCommand::Load { image, references } => {
             require_root("loading an image")?;
             Cluster::open(name)?.load(&image, &references)?;

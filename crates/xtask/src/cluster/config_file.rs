@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
+use serde_json::Value;
 
 /// Writes `text` to `path` and creates missing folders, unless the content is unchanged. kube-proxy exits if its configuration is
 /// modified.
@@ -13,6 +14,14 @@ use anyhow::Context as _;
 /// The file cannot be written.
 pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     write_with_mode(path, text, 0o644)
+}
+
+/// Does the same as [`write()`] with JSON, which is also YAML.
+///
+/// # Errors
+/// The file cannot be written.
+pub(super) fn write_json(path: &Path, content: &Value) -> anyhow::Result<()> {
+    write(path, &format!("{content:#}"))
 }
 
 /// Does the same as [`write()`], with the given permission bits.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::address::{POD_NETWORK, REGISTRY};
 use super::build::PAUSE_IMAGE;
@@ -17,9 +17,9 @@ use super::processes::Program;
 /// A file cannot be written.
 pub(super) fn configure(layout: &Layout) -> anyhow::Result<()> {
     config_file::write(&config_path(layout), &render_config(layout))?;
-    config_file::write(
+    config_file::write_json(
         &cni_folder(layout).join("10-bridge.conflist"),
-        &render_network(layout)?,
+        &render_network(layout),
     )?;
     config_file::write(
         &layout.registry_config().join("_default/hosts.toml"),
@@ -107,8 +107,8 @@ fn render_hosts() -> String {
     )
 }
 
-fn render_network(layout: &Layout) -> anyhow::Result<String> {
-    let network = json!({
+fn render_network(layout: &Layout) -> Value {
+    json!({
         "cniVersion": "1.0.0",
         "name": layout.key(),
         "plugins": [
@@ -127,8 +127,7 @@ fn render_network(layout: &Layout) -> anyhow::Result<String> {
             },
             { "type": "portmap", "capabilities": { "portMappings": true } },
         ],
-    });
-    Ok(serde_json::to_string_pretty(&network)?)
+    })
 }
 
 /// Returns a path as a TOML string.
@@ -163,8 +162,7 @@ mod tests {
 
     #[test]
     fn pods_get_addresses_from_the_pod_network() {
-        let network = render_network(&Layout::new("default").unwrap()).unwrap();
-        let network: serde_json::Value = serde_json::from_str(&network).unwrap();
+        let network = render_network(&Layout::new("default").unwrap());
         assert_eq!(
             network["plugins"][0]["ipam"]["ranges"][0][0]["subnet"],
             POD_NETWORK

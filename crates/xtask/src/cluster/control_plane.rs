@@ -15,13 +15,13 @@ use super::{certs, config_file};
 /// A file cannot be written.
 pub(super) fn configure(layout: &Layout) -> anyhow::Result<()> {
     for identity in ["admin", "controller-manager", "scheduler", "proxy", "kubelet"] {
-        let text = certs::kubeconfig(&layout.pki(), layout.name(), identity, API_SERVER)?;
+        let content = certs::kubeconfig(&layout.pki(), layout.name(), identity, API_SERVER);
         let path = if identity == "admin" {
             layout.kubeconfig()
         } else {
             kubeconfig(layout, identity)
         };
-        config_file::write_with_mode(&path, &text, 0o600)?;
+        config_file::write_with_mode(&path, &format!("{content:#}"), 0o600)?;
     }
     fs::create_dir_all(layout.audit_log().with_file_name(""))?;
     // With RequestReceived, every request would be logged twice.
@@ -31,10 +31,7 @@ pub(super) fn configure(layout: &Layout) -> anyhow::Result<()> {
         "omitStages": ["RequestReceived"],
         "rules": [{ "level": "Metadata" }],
     });
-    config_file::write(
-        &layout.config().join("audit-policy.json"),
-        &serde_json::to_string_pretty(&policy)?,
-    )
+    config_file::write_json(&layout.config().join("audit-policy.json"), &policy)
 }
 
 /// Returns the path of the kubeconfig of one of the cluster's programs.

@@ -17,8 +17,7 @@ pub(super) fn configure(layout: &Layout) -> anyhow::Result<()> {
         ("kubelet.json", kubelet_config(layout)),
         ("kube-proxy.json", proxy_config(layout)),
     ] {
-        let path = layout.config().join(file);
-        config_file::write(&path, &serde_json::to_string_pretty(&content)?)?;
+        config_file::write_json(&layout.config().join(file), &content)?;
     }
     // Used by pods with dnsPolicy Default, because the machine's own servers are unreachable.
     config_file::write(

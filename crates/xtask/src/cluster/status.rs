@@ -1,8 +1,5 @@
 //! Status of a cluster, and its text.
 
-use std::fmt;
-use std::path::PathBuf;
-
 use super::address::{API_SERVER, REGISTRY};
 use super::layout::Layout;
 use super::{Record, processes};
@@ -10,14 +7,12 @@ use super::{Record, processes};
 /// A cluster as printed by `cluster status`.
 #[derive(Debug, Clone)]
 pub struct Status {
-    /// Name of the cluster.
-    pub name: String,
     /// State of the whole.
     pub state: State,
     /// All programs with their process ids.
     pub programs: Vec<ProgramStatus>,
-    /// Where to find the cluster, in text; empty if it does not exist.
-    places: String,
+    /// The same in text, and where to find the cluster.
+    pub(super) text: String,
 }
 
 /// Overall state of a cluster.
@@ -40,8 +35,6 @@ pub struct ProgramStatus {
     pub name: String,
     /// Process id; `None` if it does not run.
     pub pid: Option<u32>,
-    /// Path of its log.
-    pub log: PathBuf,
 }
 
 pub(super) fn read(layout: &Layout, record: Option<Record>) -> Status {
@@ -52,46 +45,38 @@ pub(super) fn read(layout: &Layout, record: Option<Record>) -> Status {
         .map(|name| ProgramStatus {
             name: (*name).to_owned(),
             pid: processes::find(layout, name),
-            log: layout.log(name),
         })
         .collect();
     let running = programs.iter().filter(|program| program.pid.is_some()).count();
-    let state = match running {
-        _ if record.is_none() => State::Absent,
-        0 => State::Stopped,
-        _ if running == programs.len() => State::Running,
-        _ => State::Degraded,
+    let (state, said) = match running {
+        _ if record.is_none() => (State::Absent, "absent: run `cargo xtask cluster up` to make it"),
+        0 => (
+            State::Stopped,
+            "stopped: run `cargo xtask cluster up` to start it over its state",
+        ),
+        _ if running == programs.len() => (State::Running, "running"),
+        _ => (
+            State::Degraded,
+            "degraded: run `cargo xtask cluster up` to start what has ended",
+        ),
     };
-    let places = record.map(|_| {
-        format!(
+    let mut text = format!("{:<12} {said}\n", layout.name());
+    for ProgramStatus { name, pid } in &programs {
+        text.push_str(&match pid {
+            Some(pid) => format!("  {name:<24} pid {pid}\n"),
+            None => format!("  {name:<24} ended, see {}\n", layout.log(name).display()),
+        });
+    }
+    if record.is_some() {
+        text.push_str(&format!(
             "  API server {API_SERVER}, registry {REGISTRY}, both in network namespace {}\n  kubeconfig {}\n",
             layout.key(),
             layout.kubeconfig().display()
-        )
-    });
+        ));
+    }
     Status {
-        name: layout.name().to_owned(),
         state,
         programs,
-        places: places.unwrap_or_default(),
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match self.state {
-            State::Running => "running",
-            State::Degraded => "degraded: run `cargo xtask cluster up` to start what has ended",
-            State::Stopped => "stopped: run `cargo xtask cluster up` to start it over its state",
-            State::Absent => "absent: run `cargo xtask cluster up` to make it",
-        };
-        writeln!(f, "{:<12} {state}", self.name)?;
-        for program in &self.programs {
-            match program.pid {
-                Some(pid) => writeln!(f, "  {:<24} pid {pid}", program.name)?,
-                None => writeln!(f, "  {:<24} ended, see {}", program.name, program.log.display())?,
-            }
-        }
-        f.write_str(&self.places)
+        text,
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn stop(layout: &Layout) -> anyhow::Result<()> {
     kill_containers(layout)?;
     remove_shim_sockets(layout);
     unmount(layout)?;
-    cgroup::delete(layout.key())?;
+    cgroup::delete(layout.key());
     network::delete(layout)?;
     files::remove(&layout.run())
 }
@@ -55,7 +55,7 @@ pub(super) fn leftovers(layout: &Layout) -> anyhow::Result<Vec<String>> {
             .map(|pid| format!("container shim {pid}")),
     );
     found.extend(
-        cgroup::processes(layout.key())?
+        cgroup::processes(layout.key())
             .into_iter()
             .map(|pid| format!("container process {pid}")),
     );
@@ -82,7 +82,7 @@ fn kill_containers(layout: &Layout) -> anyhow::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         let mut pids = shims(layout);
-        pids.extend(cgroup::processes(layout.key())?);
+        pids.extend(cgroup::processes(layout.key()));
         if pids.is_empty() {
             return Ok(());
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use super::{NAMESPACE, pin, wait_for_definitions};
+use super::{NAMESPACE, wait_for_definitions};
 use crate::cluster::{self, Cluster};
 use crate::images::Built;
 use crate::kubectl::{Destination, text};
@@ -65,8 +65,8 @@ pub(crate) fn deploy(cluster: &Cluster, built: &Built, progress: &Progress) -> a
     for template in TEMPLATES {
         values.extend(["--show-only", template]);
     }
-    let mut objects = manifest::parse(&chart::render(&helm, &values)?).context("helm rendered no YAML")?;
-    pin(&mut objects, built);
+    let objects = manifest::parse(&chart::render(&helm, &values)?).context("helm rendered no YAML")?;
+    let mut objects = manifest::pin_images(&objects, &built.images)?;
     progress.stage("OLM v1 applied", || {
         destination.apply(&objects)?;
         objects.retain(|object| object["kind"] == "CustomResourceDefinition");

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::text;
+
 /// Time for an answer of the API server.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Media type of the list of all groups with their resources.
@@ -95,10 +97,11 @@ impl<'a> Query<'a> {
 /// A resource of the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Resource {
-    group: String,
-    version: String,
+    /// Path of its group and version.
+    base: String,
     plural: String,
-    singular: String,
+    /// What kubectl takes for it, in lower case: plural, singular, each also with the group.
+    names: Vec<String>,
     short: Vec<String>,
     is_namespaced: bool,
 }
@@ -106,31 +109,11 @@ struct Resource {
 impl Resource {
     /// Returns the path of its list; `None` if the namespace is not given, which kubectl takes from its configuration.
     fn path(&self, namespace: Option<&str>, in_all: bool) -> Option<String> {
-        let Self {
-            group,
-            version,
-            plural,
-            ..
-        } = self;
-        let base = if group.is_empty() {
-            format!("/api/{version}")
-        } else {
-            format!("/apis/{group}/{version}")
-        };
+        let Self { base, plural, .. } = self;
         if !self.is_namespaced || in_all {
             return Some(format!("{base}/{plural}"));
         }
         Some(format!("{base}/namespaces/{}/{plural}", namespace?))
-    }
-
-    /// Returns true if kubectl takes `kind` for this resource, by its plural, singular or `PLURAL.GROUP`.
-    fn is_called(&self, kind: &str) -> bool {
-        let is_name =
-            |name: &str| name.eq_ignore_ascii_case(&self.plural) || name.eq_ignore_ascii_case(&self.singular);
-        is_name(kind)
-            || kind
-                .split_once('.')
-                .is_some_and(|(name, group)| is_name(name) && group == self.group)
     }
 }
 
@@ -156,34 +139,33 @@ fn known(socket: &Path, kind: &str) -> Option<Resource> {
 
 /// Returns the first resource of that name, as kubectl does, which prefers full names to short ones.
 fn find(resources: &[Resource], kind: &str) -> Option<Resource> {
-    let by_name = resources.iter().find(|resource| resource.is_called(kind));
-    by_name
-        .or_else(|| {
-            resources
-                .iter()
-                .find(|resource| resource.short.iter().any(|short| short == kind))
-        })
-        .cloned()
+    let kind = kind.to_lowercase();
+    let by_name = resources.iter().find(|resource| resource.names.contains(&kind));
+    let by_short = || resources.iter().find(|resource| resource.short.contains(&kind));
+    by_name.or_else(by_short).cloned()
 }
 
 /// Returns the resources of an `APIGroupDiscoveryList` in its order, which is that of preference.
 fn resources(list: &Value) -> Option<Vec<Resource>> {
-    let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
     let mut found = Vec::new();
     for group in list["items"].as_array()? {
+        let name = text(group, "/metadata/name");
         for version in group["versions"].as_array()? {
+            let base = match (name, text(version, "/version")) {
+                ("", version) => format!("/api/{version}"),
+                (group, version) => format!("/apis/{group}/{version}"),
+            };
             for resource in version["resources"].as_array().into_iter().flatten() {
+                let names = ["/resource", "/singularResource"].map(|place| text(resource, place));
+                let short = resource["shortNames"].as_array().into_iter().flatten();
                 found.push(Resource {
-                    group: text(&group["metadata"], "name"),
-                    version: text(version, "version"),
-                    plural: text(resource, "resource"),
-                    singular: text(resource, "singularResource"),
-                    short: resource["shortNames"]
-                        .as_array()
-                        .into_iter()
-                        .flatten()
-                        .filter_map(|short| short.as_str().map(str::to_owned))
+                    base: base.clone(),
+                    plural: names[0].to_owned(),
+                    names: names
+                        .iter()
+                        .flat_map(|plain| [plain.to_lowercase(), format!("{plain}.{name}")])
                         .collect(),
+                    short: short.filter_map(Value::as_str).map(str::to_owned).collect(),
                     is_namespaced: resource["scope"] == "Namespaced",
                 });
             }
@@ -259,14 +241,10 @@ mod tests {
     use super::*;
 
     fn pods() -> Resource {
-        Resource {
-            group: String::new(),
-            version: "v1".to_owned(),
-            plural: "pods".to_owned(),
-            singular: "pod".to_owned(),
-            short: vec!["po".to_owned()],
-            is_namespaced: true,
-        }
+        let list = json!({"items": [{"metadata": {"name": ""}, "versions": [{"version": "v1", "resources": [
+            {"resource": "pods", "singularResource": "pod", "shortNames": ["po"], "scope": "Namespaced"},
+        ]}]}]});
+        resources(&list).unwrap().remove(0)
     }
 
     #[test]
@@ -291,7 +269,8 @@ mod tests {
     #[test]
     fn a_resource_has_several_names_and_full_names_come_first() {
         let mut other = pods();
-        other.group = "metrics.k8s.io".to_owned();
+        other.base = "/apis/metrics.k8s.io/v1beta1".to_owned();
+        other.names = ["pods", "pod", "pods.metrics.k8s.io"].map(str::to_owned).to_vec();
         other.short = vec!["pod".to_owned()];
         let list = [other.clone(), pods()];
         assert_eq!(find(&list, "po"), Some(pods()));

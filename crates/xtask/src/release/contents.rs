@@ -9,10 +9,9 @@ use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
 use super::archive::{self, Entries, sha256};
-use super::installation::{self, Pinned};
 use super::packages::{self, Package};
 use super::source::Source;
-use super::{PROGRAMS, krew, notices, sbom};
+use super::{PROGRAMS, installation, krew, notices, sbom};
 use crate::manifest::IMAGE_PREFIX;
 use crate::oci_layout::{self, LayerFile};
 use crate::{images, process};
@@ -34,8 +33,6 @@ pub(super) struct Setting {
     pub(super) helm: PathBuf,
     /// Registry of the images, if it differs from the default of the chart.
     pub(super) registry: Option<String>,
-    /// URL of the sources, for the images' labels.
-    pub(super) source_url: Option<String>,
     /// Folder on a server with the files of the release, for krew.
     pub(super) download_url: Option<String>,
     /// True if the programs were not compiled for the release. Then images may have any size, and compression is fast.
@@ -100,8 +97,7 @@ pub(super) fn write(sources: &Path, setting: &Setting, programs: &Path, out: &Pa
         put(&archive, &packed)?;
         if name == krew::PLUGIN {
             let sum = sha256(&packed);
-            let (homepage, url) = (setting.source_url.as_deref(), setting.download_url.as_deref());
-            let manifest = krew::manifest(source, homepage, url, &archive, &sum);
+            let manifest = krew::manifest(source, setting.download_url.as_deref(), &archive, &sum);
             put(&format!("{}.krew.yaml", stem(name)), manifest.as_bytes())?;
         }
     }
@@ -195,7 +191,7 @@ fn write_images(
     programs: &Path,
     out: &Path,
     stem: &impl Fn(&str) -> String,
-) -> anyhow::Result<(Vec<Pinned>, Vec<Value>)> {
+) -> anyhow::Result<(Vec<(&'static str, String)>, Vec<Value>)> {
     let source = &setting.source;
     let created = source.date()?;
     let registry = setting.registry.as_deref().unwrap_or(IMAGE_PREFIX);
@@ -218,9 +214,6 @@ fn write_images(
             label("created", &created),
             label("licenses", "Apache-2.0"),
         ]);
-        config
-            .labels
-            .extend(setting.source_url.as_deref().map(|url| label("source", url)));
         let reference = format!(
             "{}/{}:{}",
             registry.trim_end_matches('/'),
@@ -246,10 +239,7 @@ fn write_images(
         summaries.push(json!({
             "name": recipe.name, "reference": format!("{reference}@{digest}"), "digest": digest, "archive": archive,
         }));
-        pinned.push(Pinned {
-            name: recipe.name.to_owned(),
-            digest,
-        });
+        pinned.push((recipe.name, digest));
     }
     Ok((pinned, summaries))
 }
@@ -311,7 +301,6 @@ mod tests {
             },
             helm,
             registry: Some("registry.example.com/olm/".into()),
-            source_url: Some("https://example.com/olm".into()),
             download_url: Some("https://example.com/releases/".into()),
             is_trial: true,
         };
@@ -432,11 +421,7 @@ mod tests {
         assert_eq!(config["config"]["User"], "1001", "it runs without rights");
         assert_eq!(config["created"], "2023-11-14T22:13:20Z");
         let labels = &config["config"]["Labels"];
-        for (name, value) in [
-            ("revision", "0123abc"),
-            ("source", "https://example.com/olm"),
-            ("version", &version),
-        ] {
+        for (name, value) in [("revision", "0123abc"), ("version", &version)] {
             assert_eq!(labels[format!("org.opencontainers.image.{name}")], value);
         }
         let index = parsed.iter().find(|value| value["manifests"].is_array()).unwrap();

@@ -18,15 +18,8 @@ const IN_ARCHIVE: &str = "olm";
 const DEFINITIONS: &str = "olm/crds/";
 const MODE: u32 = 0o644;
 
-/// An image and its released digest.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pinned {
-    /// Key below `image` in the chart's values.
-    pub(super) name: String,
-    pub(super) digest: String,
-}
-
-/// Returns the files of the chart below `root`, with the version `version` and its images at `registry` by digest.
+/// Returns the files of the chart below `root`, with the version `version` and its images at `registry` by digest. `images` has the
+/// key below `image` in the chart's values and the digest of each.
 ///
 /// # Errors
 /// A file cannot be read, or a text to replace is missing.
@@ -34,7 +27,7 @@ pub(super) fn chart(
     root: &Path,
     version: &str,
     registry: Option<&str>,
-    images: &[Pinned],
+    images: &[(&str, String)],
 ) -> anyhow::Result<Entries> {
     let mut files = Entries::new();
     for (name, path) in files::below(&root.join(CHART))? {
@@ -63,7 +56,7 @@ pub(super) fn chart(
         let line = |registry: &str| format!("\n  registry: {}\n", registry.trim_end_matches('/'));
         edit("values.yaml", &line(IMAGE_PREFIX), &line(registry))?;
     }
-    for Pinned { name, digest } in images {
+    for (name, digest) in images {
         let line = |digest: &str| format!("    repository: {name}\n    digest: {digest}\n");
         edit("values.yaml", &line("\"\""), &line(digest))?;
     }
@@ -117,10 +110,7 @@ mod tests {
     #[test]
     fn arch_002_the_chart_of_a_release_has_its_version_and_images_by_digest() {
         let version = format!("{VERSION}-rc.1");
-        let images = ["olm", "opm"].map(|name| Pinned {
-            name: name.to_owned(),
-            digest: format!("sha256:{}", &name.repeat(64)[..64]),
-        });
+        let images = ["olm", "opm"].map(|name| (name, format!("sha256:{}", &name.repeat(64)[..64])));
         let files = chart(
             &workspace::root(),
             &version,
@@ -145,18 +135,15 @@ mod tests {
         );
         let values = yaml("values.yaml");
         assert_eq!(values["image"]["registry"], "registry.example.com/olm");
-        for image in images {
-            assert_eq!(values["image"][&image.name]["digest"], image.digest);
+        for (name, digest) in images {
+            assert_eq!(values["image"][name]["digest"], digest);
         }
         assert!(definitions(&files).matches("\n---\n").count() >= 8);
     }
 
     #[test]
     fn a_chart_that_cannot_be_pinned_is_refused() {
-        let unknown = [Pinned {
-            name: "other".into(),
-            digest: "sha256:1".into(),
-        }];
+        let unknown = [("other", "sha256:1".to_owned())];
         let error = chart(&workspace::root(), VERSION, None, &unknown)
             .unwrap_err()
             .to_string();

@@ -7,24 +7,14 @@ pub(super) const PLUGIN: &str = "kubectl-operator";
 
 /// Returns the manifest of the archive of [`PLUGIN`], with its SHA-256 in hexadecimal digits. `download_url` is the folder of the
 /// archive on a server. Without it `uri` is the bare file name, and krew needs the archive as a file (`--archive`).
-pub(super) fn manifest(
-    source: &Source,
-    homepage: Option<&str>,
-    download_url: Option<&str>,
-    archive: &str,
-    sha256: &str,
-) -> String {
+pub(super) fn manifest(source: &Source, download_url: Option<&str>, archive: &str, sha256: &str) -> String {
     let uri = download_url.map_or_else(
         || archive.to_owned(),
         |url| format!("{}/{archive}", url.trim_end_matches('/')),
     );
     let mut text = include_str!("krew.yaml").to_owned();
-    if homepage.is_none() {
-        text = text.replace("  homepage: {HOMEPAGE}\n", "");
-    }
     for (place, value) in [
         ("{VERSION}", format!("v{}", source.version).as_str()),
-        ("{HOMEPAGE}", homepage.unwrap_or_default()),
         ("{ARCHITECTURE}", go_compat::platform::architecture()),
         ("{URI}", &uri),
         ("{SHA256}", sha256),
@@ -49,12 +39,12 @@ mod tests {
             time: 17,
             version: "0.1.0-rc.1".into(),
         };
-        let parsed = |homepage, download_url| -> Value {
-            let text = manifest(&source, homepage, download_url, "a.tar.gz", "00");
+        let parsed = |download_url| -> Value {
+            let text = manifest(&source, download_url, "a.tar.gz", "00");
             assert!(!text.contains(['{', '}']), "{text}");
             serde_saphyr::from_str(&text).unwrap()
         };
-        let near = parsed(None, None);
+        let near = parsed(None);
         assert_eq!(
             (&near["apiVersion"], &near["kind"]),
             (
@@ -65,7 +55,6 @@ mod tests {
         );
         assert_eq!(near["metadata"]["name"], "operator", "`kubectl operator`");
         assert_eq!(near["spec"]["version"], "v0.1.0-rc.1");
-        assert!(near["spec"]["homepage"].is_null());
         let short = near["spec"]["shortDescription"].as_str().unwrap();
         assert!(short.len() <= 50, "krew's index allows no longer ones: {short}");
         assert!(!short.contains(['\r', '\n']), "krew reads one line: {short}");
@@ -77,11 +66,7 @@ mod tests {
         assert_eq!(platform["bin"], PLUGIN);
         // A sum of digits alone is a text, too.
         assert_eq!(platform["sha256"], "00");
-        let far = parsed(
-            Some("https://example.com/olm"),
-            Some("https://example.com/0.1.0/"),
-        );
-        assert_eq!(far["spec"]["homepage"], "https://example.com/olm");
+        let far = parsed(Some("https://example.com/0.1.0/"));
         let uri = &far["spec"]["platforms"][0]["uri"];
         assert_eq!(uri, "https://example.com/0.1.0/a.tar.gz");
     }

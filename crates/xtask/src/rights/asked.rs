@@ -23,16 +23,17 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Reads a log line by line.
+    /// Reads the requests in a log line by line.
     ///
     /// # Errors
     /// The log cannot be read, or a line of OLM is no audit event.
-    pub(super) fn read(&mut self, log: &Path, rights: &[Right]) -> anyhow::Result<()> {
+    pub(super) fn read(log: &Path, rights: &[Right]) -> anyhow::Result<Self> {
+        let mut asked = Self::default();
         let mut events = AuditTail::whole_of_olm(log)?;
         while let Some(event) = events.next_event()? {
-            self.note(&event, rights);
+            asked.note(&event, rights);
         }
-        Ok(())
+        Ok(asked)
     }
 
     /// Records an event; those of other accounts are ignored.
@@ -325,12 +326,11 @@ mod tests {
         .unwrap();
         write!(file, "{}", &line[..line.len() - 1]).unwrap();
         let rights = [right("get", "", "pods")];
-        let mut asked = Asked::default();
-        asked.read(&log, &rights).unwrap();
+        let asked = Asked::read(&log, &rights).unwrap();
         assert_eq!(asked.used, BTreeMap::from([(0, 2)]));
 
         writeln!(file).unwrap();
-        let broken = Asked::default().read(&log, &rights).unwrap_err();
+        let broken = Asked::read(&log, &rights).unwrap_err();
         assert!(broken.to_string().contains(": no audit event: {"), "{broken}");
     }
 }

@@ -16,18 +16,6 @@ pub(super) struct Manifest {
 }
 
 impl Manifest {
-    /// Returns the tests `names`, or all if it is empty.
-    pub(super) fn chosen(self, names: &[String]) -> anyhow::Result<Vec<String>> {
-        if let Some(name) = names.iter().find(|name| !self.tests.contains(name)) {
-            bail!("e2e has no test program {name}; it has {}", self.tests.join(", "));
-        }
-        Ok(if names.is_empty() {
-            self.tests
-        } else {
-            names.to_vec()
-        })
-    }
-
     pub(super) fn read() -> anyhow::Result<Self> {
         Self::of(&workspace::metadata()?)
     }
@@ -76,6 +64,5 @@ mod tests {
         assert!(of(r#"{"tests": {"alone": ["crush"]}}"#).is_err());
         let ours = Manifest::read().unwrap();
         assert!(ours.alone.contains(&"crash".to_owned()));
-        assert!(ours.chosen(&["crush".to_owned()]).is_err());
     }
 }
