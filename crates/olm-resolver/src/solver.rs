@@ -26,7 +26,7 @@ mod tests;
 pub use self::components::Component;
 use self::sat::Varisat;
 pub use self::search::{Selection, Step};
-use crate::work::{TooMuch, Work};
+use crate::work::Work;
 
 /// Index of a variable within its [`Instance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -153,12 +153,6 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("solve constraints: {0}")]
 pub struct SolverError(pub(crate) String);
-
-impl From<TooMuch> for SolverError {
-    fn from(error: TooMuch) -> Self {
-        SolverError(error.to_string())
-    }
-}
 
 /// Solves one component of an instance.
 ///
