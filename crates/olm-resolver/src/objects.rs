@@ -444,17 +444,9 @@ pub fn installed_csv(csv: &ClusterServiceVersion) -> InstalledCsv {
     let crd = |crd: &CrdDescription| {
         // The group follows the plural in the CRD's name.
         let group = crd.name.split_once('.').map_or("", |(_, group)| group);
-        Gvk {
-            group: group.to_owned(),
-            version: crd.version.clone(),
-            kind: crd.kind.clone(),
-        }
+        Gvk::new(group, &crd.version, &crd.kind)
     };
-    let api = |api: &ApiServiceDescription| Gvk {
-        group: api.group.clone(),
-        version: api.version.clone(),
-        kind: api.kind.clone(),
-    };
+    let api = |api: &ApiServiceDescription| Gvk::new(&api.group, &api.version, &api.kind);
     let owned = spec.owned_crds().iter().map(crd);
     let required = spec.required_crds().iter().map(crd);
     InstalledCsv {
