@@ -12,7 +12,7 @@ use crate::quote;
 
 mod range;
 
-pub use range::{Range, RangeError};
+pub use range::Range;
 
 /// A semantic version. Equality, order and hash follow precedence, so build metadata is ignored.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub enum Identifier {
     Text(Box<str>),
 }
 
-/// Error for a text that is not a version. The wording is blang/semver's, as it occurs in validation messages.
+/// Error for a text that is not a version or a range. The wording is blang/semver's, as it occurs in validation messages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct VersionError(String);
