@@ -6,7 +6,7 @@ use crate::explain::{self, Explanation, Failure};
 use crate::installed::{InstalledError, Readings};
 use crate::problem::{InstalledCsv, Problem, Subscription};
 use crate::solution::{self, Lookup, Solution};
-use crate::solver::{self, Component, Outcome, Selection, SolverError};
+use crate::solver::{self, Component, Outcome, Selection, SolverError, VariableId};
 use crate::universe::{EntryRef, UNAVAILABLE_HINT, Universe};
 use crate::variables::{self, Cause, Subject, Variables};
 use crate::work::Work;
@@ -67,9 +67,10 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    fn of(universe: &Universe<'_>, variables: &Variables<'_>, component: &Component) -> Self {
+    /// Returns the part with these variables.
+    pub(crate) fn of(universe: &Universe<'_>, variables: &Variables<'_>, members: &[VariableId]) -> Self {
         let mut part = Part::default();
-        for &member in component.variables() {
+        for &member in members {
             match variables.subject(member) {
                 Subject::Subscription(subscription) => {
                     part.subscriptions.insert(subscription.name.clone());
@@ -127,7 +128,7 @@ pub(crate) fn parts(problem: &Problem) -> Option<Vec<Part>> {
     Some(
         components
             .iter()
-            .map(|component| Part::of(&universe, &variables, component))
+            .map(|component| Part::of(&universe, &variables, component.variables()))
             .collect(),
     )
 }
@@ -152,7 +153,7 @@ pub(crate) fn failing(
             needs_unavailable_catalog(&universe, &variables, &component, &selection).is_some()
         });
         if fails {
-            let part = Part::of(&universe, &variables, &component);
+            let part = Part::of(&universe, &variables, component.variables());
             failing.extend(part.subscriptions);
             failing.extend(part.installed);
         }

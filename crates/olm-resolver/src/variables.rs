@@ -115,18 +115,9 @@ impl<'a> Variables<'a> {
     /// Returns whether there are candidates for replacing the Subscription's installed operator.
     pub(crate) fn offers_upgrade(&self, subscription: VariableId) -> bool {
         let constraints = self.instance.constraints(subscription).iter();
-        let mut candidates = constraints.filter_map(|constraint| match constraint {
-            Constraint::Dependency(candidates) => Some(candidates),
-            _ => None,
-        });
-        candidates.any(|candidates| {
-            let mut bundles = candidates
-                .iter()
-                .filter_map(|&candidate| match self.subject(candidate) {
-                    Subject::Bundle(entry) => Some(entry),
-                    _ => None,
-                });
-            bundles.any(|entry| self.upgrades.contains_key(entry))
+        let mut candidates = constraints.flat_map(Constraint::named);
+        candidates.any(|&candidate| {
+            matches!(self.subject(candidate), Subject::Bundle(entry) if self.upgrades.contains_key(entry))
         })
     }
 

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::rivals::{Group, Rivals};
+use super::rivals::Rivals;
 use super::statement::{Draft, Hint, Tree, together};
 use super::{Explanation, Failure, Hints, Reason};
 use crate::bundle_id::BundleId;
@@ -88,9 +88,13 @@ impl<'a> TreeBuilder<'a> {
         // All requirers are known only now.
         for reason in reasons {
             match reason {
-                Reason::OneProvider { api, members } => builder.rivals.add_group(Group::Api(api), members),
+                Reason::OneProvider { api, members } => {
+                    let group = format!("API {api}");
+                    builder.rivals.add_group(["provides", "does"], group, members);
+                }
                 Reason::OnePackage { package, members } => {
-                    builder.rivals.add_group(Group::Package(package), members);
+                    let group = format!("package {package}");
+                    builder.rivals.add_group(["is of", "is"], group, members);
                 }
                 _ => {}
             }
