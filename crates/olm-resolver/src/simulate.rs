@@ -94,7 +94,6 @@ fn installed_csv(entry: &Entry) -> InstalledCsv {
         owned: entry.provided_apis.to_vec(),
         required: entry.required_apis.to_vec(),
         // The replaced version is gone.
-        replaces: String::new(),
-        copied: false,
+        ..InstalledCsv::default()
     }
 }

@@ -81,6 +81,7 @@ pub(crate) enum Cause {
 }
 
 /// The constraints of a namespace and their meaning.
+#[derive(Default)]
 pub(crate) struct Variables<'a> {
     pub(crate) instance: Instance,
     pub(crate) subjects: Vec<Subject<'a>>,
@@ -154,13 +155,7 @@ pub(crate) fn build<'a>(problem: &'a Problem, universe: &Universe<'_>) -> Result
     let mut builder = Builder {
         problem,
         universe,
-        variables: Variables {
-            instance: Instance::default(),
-            subjects: Vec::new(),
-            causes: Vec::new(),
-            upgrades: BTreeMap::new(),
-            broken_channels: BTreeSet::new(),
-        },
+        variables: Variables::default(),
         holds: holds(&problem.namespace, &subscriptions),
         bundles: BTreeMap::new(),
         unexplored: VecDeque::new(),

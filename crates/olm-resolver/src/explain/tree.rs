@@ -61,6 +61,7 @@ fn of_reasons(reasons: &[Reason], hints: &Hints) -> Vec<Tree> {
 }
 
 /// The reasons by their subject.
+#[derive(Default)]
 struct TreeBuilder<'a> {
     /// Reasons of a bundle.
     of_bundle: BTreeMap<&'a BundleId, Vec<&'a Reason>>,
@@ -75,13 +76,7 @@ struct TreeBuilder<'a> {
 
 impl<'a> TreeBuilder<'a> {
     fn new(reasons: &'a [Reason]) -> Self {
-        let mut builder = TreeBuilder {
-            of_bundle: BTreeMap::new(),
-            wanted: BTreeMap::new(),
-            rivals: Rivals::default(),
-            followed: Cell::new(0),
-            told: RefCell::new(BTreeSet::new()),
-        };
+        let mut builder = TreeBuilder::default();
         for reason in reasons {
             builder.add(reason);
         }
