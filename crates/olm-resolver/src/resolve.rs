@@ -6,7 +6,7 @@ use crate::explain::{self, Explanation, Failure};
 use crate::installed::{InstalledError, Readings};
 use crate::problem::{InstalledCsv, Problem, Subscription};
 use crate::solution::{self, Lookup, Solution};
-use crate::solver::{self, Component, Outcome, Selection, SolverError, VariableId};
+use crate::solver::{self, Outcome, Selection, SolverError, VariableId};
 use crate::universe::{EntryRef, UNAVAILABLE_HINT, Universe};
 use crate::variables::{self, Cause, Subject, Variables};
 use crate::work::Work;
@@ -128,7 +128,7 @@ pub(crate) fn parts(problem: &Problem) -> Option<Vec<Part>> {
     Some(
         components
             .iter()
-            .map(|component| Part::of(&universe, &variables, component.variables()))
+            .map(|component| Part::of(&universe, &variables, component))
             .collect(),
     )
 }
@@ -153,7 +153,7 @@ pub(crate) fn failing(
             needs_unavailable_catalog(&universe, &variables, &component, &selection).is_some()
         });
         if fails {
-            let part = Part::of(&universe, &variables, component.variables());
+            let part = Part::of(&universe, &variables, &component);
             failing.extend(part.subscriptions);
             failing.extend(part.installed);
         }
@@ -237,7 +237,7 @@ pub(crate) fn resolve_within(
                 }
             }
             Outcome::Unsatisfiable(core) => {
-                let explanation = explain::explain(universe, &variables, component.variables(), &core);
+                let explanation = explain::explain(universe, &variables, &component, &core);
                 resolution.failures.push(explanation);
             }
         }
@@ -255,7 +255,7 @@ pub(crate) fn resolve_within(
 fn needs_unavailable_catalog(
     universe: &Universe<'_>,
     variables: &Variables<'_>,
-    component: &Component,
+    component: &[VariableId],
     selection: &Selection,
 ) -> Option<Explanation> {
     let text = universe.all_unavailable()?;
@@ -278,7 +278,7 @@ fn needs_unavailable_catalog(
         explain::concerning(
             universe,
             variables,
-            component.variables(),
+            component,
             Failure::Prevented {
                 text,
                 hint: UNAVAILABLE_HINT,
