@@ -6,7 +6,6 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::str::FromStr;
 
 use crate::quote;
 
@@ -208,14 +207,6 @@ fn check_build(build: &str) -> Result<(), VersionError> {
         }
     }
     Ok(())
-}
-
-impl FromStr for Version {
-    type Err = VersionError;
-
-    fn from_str(text: &str) -> Result<Self, VersionError> {
-        Self::parse(text)
-    }
 }
 
 impl Ord for Version {
