@@ -4,8 +4,6 @@
 //! `^` exist, a comma means AND like a space, and pre-releases match only if the range names one. This is the one grammar for
 //! checking a range and for using it.
 
-use std::fmt;
-
 use crate::quote;
 use crate::semver::{Identifier, Version};
 
@@ -112,12 +110,6 @@ impl Range {
     /// Returns the text the range was parsed from.
     pub fn as_str(&self) -> &str {
         &self.text
-    }
-}
-
-impl fmt::Display for Range {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
     }
 }
 

@@ -6,13 +6,12 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::str::FromStr;
 
 use crate::quote;
 
 mod range;
 
-pub use range::{Range, RangeError};
+pub use range::Range;
 
 /// A semantic version. Equality, order and hash follow precedence, so build metadata is ignored.
 #[derive(Clone, Debug)]
@@ -38,7 +37,7 @@ pub enum Identifier {
     Text(Box<str>),
 }
 
-/// Error for a text that is not a version. The wording is blang/semver's, as it occurs in validation messages.
+/// Error for a text that is not a version or a range. The wording is blang/semver's, as it occurs in validation messages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct VersionError(String);
@@ -208,14 +207,6 @@ fn check_build(build: &str) -> Result<(), VersionError> {
         }
     }
     Ok(())
-}
-
-impl FromStr for Version {
-    type Err = VersionError;
-
-    fn from_str(text: &str) -> Result<Self, VersionError> {
-        Self::parse(text)
-    }
 }
 
 impl Ord for Version {

@@ -132,7 +132,7 @@ mod tests {
             serde_json::from_value(object).unwrap()
         };
         let etcd = "Etcd.v1.example.com";
-        let apis = ApiSet::from([etcd.parse().unwrap()]);
+        let apis = olm_api::api_key::parse_api_set(etcd);
         let told = ["Etcd.v1.example.com is provided by OperatorGroup far/og"];
         for (targets, groups, expected) in [
             (&[""][..], vec![group("far", &["far"], etcd)], &told[..]),

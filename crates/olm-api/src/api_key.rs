@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::str::FromStr;
 
 use crate::hash::fnv1a64;
 use crate::v1alpha1::{ApiServiceDescription, ClusterServiceVersionSpec, CrdDescription};
@@ -23,7 +22,7 @@ pub struct ApiKey {
 /// Set of APIs.
 pub type ApiSet = BTreeSet<ApiKey>;
 
-/// Error for a text, or a description in a ClusterServiceVersion, that does not name an API.
+/// Error for a description in a ClusterServiceVersion that does not name an API.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ApiKeyError(String);
@@ -53,20 +52,6 @@ impl ApiKey {
 impl fmt::Display for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.kind, self.version, self.group)
-    }
-}
-
-impl FromStr for ApiKey {
-    type Err = ApiKeyError;
-
-    fn from_str(text: &str) -> Result<Self, ApiKeyError> {
-        let mut parts = text.splitn(3, '.');
-        match (parts.next(), parts.next(), parts.next()) {
-            (Some(kind), Some(version), Some(group)) => Ok(Self::new(group, version, kind)),
-            _ => Err(ApiKeyError(format!(
-                "`{text}` is not an API key of the form Kind.version.group"
-            ))),
-        }
     }
 }
 
@@ -123,16 +108,18 @@ pub fn print_api_set(apis: &ApiSet) -> String {
 /// Parses a set written by [`print_api_set`]. Spaces are ignored. Items that are not keys are dropped, because users can edit the
 /// annotation.
 pub fn parse_api_set(text: &str) -> ApiSet {
-    items(text)
-        .filter_map(|item| item.parse().ok())
-        .filter(ApiKey::is_well_formed)
-        .collect()
+    items(text).filter_map(|item| parse(&item)).collect()
 }
 
 /// Returns true if a list contains an item that is not an API. [`parse_api_set`] drops such items.
 pub fn has_malformed(text: &str) -> bool {
-    let named = |item: String| item.parse().is_ok_and(|key: ApiKey| key.is_well_formed());
-    !items(text).all(named)
+    items(text).any(|item| parse(&item).is_none())
+}
+
+fn parse(item: &str) -> Option<ApiKey> {
+    let (kind, rest) = item.split_once('.')?;
+    let (version, group) = rest.split_once('.')?;
+    Some(ApiKey::new(group, version, kind)).filter(ApiKey::is_well_formed)
 }
 
 fn items(text: &str) -> impl Iterator<Item = String> {

@@ -96,6 +96,17 @@ pub struct Gvk {
     pub version: String,
 }
 
+impl Gvk {
+    /// Creates it from its parts.
+    pub fn new(group: &str, version: &str, kind: &str) -> Self {
+        Self {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            version: version.to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for Gvk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.kind, self.version, self.group)

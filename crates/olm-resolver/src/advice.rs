@@ -17,6 +17,9 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use self::change::destroys_mark;
 pub use self::change::{Change, ChangeKind, Harm};
 pub(crate) use self::change::{anew_text, channel_text};
@@ -50,21 +53,26 @@ pub struct Fix {
     pub harm: Harm,
 }
 
-/// Advice on one failure.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Advice on one failure. As JSON it has the numbers alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Advice {
     /// Alternatives, the gentlest first, at most [`MAX_FIXES`].
+    #[serde(skip)]
     pub fixes: Vec<Fix>,
-    /// Number of further alternatives that work, as gentle as the last one listed.
+    /// How many fixes were found beyond those listed.
+    #[serde(rename = "moreFixes")]
     pub more: usize,
     /// True if no change was found although the failure requires a change of objects.
+    #[serde(skip)]
     pub is_stuck: bool,
-    /// Number of changes that were tried.
+    /// How many possible changes were tried.
+    #[serde(rename = "triedChanges")]
     pub tried: usize,
-    /// Number of changes that were not tried, because of the limit on work. If there are any, unlisted
-    /// changes may help too.
+    /// How many were not, as that would have been too much work: what is not listed may help all the same.
+    #[serde(rename = "untriedChanges")]
     pub untried: usize,
     /// Upgrades that failed, of which the failure is a consequence. No alternative deletes an operator then.
+    #[serde(skip)]
     pub failed_upgrades: Vec<FailedUpgrade>,
 }
 

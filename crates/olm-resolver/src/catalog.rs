@@ -230,10 +230,14 @@ impl Snapshot {
         apis.flat_map(move |(api, places)| places.iter().map(move |&place| (api, &self.entries[place])))
     }
 
-    /// Returns the name of a channel's head; `None` if the channel has no order.
-    pub(crate) fn head(&self, package: &str, channel: &str) -> Option<&str> {
-        let chain = self.channel(package, channel)?.chain.ok()?;
-        chain.first().map(|&place| &*self.entries[place].name)
+    /// Returns the channels that have an order, with the names of their heads. An empty channel means all channels of the package.
+    pub(crate) fn heads(&self, package: &str, channel: &str) -> impl Iterator<Item = (&str, &str)> {
+        let names = self.channel_names(package);
+        let followed = names.filter(move |name| channel.is_empty() || *name == channel);
+        followed.filter_map(move |name| {
+            let chain = self.channel(package, name)?.chain.ok()?;
+            Some((name, &*self.entries[*chain.first()?].name))
+        })
     }
 
     /// Returns whether a channel is the default one of its package, and the highest version in it.

@@ -24,7 +24,6 @@ mod types;
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use ::cel::objects::{Key, Map};
@@ -47,7 +46,7 @@ pub const MAX_ESTIMATE: u64 = 1_000_000;
 pub const ASSUMED_PROPERTIES: u64 = 100;
 
 /// A compiled rule. Two rules are the same if their texts are.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Rule {
     text: Arc<str>,
     expression: Arc<IdedExpr>,
@@ -102,12 +101,6 @@ impl Rule {
         meter::add_functions(&mut context, &steps);
         let met = matches!(Value::resolve(&self.expression, &context), Ok(Value::Bool(true)));
         budget.end(&steps) && met
-    }
-}
-
-impl fmt::Debug for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Rule").field(&self.text).finish()
     }
 }
 

@@ -140,9 +140,12 @@ impl Rest {
             }
         }
         let requirements = requirements(properties).map(|list| {
+            // Catalog servers state each one twice, as property and as dependency; one constraint is enough.
+            let mut seen = BTreeSet::new();
             let list: Vec<_> = list
                 .into_iter()
                 .map(|predicate| shared(&mut known.predicates, predicate))
+                .filter(|predicate| seen.insert(Arc::clone(predicate)))
                 .collect();
             shared(&mut known.requirements, list.as_slice())
         });
@@ -227,8 +230,7 @@ impl Deref for Entry {
     }
 }
 
-/// Returns the requirements. Catalog servers state each one twice, as property and as dependency; one
-/// constraint is enough.
+/// Returns the requirements as stated.
 fn requirements(properties: &[EntryProperty]) -> Result<Vec<Predicate>, MalformedProperty> {
     let stated = properties
         .iter()
@@ -239,15 +241,9 @@ fn requirements(properties: &[EntryProperty]) -> Result<Vec<Predicate>, Malforme
             "the bundle has {count} requirements, the limit is {MAX_REQUIREMENTS}"
         )));
     }
-    let found: Result<Vec<Predicate>, _> = stated
+    stated
         .filter_map(|property| requirement::parse(property).transpose())
-        .collect();
-    let mut found = found?;
-    let mut known = BTreeSet::new();
-    let is_first: Vec<bool> = found.iter().map(|predicate| known.insert(predicate)).collect();
-    let mut is_first = is_first.into_iter();
-    found.retain(|_| is_first.next().unwrap_or(true));
-    Ok(found)
+        .collect()
 }
 
 #[cfg(test)]

@@ -21,8 +21,9 @@ use crate::bundle_id::BundleId;
 use crate::enumeration::enumerate;
 use crate::predicate::Predicate;
 use crate::problem::Subscription;
+use crate::resolve::Part;
 use crate::solver::{ConstraintRef, VariableId};
-use crate::universe::{EntryRef, UNAVAILABLE_HINT, Universe};
+use crate::universe::{UNAVAILABLE_HINT, Universe};
 pub use crate::variables::Lack;
 use crate::variables::{Cause, Invalid, Subject, Variables};
 
@@ -314,21 +315,10 @@ pub(crate) fn concerning(
     members: &[VariableId],
     failure: Failure,
 ) -> Explanation {
-    let (mut subscriptions, mut installed) = (Vec::new(), Vec::new());
-    for &member in members {
-        match variables.subject(member) {
-            Subject::Subscription(subscription) => subscriptions.push(subscription.name.clone()),
-            Subject::Bundle(reference @ EntryRef::Installed(_)) => {
-                installed.push(universe.entry(*reference).name.to_string());
-            }
-            Subject::Bundle(_) | Subject::Api(_) | Subject::Package(_) => {}
-        }
-    }
-    subscriptions.sort();
-    installed.sort();
+    let part = Part::of(universe, variables, members);
     Explanation {
-        subscriptions,
-        installed,
+        subscriptions: part.subscriptions.into_iter().collect(),
+        installed: part.installed.into_iter().collect(),
         failure,
         bystanders: Vec::new(),
         beside: Vec::new(),

@@ -322,18 +322,11 @@ fn entry(
     let bundle = BundleEntry {
         name: csv.name.as_str().into(),
         package: package.unwrap_or_default().into(),
-        channel: "".into(),
-        default_channel: false,
         version: Some(version),
-        replaces: None,
-        skips: Arc::default(),
-        skip_range: None,
         properties,
         provided_apis: csv.owned.clone().into(),
         required_apis: csv.required.clone().into(),
-        bundle_path: None,
-        inline: None,
-        deprecation: None,
+        ..BundleEntry::default()
     };
     Ok(readings.entry(csv, bundle))
 }

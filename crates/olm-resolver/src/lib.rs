@@ -45,5 +45,5 @@ pub use explain::{Explanation, Failure, Hints, Lack, Reason, Tree};
 pub use problem::{InstalledCsv, OperatorGroup, Problem, Subscription};
 pub use resolve::{Resolution, ResolveError, resolve};
 pub use runtime_constraint::RuntimeConstraint;
-pub use solution::{GeneratedSubscription, Operator, Solution, SubscriptionUpdate};
+pub use solution::{Operator, Solution, SubscriptionUpdate};
 pub use work::{MAX_PROOF, MAX_WORK, Work};

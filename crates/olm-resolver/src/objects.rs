@@ -2,7 +2,6 @@
 
 mod cluster_view;
 mod document;
-mod named;
 mod remarks;
 #[cfg(test)]
 mod tests;
@@ -26,7 +25,6 @@ use serde_json::Value;
 use self::cluster_view::ClusterView;
 pub use self::cluster_view::targets;
 pub use self::document::{Document, read_file};
-use self::named::Named;
 use crate::catalog::{Catalog, CatalogKey, Snapshot};
 use crate::enumeration::list;
 use crate::plan::Question;
@@ -58,13 +56,14 @@ impl ObjectsError {
     }
 }
 
-/// Subscriptions, ClusterServiceVersions, OperatorGroups and CatalogSources of any namespaces.
+/// Subscriptions, ClusterServiceVersions, OperatorGroups and CatalogSources of any namespaces, each once and in the order in which
+/// they were first given.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
-    subscriptions: Named<Subscription>,
-    csvs: Named<ClusterServiceVersion>,
-    groups: Named<OperatorGroup>,
-    sources: Named<CatalogSource>,
+    subscriptions: Vec<Subscription>,
+    csvs: Vec<ClusterServiceVersion>,
+    groups: Vec<OperatorGroup>,
+    sources: Vec<CatalogSource>,
     /// Given kinds that resolution does not read.
     ignored: BTreeSet<String>,
     /// Oddities of objects that can be used all the same.
@@ -158,11 +157,11 @@ impl Objects {
                 check_subscription(&object)?;
                 let subscription: Subscription = decode(object)?;
                 self.remarks.extend(remarks::of_subscription(&subscription));
-                self.subscriptions.put(subscription)
+                replace(&mut self.subscriptions, subscription)
             }
-            "ClusterServiceVersion" => self.csvs.put(decode(object)?),
-            "OperatorGroup" => self.groups.put(decode(object)?),
-            "CatalogSource" => self.sources.put(decode(object)?),
+            "ClusterServiceVersion" => replace(&mut self.csvs, decode(object)?),
+            "OperatorGroup" => replace(&mut self.groups, decode(object)?),
+            "CatalogSource" => replace(&mut self.sources, decode(object)?),
             _ => {
                 self.ignored.insert(kind);
                 false
@@ -354,6 +353,18 @@ impl Objects {
     }
 }
 
+/// Adds an object, or puts it in the place of the one of its name. Returns whether there was one.
+fn replace<K: ResourceExt>(known: &mut Vec<K>, object: K) -> bool {
+    let is_it =
+        |other: &K| other.meta().name == object.meta().name && namespace_of(other) == namespace_of(&object);
+    let place = known.iter().position(is_it);
+    match place {
+        Some(place) => known[place] = object,
+        None => known.push(object),
+    }
+    place.is_some()
+}
+
 fn decode<T: DeserializeOwned>(object: Value) -> Result<T, ObjectsError> {
     let described = describe(&object);
     decode_manifest(object).map_err(|error| ObjectsError::of_field(&described, &error.path, &error.reason))
@@ -433,17 +444,9 @@ pub fn installed_csv(csv: &ClusterServiceVersion) -> InstalledCsv {
     let crd = |crd: &CrdDescription| {
         // The group follows the plural in the CRD's name.
         let group = crd.name.split_once('.').map_or("", |(_, group)| group);
-        Gvk {
-            group: group.to_owned(),
-            version: crd.version.clone(),
-            kind: crd.kind.clone(),
-        }
+        Gvk::new(group, &crd.version, &crd.kind)
     };
-    let api = |api: &ApiServiceDescription| Gvk {
-        group: api.group.clone(),
-        version: api.version.clone(),
-        kind: api.kind.clone(),
-    };
+    let api = |api: &ApiServiceDescription| Gvk::new(&api.group, &api.version, &api.kind);
     let owned = spec.owned_crds().iter().map(crd);
     let required = spec.required_crds().iter().map(crd);
     InstalledCsv {

@@ -115,7 +115,8 @@ fn as_text<S: Serializer>(key: &CatalogKey, serializer: S) -> Result<S::Ok, S::E
 }
 
 /// A part of the namespace that cannot be resolved.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Unsatisfiable {
     /// Subscriptions of the part.
     pub subscriptions: Vec<String>,
@@ -123,11 +124,12 @@ pub struct Unsatisfiable {
     pub installed: Vec<String>,
     /// Upstream's message, whole.
     pub message: String,
-    /// The message in fewer than 300 characters.
+    /// The same in fewer than 300 characters.
     pub summary: String,
     /// The reasons.
     pub tree: Vec<Tree>,
     /// Advice on the failure.
+    #[serde(flatten)]
     pub advice: Advice,
 }
 

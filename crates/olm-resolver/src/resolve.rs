@@ -6,7 +6,7 @@ use crate::explain::{self, Explanation, Failure};
 use crate::installed::{InstalledError, Readings};
 use crate::problem::{InstalledCsv, Problem, Subscription};
 use crate::solution::{self, Lookup, Solution};
-use crate::solver::{self, Component, Outcome, Selection, SolverError};
+use crate::solver::{self, Outcome, Selection, SolverError, VariableId};
 use crate::universe::{EntryRef, UNAVAILABLE_HINT, Universe};
 use crate::variables::{self, Cause, Subject, Variables};
 use crate::work::Work;
@@ -67,9 +67,10 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    fn of(universe: &Universe<'_>, variables: &Variables<'_>, component: &Component) -> Self {
+    /// Returns the part with these variables.
+    pub(crate) fn of(universe: &Universe<'_>, variables: &Variables<'_>, members: &[VariableId]) -> Self {
         let mut part = Part::default();
-        for &member in component.variables() {
+        for &member in members {
             match variables.subject(member) {
                 Subject::Subscription(subscription) => {
                     part.subscriptions.insert(subscription.name.clone());
@@ -236,7 +237,7 @@ pub(crate) fn resolve_within(
                 }
             }
             Outcome::Unsatisfiable(core) => {
-                let explanation = explain::explain(universe, &variables, component.variables(), &core);
+                let explanation = explain::explain(universe, &variables, &component, &core);
                 resolution.failures.push(explanation);
             }
         }
@@ -254,7 +255,7 @@ pub(crate) fn resolve_within(
 fn needs_unavailable_catalog(
     universe: &Universe<'_>,
     variables: &Variables<'_>,
-    component: &Component,
+    component: &[VariableId],
     selection: &Selection,
 ) -> Option<Explanation> {
     let text = universe.all_unavailable()?;
@@ -277,7 +278,7 @@ fn needs_unavailable_catalog(
         explain::concerning(
             universe,
             variables,
-            component.variables(),
+            component,
             Failure::Prevented {
                 text,
                 hint: UNAVAILABLE_HINT,

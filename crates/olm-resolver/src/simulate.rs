@@ -41,15 +41,9 @@ pub(crate) fn carry_out(problem: &mut Problem, solution: &Solution) {
     problem
         .subscriptions
         .extend(generated.map(|generated| Subscription {
-            name: generated.name.clone(),
-            package: generated.package.clone(),
-            channel: generated.channel.clone(),
-            starting_csv: generated.starting_csv.clone(),
-            catalog: generated.catalog.clone(),
             current_csv: generated.starting_csv.clone(),
             installed_csv: generated.starting_csv.clone(),
-            hold: None,
-            must_move: false,
+            ..generated.clone()
         }));
 }
 
@@ -100,7 +94,6 @@ fn installed_csv(entry: &Entry) -> InstalledCsv {
         owned: entry.provided_apis.to_vec(),
         required: entry.required_apis.to_vec(),
         // The replaced version is gone.
-        replaces: String::new(),
-        copied: false,
+        ..InstalledCsv::default()
     }
 }

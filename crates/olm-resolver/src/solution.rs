@@ -33,23 +33,9 @@ pub struct Operator {
     pub subscriptions: Vec<String>,
     /// Names of the bundles whose requirements caused it.
     pub required_by: Vec<String>,
-    /// A Subscription to create, if none exists for it.
-    pub generated_subscription: Option<GeneratedSubscription>,
-}
-
-/// A Subscription for a bundle that is installed as a dependency. Approval is automatic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GeneratedSubscription {
-    /// Name of the object, `<package>-<channel>-<catalog>-<catalog namespace>`.
-    pub name: String,
-    /// `spec.name`.
-    pub package: String,
-    /// `spec.channel`.
-    pub channel: String,
-    /// `spec.source` and `spec.sourceNamespace`.
-    pub catalog: CatalogKey,
-    /// `spec.startingCSV`.
-    pub starting_csv: String,
+    /// A Subscription to create with automatic approval, if none exists for it. Its name is
+    /// `<package>-<channel>-<catalog>-<catalog namespace>`.
+    pub generated_subscription: Option<Subscription>,
 }
 
 /// A Subscription that gets a new current ClusterServiceVersion.
@@ -158,7 +144,7 @@ fn operator(
     }
     let mut subscriptions: Vec<String> = matching.iter().map(|s| s.name.clone()).collect();
     subscriptions.sort();
-    let generated = || GeneratedSubscription {
+    let generated = || Subscription {
         name: format!(
             "{}-{}-{}-{}",
             entry.package, entry.channel, catalog.name, catalog.namespace
@@ -167,6 +153,7 @@ fn operator(
         channel: entry.channel.to_string(),
         catalog: catalog.clone(),
         starting_csv: entry.name.to_string(),
+        ..Subscription::default()
     };
     let generated_subscription = subscriptions.is_empty().then(generated);
     Some(Operator {

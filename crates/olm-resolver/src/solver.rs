@@ -8,7 +8,7 @@
 //! variable leads to.
 //!
 //! ```text
-//!   Instance ──components──▶ Component ──solve──▶ Selection            (first pass: counting, no SAT)
+//!   Instance ──components──▶ component ──solve──▶ Selection            (first pass: counting, no SAT)
 //!                                          │                           (second pass: SAT oracle)
 //!                                          └────▶ minimal core of constraints when nothing fits
 //! ```
@@ -23,10 +23,9 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-pub use self::components::Component;
 use self::sat::Varisat;
 pub use self::search::{Selection, Step};
-use crate::work::{TooMuch, Work};
+use crate::work::Work;
 
 /// Index of a variable within its [`Instance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,7 +108,7 @@ impl Instance {
     /// Splits the instance into parts that share no constraint, in the order of their first variables.
     ///
     /// Parts without a mandatory variable are left out: nothing can be selected in them.
-    pub fn components(&self) -> Vec<Component> {
+    pub fn components(&self) -> Vec<Vec<VariableId>> {
         components::split(self)
     }
 
@@ -129,8 +128,11 @@ impl Instance {
         self.constraints(variable).contains(&Constraint::Mandatory)
     }
 
-    fn refs<'a>(&'a self, component: &'a Component) -> impl Iterator<Item = (ConstraintRef, &'a Constraint)> {
-        component.variables().iter().flat_map(|&variable| {
+    fn refs<'a>(
+        &'a self,
+        component: &'a [VariableId],
+    ) -> impl Iterator<Item = (ConstraintRef, &'a Constraint)> {
+        component.iter().flat_map(|&variable| {
             self.constraints(variable)
                 .iter()
                 .enumerate()
@@ -154,12 +156,6 @@ pub enum Outcome {
 #[error("solve constraints: {0}")]
 pub struct SolverError(pub(crate) String);
 
-impl From<TooMuch> for SolverError {
-    fn from(error: TooMuch) -> Self {
-        SolverError(error.to_string())
-    }
-}
-
 /// Solves one component of an instance.
 ///
 /// `rank` orders constraints for explanations. If there are several minimal cores, constraints of a lower
@@ -169,7 +165,7 @@ impl From<TooMuch> for SolverError {
 /// The SAT engine fails, or exceeds its limit on work.
 pub fn solve(
     instance: &Instance,
-    component: &Component,
+    component: &[VariableId],
     work: &Work,
     rank: impl Fn(ConstraintRef) -> u8,
 ) -> Result<Outcome, SolverError> {
@@ -186,7 +182,7 @@ pub fn solve(
 /// See [`solve`].
 pub fn select(
     instance: &Instance,
-    component: &Component,
+    component: &[VariableId],
     work: &Work,
 ) -> Result<Option<Selection>, SolverError> {
     match search::without_backtracking(instance, component) {

@@ -81,6 +81,7 @@ pub(crate) enum Cause {
 }
 
 /// The constraints of a namespace and their meaning.
+#[derive(Default)]
 pub(crate) struct Variables<'a> {
     pub(crate) instance: Instance,
     pub(crate) subjects: Vec<Subject<'a>>,
@@ -115,18 +116,9 @@ impl<'a> Variables<'a> {
     /// Returns whether there are candidates for replacing the Subscription's installed operator.
     pub(crate) fn offers_upgrade(&self, subscription: VariableId) -> bool {
         let constraints = self.instance.constraints(subscription).iter();
-        let mut candidates = constraints.filter_map(|constraint| match constraint {
-            Constraint::Dependency(candidates) => Some(candidates),
-            _ => None,
-        });
-        candidates.any(|candidates| {
-            let mut bundles = candidates
-                .iter()
-                .filter_map(|&candidate| match self.subject(candidate) {
-                    Subject::Bundle(entry) => Some(entry),
-                    _ => None,
-                });
-            bundles.any(|entry| self.upgrades.contains_key(entry))
+        let mut candidates = constraints.flat_map(Constraint::named);
+        candidates.any(|&candidate| {
+            matches!(self.subject(candidate), Subject::Bundle(entry) if self.upgrades.contains_key(entry))
         })
     }
 
@@ -163,13 +155,7 @@ pub(crate) fn build<'a>(problem: &'a Problem, universe: &Universe<'_>) -> Result
     let mut builder = Builder {
         problem,
         universe,
-        variables: Variables {
-            instance: Instance::default(),
-            subjects: Vec::new(),
-            causes: Vec::new(),
-            upgrades: BTreeMap::new(),
-            broken_channels: BTreeSet::new(),
-        },
+        variables: Variables::default(),
         holds: holds(&problem.namespace, &subscriptions),
         bundles: BTreeMap::new(),
         unexplored: VecDeque::new(),

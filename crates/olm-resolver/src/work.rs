@@ -4,6 +4,8 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use crate::solver::SolverError;
+
 /// Maximum work to resolve one namespace. The largest known ones take a hundredth of it.
 pub const MAX_WORK: usize = 20_000_000;
 
@@ -17,11 +19,6 @@ const PROOF_BYTES: u64 = 16;
 
 /// Bytes of an annotation that count as one entry.
 const TEXT_BYTES: usize = 32;
-
-/// The limit on work is exceeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("more than {0} entries, bundles and constraints are reachable, so the search stopped")]
-pub(crate) struct TooMuch(usize);
 
 /// Counter of work with a limit. A visited entry of a channel, a bundle, a constraint, and a bundle that it
 /// names each count as one.
@@ -86,10 +83,14 @@ impl Work {
     ///
     /// # Errors
     /// The limit is exceeded.
-    pub(crate) fn check(&self) -> Result<(), TooMuch> {
-        (self.done() < self.limit)
-            .then_some(())
-            .ok_or(TooMuch(self.limit))
+    pub(crate) fn check(&self) -> Result<(), SolverError> {
+        if self.done() < self.limit {
+            return Ok(());
+        }
+        Err(SolverError(format!(
+            "more than {} entries, bundles and constraints are reachable, so the search stopped",
+            self.limit
+        )))
     }
 
     /// Returns the remaining bytes of proof, shared by the SAT engines of one resolution.

@@ -13,8 +13,8 @@ use olm_api::v1alpha1::{
     Step, StepResource, StepStatus, Subscription, VERSION,
 };
 use olm_fbc::entry::EntryProperty;
+use olm_resolver::Operator;
 use olm_resolver::explain::{EVENT_LIMIT, cut};
-use olm_resolver::{GeneratedSubscription, Operator};
 use olm_runtime::plan::{Action, Target};
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -231,7 +231,7 @@ fn without_spaces(json: &str) -> String {
 }
 
 /// The step that creates a Subscription for a bundle that came in as a dependency.
-pub(crate) fn subscription_step(namespace: &str, generated: &GeneratedSubscription) -> Step {
+pub(crate) fn subscription_step(namespace: &str, generated: &olm_resolver::Subscription) -> Step {
     let manifest = json!({
         "apiVersion": API_VERSION,
         "kind": "Subscription",

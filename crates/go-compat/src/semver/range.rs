@@ -1,8 +1,9 @@
 //! Version ranges, with blang/semver's grammar including its peculiarities.
 
+use std::cmp::Ordering::{self, Equal, Greater, Less};
 use std::fmt;
 
-use super::Version;
+use super::{Version, VersionError};
 use crate::quote;
 
 /// A parsed range: alternatives (`||`) of comparisons that must all hold. Equality and order follow the text.
@@ -14,31 +15,17 @@ pub struct Range {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Comparison {
-    operator: Operator,
+    /// How versions in the range compare with `version`.
+    accepted: &'static [Ordering],
     version: Version,
 }
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Operator {
-    Equal,
-    NotEqual,
-    Greater,
-    GreaterOrEqual,
-    Less,
-    LessOrEqual,
-}
-
-/// Error for a text that is not a range. The wording is blang/semver's, as it occurs in validation messages.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct RangeError(String);
 
 impl Range {
     /// Parses a range such as `>=1.0.0 <2.0.0 || 3.x`.
     ///
     /// # Errors
     /// The first error, in blang/semver's words. Empty text is an error.
-    pub fn parse(text: &str) -> Result<Self, RangeError> {
+    pub fn parse(text: &str) -> Result<Self, VersionError> {
         let tokens = tokenise(text);
         let alternatives = split_alternatives(&tokens)?
             .into_iter()
@@ -55,7 +42,7 @@ impl Range {
                 }
                 Ok(comparisons.into_boxed_slice())
             })
-            .collect::<Result<_, RangeError>>()?;
+            .collect::<Result<_, VersionError>>()?;
         Ok(Self {
             text: text.into(),
             alternatives,
@@ -77,14 +64,7 @@ impl Range {
 
 impl Comparison {
     fn holds(&self, version: &Version) -> bool {
-        match self.operator {
-            Operator::Equal => *version == self.version,
-            Operator::NotEqual => *version != self.version,
-            Operator::Greater => *version > self.version,
-            Operator::GreaterOrEqual => *version >= self.version,
-            Operator::Less => *version < self.version,
-            Operator::LessOrEqual => *version <= self.version,
-        }
+        self.accepted.contains(&version.cmp(&self.version))
     }
 }
 
@@ -115,24 +95,24 @@ fn tokenise(text: &str) -> Vec<String> {
     tokens
 }
 
-fn split_alternatives(tokens: &[String]) -> Result<Vec<&[String]>, RangeError> {
+fn split_alternatives(tokens: &[String]) -> Result<Vec<&[String]>, VersionError> {
     if tokens.first().is_some_and(|token| token == "||") {
-        return Err(RangeError("First element in range is '||'".to_owned()));
+        return Err(VersionError("First element in range is '||'".to_owned()));
     }
     if tokens.last().is_none_or(|token| token == "||") {
-        return Err(RangeError("Last element in range is '||'".to_owned()));
+        return Err(VersionError("Last element in range is '||'".to_owned()));
     }
     let alternatives: Vec<&[String]> = tokens.split(|token| token == "||").collect();
     if alternatives.iter().any(|tokens| tokens.is_empty()) {
         // Upstream accepts this and crashes when the range is used.
-        return Err(RangeError("Empty element between '||' in range".to_owned()));
+        return Err(VersionError("Empty element between '||' in range".to_owned()));
     }
     Ok(alternatives)
 }
 
 /// Splits a token into operator and version; the operator is all text before the first digit.
-fn split_operator(token: &str) -> Result<(&str, &str), RangeError> {
-    let no_version = || RangeError(format!("Could not get version from string: {}", quote(token)));
+fn split_operator(token: &str) -> Result<(&str, &str), VersionError> {
+    let no_version = || VersionError(format!("Could not get version from string: {}", quote(token)));
     let at = token.find(char::is_numeric).ok_or_else(no_version)?;
     Ok((token[..at].trim(), &token[at..]))
 }
@@ -146,7 +126,7 @@ enum Next {
 }
 
 /// Rewrites a token that contains an `x` anywhere.
-fn expand_wildcard(token: &str) -> Result<Vec<String>, RangeError> {
+fn expand_wildcard(token: &str) -> Result<Vec<String>, VersionError> {
     let (operator, version) = split_operator(token)?;
     let parts: Vec<&str> = version.split('.').collect();
     let next_kind = match (parts.last(), parts.len()) {
@@ -197,27 +177,27 @@ fn increment(version: &str, position: usize) -> String {
     parts.join(".")
 }
 
-fn parse_comparison(token: &str) -> Result<Comparison, RangeError> {
+fn parse_comparison(token: &str) -> Result<Comparison, VersionError> {
     let (operator_text, version_text) = split_operator(token)?;
-    let operator = match operator_text {
-        "" | "=" | "==" => Operator::Equal,
-        ">" => Operator::Greater,
-        ">=" => Operator::GreaterOrEqual,
-        "<" => Operator::Less,
-        "<=" => Operator::LessOrEqual,
-        "!" | "!=" => Operator::NotEqual,
+    let accepted: &[Ordering] = match operator_text {
+        "" | "=" | "==" => &[Equal],
+        ">" => &[Greater],
+        ">=" => &[Greater, Equal],
+        "<" => &[Less],
+        "<=" => &[Less, Equal],
+        "!" | "!=" => &[Less, Greater],
         other => {
             let (part, operator) = (quote(token), quote(other));
-            return Err(RangeError(format!(
+            return Err(VersionError(format!(
                 "Could not parse Range {part}: Could not parse comparator {operator} in {part}"
             )));
         }
     };
     let version = Version::parse(version_text).map_err(|reason| {
         let (part, version) = (quote(token), quote(version_text));
-        RangeError(format!(
+        VersionError(format!(
             "Could not parse Range {part}: Could not parse version {version} in {part}: {reason}"
         ))
     })?;
-    Ok(Comparison { operator, version })
+    Ok(Comparison { accepted, version })
 }

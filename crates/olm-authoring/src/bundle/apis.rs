@@ -26,11 +26,7 @@ struct ApiKey {
 
 impl ApiKey {
     fn gvk(&self) -> Gvk {
-        Gvk {
-            group: self.group.clone(),
-            kind: self.kind.clone(),
-            version: self.version.clone(),
-        }
+        Gvk::new(&self.group, &self.version, &self.kind)
     }
 }
 

@@ -89,11 +89,7 @@ impl Pool {
     pub(super) fn apis(&mut self, apis: &[proto::GroupVersionKind]) -> Arc<[Gvk]> {
         let mut list: Vec<Gvk> = apis
             .iter()
-            .map(|api| Gvk {
-                group: api.group.clone(),
-                kind: api.kind.clone(),
-                version: api.version.clone(),
-            })
+            .map(|api| Gvk::new(&api.group, &api.version, &api.kind))
             .collect();
         list.sort();
         list.dedup();

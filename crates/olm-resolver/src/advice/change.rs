@@ -28,17 +28,22 @@ pub enum Harm {
 }
 
 /// A change. Changes of equal harm are proposed in this order.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Change {
     /// What kind of change it is.
     pub kind: ChangeKind,
-    /// The Subscription that it changes.
+    /// The Subscription it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subscription: Option<String>,
-    /// The ClusterServiceVersion that it is about.
+    /// The ClusterServiceVersion it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub csv: Option<String>,
-    /// The value at present: a package, a channel, a catalog as `namespace/name`, `startingCSV`, or the range of a hold.
+    /// What is there now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// The value that works.
+    /// What works; a catalog as `namespace/name`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
 }
 

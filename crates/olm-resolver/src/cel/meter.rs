@@ -93,15 +93,9 @@ impl Budget {
         let given = self.left.get().min(BUNDLE_STEPS) + 1;
         let rest = steps.load(Ordering::Relaxed);
         if rest == 0 && self.broken.get().is_none() {
-            let on = if given <= BUNDLE_STEPS {
-                "one catalog"
-            } else {
-                "one bundle"
-            };
-            let limit = if given <= BUNDLE_STEPS {
-                self.limit
-            } else {
-                BUNDLE_STEPS
+            let (limit, on) = match given <= BUNDLE_STEPS {
+                true => (self.limit, "one catalog"),
+                false => (BUNDLE_STEPS, "one bundle"),
             };
             self.broken.set(Some(TooCostly { limit, on }));
         }

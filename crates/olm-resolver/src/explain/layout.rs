@@ -77,6 +77,7 @@ struct Statement<'a> {
 }
 
 /// All statements of some trees, parents before children.
+#[derive(Default)]
 struct Statements<'a> {
     all: Vec<Statement<'a>>,
     roots: Vec<usize>,
@@ -84,10 +85,7 @@ struct Statements<'a> {
 
 impl<'a> Statements<'a> {
     fn of(trees: &'a [Tree]) -> Self {
-        let mut statements = Statements {
-            all: Vec::new(),
-            roots: Vec::new(),
-        };
+        let mut statements = Statements::default();
         let mut open: Vec<(&'a Tree, Option<usize>)> = trees.iter().rev().map(|tree| (tree, None)).collect();
         while let Some((tree, parent)) = open.pop() {
             let index = statements.all.len();

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::rc::Rc;
 
 use super::statement::{Draft, named};
@@ -40,11 +39,13 @@ impl<'a> Rivals<'a> {
         }
     }
 
-    pub(super) fn add_group(&mut self, group: Group<'a>, members: &'a [BundleId]) {
+    /// Records bundles of which only one may be present, as all belong to `group`. The verbs say so of a member: of the bundle
+    /// itself, and of the others.
+    pub(super) fn add_group(&mut self, verbs: [&'static str; 2], group: String, members: &'a [BundleId]) {
         for member in members {
             self.groups_of.entry(member).or_default().push(self.groups.len());
         }
-        let rivalry = Rivalry::new(group, members, &self.wanted_by);
+        let rivalry = Rivalry::new(verbs, group, members, &self.wanted_by);
         self.groups.push(rivalry);
     }
 
@@ -58,12 +59,12 @@ impl<'a> Rivals<'a> {
     /// choice are not rivals.
     fn in_group(&self, bundle: &'a BundleId, rivalry: &Rivalry<'a>) -> Option<Draft<'a>> {
         let Rivalry {
+            verbs: [verb, as_well],
             group,
             size,
             camps,
             weight,
         } = rivalry;
-        let (verb, as_well) = group.verbs();
         let compared = self.compared.get() + weight;
         if compared > MAX_COMPARED {
             let text = format!("{verb} {group}, of which only one may be installed; {size} are candidates");
@@ -112,37 +113,10 @@ impl<'a> Rivals<'a> {
     }
 }
 
-/// A common property of bundles of which only one may be present.
-#[derive(Clone, Copy)]
-pub(super) enum Group<'a> {
-    /// They provide this API, printed as `Kind (group/version)`.
-    Api(&'a str),
-    /// They belong to this package.
-    Package(&'a str),
-}
-
-impl Group<'_> {
-    /// Returns the verbs for membership: of the bundle itself, and of the others.
-    fn verbs(self) -> (&'static str, &'static str) {
-        match self {
-            Group::Api(_) => ("provides", "does"),
-            Group::Package(_) => ("is of", "is"),
-        }
-    }
-}
-
-impl fmt::Display for Group<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Group::Api(api) => write!(f, "API {api}"),
-            Group::Package(package) => write!(f, "package {package}"),
-        }
-    }
-}
-
 /// A group of which only one member may be present.
 struct Rivalry<'a> {
-    group: Group<'a>,
+    verbs: [&'static str; 2],
+    group: String,
     /// Number of members.
     size: usize,
     /// The members by requirers, so that a bundle is compared with few camps and not with every member.
@@ -153,7 +127,8 @@ struct Rivalry<'a> {
 
 impl<'a> Rivalry<'a> {
     fn new(
-        group: Group<'a>,
+        verbs: [&'static str; 2],
+        group: String,
         members: &'a [BundleId],
         wanted_by: &BTreeMap<&'a BundleId, BTreeSet<Rc<str>>>,
     ) -> Self {
@@ -170,6 +145,7 @@ impl<'a> Rivalry<'a> {
             ..camp
         });
         Self {
+            verbs,
             group,
             size: members.len(),
             camps: camps.collect(),

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::rivals::{Group, Rivals};
+use super::rivals::Rivals;
 use super::statement::{Draft, Hint, Tree, together};
 use super::{Explanation, Failure, Hints, Reason};
 use crate::bundle_id::BundleId;
@@ -61,6 +61,7 @@ fn of_reasons(reasons: &[Reason], hints: &Hints) -> Vec<Tree> {
 }
 
 /// The reasons by their subject.
+#[derive(Default)]
 struct TreeBuilder<'a> {
     /// Reasons of a bundle.
     of_bundle: BTreeMap<&'a BundleId, Vec<&'a Reason>>,
@@ -75,22 +76,20 @@ struct TreeBuilder<'a> {
 
 impl<'a> TreeBuilder<'a> {
     fn new(reasons: &'a [Reason]) -> Self {
-        let mut builder = TreeBuilder {
-            of_bundle: BTreeMap::new(),
-            wanted: BTreeMap::new(),
-            rivals: Rivals::default(),
-            followed: Cell::new(0),
-            told: RefCell::new(BTreeSet::new()),
-        };
+        let mut builder = TreeBuilder::default();
         for reason in reasons {
             builder.add(reason);
         }
         // All requirers are known only now.
         for reason in reasons {
             match reason {
-                Reason::OneProvider { api, members } => builder.rivals.add_group(Group::Api(api), members),
+                Reason::OneProvider { api, members } => {
+                    let group = format!("API {api}");
+                    builder.rivals.add_group(["provides", "does"], group, members);
+                }
                 Reason::OnePackage { package, members } => {
-                    builder.rivals.add_group(Group::Package(package), members);
+                    let group = format!("package {package}");
+                    builder.rivals.add_group(["is of", "is"], group, members);
                 }
                 _ => {}
             }

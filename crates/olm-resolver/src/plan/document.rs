@@ -5,8 +5,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::{Explained, HeldBack, Install, NotSucceeded, Plan, Standing, Step, Unsatisfiable};
-use crate::advice::{Change, ChangeKind, Fix, Harm};
-use crate::explain::Tree;
+use crate::advice::{Change, Harm};
 
 /// What OLM will do in a namespace, step by step, as `opm plan -o json` and `kubectl operator plan -o json` print it.
 #[derive(Serialize, JsonSchema)]
@@ -18,7 +17,7 @@ pub struct Document {
     /// Everything that is installed, in order over all steps.
     install: Vec<Install>,
     /// What cannot be resolved, one entry for each part of the namespace.
-    unsatisfiable: Vec<UnsatisfiableRow>,
+    unsatisfiable: Vec<Unsatisfiable>,
     /// What is done round by round.
     steps: Vec<Step>,
     /// Whether more steps follow than were asked for.
@@ -42,7 +41,7 @@ pub struct ExplainedDocument {
     /// The namespace.
     namespace: String,
     /// What cannot be resolved, one entry for each part of the namespace.
-    unsatisfiable: Vec<UnsatisfiableRow>,
+    unsatisfiable: Vec<Unsatisfiable>,
     /// Ways to resolve what cannot be resolved, those of one part together, the gentlest first.
     fixes: Vec<FixRow>,
     /// The Subscriptions that can be resolved.
@@ -53,28 +52,6 @@ pub struct ExplainedDocument {
     not_succeeded: Vec<NotSucceeded>,
     /// Malformed bundles and channels that were left out of the choice, with the reason.
     excluded: Vec<String>,
-}
-
-/// A part of the namespace that cannot be resolved.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct UnsatisfiableRow {
-    /// Subscriptions of the part.
-    subscriptions: Vec<String>,
-    /// Installed ClusterServiceVersions of the part.
-    installed: Vec<String>,
-    /// Upstream's message, whole.
-    message: String,
-    /// The same in fewer than 300 characters.
-    summary: String,
-    /// The reasons.
-    tree: Vec<Tree>,
-    /// How many fixes were found beyond those listed.
-    more_fixes: usize,
-    /// How many possible changes were tried.
-    tried_changes: usize,
-    /// How many were not, as that would have been too much work: what is not listed may help all the same.
-    untried_changes: usize,
 }
 
 /// One way to resolve a part, tried by the resolver.
@@ -98,20 +75,8 @@ struct FixRow {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct ChangeRow {
-    /// What kind of change it is.
-    kind: ChangeKind,
-    /// The Subscription it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    subscription: Option<String>,
-    /// The ClusterServiceVersion it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    csv: Option<String>,
-    /// What is there now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    from: Option<String>,
-    /// What works; a catalog as `namespace/name`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    to: Option<String>,
+    #[serde(flatten)]
+    change: Change,
     /// What to do, in words.
     text: String,
 }
@@ -125,7 +90,7 @@ impl Serialize for Plan {
         let document = Document {
             namespace: self.namespace.clone(),
             install: install.collect(),
-            unsatisfiable: self.unsatisfiable.iter().map(UnsatisfiableRow::from).collect(),
+            unsatisfiable: self.unsatisfiable.clone(),
             steps: self.steps.clone(),
             more_steps: self.more_steps,
             held_back: self.held_back.clone(),
@@ -142,7 +107,7 @@ impl Serialize for Explained {
         let held = self.standings.iter().filter_map(|s| s.held_back.as_ref());
         let document = ExplainedDocument {
             namespace: self.namespace.clone(),
-            unsatisfiable: self.unsatisfiable.iter().map(UnsatisfiableRow::from).collect(),
+            unsatisfiable: self.unsatisfiable.clone(),
             fixes: fixes(&self.namespace, &self.unsatisfiable),
             subscriptions: self.standings.clone(),
             held_back: held.cloned().collect(),
@@ -155,57 +120,17 @@ impl Serialize for Explained {
 
 fn fixes(namespace: &str, parts: &[Unsatisfiable]) -> Vec<FixRow> {
     let of_part = |part: &Unsatisfiable| -> Vec<FixRow> {
-        let fixes = part.advice.fixes.iter();
-        fixes.map(|fix| FixRow::new(namespace, part, fix)).collect()
-    };
-    parts.iter().flat_map(of_part).collect()
-}
-
-impl From<&Unsatisfiable> for UnsatisfiableRow {
-    fn from(part: &Unsatisfiable) -> Self {
-        let part = part.clone();
-        UnsatisfiableRow {
-            subscriptions: part.subscriptions,
-            installed: part.installed,
-            message: part.message,
-            summary: part.summary,
-            tree: part.tree,
-            more_fixes: part.advice.more,
-            tried_changes: part.advice.tried,
-            untried_changes: part.advice.untried,
-        }
-    }
-}
-
-impl FixRow {
-    fn new(namespace: &str, part: &Unsatisfiable, fix: &Fix) -> Self {
-        FixRow {
+        let fixes = part.advice.fixes.iter().map(|fix| FixRow {
             subscriptions: part.subscriptions.clone(),
             harm: fix.harm,
             destroys: fix.change.destroys().map(str::to_owned),
             text: fix.text(namespace),
-            change: ChangeRow::new(namespace, &fix.change),
-        }
-    }
-}
-
-impl ChangeRow {
-    fn new(namespace: &str, change: &Change) -> Self {
-        let text = change.text(namespace);
-        let Change {
-            kind,
-            subscription,
-            csv,
-            from,
-            to,
-        } = change.clone();
-        ChangeRow {
-            kind,
-            subscription,
-            csv,
-            from,
-            to,
-            text,
-        }
-    }
+            change: ChangeRow {
+                change: fix.change.clone(),
+                text: fix.change.text(namespace),
+            },
+        });
+        fixes.collect()
+    };
+    parts.iter().flat_map(of_part).collect()
 }

@@ -184,11 +184,10 @@ fn headed(problem: &Problem, subscription: &Subscription) -> Option<String> {
         ..
     } = subscription;
     let snapshot = problem.snapshot(catalog)?;
-    let followed = snapshot
-        .channel_names(package)
-        .filter(|name| channel.is_empty() || name == channel);
-    let headed: BTreeSet<&str> = followed
-        .filter(|name| snapshot.head(package, name) == Some(installed.as_str()))
+    let heads = snapshot.heads(package, channel);
+    let headed: BTreeSet<&str> = heads
+        .filter(|(_, head)| head == installed)
+        .map(|(name, _)| name)
         .collect();
     (!headed.is_empty()).then(|| format!("channel {}", list(headed.into_iter())))
 }

@@ -99,14 +99,8 @@ fn without_a_way(
     if !is_there || offered.contains(name) {
         return None;
     }
-    let channels: Vec<&str> = snapshot
-        .channel_names(package)
-        .filter(|name| channel.is_empty() || name == channel)
-        .collect();
-    let heads: BTreeSet<&str> = channels
-        .iter()
-        .filter_map(|channel| snapshot.head(package, channel))
-        .collect();
+    let heads = snapshot.heads(package, channel);
+    let heads: BTreeSet<&str> = heads.map(|(_, head)| head).collect();
     if heads.is_empty() || heads.contains(installed.as_str()) {
         return None;
     }

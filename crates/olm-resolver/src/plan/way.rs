@@ -32,16 +32,10 @@ impl Target {
 
 /// Lists the versions of the package.
 pub(super) fn versions_text(problem: &Problem, subscription: &Subscription) -> String {
-    let mut versions: Vec<Version> = problem
-        .snapshot(&subscription.catalog)
-        .iter()
-        .flat_map(|snapshot| snapshot.entries())
-        .filter(|entry| *entry.package == *subscription.package)
-        .filter_map(|entry| entry.version.clone())
-        .collect();
-    versions.sort();
-    versions.dedup();
-    let texts: Vec<String> = versions.iter().rev().map(ToString::to_string).collect();
+    let snapshot = problem.snapshot(&subscription.catalog);
+    let versions = snapshot.map(|snapshot| snapshot.versions(&subscription.package));
+    let versions = versions.unwrap_or_default();
+    let texts: Vec<String> = versions.into_iter().map(ToString::to_string).collect();
     let names = crate::enumeration::list(texts.iter().map(String::as_str));
     format!(
         "package {} of subscription {} has {names}",

@@ -5,20 +5,8 @@ use std::collections::BTreeMap;
 use super::{Instance, VariableId};
 use crate::disjoint_sets::DisjointSets;
 
-/// Variables connected by constraints, ascending.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Component {
-    variables: Vec<VariableId>,
-}
-
-impl Component {
-    /// Returns the variables of this part, ascending.
-    pub fn variables(&self) -> &[VariableId] {
-        &self.variables
-    }
-}
-
-pub(super) fn split(instance: &Instance) -> Vec<Component> {
+/// Returns the variables that constraints connect, ascending in each part.
+pub(super) fn split(instance: &Instance) -> Vec<Vec<VariableId>> {
     let mut sets = DisjointSets::new(instance.len());
     for index in 0..instance.len() {
         for constraint in instance.constraints(VariableId(index)) {
@@ -35,6 +23,5 @@ pub(super) fn split(instance: &Instance) -> Vec<Component> {
     parts
         .into_values()
         .filter(|variables| variables.iter().any(|&v| instance.is_anchor(v)))
-        .map(|variables| Component { variables })
         .collect()
 }

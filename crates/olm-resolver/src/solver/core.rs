@@ -6,7 +6,7 @@ use varisat::Lit;
 
 use super::cardinality::at_most_one;
 use super::sat::{Answer, Varisat};
-use super::{Component, Constraint, ConstraintRef, Instance, SolverError, VariableId};
+use super::{Constraint, ConstraintRef, Instance, SolverError, VariableId};
 use crate::work::Work;
 
 /// A SAT engine with one literal per variable of a component.
@@ -16,12 +16,8 @@ pub(super) struct Encoding {
 }
 
 impl Encoding {
-    pub(super) fn new(mut sat: Varisat, component: &Component) -> Self {
-        let literals = component
-            .variables()
-            .iter()
-            .map(|&v| (v, sat.variable()))
-            .collect();
+    pub(super) fn new(mut sat: Varisat, component: &[VariableId]) -> Self {
+        let literals = component.iter().map(|&v| (v, sat.variable())).collect();
         Encoding { sat, literals }
     }
 
@@ -60,7 +56,7 @@ impl Encoding {
 /// the limit on work.
 pub(super) fn minimal(
     instance: &Instance,
-    component: &Component,
+    component: &[VariableId],
     sat: Varisat,
     work: &Work,
     rank: impl Fn(ConstraintRef) -> u8,

@@ -17,7 +17,7 @@ use varisat::Lit;
 
 use super::core::Encoding;
 use super::sat::{Answer, Varisat};
-use super::{Component, Constraint, Instance, SolverError, VariableId};
+use super::{Constraint, Instance, SolverError, VariableId};
 
 /// The selection of a component, in the order it was taken, and the walk that led there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub struct Step {
 }
 
 /// Runs the first pass. `None` if it meets a dead end, which does not mean that nothing fits.
-pub(super) fn without_backtracking(instance: &Instance, component: &Component) -> Option<Selection> {
+pub(super) fn without_backtracking(instance: &Instance, component: &[VariableId]) -> Option<Selection> {
     let mut counters = Counters::new(instance, component);
     walk(instance, component, |candidate| Ok(counters.take(candidate)))
         .ok()
@@ -60,7 +60,7 @@ pub(super) fn without_backtracking(instance: &Instance, component: &Component) -
 /// Runs the second pass. `None` if nothing fits.
 pub(super) fn with_oracle(
     instance: &Instance,
-    component: &Component,
+    component: &[VariableId],
     sat: Varisat,
 ) -> Result<Option<Selection>, SolverError> {
     let mut encoding = Encoding::new(sat, component);
@@ -83,13 +83,12 @@ struct Choice<'a> {
 /// admissible candidate.
 fn walk(
     instance: &Instance,
-    component: &Component,
+    component: &[VariableId],
     mut take: impl FnMut(VariableId) -> Result<bool, SolverError>,
 ) -> Result<Option<Selection>, SolverError> {
     let mut taken = vec![false; instance.len()];
     let mut steps = Vec::new();
     let mut queue: VecDeque<Choice<'_>> = component
-        .variables()
         .iter()
         .filter(|&&v| instance.is_anchor(v))
         .map(|v| Choice {
@@ -150,7 +149,7 @@ struct Counters {
 }
 
 impl Counters {
-    fn new(instance: &Instance, component: &Component) -> Self {
+    fn new(instance: &Instance, component: &[VariableId]) -> Self {
         let mut counters = Counters {
             dead: dead_variables(instance, component),
             blocked: vec![false; instance.len()],
@@ -207,7 +206,7 @@ impl Counters {
 }
 
 /// Returns the variables that no model selects, by prohibitions and unmet dependencies alone.
-fn dead_variables(instance: &Instance, component: &Component) -> Vec<bool> {
+fn dead_variables(instance: &Instance, component: &[VariableId]) -> Vec<bool> {
     let mut dead = vec![false; instance.len()];
     let mut alive_candidates: BTreeMap<(VariableId, usize), usize> = BTreeMap::new();
     let mut dependents: BTreeMap<VariableId, Vec<(VariableId, usize)>> = BTreeMap::new();

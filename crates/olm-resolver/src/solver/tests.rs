@@ -218,7 +218,7 @@ fn parts_without_shared_constraints_are_solved_apart() {
     let parts: Vec<Vec<usize>> = instance
         .components()
         .iter()
-        .map(|c| c.variables().iter().map(|v| v.0).collect())
+        .map(|c| c.iter().map(|v| v.0).collect())
         .collect();
     assert_eq!(parts, [vec![0], vec![1, 2]]);
     let outcomes: Vec<bool> = instance
@@ -329,7 +329,7 @@ proptest! {
             (0..instance.len()).map(VariableId).filter(|&v| instance.is_anchor(v)).map(|v| vec![v]).collect();
         // Contradictory constraints do not matter between variables that no anchor leads to.
         for component in instance.components() {
-            let inside = |v: &VariableId| component.variables().contains(v);
+            let inside = |v: &VariableId| component.contains(v);
             let anchors: Vec<Vec<VariableId>> = anchors.iter().filter(|a| inside(&a[0])).cloned().collect();
             let mut alone = instance.clone();
             for index in 0..alone.len() {

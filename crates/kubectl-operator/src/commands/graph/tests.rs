@@ -17,7 +17,7 @@ fn entry(channel: &str, version: &str, replaces: &str, skips: &[&str], range: &s
         package: "etcd".into(),
         channel: channel.into(),
         default_channel: channel == "stable",
-        version: version.parse().ok(),
+        version: go_compat::semver::Version::parse(version).ok(),
         replaces: (!replaces.is_empty()).then(|| replaces.into()),
         skips: skips.iter().map(|skip| Arc::from(*skip)).collect(),
         skip_range: Range::parse(range).ok().map(Arc::new),

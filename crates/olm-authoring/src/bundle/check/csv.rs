@@ -119,11 +119,7 @@ fn check_examples(csv: &Value, problems: &mut Vec<String>) {
         }
         let api_version = text(example, "apiVersion");
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-        let api = Gvk {
-            group: group.to_owned(),
-            kind: kind.to_owned(),
-            version: version.to_owned(),
-        };
+        let api = Gvk::new(group, version, kind);
         if !provided.contains(&api) && told.insert(api) {
             problems.push(format!(
                 "Error: Value {api_version}, Kind={kind}: example must have a provided API"
@@ -136,13 +132,8 @@ fn provided_apis(csv: &Value, problems: &mut Vec<String>) -> BTreeSet<Gvk> {
     let owned =
         |list: &str| -> Vec<Value> { csv["spec"][list]["owned"].as_array().cloned().unwrap_or_default() };
     let mut apis = BTreeSet::new();
-    let mut add = |group: &str, api: &Value| {
-        apis.insert(Gvk {
-            group: group.to_owned(),
-            kind: text(api, "kind").to_owned(),
-            version: text(api, "version").to_owned(),
-        })
-    };
+    let mut add =
+        |group: &str, api: &Value| apis.insert(Gvk::new(group, text(api, "version"), text(api, "kind")));
     for crd in owned("customresourcedefinitions") {
         match text(&crd, "name").split_once('.') {
             Some((_, group)) => drop(add(group, &crd)),

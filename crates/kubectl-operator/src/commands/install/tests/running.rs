@@ -212,7 +212,7 @@ fn of_many_apis_of_other_groups_only_some_are_named() {
     .unwrap();
     let mut large = package("etcd", "cat");
     for channel in &mut large.channels {
-        channel.apis = apis.iter().map(|api| api.parse().unwrap()).collect();
+        channel.apis = olm_api::api_key::parse_api_set(&apis.join(","));
     }
     let there = There {
         namespace: "shop",
