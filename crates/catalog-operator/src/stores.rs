@@ -16,10 +16,7 @@ use olm_api::v1alpha1::{
 };
 use olm_api::{List, labels};
 use olm_resolver::explain::{EVENT_LIMIT, cut};
-use olm_runtime::NamespacedName;
-use olm_runtime::change::Object;
-use olm_runtime::queue::Queue;
-use olm_runtime::store::{Change, Presence, Projected, Store, StoreSet, Stored, Watch};
+use olm_runtime::store::{Presence, Projected, Store, StoreSet, Stored, Watch};
 
 use self::config_maps::ConfigMaps;
 use self::unpacks::UnpackStores;
@@ -97,19 +94,6 @@ impl Stores {
             crds: set.add_projected(Watch::new(client)),
         }
     }
-}
-
-/// Adds to `queue` the keys of each change in `store`; call it before the watches start.
-pub(crate) fn feed<K, I>(
-    store: &Store<K>,
-    queue: &Queue<NamespacedName>,
-    keys: impl Fn(&Change<K>) -> I + Send + Sync + 'static,
-) where
-    K: Object + 'static,
-    I: IntoIterator<Item = NamespacedName> + 'static,
-{
-    let queue = queue.clone();
-    store.on_change(move |change| keys(change).into_iter().for_each(|key| queue.add(key)));
 }
 
 /// Only what carries OLM's mark: everything OLM makes does, from its creation.
