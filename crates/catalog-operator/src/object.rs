@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use olm_api::embedded::drop_nulls;
 use olm_api::labels;
 pub(crate) use olm_api::object::{
     api_version, is_csv_reference, is_of_a_csv, metadata_entries, metadata_map_mut, owner_references,
@@ -113,18 +114,7 @@ pub(crate) fn strip_server_fields(object: &mut Value) {
             }
         }
     }
-    remove_nulls(object);
-}
-
-fn remove_nulls(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, value| !value.is_null());
-            map.values_mut().for_each(remove_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(remove_nulls),
-        _ => {}
-    }
+    drop_nulls(object);
 }
 
 /// Equal apart from fields whose value means the same as none, as `is_default` says of a field and its value. When in doubt two values

@@ -136,28 +136,7 @@ fn prune_csv(csv: &mut ClusterServiceVersion) {
     csv.spec.custom_resource_definitions = spec.custom_resource_definitions;
     csv.spec.api_service_definitions = spec.api_service_definitions;
     csv.spec.webhook_definitions = conversions(&spec.webhook_definitions);
-    if let Some(crds) = &mut csv.spec.custom_resource_definitions {
-        for crd in crds.owned.iter_mut().chain(crds.required.iter_mut()) {
-            let (name, version, kind) = (crd.name.clone(), crd.version.clone(), crd.kind.clone());
-            *crd = olm_api::v1alpha1::CrdDescription {
-                name,
-                version,
-                kind,
-                ..Default::default()
-            };
-        }
-    }
-    if let Some(services) = &mut csv.spec.api_service_definitions {
-        for api in services.owned.iter_mut().chain(services.required.iter_mut()) {
-            let (group, version, kind) = (api.group.clone(), api.version.clone(), api.kind.clone());
-            *api = olm_api::v1alpha1::ApiServiceDescription {
-                group,
-                version,
-                kind,
-                ..Default::default()
-            };
-        }
-    }
+    csv.spec.drop_descriptions();
     if let Some(status) = &mut csv.status {
         let old = std::mem::take(status);
         status.phase = old.phase;
