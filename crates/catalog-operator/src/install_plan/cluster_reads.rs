@@ -133,20 +133,9 @@ impl Reads for ClusterReads {
     }
 
     fn crd_owners(&self, crd: &str) -> Vec<NamespacedName> {
-        let owns = |csv: &ClusterServiceVersion| {
-            let definitions = csv.spec.custom_resource_definitions.as_ref();
-            let mut owned = definitions
-                .into_iter()
-                .flat_map(|definitions| definitions.owned.iter());
-            owned.any(|owned| owned.name == crd)
-        };
-        let owners = self
-            .csvs
-            .list_where(|csv| csv.metadata.deletion_timestamp.is_none() && owns(csv));
-        owners
-            .iter()
-            .map(|csv| NamespacedName::from_object(csv.as_ref()))
-            .collect()
+        let owns =
+            |csv: &ClusterServiceVersion| csv.metadata.deletion_timestamp.is_none() && csv.spec.owns_crd(crd);
+        NamespacedName::of_all(&self.csvs.list_where(owns))
     }
 
     async fn check_custom_resources(&self, request: CheckRequest) -> CheckState {

@@ -46,7 +46,7 @@ pub(crate) fn csv_changed(
         return Vec::new();
     }
     let namespace = change.object().namespace();
-    keys(
+    NamespacedName::of_all(
         plans
             .iter()
             .filter(|plan| plan.namespace() == namespace)
@@ -85,7 +85,7 @@ pub(crate) fn operator_group_changed(
         return Vec::new();
     }
     let namespace = change.object().namespace();
-    keys(
+    NamespacedName::of_all(
         plans
             .iter()
             .filter(|plan| plan.namespace() == namespace && plan.phase() != InstallPlanPhase::Failed),
@@ -102,7 +102,7 @@ pub(crate) fn crd_changed<K: Object>(change: &Change<K>, plans: &[Arc<InstallPla
                 && !is_done(step)
         })
     };
-    keys(
+    NamespacedName::of_all(
         plans
             .iter()
             .filter(|plan| plan.phase() == InstallPlanPhase::Installing && waits(plan)),
@@ -131,17 +131,11 @@ pub(crate) fn rbac_changed<K: Resource>(
             .iter()
             .any(|step| step.resource.name == name && StepKind::of(&step.resource.kind) == Some(kind))
     };
-    keys(plans.iter().filter(|plan| {
+    NamespacedName::of_all(plans.iter().filter(|plan| {
         plan.phase() == InstallPlanPhase::Complete
             && (object.namespace.is_none() || object.namespace == plan.namespace())
             && has_step(plan)
     }))
-}
-
-fn keys<'a>(plans: impl Iterator<Item = &'a Arc<InstallPlan>>) -> Vec<NamespacedName> {
-    plans
-        .map(|plan| NamespacedName::from_object(plan.as_ref()))
-        .collect()
 }
 
 /// Connects the stores to the queue by the functions above. Call before the watches start.

@@ -179,10 +179,7 @@ fn connect_namespaces(stores: &Stores, queues: &Queues) {
     stores.namespaces.feed(&queues.sources, move |change| {
         let namespace = catalog_triggers::relabelled_namespace(change);
         let sources = namespace.map(|namespace| sources.list_in(&namespace));
-        let sources = sources.into_iter().flatten();
-        sources
-            .map(|source| NamespacedName::from_object(source.as_ref()))
-            .collect::<Vec<_>>()
+        NamespacedName::of_all::<_, Vec<_>>(sources.iter().flatten())
     });
 }
 

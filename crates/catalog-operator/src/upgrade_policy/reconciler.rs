@@ -68,11 +68,8 @@ pub(crate) fn attach(stores: &Stores, queue: &Queue<NamespacedName>) {
     let plans = stores.plans.clone();
     let waiting = move |namespace: Option<String>| -> Vec<NamespacedName> {
         let plans = namespace.map(|namespace| plans.list_in(&namespace));
-        let plans = plans.into_iter().flatten();
-        plans
-            .filter(|plan| plan.waits_for_approval())
-            .map(|plan| NamespacedName::from_object(plan.as_ref()))
-            .collect()
+        let plans = plans.iter().flatten();
+        NamespacedName::of_all(plans.filter(|plan| plan.waits_for_approval()))
     };
     let (of_csv, of_group) = (waiting.clone(), waiting.clone());
     stores

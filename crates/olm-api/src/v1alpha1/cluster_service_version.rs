@@ -138,6 +138,11 @@ impl ClusterServiceVersionSpec {
             .map_or(&[], |definitions| &definitions.owned)
     }
 
+    /// Returns true if the operator provides the custom resources of this CustomResourceDefinition.
+    pub fn owns_crd(&self, name: &str) -> bool {
+        self.owned_crds().iter().any(|crd| crd.name == name)
+    }
+
     /// Returns the custom resources the operator requires.
     pub fn required_crds(&self) -> &[CrdDescription] {
         self.custom_resource_definitions

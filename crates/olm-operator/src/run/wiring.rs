@@ -222,8 +222,7 @@ fn connect_group_roles(stores: &Stores, queues: &Queues) {
     stores.groups.feed(queue, itself);
     let groups = stores.groups.clone();
     stores.csvs.feed(queue, move |change| {
-        let groups = beside(&groups, change).into_iter();
-        groups.map(|group| NamespacedName::from_object(group.as_ref()))
+        NamespacedName::of_all::<_, Vec<_>>(&beside(&groups, change))
     });
     stores
         .cluster_roles
@@ -247,13 +246,9 @@ fn connect_proxy(stores: &Stores, queues: &Queues) {
     let proxy = stores.proxy.clone();
     stores.crds.on_change(move |change| proxy.follow(change));
     let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
-    stores.proxy.on_change(move || {
-        let all = csvs.list();
-        add_all(
-            &queue,
-            all.iter().map(|csv| NamespacedName::from_object(csv.as_ref())),
-        );
-    });
+    stores
+        .proxy
+        .on_change(move || add_all(&queue, NamespacedName::of_all::<_, Vec<_>>(&csvs.list())));
 }
 
 #[cfg(test)]
