@@ -15,13 +15,11 @@ pub(crate) fn put(status: &mut SubscriptionStatus, fact: &Deprecation, names: [&
         (reasons::CHANNEL_DEPRECATED, schemas::CHANNEL, &fact.channel),
         (reasons::BUNDLE_DEPRECATED, schemas::BUNDLE, &fact.bundle),
     ];
-    let texts = levels
-        .iter()
-        .zip(names)
-        .filter_map(|((type_, level, text), name)| {
-            let text = text.as_ref()?;
-            Some((*type_, format!("{level}/{name}: {text}")))
-        });
+    let texts = levels.into_iter().zip(names);
+    let texts = texts.filter_map(|((type_, level, text), name)| {
+        let text = text.as_ref()?;
+        Some((type_, format!("{level}/{name}: {text}")))
+    });
     let (mut types, mut messages): (Vec<&str>, Vec<String>) = texts.unzip();
     if !messages.is_empty() {
         types.push(reasons::DEPRECATED);
