@@ -10,7 +10,6 @@ mod tests;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
 use olm_api::cluster_operator::{
     AVAILABLE, CATALOG, ClusterOperatorStatus, DEGRADED, OLM, OperandVersion, PROGRESSING, RELEASE,
@@ -61,11 +60,6 @@ impl Reconciler for Report {
     type Memory = ();
 
     const NAME: &'static str = "clusteroperator";
-
-    /// Events of objects without a namespace would stand in one that is none of OLM's.
-    fn regarding(&self, _: &NamespacedName) -> Option<ObjectReference> {
-        None
-    }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
         let stored = self.cluster_operators.find(&key.name).await;

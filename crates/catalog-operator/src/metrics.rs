@@ -144,46 +144,30 @@ fn register_sources(metrics: &Metrics, sources: &Store<CatalogSource>, snapshots
         "catalog_source_snapshots_total",
         "Number of reads of a catalog's content",
         ["namespace", "name"],
-        move || {
-            let counts = read.counts(|source| all.get_key(source).is_some());
-            let series = counts.into_iter();
-            series
-                .map(|(source, count)| (labels_of(source), i64::try_from(count).unwrap_or(i64::MAX)))
-                .collect()
-        },
+        move || series(read.counts(|source| all.get_key(source).is_some())),
     );
     let of = snapshots.clone();
-    of_contents(
-        metrics,
+    metrics.gauges(
         "olm_catalogsource_content_bytes",
         "Memory of the content of a catalog in use in bytes",
-        move || {
-            let bytes = of.bytes().into_iter();
-            bytes.map(|(source, bytes)| (source, bytes as u64)).collect()
-        },
+        ["namespace", "name"],
+        move || series(of.bytes()),
     );
     let of = snapshots.clone();
-    of_contents(
-        metrics,
+    metrics.gauges(
         "olm_catalogsource_content_refused",
         "1 for a catalog in use whose content exceeds the memory limit",
-        move || of.refused().into_iter().map(|source| (source, 1)).collect(),
+        ["namespace", "name"],
+        move || series(of.refused()),
     );
 }
 
-/// A gauge with a series for each catalog that `read` tells of.
-fn of_contents(
-    metrics: &Metrics,
-    name: &str,
-    help: &str,
-    read: impl Fn() -> Vec<(NamespacedName, u64)> + Send + Sync + 'static,
-) {
-    metrics.gauges(name, help, ["namespace", "name"], move || {
-        let series = read().into_iter();
-        series
-            .map(|(source, value)| (labels_of(source), i64::try_from(value).unwrap_or(i64::MAX)))
-            .collect()
-    });
+/// A series for each catalog.
+fn series<T: TryInto<i64>>(values: Vec<(NamespacedName, T)>) -> Vec<([String; 2], i64)> {
+    let values = values.into_iter();
+    values
+        .map(|(source, value)| (labels_of(source), value.try_into().unwrap_or(i64::MAX)))
+        .collect()
 }
 
 fn count<K: Object + Send + Sync + 'static>(metrics: &Metrics, name: &str, help: &str, store: &Store<K>) {

@@ -5,9 +5,12 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use olm_api::embedded::drop_nulls;
 use olm_api::labels;
-pub(crate) use olm_api::object::{api_version, metadata_map_mut};
-pub use olm_api::object::{kind, map_mut};
+pub(crate) use olm_api::object::{
+    api_version, is_csv_reference, is_of_a_csv, metadata_entries, metadata_map_mut, owner_references,
+};
+pub use olm_api::object::{given_name as name, kind, map_mut};
 use olm_api::v1alpha1::API_VERSION;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -15,13 +18,6 @@ use serde_json::{Value, json};
 /// Group (empty for the core group) and version of an `apiVersion`.
 pub(crate) fn group_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
-}
-
-/// `metadata.name`, else `metadata.generateName`, else nothing.
-pub fn name(object: &Value) -> &str {
-    metadata_text(object, "name")
-        .or_else(|| metadata_text(object, "generateName"))
-        .unwrap_or_default()
 }
 
 /// Returns a literal as its type. It fits, so there is no error: tests compare what is built so with what upstream builds.
@@ -47,28 +43,6 @@ pub(crate) fn set(object: &mut Value, field: &str, value: Value) {
     }
 }
 
-/// Key and value of every text entry of `metadata.labels` or `metadata.annotations`.
-pub(crate) fn metadata_entries<'a>(
-    object: &'a Value,
-    field: &str,
-) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let map = object
-        .get("metadata")
-        .and_then(|metadata| metadata.get(field))
-        .and_then(Value::as_object);
-    map.into_iter()
-        .flatten()
-        .filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
-}
-
-/// `metadata.ownerReferences`, or nothing.
-pub(crate) fn owner_references(object: &Value) -> &[Value] {
-    object
-        .pointer("/metadata/ownerReferences")
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
-}
-
 /// Owner reference to a ClusterServiceVersion as upstream writes it; the uid is empty in plans and filled at execution.
 pub(crate) fn csv_owner_reference(name: &str, uid: &str) -> Value {
     json!({
@@ -79,11 +53,6 @@ pub(crate) fn csv_owner_reference(name: &str, uid: &str) -> Value {
         "controller": false,
         "blockOwnerDeletion": false,
     })
-}
-
-/// Whether an owner reference names a ClusterServiceVersion. Only the kind counts, as upstream has it.
-pub(crate) fn is_csv_reference(reference: &Value) -> bool {
-    kind(reference) == labels::OWNER_KIND_CSV
 }
 
 /// Labels that tie a cluster-scoped object to a ClusterServiceVersion, which cannot own it by reference.
@@ -102,14 +71,6 @@ pub(crate) fn has_owner<'a>(owners: impl IntoIterator<Item = &'a OwnerReference>
 /// True when one of the owners of an object has this uid.
 pub(crate) fn is_owned_by(metadata: &ObjectMeta, uid: Option<&str>) -> bool {
     has_owner(metadata.owner_references.iter().flatten(), uid)
-}
-
-/// Whether an object in the cluster was made for a ClusterServiceVersion: it is owned by one, or carries the labels of one. What
-/// stood before OLM does neither.
-pub(crate) fn is_of_a_csv(object: &Value) -> bool {
-    owner_references(object).iter().any(is_csv_reference)
-        || metadata_entries(object, "labels")
-            .any(|(key, value)| key == labels::OWNER_KIND && value == labels::OWNER_KIND_CSV)
 }
 
 /// Whether the owner labels of a cluster-scoped object name this namespace.
@@ -155,18 +116,7 @@ pub(crate) fn strip_server_fields(object: &mut Value) {
             }
         }
     }
-    remove_nulls(object);
-}
-
-fn remove_nulls(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, value| !value.is_null());
-            map.values_mut().for_each(remove_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(remove_nulls),
-        _ => {}
-    }
+    drop_nulls(object);
 }
 
 /// Equal apart from fields whose value means the same as none, as `is_default` says of a field and its value. When in doubt two values

@@ -70,20 +70,17 @@ pub struct Queues {
 impl Default for Queues {
     /// Empty queues in which namespaces take turns.
     fn default() -> Self {
+        let fair = || Queue::<NamespacedName>::fair(|key| &key.namespace, WORKERS_OF_A_NAMESPACE);
         Self {
-            sources: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
+            sources: fair(),
             namespaces: Queue::new(),
-            plans: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
-            previews: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
-            policies: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
-            unpacks: Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE),
+            plans: fair(),
+            previews: fair(),
+            policies: fair(),
+            unpacks: fair(),
             cluster_operators: Queue::new(),
         }
     }
-}
-
-fn of_namespace(key: &NamespacedName) -> &str {
-    &key.namespace
 }
 
 /// What lives beside the stores: connections, contents of catalogs, bundles.

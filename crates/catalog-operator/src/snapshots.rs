@@ -304,11 +304,9 @@ impl Snapshots {
         self.shared.entries.lock().get(key).and_then(|entry| entry.read)
     }
 
-    /// Catalogs in use whose last content was not kept because it did not fit.
-    pub(crate) fn refused(&self) -> Vec<NamespacedName> {
-        let is_refused = |entry: &Entry| entry.failure.as_ref()?.refused.then_some(());
-        let refused = self.each(is_refused).into_iter();
-        refused.map(|(source, ())| source).collect()
+    /// Catalogs in use whose last content was not kept because it did not fit, each with 1.
+    pub(crate) fn refused(&self) -> Vec<(NamespacedName, i64)> {
+        self.each(|entry| entry.failure.as_ref()?.refused.then_some(1))
     }
 
     /// What `read` returns of the catalogs in use.

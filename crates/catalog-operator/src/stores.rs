@@ -16,10 +16,7 @@ use olm_api::v1alpha1::{
 };
 use olm_api::{List, labels};
 use olm_resolver::explain::{EVENT_LIMIT, cut};
-use olm_runtime::NamespacedName;
-use olm_runtime::change::Object;
-use olm_runtime::queue::Queue;
-use olm_runtime::store::{Change, Presence, Projected, Store, StoreSet, Stored, Watch};
+use olm_runtime::store::{Presence, Projected, Store, StoreSet, Stored, Watch};
 
 use self::config_maps::ConfigMaps;
 use self::unpacks::UnpackStores;
@@ -99,19 +96,6 @@ impl Stores {
     }
 }
 
-/// Adds to `queue` the keys of each change in `store`; call it before the watches start.
-pub(crate) fn feed<K, I>(
-    store: &Store<K>,
-    queue: &Queue<NamespacedName>,
-    keys: impl Fn(&Change<K>) -> I + Send + Sync + 'static,
-) where
-    K: Object + 'static,
-    I: IntoIterator<Item = NamespacedName> + 'static,
-{
-    let queue = queue.clone();
-    store.on_change(move |change| keys(change).into_iter().for_each(|key| queue.add(key)));
-}
-
 /// Only what carries OLM's mark: everything OLM makes does, from its creation.
 fn managed<K: Stored>(client: &Client) -> Watch<K> {
     Watch::new(client).label_equals(labels::MANAGED, labels::TRUE)
@@ -152,28 +136,7 @@ fn prune_csv(csv: &mut ClusterServiceVersion) {
     csv.spec.custom_resource_definitions = spec.custom_resource_definitions;
     csv.spec.api_service_definitions = spec.api_service_definitions;
     csv.spec.webhook_definitions = conversions(&spec.webhook_definitions);
-    if let Some(crds) = &mut csv.spec.custom_resource_definitions {
-        for crd in crds.owned.iter_mut().chain(crds.required.iter_mut()) {
-            let (name, version, kind) = (crd.name.clone(), crd.version.clone(), crd.kind.clone());
-            *crd = olm_api::v1alpha1::CrdDescription {
-                name,
-                version,
-                kind,
-                ..Default::default()
-            };
-        }
-    }
-    if let Some(services) = &mut csv.spec.api_service_definitions {
-        for api in services.owned.iter_mut().chain(services.required.iter_mut()) {
-            let (group, version, kind) = (api.group.clone(), api.version.clone(), api.kind.clone());
-            *api = olm_api::v1alpha1::ApiServiceDescription {
-                group,
-                version,
-                kind,
-                ..Default::default()
-            };
-        }
-    }
+    csv.spec.drop_descriptions();
     if let Some(status) = &mut csv.status {
         let old = std::mem::take(status);
         status.phase = old.phase;

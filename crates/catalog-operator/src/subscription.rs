@@ -275,18 +275,12 @@ fn put_outcome(status: &mut SubscriptionStatus, outcome: &ResolutionOutcome, now
             Some(condition_true(reasons::BUNDLE_UNPACK_FAILED, reason, message))
         }
     };
-    for type_ in [
+    let types = [
         reasons::RESOLUTION_FAILED,
         reasons::BUNDLE_UNPACKING,
         reasons::BUNDLE_UNPACK_FAILED,
-    ] {
-        if kept.as_ref().is_none_or(|condition| condition.type_ != type_) {
-            conditions::remove(&mut status.conditions, type_);
-        }
-    }
-    if let Some(condition) = kept {
-        conditions::set(&mut status.conditions, condition, now);
-    }
+    ];
+    conditions::replace(&mut status.conditions, &types, Vec::from_iter(kept), now);
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use self::coverage::Granted;
 use crate::labels;
-use crate::object::kind;
+use crate::object::{given_name, is_of_a_csv, kind, metadata_entries};
 use crate::plan_preview::{PERMISSIONS, PermissionChange, Rule};
 use crate::user_role::{KUBERNETES_AGGREGATE_PREFIX, is_api_label};
 use crate::v1::{OperatorGroup, OperatorGroupSpec};
@@ -188,7 +188,7 @@ fn grants(objects: &[Value], namespace: &str, targets: &Targets) -> Option<Grant
     let mut left = COMPARED;
     let mut roles: BTreeMap<(&str, &str), &Value> = BTreeMap::new();
     for role in objects {
-        roles.entry((kind(role), name(role))).or_insert(role);
+        roles.entry((kind(role), given_name(role))).or_insert(role);
     }
     for binding in objects {
         let scopes = match kind(binding) {
@@ -245,7 +245,7 @@ fn see_namespaces() -> impl Iterator<Item = Rule> {
 
 /// The roles that get the rules of a ClusterRole because its labels say so: everybody who has one of them gains.
 fn aggregated_to(role: &Value) -> impl Iterator<Item = Holder> {
-    label_entries(role).filter_map(|(key, value)| {
+    metadata_entries(role, "labels").filter_map(|(key, value)| {
         let subject = match key.strip_prefix(KUBERNETES_AGGREGATE_PREFIX) {
             Some(name) => format!("ClusterRole {name}"),
             None => is_api_label(key).then(|| format!("ClusterRoles with {key}"))?,
@@ -349,31 +349,4 @@ fn subject_text(subject: &Value, namespace: &str) -> String {
         elsewhere if !elsewhere.is_empty() && elsewhere != namespace => format!("{kind} {elsewhere}/{name}"),
         _ => format!("{kind} {name}"),
     }
-}
-
-/// Returns the name of an object, or what the API server begins it with.
-fn name(object: &Value) -> &str {
-    let text = |field: &str| object.get("metadata")?.get(field)?.as_str();
-    let given = |text: &&str| !text.is_empty();
-    text("name")
-        .filter(given)
-        .or_else(|| text("generateName").filter(given))
-        .unwrap_or_default()
-}
-
-fn label_entries(object: &Value) -> impl Iterator<Item = (&str, &str)> {
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
-    let labels = labels.into_iter().flatten();
-    labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
-}
-
-/// Returns true if an object was made for a ClusterServiceVersion: its owner or its labels say so.
-fn is_of_a_csv(object: &Value) -> bool {
-    let owners = object
-        .pointer("/metadata/ownerReferences")
-        .and_then(Value::as_array);
-    let mut owners = owners.into_iter().flatten();
-    owners.any(|owner| kind(owner) == labels::OWNER_KIND_CSV)
-        || label_entries(object)
-            .any(|(key, value)| key == labels::OWNER_KIND && value == labels::OWNER_KIND_CSV)
 }

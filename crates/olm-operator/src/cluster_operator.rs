@@ -17,7 +17,6 @@ mod text;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::ObjectReference;
 use olm_runtime::{
     NamespacedName, Timestamp,
     cluster_operator::{ClusterOperators, Stored},
@@ -67,11 +66,6 @@ impl Reconciler for Reports {
     type Memory = ();
 
     const NAME: &'static str = "cluster-operator";
-
-    /// Events of cluster-scoped objects would be written to a namespace that is not OLM's.
-    fn regarding(&self, _: &NamespacedName) -> Option<ObjectReference> {
-        None
-    }
 
     async fn observe(&self, key: &NamespacedName) -> Result<Option<Observed>, ObserveError> {
         let Some(stored) = self.cluster_operators.find(&key.name).await else {

@@ -5,7 +5,6 @@
 //! server is asked whether it is really deleted.
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Api, Client, Resource, ResourceExt};
 use olm_api::v1alpha1::ClusterServiceVersion;
 use olm_runtime::{
@@ -36,11 +35,6 @@ impl Reconciler for OrphanedCallers {
     type Memory = ();
 
     const NAME: &'static str = "orphaned-caller";
-
-    /// The owner was deleted.
-    fn regarding(&self, _: &NamespacedName) -> Option<ObjectReference> {
-        None
-    }
 
     async fn observe(&self, owner: &NamespacedName) -> Result<Option<Vec<Action>>, ObserveError> {
         let stores = &self.stores;

@@ -74,7 +74,8 @@ pub(crate) struct Queues {
 impl Default for Queues {
     /// Empty queues in which namespaces take turns.
     fn default() -> Self {
-        let fair = || Queue::fair(of_namespace, WORKERS_OF_A_NAMESPACE);
+        let fair =
+            || Queue::<olm_runtime::NamespacedName>::fair(|key| &key.namespace, WORKERS_OF_A_NAMESPACE);
         Self {
             csvs: fair(),
             // A namespace whose originals have ten thousand copies delays no other.
@@ -92,10 +93,6 @@ impl Default for Queues {
             cluster_operators: Queue::new(),
         }
     }
-}
-
-fn of_namespace(key: &olm_runtime::NamespacedName) -> &str {
-    &key.namespace
 }
 
 /// Runs the program with its arguments, of which the first is its name. It ends after a signal or an error.

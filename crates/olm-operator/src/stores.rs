@@ -170,26 +170,7 @@ pub fn prune_csv(csv: &mut ClusterServiceVersion) {
     spec.selector = None;
     spec.related_images = Vec::new().into();
     spec.extra.clear();
-    if let Some(crds) = &mut spec.custom_resource_definitions {
-        for crd in crds.owned.iter_mut().chain(crds.required.iter_mut()) {
-            crd.display_name = None;
-            crd.description = None;
-            crd.resources = Vec::new().into();
-            crd.spec_descriptors = Vec::new().into();
-            crd.status_descriptors = Vec::new().into();
-            crd.action_descriptors = Vec::new().into();
-        }
-    }
-    if let Some(services) = &mut spec.api_service_definitions {
-        for service in services.owned.iter_mut().chain(services.required.iter_mut()) {
-            service.display_name = None;
-            service.description = None;
-            service.resources = Vec::new().into();
-            service.spec_descriptors = Vec::new().into();
-            service.status_descriptors = Vec::new().into();
-            service.action_descriptors = Vec::new().into();
-        }
-    }
+    spec.drop_descriptions();
 }
 
 /// Removes unused fields of an OperatorGroup.

@@ -158,19 +158,20 @@ impl ClusterOperators {
     }
 }
 
-fn api() -> ApiResource {
-    let kind = GroupVersionKind::gvk(GROUP, VERSION, cluster_operator::KIND);
-    let plural = cluster_operator::DEFINITION.split('.').next().unwrap_or_default();
-    ApiResource::from_gvk_with_plural(&kind, plural)
-}
-
 fn target(name: &str) -> Target {
-    Target::dynamic(api(), None, name)
+    Target::dynamic(scope(name).api, None, name)
 }
 
 fn scope(name: &str) -> Scope {
+    scope_of(cluster_operator::KIND, cluster_operator::DEFINITION, name)
+}
+
+/// Returns the scope of one object of OpenShift's configuration; `definition` is the name of the CustomResourceDefinition of its kind.
+pub fn scope_of(kind: &str, definition: &str, name: &str) -> Scope {
+    let kind = GroupVersionKind::gvk(GROUP, VERSION, kind);
+    let plural = definition.split('.').next().unwrap_or_default();
     Scope {
-        api: api(),
+        api: ApiResource::from_gvk_with_plural(&kind, plural),
         namespace: None,
         name: Some(name.to_owned()),
         label: None,

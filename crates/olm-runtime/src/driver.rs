@@ -110,8 +110,11 @@ pub trait Reconciler: Send + Sync + 'static {
     /// that a component that refuses all of them is not called too often.
     const FIRST_BACKOFF_OF_REFUSED: Duration = FIRST_BACKOFF;
 
-    /// Returns the object of a key, for the driver's own Events; `None` if no object can carry them.
-    fn regarding(&self, key: &Self::Key) -> Option<ObjectReference>;
+    /// Returns the object of a key, for the driver's own Events. Without this there are none: the object is gone, or its Events would
+    /// be in a namespace that is not OLM's.
+    fn regarding(&self, _key: &Self::Key) -> Option<ObjectReference> {
+        None
+    }
     /// Reads the state of the key. Must not write.
     async fn observe(&self, key: &Self::Key) -> Result<Option<Self::Observed>, ObserveError>;
     /// Reads the state of the key after a reconcile that left `memory`. This is what the driver calls; reconcilers whose reads depend

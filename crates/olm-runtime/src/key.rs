@@ -1,6 +1,7 @@
 //! Keys of objects in stores and queues.
 
 use std::fmt;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::core::GroupVersionKind;
@@ -38,6 +39,16 @@ impl NamespacedName {
             namespace: object.namespace().unwrap_or_default(),
             name: object.name_any(),
         }
+    }
+
+    /// Keys of `objects`, as stores return them.
+    pub fn of_all<'a, K: Resource + 'a, C: FromIterator<Self>>(
+        objects: impl IntoIterator<Item = &'a Arc<K>>,
+    ) -> C {
+        objects
+            .into_iter()
+            .map(|object| Self::from_object(&**object))
+            .collect()
     }
 }
 

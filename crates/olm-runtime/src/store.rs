@@ -21,6 +21,7 @@ mod watch;
 use std::{
     collections::BTreeMap,
     fmt::Debug,
+    hash::Hash,
     sync::{Arc, OnceLock},
 };
 
@@ -41,6 +42,7 @@ use crate::{
     isolation,
     key::{NamespacedName, kind_of, reference_of_kind},
     plan::EventDraft,
+    queue::Queue,
     reason,
     sync::{Mutex, RwLock},
     uid::Uid,
@@ -195,6 +197,17 @@ impl<K: Object> Store<K> {
     /// run. The rest of the failed listener's work for this change is lost.
     pub fn on_change(&self, listener: impl Fn(&Change<K>) + Send + Sync + 'static) {
         self.shared.listeners.write().push(Box::new(listener));
+    }
+
+    /// Adds to `queue` the keys that `keys` returns for each later change, under the conditions of [`Store::on_change`].
+    pub fn feed<T, I>(&self, queue: &Queue<T>, keys: impl Fn(&Change<K>) -> I + Send + Sync + 'static)
+    where
+        K: 'static,
+        T: Clone + Ord + Hash + Send + 'static,
+        I: IntoIterator<Item = T>,
+    {
+        let queue = queue.clone();
+        self.on_change(move |change| keys(change).into_iter().for_each(|key| queue.add(key)));
     }
 
     /// True once the initial list is complete.

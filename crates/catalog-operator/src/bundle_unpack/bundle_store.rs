@@ -9,8 +9,6 @@
 //! - Content that a catalog of one namespace has unpacked is never returned to another namespace.
 //! - All files together have a limit. Above it, the least recently used are removed. A new file is never removed to
 //!   make room for itself.
-//! - When a file cannot be written, because the volume is full, all files that were not used for [`UNUSED`] are
-//!   removed, and it is written again.
 //! - A bundle whose file is removed or damaged is unpacked again.
 //! - One file is written at a time.
 
@@ -32,9 +30,8 @@ use super::error::{UnpackClass, UnpackError};
 pub(crate) const BUNDLE_BYTES: usize = 64 << 20;
 /// Limit of all files together, in bytes: a few hundred bundles.
 pub(crate) const STORE_BYTES: u64 = 256 << 20;
-/// Time without use after which a file is removed if the volume is full, and after which an unfinished file is
-/// that of a killed process.
-const UNUSED: Duration = Duration::from_secs(600);
+/// Age of an unfinished file after which it is that of a killed process.
+const ABANDONED: Duration = Duration::from_secs(600);
 /// Unit in which a volume allocates space, in bytes.
 const BLOCK: u64 = 4096;
 /// Maximum nesting of maps and lists that can be parsed again; no API server accepts more.
@@ -66,8 +63,6 @@ pub struct StoredBundle {
 /// One file of the store.
 struct StoredFile {
     used: SystemTime,
-    /// True if it was not used for [`UNUSED`].
-    is_unused: bool,
     /// Space on the volume.
     bytes: u64,
     path: PathBuf,
@@ -135,30 +130,16 @@ impl BundleStore {
 
     fn write(&self, path: &Path, hash: &Digest, text: &[u8]) -> io::Result<()> {
         let _one = self.writing.lock();
-        self.with_room(|| {
-            std::fs::create_dir_all(&self.dir)?;
-            // With the extension, an unfinished file of a killed process is removed like any other.
-            let mut file = tempfile::Builder::new()
-                .prefix(UNFINISHED)
-                .suffix(&format!(".{EXTENSION}"))
-                .tempfile_in(&self.dir)?;
-            writeln!(file, "{hash}")?;
-            file.write_all(text)?;
-            file.persist(path).map_err(|error| error.error)
-        })?;
+        std::fs::create_dir_all(&self.dir)?;
+        // With the extension, an unfinished file of a killed process is removed like any other.
+        let mut file = tempfile::Builder::new()
+            .prefix(UNFINISHED)
+            .suffix(&format!(".{EXTENSION}"))
+            .tempfile_in(&self.dir)?;
+        writeln!(file, "{hash}")?;
+        file.write_all(text)?;
+        file.persist(path).map_err(|error| error.error)?;
         self.shrink(path)
-    }
-
-    /// Runs `write`. If it fails, the volume may be full, so all unused files are removed and it runs again.
-    fn with_room<T>(&self, write: impl Fn() -> io::Result<T>) -> io::Result<T> {
-        write().or_else(|error| {
-            tracing::warn!(dir = %self.dir.display(), %error, "cannot write a bundle; removing unused ones");
-            let files = self.files().unwrap_or_default();
-            for file in files.iter().filter(|file| file.is_unused) {
-                file.remove();
-            }
-            write()
-        })
     }
 
     /// Removes the least recently used files above the limit, but never `keep`.
@@ -190,13 +171,12 @@ impl BundleStore {
                 let name = entry.file_name();
                 let name = name.to_string_lossy();
                 let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-                let is_unused = present.duration_since(used).is_ok_and(|age| age > UNUSED);
-                if name.starts_with(UNFINISHED) && !is_unused {
+                let is_abandoned = || present.duration_since(used).is_ok_and(|age| age > ABANDONED);
+                if name.starts_with(UNFINISHED) && !is_abandoned() {
                     continue;
                 }
                 files.push(StoredFile {
                     used,
-                    is_unused,
                     bytes: metadata.len().next_multiple_of(BLOCK),
                     path,
                 });

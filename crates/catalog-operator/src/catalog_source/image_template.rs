@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use go_compat::semver::Version;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use olm_api::condition::{FALSE, TRUE, catalog_source as reasons};
 use olm_api::labels;
 use olm_api::v1alpha1::CatalogSource;
 use olm_oci::Reference;
-use olm_runtime::condition::{remove_condition, set_condition, stored_time};
+use olm_runtime::condition::{condition_of, remove_condition, set_condition};
 use olm_runtime::plan::Requeue;
 
 /// Time for which the cluster's version is used, because no watch reports an upgrade.
@@ -142,15 +142,9 @@ impl ImageTemplate {
             ),
         };
         for (type_, message) in types.into_iter().zip(messages) {
-            let condition = Condition {
-                type_: type_.to_owned(),
-                status: status.to_owned(),
-                reason: reason.to_owned(),
-                message: message.chars().take(MAX_SHOWN).collect(),
-                last_transition_time: stored_time(now),
-                observed_generation: None,
-            };
-            set_condition(conditions, condition);
+            let shown: String = message.chars().take(MAX_SHOWN).collect();
+            let texts = [type_, status, reason, &shown];
+            set_condition(conditions, condition_of(&ObjectMeta::default(), texts, now));
         }
     }
 }

@@ -36,11 +36,8 @@ pub(crate) fn subscription_changed(
         return Vec::new();
     }
     let subscription = change.object();
-    plans
-        .iter()
-        .filter(|plan| !plan.is_over() && is_owned_by(plan, subscription))
-        .map(|plan| NamespacedName::from_object(plan.as_ref()))
-        .collect()
+    let plans = plans.iter();
+    NamespacedName::of_all(plans.filter(|plan| !plan.is_over() && is_owned_by(plan, subscription)))
 }
 
 /// The generation of the plan that a Subscription refers to; 0 for none.

@@ -17,6 +17,7 @@ use olm_runtime::store::Store;
 use serde_json::Value;
 
 use super::custom_resources::{self, CheckRequest, CheckState};
+use super::execution::{ErrorClass, StepError};
 use super::observe::{NoObject, Reads};
 use crate::bundle_unpack::{Subscriber, UnpackError, UnpackRequest, UnpackState, UnpackedBundle, Unpacker};
 use crate::manifest::BundleImageReference;
@@ -76,10 +77,9 @@ impl Reads for ClusterReads {
         if *from != namespace && *from != self.global_namespace {
             // The plan's author cannot make use of another tenant's pull secrets.
             let catalog = &reference.catalog_source_name;
-            return Err(NoObject::Broken {
-                message: format!("catalogsource {from}/{catalog} cannot be used from namespace {namespace}"),
-                lasting: true,
-            });
+            return Err(NoObject::lasting(format!(
+                "catalogsource {from}/{catalog} cannot be used from namespace {namespace}"
+            )));
         }
         let request = UnpackRequest {
             image: reference.image.clone(),
@@ -133,20 +133,9 @@ impl Reads for ClusterReads {
     }
 
     fn crd_owners(&self, crd: &str) -> Vec<NamespacedName> {
-        let owns = |csv: &ClusterServiceVersion| {
-            let definitions = csv.spec.custom_resource_definitions.as_ref();
-            let mut owned = definitions
-                .into_iter()
-                .flat_map(|definitions| definitions.owned.iter());
-            owned.any(|owned| owned.name == crd)
-        };
-        let owners = self
-            .csvs
-            .list_where(|csv| csv.metadata.deletion_timestamp.is_none() && owns(csv));
-        owners
-            .iter()
-            .map(|csv| NamespacedName::from_object(csv.as_ref()))
-            .collect()
+        let owns =
+            |csv: &ClusterServiceVersion| csv.metadata.deletion_timestamp.is_none() && csv.spec.owns_crd(crd);
+        NamespacedName::of_all(&self.csvs.list_where(owns))
     }
 
     async fn check_custom_resources(&self, request: CheckRequest) -> CheckState {
@@ -167,8 +156,11 @@ fn fetching(reference: &BundleImageReference, elapsed: Duration) -> NoObject {
 
 /// The image was there when the plan was made. That a registry refuses or has lost it may be repaired.
 fn failed(error: &UnpackError) -> NoObject {
-    NoObject::Broken {
+    NoObject::Broken(StepError {
         message: error.to_string(),
-        lasting: error.class.is_content(),
-    }
+        class: match error.class.is_content() {
+            true => ErrorClass::Lasting,
+            false => ErrorClass::Passing,
+        },
+    })
 }

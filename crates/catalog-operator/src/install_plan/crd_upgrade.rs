@@ -141,7 +141,11 @@ fn version_names(crd: &Value) -> BTreeSet<&str> {
 }
 
 fn served_versions(crd: &Value) -> impl Iterator<Item = &Value> {
-    versions(crd).filter(|version| version.get("served") == Some(&Value::Bool(true)))
+    versions(crd).filter(|version| is_served(version))
+}
+
+fn is_served(version: &Value) -> bool {
+    version.get("served") == Some(&Value::Bool(true))
 }
 
 /// Name and schema of each version that is served.
@@ -155,24 +159,16 @@ pub(crate) fn schemas(crd: &Value) -> Vec<(&str, &Value)> {
 /// Returns whether the versions of two definitions differ in nothing but the schemas of served ones. Those that `is_named` do not
 /// count.
 pub(crate) fn differ_in_schemas_only(one: &Value, other: &Value, is_named: impl Fn(&str) -> bool) -> bool {
-    let frames = |crd: &Value| {
-        let mut frames = serde_json::Map::new();
-        for version in versions(crd) {
-            let (Some(name), Some(fields)) = (version_name(version), version.as_object()) else {
-                continue;
-            };
-            let is_served = version.get("served") == Some(&Value::Bool(true));
-            let kept = fields
-                .iter()
-                .filter(|(field, _)| !is_served || *field != "schema");
-            let kept: serde_json::Map<_, _> = kept
-                .map(|(field, value)| (field.clone(), value.clone()))
-                .collect();
-            if !is_named(name) {
-                frames.insert(name.to_owned(), Value::Object(kept));
+    let frames = |crd: &Value| -> Value {
+        let frames = versions(crd).filter_map(|version| {
+            let name = version_name(version).filter(|name| !is_named(name))?;
+            let mut frame = version.clone();
+            if let (true, Value::Object(fields)) = (is_served(version), &mut frame) {
+                fields.remove("schema");
             }
-        }
-        Value::Object(frames)
+            Some((name, frame))
+        });
+        frames.collect()
     };
     is_same(&frames(one), &frames(other))
 }

@@ -30,7 +30,7 @@ pub(crate) fn check_owned_crds(
     {
         let mut owners: Vec<String> = existing
             .iter()
-            .filter(|other| owns(other, crd))
+            .filter(|other| other.spec.owns_crd(crd))
             .map(|other| other.name_any())
             .collect();
         owners.sort();
@@ -51,8 +51,4 @@ pub(crate) fn check_owned_crds(
         }
     }
     Ok(())
-}
-
-fn owns(csv: &ClusterServiceVersion, crd: &str) -> bool {
-    csv.spec.owned_crds().iter().any(|owned| owned.name == crd)
 }

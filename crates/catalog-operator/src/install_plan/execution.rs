@@ -19,10 +19,9 @@ use olm_runtime::plan::Action;
 pub(super) use self::complete::encode_string_data;
 use self::step::{Decision, StepDecider};
 pub(super) use self::upgrade::{check_crd, shows_fields};
-use super::observe::{self as observed, Observed, StepState};
+use super::observe::{self as observed, KnownStep, Observed, StepState};
 use super::operator_group;
 use crate::object;
-use crate::step_kind::StepKind;
 
 /// Interval of the checks for states without a watch.
 const POLL: Duration = Duration::from_secs(5);
@@ -146,8 +145,8 @@ impl Wait {
 /// Decides the writes for the plan's steps as observed.
 pub(crate) fn decide_steps(observed: &Observed, service_account: Option<&ObjectReference>) -> StepWrites {
     // Reported before anything is applied, not halfway through.
-    let refused = |(index, step)| Some((index, refused_crd(step, observed.state(index))?));
-    let error = observed.steps_to_do().find_map(refused);
+    let refused = |(index, step, known)| Some((index, refused_crd(step, known)?));
+    let error = observed.definitions().find_map(refused);
     let mut writes = StepWrites {
         error,
         ..StepWrites::default()
@@ -182,13 +181,7 @@ pub(crate) fn decide_steps(observed: &Observed, service_account: Option<&ObjectR
 /// True when no definition blocks the plan: an operator without the definitions it needs would replace one
 /// that works. Otherwise `writes` contains the error.
 fn are_crds_upgradable(observed: &Observed, writes: &mut StepWrites) -> bool {
-    for (index, step) in observed.steps_to_do() {
-        let StepState::Known(known) = observed.state(index) else {
-            continue;
-        };
-        if StepKind::of(&step.resource.kind) != Some(StepKind::CustomResourceDefinition) {
-            continue;
-        }
+    for (index, step, known) in observed.definitions() {
         match check_crd(observed, index, step, known) {
             Ok(warning) => {
                 let warning = warning.map(|warning| (index, warning));
@@ -267,13 +260,7 @@ impl StepWrites {
 
 /// Returns an error for a CustomResourceDefinition step in a version that is not served any more, or never
 /// was. Only the version counts, as for upstream, because the kind determines the group.
-fn refused_crd(step: &Step, state: &StepState) -> Option<StepError> {
-    let StepState::Known(known) = state else {
-        return None;
-    };
-    if StepKind::of(&step.resource.kind) != Some(StepKind::CustomResourceDefinition) {
-        return None;
-    }
+fn refused_crd(step: &Step, known: &KnownStep) -> Option<StepError> {
     let (_, version) = object::group_version(object::api_version(&known.object));
     match version {
         crd::VERSION => None,

@@ -142,6 +142,19 @@ impl Observed {
             .filter(|(_, step)| !is_done(step))
     }
 
+    /// Steps for CustomResourceDefinitions that are not done, with their index, where the object is known.
+    pub(crate) fn definitions(&self) -> impl Iterator<Item = (usize, &Step, &KnownStep)> {
+        let known = self
+            .steps_to_do()
+            .filter_map(|(index, step)| match self.state(index) {
+                StepState::Known(known) => Some((index, step, &**known)),
+                _ => None,
+            });
+        known.filter(|(_, step, _)| {
+            StepKind::of(&step.resource.kind) == Some(StepKind::CustomResourceDefinition)
+        })
+    }
+
     /// What is known of a step.
     pub fn state(&self, index: usize) -> &StepState {
         self.steps.get(index).unwrap_or(&StepState::Done)
@@ -177,7 +190,7 @@ pub async fn observe(reads: &impl Reads, mut observed: Observed) -> Result<Obser
 
 /// Reads what decides whether the definitions of a plan may be changed.
 pub(crate) async fn observe_definitions(reads: &impl Reads, observed: &mut Observed) {
-    observed.converted_crds = converted_crds(reads, &observed.install_plan, &observed.steps);
+    observed.converted_crds = converted_crds(reads, observed);
     observed.other_crd_owners = crds::other_owners(reads, observed);
     for (index, request) in crds::checks(observed) {
         let state = reads.check_custom_resources(request).await;
@@ -363,25 +376,17 @@ fn living_csvs(reads: &impl Reads, states: &[StepState]) -> BTreeSet<String> {
 
 /// Only who is where the webhook's service is can serve it: others could declare what they like. What the plan itself brings
 /// does not count, so that a step that is tried again leads to the same as the first time.
-fn converted_crds(reads: &impl Reads, install_plan: &InstallPlan, states: &[StepState]) -> BTreeSet<String> {
-    let own_namespace = install_plan.metadata.namespace.as_deref();
+fn converted_crds(reads: &impl Reads, observed: &Observed) -> BTreeSet<String> {
+    let plan = &observed.install_plan;
     let is_own = |namespace: &str, csv: &String| {
-        own_namespace == Some(namespace) && install_plan.spec.cluster_service_version_names.contains(csv)
+        plan.metadata.namespace.as_deref() == Some(namespace)
+            && plan.spec.cluster_service_version_names.contains(csv)
     };
-    let is_converted = |(step, state): &(&Step, &StepState)| {
-        let StepState::Known(known) = state else {
-            return false;
-        };
-        let namespace = known.current.as_ref().and_then(crd_upgrade::conversion_namespace);
-        namespace.is_some_and(|namespace| {
-            let converters = reads.converters(&step.resource.name, namespace);
-            converters.iter().any(|csv| !is_own(namespace, csv))
-        })
-    };
-    let crds = steps(install_plan).iter().zip(states).filter(|(step, _)| {
-        StepKind::of(&step.resource.kind) == Some(StepKind::CustomResourceDefinition) && !is_done(step)
+    let converted = observed.definitions().filter_map(|(_, step, known)| {
+        let namespace = crd_upgrade::conversion_namespace(known.current.as_ref()?)?;
+        let converters = reads.converters(&step.resource.name, namespace);
+        let is_converted = converters.iter().any(|csv| !is_own(namespace, csv));
+        is_converted.then(|| step.resource.name.clone())
     });
-    crds.filter(is_converted)
-        .map(|(step, _)| step.resource.name.clone())
-        .collect()
+    converted.collect()
 }

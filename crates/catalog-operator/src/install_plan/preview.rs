@@ -217,8 +217,8 @@ fn compose(observed: &Observed, before: &Before, unknown: Vec<String>) -> PlanPr
         match observed.steps.get(index) {
             Some(StepState::Known(known)) if known.current.is_none() && before.has(step) => {}
             Some(StepState::Known(known)) => add_object(&mut preview, observed, kind, (index, step), known),
-            Some(StepState::Missing(NoObject::Broken { message, .. })) => {
-                preview.unknown.push(format!("{resource}: {message}"));
+            Some(StepState::Missing(NoObject::Broken(error))) => {
+                preview.unknown.push(format!("{resource}: {error}"));
             }
             Some(StepState::NotServed(_)) => {
                 preview.unknown.push(format!("{resource}: API not served"));

@@ -15,7 +15,7 @@ use super::observe::{is_done, steps};
 use super::restoration::is_staying;
 use crate::pruning::kept_hash;
 use crate::step_kind::StepKind;
-use crate::stores::{Stores, feed};
+use crate::stores::Stores;
 
 /// The plan itself, unless it has failed before. One that is Complete restores what is missing; for one that has just failed, or is gone,
 /// nothing is to be watched any more.
@@ -46,7 +46,7 @@ pub(crate) fn csv_changed(
         return Vec::new();
     }
     let namespace = change.object().namespace();
-    keys(
+    NamespacedName::of_all(
         plans
             .iter()
             .filter(|plan| plan.namespace() == namespace)
@@ -85,7 +85,7 @@ pub(crate) fn operator_group_changed(
         return Vec::new();
     }
     let namespace = change.object().namespace();
-    keys(
+    NamespacedName::of_all(
         plans
             .iter()
             .filter(|plan| plan.namespace() == namespace && plan.phase() != InstallPlanPhase::Failed),
@@ -102,7 +102,7 @@ pub(crate) fn crd_changed<K: Object>(change: &Change<K>, plans: &[Arc<InstallPla
                 && !is_done(step)
         })
     };
-    keys(
+    NamespacedName::of_all(
         plans
             .iter()
             .filter(|plan| plan.phase() == InstallPlanPhase::Installing && waits(plan)),
@@ -131,32 +131,26 @@ pub(crate) fn rbac_changed<K: Resource>(
             .iter()
             .any(|step| step.resource.name == name && StepKind::of(&step.resource.kind) == Some(kind))
     };
-    keys(plans.iter().filter(|plan| {
+    NamespacedName::of_all(plans.iter().filter(|plan| {
         plan.phase() == InstallPlanPhase::Complete
             && (object.namespace.is_none() || object.namespace == plan.namespace())
             && has_step(plan)
     }))
 }
 
-fn keys<'a>(plans: impl Iterator<Item = &'a Arc<InstallPlan>>) -> Vec<NamespacedName> {
-    plans
-        .map(|plan| NamespacedName::from_object(plan.as_ref()))
-        .collect()
-}
-
 /// Connects the stores to the queue by the functions above. Call before the watches start.
 pub(crate) fn attach(stores: &Stores, queue: &Queue<NamespacedName>) {
-    feed(&stores.plans, queue, install_plan_changed);
+    stores.plans.feed(queue, install_plan_changed);
     let plans = stores.plans.clone();
-    feed(&stores.csvs, queue, move |change| {
+    stores.csvs.feed(queue, move |change| {
         csv_changed(change, &neighbours(&plans, change))
     });
     let plans = stores.plans.clone();
-    feed(&stores.subscriptions, queue, move |change| {
+    stores.subscriptions.feed(queue, move |change| {
         adoption::subscription_changed(change, &neighbours(&plans, change))
     });
     let plans = stores.plans.clone();
-    feed(&stores.groups, queue, move |change| {
+    stores.groups.feed(queue, move |change| {
         operator_group_changed(change, &neighbours(&plans, change))
     });
     attach_rbac(&stores.accounts, StepKind::ServiceAccount, stores, queue);
@@ -170,9 +164,9 @@ pub(crate) fn attach(stores: &Stores, queue: &Queue<NamespacedName>) {
         queue,
     );
     let plans = stores.plans.clone();
-    feed(&stores.crds, queue, move |change| {
-        crd_changed(change, &plans.list())
-    });
+    stores
+        .crds
+        .feed(queue, move |change| crd_changed(change, &plans.list()));
 }
 
 /// The plans in the namespace of what changed.
@@ -186,7 +180,7 @@ where
     K: Resource<DynamicType = ()> + Send + Sync + 'static,
 {
     let plans = stores.plans.clone();
-    feed(store, queue, move |change| {
+    store.feed(queue, move |change| {
         let in_reach = match change.object().namespace() {
             Some(namespace) => plans.list_in(&namespace),
             None => plans.list(),

@@ -18,8 +18,8 @@ use crate::catalog_source::source::parse_source;
 use crate::catalog_source::triggers as catalog_triggers;
 use crate::install_plan;
 use crate::resolution::triggers as resolution_triggers;
+use crate::stores::Stores;
 use crate::stores::unpacks::OfUnpack;
-use crate::stores::{Stores, feed};
 use crate::upgrade_policy;
 
 /// Changes that come together are resolved together: users apply a catalog, an OperatorGroup and a Subscription at once,
@@ -29,10 +29,10 @@ const RESOLVE_DEBOUNCE: Duration = Duration::from_millis(50);
 /// Attaches all listeners; call it before the watches start, so that nothing is missed.
 pub(super) fn connect(stores: &Stores, queues: &Queues, services: &Services, global_namespace: &str) {
     connect_sources(stores, queues, services, global_namespace);
-    feed(&stores.pods, &queues.sources, catalog_triggers::owners);
-    feed(&stores.services, &queues.sources, catalog_triggers::owners);
-    feed(&stores.accounts, &queues.sources, catalog_triggers::owners);
-    feed(&stores.policies, &queues.sources, catalog_triggers::owners);
+    stores.pods.feed(&queues.sources, catalog_triggers::owners);
+    stores.services.feed(&queues.sources, catalog_triggers::owners);
+    stores.accounts.feed(&queues.sources, catalog_triggers::owners);
+    stores.policies.feed(&queues.sources, catalog_triggers::owners);
     connect_config_maps(stores, queues);
     connect_namespaces(stores, queues);
     connect_unpacks(stores, queues, services);
@@ -140,7 +140,7 @@ fn is_elsewhere(old: &CatalogSource, new: &CatalogSource) -> bool {
 
 fn connect_config_maps(stores: &Stores, queues: &Queues) {
     let sources = stores.sources.clone();
-    feed(&stores.config_maps.store, &queues.sources, move |change| {
+    stores.config_maps.store.feed(&queues.sources, move |change| {
         let config_map = change.object().key();
         let sources = sources.list_in(&config_map.namespace);
         catalog_triggers::made_of_config_map(&config_map, sources.iter().map(AsRef::as_ref))
@@ -153,13 +153,10 @@ fn connect_unpacks(stores: &Stores, queues: &Queues, services: &Services) {
     };
     connect_unpack_watch(&unpacks.jobs, queues, jobs);
     connect_unpack_watch(&unpacks.pods, queues, jobs);
-    feed(&stores.accounts, &queues.unpacks, unpack_triggers::named_as_owner);
-    feed(&stores.roles, &queues.unpacks, unpack_triggers::named_as_owner);
-    feed(
-        &stores.role_bindings,
-        &queues.unpacks,
-        unpack_triggers::named_as_owner,
-    );
+    let queue = &queues.unpacks;
+    stores.accounts.feed(queue, unpack_triggers::named_as_owner);
+    stores.roles.feed(queue, unpack_triggers::named_as_owner);
+    stores.role_bindings.feed(queue, unpack_triggers::named_as_owner);
 }
 
 /// Who waits for a Job looks at it itself, beside the reconciles that make it.
@@ -179,13 +176,10 @@ fn connect_unpack_watch<P: OfUnpack + Projection>(
 
 fn connect_namespaces(stores: &Stores, queues: &Queues) {
     let sources = stores.sources.clone();
-    feed(&stores.namespaces, &queues.sources, move |change| {
+    stores.namespaces.feed(&queues.sources, move |change| {
         let namespace = catalog_triggers::relabelled_namespace(change);
         let sources = namespace.map(|namespace| sources.list_in(&namespace));
-        let sources = sources.into_iter().flatten();
-        sources
-            .map(|source| NamespacedName::from_object(source.as_ref()))
-            .collect::<Vec<_>>()
+        NamespacedName::of_all::<_, Vec<_>>(sources.iter().flatten())
     });
 }
 

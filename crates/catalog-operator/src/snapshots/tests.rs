@@ -401,7 +401,7 @@ async fn the_catalogs_of_all_namespaces_have_a_bound_together() {
         unreachable!()
     };
     insta::assert_snapshot!(text, @"failed to list bundles: out of memory for catalogs: this one needs 2 MiB, all others outside of the global namespace use 4 MiB, their limit together is 5 MiB");
-    assert_eq!(rig.snapshots.refused(), [late]);
+    assert_eq!(rig.snapshots.refused(), [(late, 1)]);
     assert_eq!(rig.snapshots.bytes().len(), 2);
     assert_eq!(rig.snapshots.total_bytes(), 2 * CONTENT_BYTES);
 }

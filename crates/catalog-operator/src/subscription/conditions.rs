@@ -26,9 +26,19 @@ pub(crate) fn set(
     }
 }
 
-/// Removes the condition of a type.
-pub(crate) fn remove(conditions: &mut Vec<SubscriptionCondition>, type_: &str) {
-    conditions.retain(|known| known.type_ != type_);
+/// Sets these conditions, and removes all others of these types.
+pub(crate) fn replace(
+    conditions: &mut Vec<SubscriptionCondition>,
+    types: &[&str],
+    wanted: Vec<SubscriptionCondition>,
+    now: Timestamp,
+) {
+    conditions.retain(|known| {
+        !types.contains(&known.type_.as_str()) || wanted.iter().any(|one| one.type_ == known.type_)
+    });
+    for condition in wanted {
+        set(conditions, condition, now);
+    }
 }
 
 /// Creates a true condition. Empty reason and message are omitted.

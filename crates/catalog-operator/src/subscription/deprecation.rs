@@ -10,31 +10,24 @@ use super::conditions::{self, condition_true};
 
 /// Sets and removes the conditions; `names` are package, channel and installed ClusterServiceVersion.
 pub(crate) fn put(status: &mut SubscriptionStatus, fact: &Deprecation, names: [&str; 3], now: Timestamp) {
-    let types = [
-        reasons::PACKAGE_DEPRECATED,
-        reasons::CHANNEL_DEPRECATED,
-        reasons::BUNDLE_DEPRECATED,
+    let levels = [
+        (reasons::PACKAGE_DEPRECATED, schemas::PACKAGE, &fact.package),
+        (reasons::CHANNEL_DEPRECATED, schemas::CHANNEL, &fact.channel),
+        (reasons::BUNDLE_DEPRECATED, schemas::BUNDLE, &fact.bundle),
     ];
-    let levels = [schemas::PACKAGE, schemas::CHANNEL, schemas::BUNDLE];
-    let texts = [&fact.package, &fact.channel, &fact.bundle];
-    let mut messages = Vec::new();
-    for (((type_, level), name), text) in types.into_iter().zip(levels).zip(names).zip(texts) {
-        match text {
-            Some(text) => {
-                let message = format!("{level}/{name}: {text}");
-                conditions::set(&mut status.conditions, condition_true(type_, "", &message), now);
-                messages.push(message);
-            }
-            None => conditions::remove(&mut status.conditions, type_),
-        }
+    let texts = levels.into_iter().zip(names);
+    let texts = texts.filter_map(|((type_, level, text), name)| {
+        let text = text.as_ref()?;
+        Some((type_, format!("{level}/{name}: {text}")))
+    });
+    let (mut types, mut messages): (Vec<&str>, Vec<String>) = texts.unzip();
+    if !messages.is_empty() {
+        types.push(reasons::DEPRECATED);
+        messages.push(messages.join("; "));
     }
-    if messages.is_empty() {
-        conditions::remove(&mut status.conditions, reasons::DEPRECATED);
-    } else {
-        conditions::set(
-            &mut status.conditions,
-            condition_true(reasons::DEPRECATED, "", &messages.join("; ")),
-            now,
-        );
-    }
+    let wanted = types.iter().zip(&messages);
+    let wanted = wanted.map(|(type_, message)| condition_true(type_, "", message));
+    let all = levels.map(|(type_, ..)| type_);
+    let all = [all.as_slice(), &[reasons::DEPRECATED]].concat();
+    conditions::replace(&mut status.conditions, &all, wanted.collect(), now);
 }

@@ -137,7 +137,8 @@ fn statuses_of_the_golden_cluster_are_composed_from_what_surrounds_them() {
             let mut expected = expected;
             if plan.phase() == InstallPlanPhase::Complete {
                 // The Subscriptions were recorded a moment before the plans.
-                conditions::remove(&mut expected.conditions, reasons::INSTALL_PLAN_PENDING);
+                let pending = reasons::INSTALL_PLAN_PENDING;
+                expected.conditions.retain(|condition| condition.type_ != pending);
             }
             for condition in &mut expected.conditions {
                 // Upstream reports this until the next reconcile, and then the lasting reason.

@@ -93,18 +93,12 @@ pub(crate) fn put_conditions(
         }
         (of_plan, of_csv) => of_plan.into_iter().chain(of_csv).collect(),
     };
-    for type_ in [
+    let types = [
         reasons::INSTALL_PLAN_MISSING,
         reasons::INSTALL_PLAN_PENDING,
         reasons::INSTALL_PLAN_FAILED,
-    ] {
-        if wanted.iter().all(|condition| condition.type_ != type_) {
-            conditions::remove(&mut status.conditions, type_);
-        }
-    }
-    for condition in wanted {
-        conditions::set(&mut status.conditions, condition, now);
-    }
+    ];
+    conditions::replace(&mut status.conditions, &types, wanted, now);
 }
 
 /// Returns the delay until the cause of the installed ClusterServiceVersion's wait is reported. `None` if it is

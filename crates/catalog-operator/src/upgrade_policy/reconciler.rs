@@ -34,7 +34,7 @@ use crate::install_plan::observe::steps;
 use crate::resolution::group_settings;
 use crate::resolution::triggers::{csv_namespace, own_namespace};
 use crate::step_kind::StepKind;
-use crate::stores::{Stores, feed};
+use crate::stores::Stores;
 use crate::timing::elapsed;
 
 /// Longest time until the clock is read again while a plan waits for a window: timers notice neither that the clock was set nor
@@ -59,7 +59,7 @@ pub(crate) struct Observed {
 
 /// Connects the stores to the queue. Call before the watches start.
 pub(crate) fn attach(stores: &Stores, queue: &Queue<NamespacedName>) {
-    feed(&stores.plans, queue, |change| match change {
+    stores.plans.feed(queue, |change| match change {
         Change::Applied { new, .. } if new.waits_for_approval() => {
             Some(NamespacedName::from_object(new.as_ref()))
         }
@@ -68,20 +68,19 @@ pub(crate) fn attach(stores: &Stores, queue: &Queue<NamespacedName>) {
     let plans = stores.plans.clone();
     let waiting = move |namespace: Option<String>| -> Vec<NamespacedName> {
         let plans = namespace.map(|namespace| plans.list_in(&namespace));
-        let plans = plans.into_iter().flatten();
-        plans
-            .filter(|plan| plan.waits_for_approval())
-            .map(|plan| NamespacedName::from_object(plan.as_ref()))
-            .collect()
+        let plans = plans.iter().flatten();
+        NamespacedName::of_all(plans.filter(|plan| plan.waits_for_approval()))
     };
     let (of_csv, of_group) = (waiting.clone(), waiting.clone());
-    feed(&stores.subscriptions, queue, move |change| {
-        waiting(own_namespace(change))
-    });
-    feed(&stores.csvs, queue, move |change| of_csv(csv_namespace(change)));
-    feed(&stores.groups, queue, move |change| {
-        of_group(own_namespace(change))
-    });
+    stores
+        .subscriptions
+        .feed(queue, move |change| waiting(own_namespace(change)));
+    stores
+        .csvs
+        .feed(queue, move |change| of_csv(csv_namespace(change)));
+    stores
+        .groups
+        .feed(queue, move |change| of_group(own_namespace(change)));
 }
 
 impl PolicyReconciler {

@@ -113,11 +113,34 @@ impl ClusterServiceVersionSpec {
         self.replaces.as_deref().filter(|name| !name.is_empty())
     }
 
+    /// Leaves of the provided and required APIs only what identifies and serves them, not what consoles display.
+    pub fn drop_descriptions(&mut self) {
+        if let Some(crds) = &mut self.custom_resource_definitions {
+            for crd in crds.owned.iter_mut().chain(crds.required.iter_mut()) {
+                let whole = std::mem::take(crd);
+                (crd.name, crd.version, crd.kind) = (whole.name, whole.version, whole.kind);
+            }
+        }
+        if let Some(services) = &mut self.api_service_definitions {
+            for api in services.owned.iter_mut().chain(services.required.iter_mut()) {
+                let whole = std::mem::take(api);
+                (api.name, api.group, api.version, api.kind) =
+                    (whole.name, whole.group, whole.version, whole.kind);
+                (api.deployment_name, api.container_port) = (whole.deployment_name, whole.container_port);
+            }
+        }
+    }
+
     /// Returns the custom resources the operator provides.
     pub fn owned_crds(&self) -> &[CrdDescription] {
         self.custom_resource_definitions
             .as_ref()
             .map_or(&[], |definitions| &definitions.owned)
+    }
+
+    /// Returns true if the operator provides the custom resources of this CustomResourceDefinition.
+    pub fn owns_crd(&self, name: &str) -> bool {
+        self.owned_crds().iter().any(|crd| crd.name == name)
     }
 
     /// Returns the custom resources the operator requires.

@@ -32,11 +32,10 @@ pub(crate) fn by_namespace(
     {
         return BTreeSet::new();
     }
-    groups
+    let by_labels = groups
         .iter()
-        .filter(|group| group.spec.target_namespaces.is_empty() && group.spec.selector.is_some())
-        .map(|group| NamespacedName::from_object(group.as_ref()))
-        .collect()
+        .filter(|group| group.spec.target_namespaces.is_empty() && group.spec.selector.is_some());
+    NamespacedName::of_all(by_labels)
 }
 
 /// Returns the groups of the namespace of a ClusterServiceVersion whose APIs, phase or existence changed.
@@ -49,10 +48,7 @@ pub(crate) fn by_csv(
     {
         return BTreeSet::new();
     }
-    in_namespace
-        .iter()
-        .map(|group| NamespacedName::from_object(group.as_ref()))
-        .collect()
+    NamespacedName::of_all(in_namespace)
 }
 
 /// Returns the groups that name this ServiceAccount.
@@ -64,7 +60,5 @@ pub(crate) fn by_account(
     let concerned = in_namespace
         .iter()
         .filter(|group| group.spec.service_account() == name);
-    concerned
-        .map(|group| NamespacedName::from_object(group.as_ref()))
-        .collect()
+    NamespacedName::of_all(concerned)
 }

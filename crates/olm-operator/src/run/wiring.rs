@@ -15,8 +15,10 @@ use olm_runtime::{
 };
 
 use crate::{
-    api_role, cluster_operator, copied_csv, csv, group_role, namespace, olm_config, operator_condition,
-    operator_group, orphaned_caller,
+    api_role, cluster_operator, copied_csv,
+    csv::{self, triggers::by_owned},
+    group_role, namespace, olm_config, operator_condition, operator_group,
+    orphaned_caller::{self, by_caller},
     run::Queues,
     stores::{CustomResourceDefinition, Stores},
 };
@@ -26,24 +28,21 @@ use crate::{
 pub(super) fn connect(stores: &Stores, queues: &Queues) {
     connect_csvs(stores, queues);
     connect_csvs_of_cluster(stores, queues);
-    wake(&stores.replica_sets, &queues.csvs, csv::triggers::by_owned);
-    wake(&stores.cluster_roles, &queues.csvs, csv::triggers::by_owned);
-    wake(
-        &stores.cluster_role_bindings,
-        &queues.csvs,
-        csv::triggers::by_owned,
-    );
-    wake(&stores.roles, &queues.csvs, csv::triggers::by_owned);
-    wake(&stores.role_bindings, &queues.csvs, csv::triggers::by_owned);
-    wake(&stores.services, &queues.csvs, csv::triggers::by_owned);
-    wake(&stores.secrets, &queues.csvs, csv::triggers::by_owned);
-    wake(&stores.validating_webhooks, &queues.csvs, csv::triggers::by_owned);
-    wake(&stores.mutating_webhooks, &queues.csvs, csv::triggers::by_owned);
+    let csvs = &queues.csvs;
+    stores.replica_sets.feed(csvs, by_owned);
+    stores.cluster_roles.feed(csvs, by_owned);
+    stores.cluster_role_bindings.feed(csvs, by_owned);
+    stores.roles.feed(csvs, by_owned);
+    stores.role_bindings.feed(csvs, by_owned);
+    stores.services.feed(csvs, by_owned);
+    stores.secrets.feed(csvs, by_owned);
+    stores.validating_webhooks.feed(csvs, by_owned);
+    stores.mutating_webhooks.feed(csvs, by_owned);
     let orphans = &queues.orphaned_callers;
-    wake(&stores.api_services, orphans, orphaned_caller::by_caller);
-    wake(&stores.validating_webhooks, orphans, orphaned_caller::by_caller);
-    wake(&stores.mutating_webhooks, orphans, orphaned_caller::by_caller);
-    wake(&stores.csv_sketches, orphans, orphaned_caller::by_csv);
+    stores.api_services.feed(orphans, by_caller);
+    stores.validating_webhooks.feed(orphans, by_caller);
+    stores.mutating_webhooks.feed(orphans, by_caller);
+    stores.csv_sketches.feed(orphans, orphaned_caller::by_csv);
     connect_copies(stores, queues);
     connect_olm_configs(stores, queues);
     connect_proxy(stores, queues);
@@ -51,12 +50,11 @@ pub(super) fn connect(stores: &Stores, queues: &Queues) {
     connect_groups(stores, queues);
     connect_group_roles(stores, queues);
     connect_api_roles(stores, queues);
-    wake(&stores.groups, &queues.namespaces, namespace::triggers::by_group);
-    wake(
-        &stores.namespaces,
-        &queues.namespaces,
-        namespace::triggers::by_namespace,
-    );
+    let namespaces = &queues.namespaces;
+    stores.groups.feed(namespaces, namespace::triggers::by_group);
+    stores
+        .namespaces
+        .feed(namespaces, namespace::triggers::by_namespace);
 }
 
 /// Attaches the listeners for reports to ClusterOperators.
@@ -92,17 +90,6 @@ pub(super) fn connect_first_rounds(
     first_rounds.on_first_of::<csv::Csv>(move || add_all(&queue, watched.keys()));
 }
 
-/// Adds the keys that `keys` returns for each change in `store`.
-fn wake<K, T, I>(store: &Store<K>, queue: &Queue<T>, keys: impl Fn(&Change<K>) -> I + Send + Sync + 'static)
-where
-    K: Object + 'static,
-    T: Clone + Ord + Hash + Send + 'static,
-    I: IntoIterator<Item = T>,
-{
-    let queue = queue.clone();
-    store.on_change(move |change| add_all(&queue, keys(change)));
-}
-
 fn add_all<T: Clone + Ord + Hash>(queue: &Queue<T>, keys: impl IntoIterator<Item = T>) {
     keys.into_iter().for_each(|key| queue.add(key));
 }
@@ -120,24 +107,21 @@ fn beside<K: Resource, N: Object>(store: &Store<N>, change: &Change<K>) -> Vec<A
 /// Changes in the namespace of a ClusterServiceVersion.
 fn connect_csvs(stores: &Stores, queues: &Queues) {
     let csvs = stores.csvs.clone();
-    wake(&stores.csvs, &queues.csvs, move |change| {
+    stores.csvs.feed(&queues.csvs, move |change| {
         csv::triggers::by_csv(change, &beside(&csvs, change))
     });
     let csvs = stores.csvs.clone();
-    wake(&stores.deployments, &queues.csvs, move |change| {
+    stores.deployments.feed(&queues.csvs, move |change| {
         csv::triggers::by_deployment(change, &beside(&csvs, change))
     });
     let csvs = stores.csvs.clone();
-    wake(&stores.conditions, &queues.csvs, move |change| {
+    stores.conditions.feed(&queues.csvs, move |change| {
         csv::triggers::by_condition(change, &beside(&csvs, change))
     });
-    wake(
-        &stores.subscriptions,
-        &queues.csvs,
-        csv::triggers::by_subscription,
-    );
+    let queue = &queues.csvs;
+    stores.subscriptions.feed(queue, csv::triggers::by_subscription);
     let csvs = stores.csvs.clone();
-    wake(&stores.account_sketches, &queues.csvs, move |change| {
+    stores.account_sketches.feed(&queues.csvs, move |change| {
         csv::triggers::by_account(change, &csvs.list_in(change.object().namespace()))
     });
 }
@@ -145,26 +129,26 @@ fn connect_csvs(stores: &Stores, queues: &Queues) {
 /// Changes that concern ClusterServiceVersions of several namespaces.
 fn connect_csvs_of_cluster(stores: &Stores, queues: &Queues) {
     let csvs = stores.csvs.clone();
-    wake(&stores.groups, &queues.csvs, move |change| {
+    stores.groups.feed(&queues.csvs, move |change| {
         csv::triggers::by_group(change, &csvs.list())
     });
     let (csvs, groups) = (stores.csvs.clone(), stores.groups.clone());
-    wake(&stores.namespaces, &queues.csvs, move |change| {
+    stores.namespaces.feed(&queues.csvs, move |change| {
         csv::triggers::by_namespace(change, &groups.list(), &csvs.list())
     });
     let csvs = stores.csvs.clone();
-    wake(&stores.crds, &queues.csvs, move |change| {
+    stores.crds.feed(&queues.csvs, move |change| {
         csv::triggers::by_crd(change, &csvs.list())
     });
     let csvs = stores.csvs.clone();
-    wake(&stores.api_services, &queues.csvs, move |change| {
+    stores.api_services.feed(&queues.csvs, move |change| {
         csv::triggers::by_api_service(change, &csvs.list())
     });
 }
 
 fn connect_copies(stores: &Stores, queues: &Queues) {
     let places = stores.clone();
-    wake(&stores.csv_sketches, &queues.copies, move |change| {
+    stores.csv_sketches.feed(&queues.copies, move |change| {
         copied_csv::triggers::by_copy(change, |name| {
             copied_csv::triggers::originals_called(&places, name)
         })
@@ -178,15 +162,15 @@ fn connect_copies(stores: &Stores, queues: &Queues) {
         }
     });
     let places = stores.clone();
-    wake(&stores.groups, &queues.copies, move |change| {
+    stores.groups.feed(&queues.copies, move |change| {
         copied_csv::triggers::by_group(change, &places)
     });
     let places = stores.clone();
-    wake(&stores.namespaces, &queues.copies, move |change| {
+    stores.namespaces.feed(&queues.copies, move |change| {
         copied_csv::triggers::by_namespace(change, &places)
     });
     let places = stores.clone();
-    wake(&stores.olm_configs, &queues.copies, move |change| {
+    stores.olm_configs.feed(&queues.copies, move |change| {
         copied_csv::triggers::by_config(change, &places)
     });
 }
@@ -197,7 +181,7 @@ fn connect_olm_configs(stores: &Stores, queues: &Queues) {
         let queue = queues.olm_configs.clone();
         store.on_change(move |_| queue.add_after(olm_config::key(), olm_config::triggers::GATHER));
     }
-    wake(&stores.olm_configs, &queues.olm_configs, |change| {
+    stores.olm_configs.feed(&queues.olm_configs, |change| {
         olm_config::triggers::is_about(change).then(olm_config::key)
     });
     later(&stores.csv_sketches, queues);
@@ -206,60 +190,55 @@ fn connect_olm_configs(stores: &Stores, queues: &Queues) {
 }
 
 fn connect_conditions(stores: &Stores, queues: &Queues) {
+    use operator_condition::triggers;
     let queue = &queues.conditions;
-    wake(&stores.csvs, queue, operator_condition::triggers::by_csv);
-    wake(&stores.roles, queue, operator_condition::triggers::by_owned);
-    wake(
-        &stores.role_bindings,
-        queue,
-        operator_condition::triggers::by_owned,
-    );
-    wake(&stores.conditions, queue, itself);
+    stores.csvs.feed(queue, triggers::by_csv);
+    stores.roles.feed(queue, triggers::by_owned);
+    stores.role_bindings.feed(queue, triggers::by_owned);
+    stores.conditions.feed(queue, itself);
 }
 
 fn connect_groups(stores: &Stores, queues: &Queues) {
     let groups = stores.groups.clone();
-    wake(&stores.csvs, &queues.groups, move |change| {
+    stores.csvs.feed(&queues.groups, move |change| {
         operator_group::triggers::by_csv(change, &beside(&groups, change))
     });
     let groups = stores.groups.clone();
-    wake(&stores.groups, &queues.groups, move |change| {
+    stores.groups.feed(&queues.groups, move |change| {
         operator_group::triggers::by_group(change, &beside(&groups, change))
     });
     let groups = stores.groups.clone();
-    wake(&stores.namespaces, &queues.groups, move |change| {
+    stores.namespaces.feed(&queues.groups, move |change| {
         operator_group::triggers::by_namespace(change, &groups.list())
     });
     let groups = stores.groups.clone();
-    wake(&stores.account_sketches, &queues.groups, move |change| {
+    stores.account_sketches.feed(&queues.groups, move |change| {
         operator_group::triggers::by_account(change, &groups.list_in(change.object().namespace()))
     });
 }
 
 fn connect_group_roles(stores: &Stores, queues: &Queues) {
     let queue = &queues.group_roles;
-    wake(&stores.groups, queue, itself);
+    stores.groups.feed(queue, itself);
     let groups = stores.groups.clone();
-    wake(&stores.csvs, queue, move |change| {
-        let groups = beside(&groups, change).into_iter();
-        groups.map(|group| NamespacedName::from_object(group.as_ref()))
+    stores.csvs.feed(queue, move |change| {
+        NamespacedName::of_all::<_, Vec<_>>(&beside(&groups, change))
     });
-    wake(
-        &stores.cluster_roles,
-        queue,
-        group_role::triggers::by_cluster_role,
-    );
+    stores
+        .cluster_roles
+        .feed(queue, group_role::triggers::by_cluster_role);
 }
 
 fn connect_api_roles(stores: &Stores, queues: &Queues) {
+    use api_role::triggers;
     let queue = &queues.api_roles;
-    wake(&stores.csvs, queue, api_role::triggers::by_csv);
-    wake(&stores.crds, queue, api_role::triggers::by_crd);
+    stores.csvs.feed(queue, triggers::by_csv);
+    stores.crds.feed(queue, triggers::by_crd);
     let all = stores.api_services.clone();
-    wake(&stores.api_services, queue, move |change| {
-        api_role::triggers::by_api_service(change, &all.list())
-    });
-    wake(&stores.cluster_roles, queue, api_role::triggers::by_cluster_role);
+    stores
+        .api_services
+        .feed(queue, move |change| triggers::by_api_service(change, &all.list()));
+    stores.cluster_roles.feed(queue, triggers::by_cluster_role);
 }
 
 /// The proxy settings are part of every operator's Deployments.
@@ -267,13 +246,9 @@ fn connect_proxy(stores: &Stores, queues: &Queues) {
     let proxy = stores.proxy.clone();
     stores.crds.on_change(move |change| proxy.follow(change));
     let (csvs, queue) = (stores.csvs.clone(), queues.csvs.clone());
-    stores.proxy.on_change(move || {
-        let all = csvs.list();
-        add_all(
-            &queue,
-            all.iter().map(|csv| NamespacedName::from_object(csv.as_ref())),
-        );
-    });
+    stores
+        .proxy
+        .on_change(move || add_all(&queue, NamespacedName::of_all::<_, Vec<_>>(&csvs.list())));
 }
 
 #[cfg(test)]

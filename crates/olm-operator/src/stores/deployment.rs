@@ -70,10 +70,10 @@ fn facts(deployment: &Deployment) -> BTreeMap<String, String> {
         // Fields that upstream set count as ours before the first apply.
         let adopted = adoption.as_ref().and_then(Adoption::own_fields);
         let ours = applied.or(adopted).unwrap_or(&Value::Null);
-        facts.insert(OWNED.to_owned(), owned_fields::sketch(ours));
+        facts.insert(OWNED.to_owned(), owned_fields::sketch([ours], false));
         if applied.is_some() {
             let foreign = entries(&deployment.metadata).filter(|entry| is_foreign(entry));
-            let others = owned_fields::sketch_of_others(foreign.filter_map(spec_of));
+            let others = owned_fields::sketch(foreign.filter_map(spec_of), true);
             facts.extend((!others.is_empty()).then(|| (OTHERS.to_owned(), others)));
         }
     }

@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::EnvVar;
-use kube::{
-    Client,
-    core::{ApiResource, DynamicObject, GroupVersionKind},
-};
+use kube::{Client, core::DynamicObject};
 use olm_api::proxy;
 use olm_runtime::{
     NamespacedName,
-    store::{Change, OnDemand, Projection, Scope, StoreSet, WatchUser},
+    cluster_operator::scope_of,
+    store::{Change, OnDemand, Projection, StoreSet, WatchUser},
     sync::Mutex,
 };
 
@@ -86,8 +84,9 @@ impl ClusterProxy {
         let mut watched = self.watched.lock();
         match (is_there, watched.is_some()) {
             (true, false) => {
+                let scope = scope_of(proxy::KIND, proxy::DEFINITION, proxy::NAME);
                 *watched = Some(Watched {
-                    user: Arc::new(watches.user(&scope())),
+                    user: Arc::new(watches.user(&scope)),
                     since: Instant::now(),
                 });
             }
@@ -134,16 +133,5 @@ impl ClusterProxy {
             all: found.map(|found| found.0.clone()).unwrap_or_default(),
             are_awaited: false,
         }
-    }
-}
-
-fn scope() -> Scope {
-    let kind = GroupVersionKind::gvk(proxy::GROUP, proxy::VERSION, proxy::KIND);
-    let plural = proxy::DEFINITION.split('.').next().unwrap_or_default();
-    Scope {
-        api: ApiResource::from_gvk_with_plural(&kind, plural),
-        namespace: None,
-        name: Some(proxy::NAME.to_owned()),
-        label: None,
     }
 }

@@ -148,9 +148,9 @@ fn what_was_not_used_for_long_is_removed_first() {
     let (used, unused) = (put("small", "used"), put("small", "unused"));
     let unfinished = dir.path().join(format!("{UNFINISHED}a1b2c3.{EXTENSION}"));
     std::fs::write(&unfinished, "half").unwrap();
-    age(&unfinished, 3 * UNUSED.as_secs());
-    age(&unused.path, 2 * UNUSED.as_secs());
-    age(&used.path, 2 * UNUSED.as_secs());
+    age(&unfinished, 3 * ABANDONED.as_secs());
+    age(&unused.path, 2 * ABANDONED.as_secs());
+    age(&used.path, 2 * ABANDONED.as_secs());
     assert!(used.touch());
     let large = [put("large", "1"), put("large", "2")];
     assert!(!unused.touch() && used.touch());
@@ -221,25 +221,4 @@ fn one_file_is_written_at_a_time() {
         drop(other);
         assert!(put.join().unwrap().touch());
     });
-}
-
-/// The volume may be smaller than the limit.
-#[test]
-fn a_full_volume_is_emptied_of_what_is_not_used() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = store(dir.path(), 1 << 20);
-    let put = |name: &str| store.put("a", &sized(name, 1_000), true).unwrap();
-    let (used, unused) = (put("used"), put("unused"));
-    let write = || {
-        if unused.path.exists() {
-            Err(io::Error::from(io::ErrorKind::StorageFull))
-        } else {
-            Ok(())
-        }
-    };
-    assert!(store.with_room(write).is_err());
-    assert!(unused.path.exists(), "it was just used");
-    age(&unused.path, 2 * UNUSED.as_secs());
-    assert!(store.with_room(write).is_ok());
-    assert!(used.touch());
 }

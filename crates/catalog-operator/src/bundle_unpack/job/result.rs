@@ -108,15 +108,9 @@ impl VouchedBundle {
 
 /// True when a ConfigMap is owned by exactly this CatalogSource, by uid.
 pub(crate) fn is_of_source(config_map: &Value, source: &CatalogSource) -> bool {
-    let owners = config_map
-        .pointer("/metadata/ownerReferences")
-        .and_then(Value::as_array);
+    let mut owners = object::owner_references(config_map).iter();
     let uid = source.metadata.uid.as_deref();
-    uid.is_some()
-        && owners
-            .into_iter()
-            .flatten()
-            .any(|owner| owner["kind"] == "CatalogSource" && owner["uid"].as_str() == uid)
+    uid.is_some() && owners.any(|owner| owner["kind"] == "CatalogSource" && owner["uid"].as_str() == uid)
 }
 
 /// True when the result can go into an existing ConfigMap for the catalog `source`. Plans refer to the content of

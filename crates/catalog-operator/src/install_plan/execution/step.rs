@@ -73,14 +73,7 @@ impl<'a> StepDecider<'a> {
             StepState::Missing(NoObject::Fetching { message, debounce }) => {
                 Ok(Decision::Blocks(Wait::debounced(message.clone(), *debounce)))
             }
-            StepState::Missing(NoObject::Broken { message, lasting }) => Err(StepError {
-                message: message.clone(),
-                class: if *lasting {
-                    ErrorClass::Lasting
-                } else {
-                    ErrorClass::Passing
-                },
-            }),
+            StepState::Missing(NoObject::Broken(error)) => Err(error.clone()),
             StepState::NotServed(api_version) => Err(StepError::api_not_served(resource, api_version)),
             StepState::Done => Ok(Decision::Settled(step.status.clone())),
         }

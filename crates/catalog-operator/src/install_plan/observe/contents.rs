@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::Reads;
 use crate::bundle_unpack::config_map;
+use crate::install_plan::execution::StepError;
 use crate::install_plan::steps::{Projection, bundle_objects, find_object};
 use crate::manifest::{BundleImageReference, ConfigMapReference, Manifest};
 use crate::object;
@@ -29,20 +30,12 @@ pub enum NoObject {
         debounce: Option<Duration>,
     },
     /// It is unavailable.
-    Broken {
-        /// Description of the error.
-        message: String,
-        /// False when waiting can help.
-        lasting: bool,
-    },
+    Broken(StepError),
 }
 
 impl NoObject {
-    fn lasting(message: String) -> Self {
-        Self::Broken {
-            message,
-            lasting: true,
-        }
+    pub(crate) fn lasting(message: String) -> Self {
+        Self::Broken(StepError::lasting(message))
     }
 }
 

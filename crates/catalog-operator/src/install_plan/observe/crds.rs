@@ -6,21 +6,16 @@ use olm_api::v1alpha1::Step;
 use olm_runtime::NamespacedName;
 use serde_json::Value;
 
-use super::{KnownStep, Observed, Reads, StepState, replaced_by, steps};
+use super::{KnownStep, Observed, Reads, replaced_by, steps};
 use crate::install_plan::crd_upgrade;
 use crate::install_plan::custom_resources::CheckRequest;
 use crate::step_kind::StepKind;
 
 /// Steps that change a definition which is there, with their index and the definition.
 fn upgrades(observed: &Observed) -> impl Iterator<Item = (usize, &Step, &KnownStep, &Value)> {
-    observed.steps_to_do().filter_map(|(index, step)| {
-        let StepState::Known(known) = observed.state(index) else {
-            return None;
-        };
+    observed.definitions().filter_map(|(index, step, known)| {
         let current = known.current.as_ref()?;
-        let is_crd = StepKind::of(&step.resource.kind) == Some(StepKind::CustomResourceDefinition);
-        (is_crd && crd_upgrade::is_upgraded(&step.status, current))
-            .then_some((index, step, &**known, current))
+        crd_upgrade::is_upgraded(&step.status, current).then_some((index, step, known, current))
     })
 }
 

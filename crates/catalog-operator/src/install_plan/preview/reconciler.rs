@@ -24,7 +24,7 @@ use serde_json::json;
 use super::preview;
 use crate::install_plan::cluster_reads::ClusterReads;
 use crate::install_plan::observe::{Observed as PlanObserved, steps};
-use crate::stores::{Stores, feed};
+use crate::stores::Stores;
 
 /// Reconciles InstallPlans that wait for approval.
 pub(crate) struct PreviewReconciler {
@@ -49,7 +49,7 @@ fn lacks_preview(install_plan: &InstallPlan) -> bool {
 
 /// Connects the store to the queue. Call before the watches start.
 pub(crate) fn attach(stores: &Stores, queue: &Queue<NamespacedName>) {
-    feed(&stores.plans, queue, |change| match change {
+    stores.plans.feed(queue, |change| match change {
         Change::Applied { new, .. } if lacks_preview(new) => Some(NamespacedName::from_object(new.as_ref())),
         _ => None,
     });

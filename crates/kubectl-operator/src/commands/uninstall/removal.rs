@@ -271,7 +271,7 @@ fn others(gathered: &Gathered, namespace: &str, going: &[ClusterServiceVersion],
             continue;
         }
         let (of, name) = (plain(of), plain(name));
-        if csv.spec.owned_crds().iter().any(|owned| owned.name == crd) {
+        if csv.spec.owns_crd(crd) {
             owners.push(format!("{of}/{name}"));
         } else if csv
             .spec

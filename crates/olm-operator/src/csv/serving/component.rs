@@ -45,15 +45,11 @@ impl Component {
         };
         difference(&self.object, live).map(|field| format!("{self} was changed at {field}"))
     }
-
-    /// Returns a merge patch for a list in which others added or changed entries that an apply would keep
-    /// beside ours. `None` if there is none.
-    pub(crate) fn shortening(&self, live: &Value) -> Option<Value> {
-        shortening(&self.object, live)
-    }
 }
 
-fn shortening(wanted: &Value, live: &Value) -> Option<Value> {
+/// Returns a merge patch for a list in which others added or changed entries that an apply would keep
+/// beside ours. `None` if there is none.
+pub(crate) fn shortening(wanted: &Value, live: &Value) -> Option<Value> {
     let (ports, webhooks) = (&wanted["spec"]["ports"], &wanted["webhooks"]);
     if has_stranger("ports", ports, &live["spec"]["ports"]) {
         return Some(json!({"spec": {"ports": ports}}));

@@ -28,18 +28,12 @@ const KEYS: [&[&str]; 6] = [
 /// Marker in `fieldsV1` for a list item itself, beside its fields; an atomic item has none.
 const ITSELF: &str = ".";
 
-/// Returns a summary of `fieldsV1`: the hashes of all fields with a value, and of all list items.
-pub(super) fn sketch(fields: &Value) -> String {
-    let mut found = BTreeSet::new();
-    collect(fields, false, &mut Vec::new(), &mut found);
-    found.into_iter().collect()
-}
-
-/// Returns a summary of the fields of other managers: the hashes of all that they set, and of what contains these.
-pub(super) fn sketch_of_others<'a>(fields: impl Iterator<Item = &'a Value>) -> String {
+/// Returns a summary of `fieldsV1` of one or several managers: the hashes of all fields with a value, and of all list items; with
+/// `with_parents` also of what contains these.
+pub(super) fn sketch<'a>(fields: impl IntoIterator<Item = &'a Value>, with_parents: bool) -> String {
     let mut found = BTreeSet::new();
     for fields in fields {
-        collect(fields, true, &mut Vec::new(), &mut found);
+        collect(fields, with_parents, &mut Vec::new(), &mut found);
     }
     found.into_iter().collect()
 }
@@ -232,12 +226,12 @@ mod tests {
         let (parent, key) = pointer.rsplit_once('/').unwrap();
         let parent = fields.pointer_mut(parent).unwrap().as_object_mut().unwrap();
         assert!(parent.remove(&key.replace("~1", "/")).is_some(), "{pointer}");
-        lost(&spec(), &sketch(&fields), "")
+        lost(&spec(), &sketch([&fields], false), "")
     }
 
     #[test]
     fn what_was_applied_is_owned() {
-        assert_eq!(lost(&spec(), &sketch(&fields()), ""), [""; 0]);
+        assert_eq!(lost(&spec(), &sketch([&fields()], false), ""), [""; 0]);
     }
 
     #[test]
@@ -285,9 +279,9 @@ mod tests {
     fn what_is_set_to_nothing_is_lost_to_who_sets_it() {
         let others = json!({"f:template": {"f:metadata": {"f:annotations": {"f:empty": {}}},
             "f:spec": {"f:hostNetwork": {}, "f:dnsPolicy": {}}}, "f:replicas": {}});
-        let others = sketch_of_others([&others].into_iter());
+        let others = sketch([&others], true);
         assert_eq!(
-            lost(&spec(), &sketch(&fields()), &others),
+            lost(&spec(), &sketch([&fields()], false), &others),
             [""; 0],
             "both may set it"
         );
@@ -300,7 +294,7 @@ mod tests {
         without(&mut ours, "/f:template/f:metadata/f:annotations", "f:empty");
         without(&mut ours, "", "f:strategy");
         assert_eq!(
-            lost(&spec(), &sketch(&ours), &others),
+            lost(&spec(), &sketch([&ours], false), &others),
             ["template.metadata.annotations.empty", "template.spec.hostNetwork"]
         );
     }

@@ -176,7 +176,7 @@ impl Situation<'_> {
         for other in self.others {
             let (namespace, csv) = (other.namespace().unwrap_or_default(), other.name_any());
             let owned = other.spec.owned_crds().iter();
-            if let Some(shared) = owned.map(|crd| &crd.name).find(|crd| self.owns(crd)) {
+            if let Some(shared) = owned.map(|crd| &crd.name).find(|crd| self.csv.spec.owns_crd(crd)) {
                 blockers.push(format!(
                     "ClusterServiceVersion {csv} in namespace {namespace} also owns {shared}"
                 ));
@@ -256,14 +256,10 @@ impl Situation<'_> {
         found.map(|(_, text)| text).collect()
     }
 
-    fn owns(&self, crd: &str) -> bool {
-        self.csv.spec.owned_crds().iter().any(|owned| owned.name == crd)
-    }
-
     /// Returns true if another operator requires one of its kinds, or its package.
     fn is_needed_by(&self, other: &ClusterServiceVersion) -> bool {
         let mut required = other.spec.required_crds().iter();
-        if required.any(|crd| self.owns(&crd.name)) {
+        if required.any(|crd| self.csv.spec.owns_crd(&crd.name)) {
             return true;
         }
         let properties = other.annotations().get(labels::PROPERTIES);

@@ -166,8 +166,7 @@ pub(super) fn fate(
     let label = |label: &str| metadata["labels"][label].as_str();
     let is_labelled = label(labels::OWNER) == Some(csv.name_any().as_str())
         && label(labels::OWNER_NAMESPACE) == csv.namespace().as_deref();
-    let is_definition = id.kind == "CustomResourceDefinition"
-        && csv.spec.owned_crds().iter().any(|owned| owned.name == id.name);
+    let is_definition = id.kind == "CustomResourceDefinition" && csv.spec.owns_crd(&id.name);
     if !is_owned && !is_labelled && !is_definition {
         return Err(format!(
             "{title} exists and does not belong to ClusterServiceVersion {}",

@@ -9,7 +9,11 @@ use crate::{
         install::serving::definitions,
         observed::Observed,
         rbac::{apply, identity},
-        serving::{api_service, bundle, certificate, component::Component, conversion, webhook},
+        serving::{
+            api_service, bundle, certificate,
+            component::{Component, shortening},
+            conversion, webhook,
+        },
     },
     stores::CustomResourceDefinition,
 };
@@ -103,7 +107,7 @@ pub(super) fn write(observed: &Observed, component: Component) -> Action {
     }
     let live = observed.serving.live(&component.target);
     if let Some(live) = live
-        && let Some(patch) = component.shortening(live)
+        && let Some(patch) = shortening(&component.object, live)
     {
         let guard = Guard::of_uid(live["metadata"]["uid"].as_str().map(str::to_owned));
         return Action::patch(component.target, patch, guard).by(identity(observed));
