@@ -110,19 +110,6 @@ impl<'a> Graph<'a> {
             Err(GraphError::Stranded(stranded))
         }
     }
-
-    /// Returns the names that entries replace and that are not in the channel; allowed at the tail.
-    pub fn dangling(&self) -> Vec<&'a str> {
-        let mut names: Vec<&str> = self
-            .entries
-            .values()
-            .map(|entry| entry.replaces.as_str())
-            .filter(|name| !name.is_empty() && !self.entries.contains_key(name))
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        names
-    }
 }
 
 #[cfg(test)]
@@ -191,12 +178,6 @@ mod tests {
                 "{text}"
             );
         }
-    }
-
-    #[test]
-    fn names_outside_the_channel_are_found() {
-        let entries = entries("c>b b>x a>x");
-        assert_eq!(Graph::new(&entries).dangling(), ["x"]);
     }
 
     proptest::proptest! {

@@ -117,21 +117,27 @@ pub struct Checker {
 /// # Errors
 /// All faults; an unreadable `root` is a fault.
 pub fn validate(root: &Path) -> Result<Model, Faults> {
-    report(root).into_result()
+    report(root, None).into_result()
 }
 
-/// Reads and checks the catalog below `root`; an unreadable `root` is reported as a fault.
-pub fn report(root: &Path) -> Report {
-    read(root, Checker::default())
-}
-
-/// Does the same as [`report`], with warnings about ClusterServiceVersions in `olm.bundle.object` properties.
-pub fn report_with(root: &Path, csv_check: CsvCheck) -> Report {
-    let checker = Checker {
-        csv_check: Some(csv_check),
+/// Reads and checks the catalog below `root`; an unreadable `root` is reported as a fault. With `csv_check` there are warnings about
+/// ClusterServiceVersions in `olm.bundle.object` properties.
+pub fn report(root: &Path, csv_check: Option<CsvCheck>) -> Report {
+    let mut checker = Checker {
+        csv_check,
         ..Checker::default()
     };
-    read(root, checker)
+    let result = load::read(root, |blob, origin| -> Result<(), LoadError> {
+        match blob {
+            Ok(blob) => checker.add(&blob, origin),
+            Err(error) => checker.add_error(&error),
+        }
+        Ok(())
+    });
+    if let Err(error) = result {
+        checker.add_error(&error);
+    }
+    checker.report()
 }
 
 /// Checks blobs that were read already; `file` names their origin.
@@ -149,20 +155,6 @@ pub fn check(blobs: &[Blob], file: &str) -> Result<Model, Faults> {
         checker.add(blob, &origin);
     }
     checker.finish()
-}
-
-fn read(root: &Path, mut checker: Checker) -> Report {
-    let result = load::read(root, |blob, origin| -> Result<(), LoadError> {
-        match blob {
-            Ok(blob) => checker.add(&blob, origin),
-            Err(error) => checker.add_error(&error),
-        }
-        Ok(())
-    });
-    if let Err(error) = result {
-        checker.add_error(&error);
-    }
-    checker.report()
 }
 
 impl Checker {

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum as _;
-use olm_authoring::lint::{Finding, Report, Rule, lint_with};
+use olm_authoring::lint::{Finding, Report, Rule, lint};
 use olm_fbc::did_you_mean::suggestion;
 use olm_fbc::validate::Fault;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<()> {
             args.directory.display()
         ));
     }
-    let Report { faults, mut findings } = lint_with(&args.directory, &EngineValidator);
+    let Report { faults, mut findings } = lint(&args.directory, &EngineValidator);
     findings.retain(|finding| !allowed.contains(&finding.rule));
     let mut report = json!({ "findings": findings });
     if !faults.is_empty() {
