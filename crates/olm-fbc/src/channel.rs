@@ -52,19 +52,8 @@ impl<'a> Graph<'a> {
             .values()
             .map(|entry| entry.replaces.as_str())
             .collect();
-        let heads: Vec<&str> = self
-            .entries
-            .keys()
-            .copied()
-            .filter(|name| !replaced.contains(name) && !self.skipped.contains(name))
-            .collect();
-        match heads.as_slice() {
-            [] => Err(GraphError::NoHead),
-            [head] => Ok(head),
-            several => Err(GraphError::SeveralHeads(
-                several.iter().map(|name| (*name).to_owned()).collect(),
-            )),
-        }
+        let names = self.entries.keys().copied();
+        head_among(names.filter(|name| !replaced.contains(name) && !self.skipped.contains(name)))
     }
 
     /// Returns the names from `head` along `replaces`. An entry whose `replaces` is skipped by any entry ends the chain.
@@ -109,6 +98,22 @@ impl<'a> Graph<'a> {
         } else {
             Err(GraphError::Stranded(stranded))
         }
+    }
+}
+
+/// Returns the head of a channel: the only one of the names that no entry replaces or skips.
+///
+/// # Errors
+/// There is no such name, or more than one.
+pub fn head_among<'a>(names: impl Iterator<Item = &'a str>) -> Result<&'a str, GraphError> {
+    let mut heads: Vec<&str> = names.collect();
+    heads.sort_unstable();
+    match heads.as_slice() {
+        [] => Err(GraphError::NoHead),
+        [head] => Ok(head),
+        several => Err(GraphError::SeveralHeads(
+            several.iter().map(|name| (*name).to_owned()).collect(),
+        )),
     }
 }
 

@@ -77,7 +77,7 @@ impl ImageArchive {
             .blobs
             .get(&digest)
             .ok_or_else(|| WriteError::Encode("no configuration".into()))?;
-        serde_json::from_slice(blob).map_err(|error| WriteError::Encode(format!("configuration: {error}")))
+        ImageConfig::parse(blob).map_err(|error| WriteError::Encode(format!("configuration: {error}")))
     }
 
     /// Returns the files in some folders (paths from the root), by path without leading slash. All layers are
