@@ -57,11 +57,6 @@ impl ImageArchive {
         &self.blobs
     }
 
-    /// Returns the bytes of all blobs, which is about the size of a pull.
-    pub fn size(&self) -> u64 {
-        self.blobs.values().map(|blob| blob.len() as u64).sum()
-    }
-
     /// Returns the image's configuration.
     ///
     /// # Errors
