@@ -142,6 +142,16 @@ pub enum WriteError {
     Encode(String),
 }
 
+impl WriteError {
+    /// Returns the error of a file that cannot be read or written.
+    pub(crate) fn io(path: &std::path::Path) -> impl Fn(std::io::Error) -> Self {
+        move |source| Self::Io {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
