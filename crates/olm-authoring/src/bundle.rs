@@ -42,6 +42,11 @@ pub struct BundleContent {
     csv: usize,
 }
 
+/// Returns a text; empty for another value.
+pub(crate) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
 fn reasons(skipped: &[String]) -> String {
     skipped.iter().map(|reason| format!("; {reason}")).collect()
 }

@@ -9,7 +9,7 @@ use olm_fbc::manifest::CRD_KIND;
 use olm_fbc::property::Gvk;
 use serde_json::Value;
 
-use super::BundleContent;
+use super::{BundleContent, text};
 use crate::Error;
 
 /// Supported versions of the CustomResourceDefinition API; CRDs of other versions define no API.
@@ -174,8 +174,4 @@ impl BundleContent {
         let (file, found) = (&self.csv().name, kind_of(found));
         format!("{file}: {path} must be {expected}, found {found}").into()
     }
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }
