@@ -169,7 +169,7 @@ mod tests {
             (PullErrorClass::NotFound, "check the image name"),
             (PullErrorClass::Unauthorized, "pull secret"),
         ] {
-            assert!(way_out(class).contains(part), "{class}");
+            assert!(way_out(class).contains(part), "{class:?}");
         }
     }
 

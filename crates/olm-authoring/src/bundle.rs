@@ -31,8 +31,8 @@ pub(crate) const SKIP_RANGE: &str = "olm.skipRange";
 pub struct BundleContent {
     /// Annotations of `metadata/annotations.yaml`.
     pub annotations: BTreeMap<String, String>,
-    /// Objects of `manifests/`, by file name.
-    pub manifests: Vec<Manifest>,
+    /// Objects of `manifests/`, by path of their file.
+    pub manifests: Vec<BundleFile>,
     /// Entries of `metadata/dependencies.yaml`.
     pub dependencies: Vec<Property>,
     /// Entries of `metadata/properties.yaml`.
@@ -42,32 +42,9 @@ pub struct BundleContent {
     csv: usize,
 }
 
-/// An object of `manifests/`.
-#[derive(Clone, Debug)]
-pub struct Manifest {
-    /// Path of its file.
-    pub path: String,
-    /// `apiVersion`.
-    pub api_version: String,
-    /// `kind`.
-    pub kind: String,
-    /// `metadata.name`; may be empty.
-    pub name: String,
-    /// The whole object.
-    pub object: Value,
-}
-
-impl Manifest {
-    fn new(path: String, object: Value) -> Self {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        Self {
-            path,
-            api_version: text(&object["apiVersion"]),
-            kind: text(&object["kind"]),
-            name: text(&object["metadata"]["name"]),
-            object,
-        }
-    }
+/// Returns a text; empty for another value.
+pub(crate) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
 }
 
 fn reasons(skipped: &[String]) -> String {
@@ -133,7 +110,7 @@ impl BundleContent {
         Self {
             annotations: BTreeMap::from([(annotations::PACKAGE.to_owned(), package.to_owned())]),
             manifests: objects
-                .map(|(path, object)| Manifest::new(path, object))
+                .map(|(name, object)| BundleFile { name, object })
                 .collect(),
             dependencies: Vec::new(),
             properties,
@@ -143,8 +120,13 @@ impl BundleContent {
     }
 
     /// Returns the ClusterServiceVersion.
-    pub fn csv(&self) -> &Manifest {
+    pub fn csv(&self) -> &BundleFile {
         &self.manifests[self.csv]
+    }
+
+    /// Returns the name of the ClusterServiceVersion; may be empty.
+    fn csv_name(&self) -> &str {
+        self.csv().object["metadata"]["name"].as_str().unwrap_or_default()
     }
 
     /// Returns the package named by the annotations; empty if there is none.
@@ -158,7 +140,7 @@ impl BundleContent {
 fn read_manifests<B: AsRef<[u8]>>(
     files: &BTreeMap<String, B>,
     warnings: &mut Vec<String>,
-) -> Result<(Vec<Manifest>, usize), Error> {
+) -> Result<(Vec<BundleFile>, usize), Error> {
     let (mut objects, mut skipped) = (Vec::with_capacity(files.len()), Vec::new());
     for (path, bytes) in files {
         let name = path.rsplit('/').next().unwrap_or(path);
@@ -175,15 +157,11 @@ fn read_manifests<B: AsRef<[u8]>>(
             Err(reason) => skipped.push(skipped_file(path, &reason)),
         }
     }
-    let objects = unite(objects);
-    let named = objects.iter().map(|file| (file.name.as_str(), &file.object));
+    let manifests = unite(objects);
+    let named = manifests.iter().map(|file| (file.name.as_str(), &file.object));
     if let Some(twins) = contradictions(named).into_iter().next() {
         return Err(twins.to_string().into());
     }
-    let manifests: Vec<Manifest> = objects
-        .into_iter()
-        .map(|file| Manifest::new(file.name, file.object))
-        .collect();
     if manifests.is_empty() {
         let reasons = reasons(&skipped);
         return Err(format!("no bundle objects found in manifests/{reasons}").into());
@@ -191,7 +169,7 @@ fn read_manifests<B: AsRef<[u8]>>(
     let csvs: Vec<usize> = manifests
         .iter()
         .enumerate()
-        .filter(|(_, manifest)| manifest.kind == CSV_KIND)
+        .filter(|(_, manifest)| manifest.object["kind"] == CSV_KIND)
         .map(|(index, _)| index)
         .collect();
     match csvs.as_slice() {
@@ -206,7 +184,7 @@ fn read_manifests<B: AsRef<[u8]>>(
             Ok((manifests, *index))
         }
         several => {
-            let paths: Vec<&str> = several.iter().map(|index| &*manifests[*index].path).collect();
+            let paths: Vec<&str> = several.iter().map(|index| &*manifests[*index].name).collect();
             let paths = paths.join(", ");
             Err(format!("bundle has more than one ClusterServiceVersion: {paths}").into())
         }
@@ -214,7 +192,7 @@ fn read_manifests<B: AsRef<[u8]>>(
 }
 
 /// Returns a warning about an invalid skip range: it counts as none, so the upgrades that it promises never come.
-fn skip_range_warning(csv: &Manifest) -> Option<String> {
+fn skip_range_warning(csv: &BundleFile) -> Option<String> {
     let range = csv.object["metadata"]["annotations"][SKIP_RANGE].as_str()?;
     let error = Range::parse(range).err().filter(|_| !range.is_empty())?;
     let right = range.replace('v', "");
@@ -224,7 +202,7 @@ fn skip_range_warning(csv: &Manifest) -> Option<String> {
     };
     Some(format!(
         "{}: annotation {SKIP_RANGE} {range:?} is ignored, because it is not a version range ({error}): {form}",
-        csv.path
+        csv.name
     ))
 }
 

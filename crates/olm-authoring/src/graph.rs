@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use go_compat::semver::{Range, Version};
-use olm_fbc::channel::GraphError;
+use olm_fbc::channel::head_among;
 use olm_fbc::entry::BundleEntry;
 use olm_fbc::printable;
 use olm_fbc::schema::{Channel, ChannelEntry};
@@ -304,25 +304,15 @@ impl ChannelGraph {
             .iter()
             .flat_map(|entry| entry.skips.iter().map(move |skip| (&**skip, &entry.name)))
             .collect();
-        let heads: BTreeSet<&str> = entries
-            .iter()
-            .map(|entry| &*entry.name)
-            .filter(|name| !replaced.contains(name) && !skipped.contains_key(name))
-            .collect();
-        let broken = match heads.len() {
-            0 => Some(GraphError::NoHead),
-            1 => None,
-            _ => Some(GraphError::SeveralHeads(
-                heads.iter().map(|name| (*name).to_owned()).collect(),
-            )),
-        };
+        let names = entries.iter().map(|entry| &*entry.name);
+        let head = head_among(names.filter(|name| !replaced.contains(name) && !skipped.contains_key(name)));
         let nodes = entries.iter().map(|entry| {
             let skipped_by = skipped.get(&*entry.name).copied().map(Arc::clone);
             let deprecation = entry.deprecation.as_ref();
             Node {
                 name: Arc::clone(&entry.name),
                 version: entry.version.clone(),
-                is_head: broken.is_none() && heads.contains(&*entry.name),
+                is_head: head.as_ref().is_ok_and(|head| **head == *entry.name),
                 is_skipped: skipped_by.is_some(),
                 skipped_by,
                 installed_by: installed.get(&*entry.name).cloned().unwrap_or_default(),
@@ -340,7 +330,7 @@ impl ChannelGraph {
                 .iter()
                 .find_map(|entry| entry.deprecation.as_ref()?.channel.clone()),
             nodes: nodes.collect(),
-            broken: broken.map(|error| error.to_string()),
+            broken: head.err().map(|error| error.to_string()),
         }
     }
 

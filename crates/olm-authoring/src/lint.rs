@@ -12,7 +12,7 @@ use olm_fbc::schema::Blob;
 use olm_fbc::validate::{self, Checker, Faults};
 use serde::Serialize;
 
-use crate::manifest_validator::{ManifestValidator, ShapeValidator};
+use crate::manifest_validator::ManifestValidator;
 
 mod blob;
 mod graph;
@@ -126,13 +126,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
 }
 
-/// Does the same as [`lint_with`], checking only the shape of expressions.
-pub fn lint(root: &Path) -> Report {
-    lint_with(root, &ShapeValidator)
-}
-
 /// Reads and checks the catalog below `root`, valid or not.
-pub fn lint_with(root: &Path, validator: &dyn ManifestValidator) -> Report {
+pub fn lint(root: &Path, validator: &dyn ManifestValidator) -> Report {
     let mut linter = Linter {
         validator,
         findings: Vec::new(),

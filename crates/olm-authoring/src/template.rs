@@ -92,7 +92,7 @@ pub struct Template {
 
 #[derive(Debug)]
 enum Inner {
-    Basic(basic::Basic),
+    Basic(Vec<Blob>),
     Semver(semver::Semver),
     Substitutes(substitutes::Substitutes),
 }
@@ -131,14 +131,14 @@ impl Template {
                 .ok_or_else(|| format!("unknown template schema: {schema}{}", hints::schema(&schema)))?,
         };
         let inner = match kind {
-            Kind::Basic => Inner::Basic(basic::Basic::read(&fields)?),
+            Kind::Basic => Inner::Basic(basic::read(&fields)?),
             Kind::Semver => Inner::Semver(semver::Semver::read(&value).map_err(shape)?),
             Kind::Substitutes => Inner::Substitutes(substitutes::Substitutes::read(&fields)?),
         };
-        let entries = match &inner {
-            Inner::Basic(template) => template.entries(),
+        let entries: &[Blob] = match &inner {
+            Inner::Basic(entries) => entries,
             Inner::Semver(_) => &[],
-            Inner::Substitutes(template) => template.entries(),
+            Inner::Substitutes(template) => &template.entries,
         };
         let warnings = hints::of_document(kind, &value, entries);
         Ok(Self { inner, warnings })
@@ -147,7 +147,7 @@ impl Template {
     /// Returns the images of the bundles that [`Template::render`] needs, each once.
     pub fn images(&self) -> Vec<String> {
         let mut images = match &self.inner {
-            Inner::Basic(template) => template.images(),
+            Inner::Basic(entries) => basic::images(entries),
             Inner::Semver(template) => template.images(),
             Inner::Substitutes(template) => template.images(),
         };
@@ -162,7 +162,7 @@ impl Template {
     /// The template contradicts itself, or a bundle is missing in `rendered`.
     pub fn render(&self, rendered: &Rendered) -> Result<Vec<Blob>, Error> {
         let blobs = match &self.inner {
-            Inner::Basic(template) => template.render(rendered),
+            Inner::Basic(entries) => basic::render(entries, rendered),
             Inner::Semver(template) => template.render(rendered),
             Inner::Substitutes(template) => template.render(rendered),
         };

@@ -231,12 +231,13 @@ fn texts_of(
     // The newest definition serves all versions, because a name and version can occur only once.
     for bundle in subfolders(folder).iter().rev() {
         let content = BundleContent::read(bundle_files(bundle)).expect("bundle");
-        for manifest in content.manifests {
-            if manifest.kind == "ClusterServiceVersion" {
-                csvs.push(manifest.object);
-            } else if manifest.kind == "CustomResourceDefinition" && !known.contains(&manifest.name) {
-                known.push(manifest.name);
-                crds.push(manifest.object);
+        for object in content.manifests.into_iter().map(|manifest| manifest.object) {
+            let name = object["metadata"]["name"].clone();
+            if object["kind"] == "ClusterServiceVersion" {
+                csvs.push(object);
+            } else if object["kind"] == "CustomResourceDefinition" && !known.contains(&name) {
+                known.push(name);
+                crds.push(object);
             }
         }
     }

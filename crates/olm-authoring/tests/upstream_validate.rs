@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use olm_authoring::lint::lint;
+use olm_authoring::manifest_validator::ShapeValidator;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -37,7 +38,7 @@ fn what_upstream_accepts_and_will_hurt_is_found_by_lint() {
         for (name, content) in &case.files {
             fs::write(dir.path().join(name), content).expect("file");
         }
-        let report = lint(dir.path());
+        let report = lint(dir.path(), &ShapeValidator);
         assert_eq!(report.faults.is_empty(), case.exit == 0, "{}", case.case);
         let rules: Vec<String> = report
             .findings

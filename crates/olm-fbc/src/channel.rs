@@ -52,19 +52,8 @@ impl<'a> Graph<'a> {
             .values()
             .map(|entry| entry.replaces.as_str())
             .collect();
-        let heads: Vec<&str> = self
-            .entries
-            .keys()
-            .copied()
-            .filter(|name| !replaced.contains(name) && !self.skipped.contains(name))
-            .collect();
-        match heads.as_slice() {
-            [] => Err(GraphError::NoHead),
-            [head] => Ok(head),
-            several => Err(GraphError::SeveralHeads(
-                several.iter().map(|name| (*name).to_owned()).collect(),
-            )),
-        }
+        let names = self.entries.keys().copied();
+        head_among(names.filter(|name| !replaced.contains(name) && !self.skipped.contains(name)))
     }
 
     /// Returns the names from `head` along `replaces`. An entry whose `replaces` is skipped by any entry ends the chain.
@@ -110,18 +99,21 @@ impl<'a> Graph<'a> {
             Err(GraphError::Stranded(stranded))
         }
     }
+}
 
-    /// Returns the names that entries replace and that are not in the channel; allowed at the tail.
-    pub fn dangling(&self) -> Vec<&'a str> {
-        let mut names: Vec<&str> = self
-            .entries
-            .values()
-            .map(|entry| entry.replaces.as_str())
-            .filter(|name| !name.is_empty() && !self.entries.contains_key(name))
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+/// Returns the head of a channel: the only one of the names that no entry replaces or skips.
+///
+/// # Errors
+/// There is no such name, or more than one.
+pub fn head_among<'a>(names: impl Iterator<Item = &'a str>) -> Result<&'a str, GraphError> {
+    let mut heads: Vec<&str> = names.collect();
+    heads.sort_unstable();
+    match heads.as_slice() {
+        [] => Err(GraphError::NoHead),
+        [head] => Ok(head),
+        several => Err(GraphError::SeveralHeads(
+            several.iter().map(|name| (*name).to_owned()).collect(),
+        )),
     }
 }
 
@@ -191,12 +183,6 @@ mod tests {
                 "{text}"
             );
         }
-    }
-
-    #[test]
-    fn names_outside_the_channel_are_found() {
-        let entries = entries("c>b b>x a>x");
-        assert_eq!(Graph::new(&entries).dangling(), ["x"]);
     }
 
     proptest::proptest! {

@@ -267,21 +267,16 @@ fn read_file_values<E: From<LoadError>>(
         Ok(file) => file,
         Err(source) => return visit(Err(read_error(root, path, source)), &origin),
     };
-    let mut documents = yaml::Documents::new(BufReader::with_capacity(1 << 16, file)).with_empty_documents();
-    loop {
+    // An error is the last document.
+    for document in yaml::Documents::new(BufReader::with_capacity(1 << 16, file)).with_empty_documents() {
         origin.document += 1;
-        match documents.next() {
-            None => return Ok(()),
-            Some(Ok(value)) => visit(Ok(value), &origin)?,
-            Some(Err(source)) => {
-                let error = LoadError::Document {
-                    origin: origin.clone(),
-                    source,
-                };
-                return visit(Err(error), &origin);
-            }
-        }
+        let document = document.map_err(|source| LoadError::Document {
+            origin: origin.clone(),
+            source,
+        });
+        visit(document, &origin)?;
     }
+    Ok(())
 }
 
 /// Reads a whole catalog into memory.

@@ -117,21 +117,27 @@ pub struct Checker {
 /// # Errors
 /// All faults; an unreadable `root` is a fault.
 pub fn validate(root: &Path) -> Result<Model, Faults> {
-    report(root).into_result()
+    report(root, None).into_result()
 }
 
-/// Reads and checks the catalog below `root`; an unreadable `root` is reported as a fault.
-pub fn report(root: &Path) -> Report {
-    read(root, Checker::default())
-}
-
-/// Does the same as [`report`], with warnings about ClusterServiceVersions in `olm.bundle.object` properties.
-pub fn report_with(root: &Path, csv_check: CsvCheck) -> Report {
-    let checker = Checker {
-        csv_check: Some(csv_check),
+/// Reads and checks the catalog below `root`; an unreadable `root` is reported as a fault. With `csv_check` there are warnings about
+/// ClusterServiceVersions in `olm.bundle.object` properties.
+pub fn report(root: &Path, csv_check: Option<CsvCheck>) -> Report {
+    let mut checker = Checker {
+        csv_check,
         ..Checker::default()
     };
-    read(root, checker)
+    let result = load::read(root, |blob, origin| -> Result<(), LoadError> {
+        match blob {
+            Ok(blob) => checker.add(&blob, origin),
+            Err(error) => checker.add_error(&error),
+        }
+        Ok(())
+    });
+    if let Err(error) = result {
+        checker.add_error(&error);
+    }
+    checker.report()
 }
 
 /// Checks blobs that were read already; `file` names their origin.
@@ -151,24 +157,15 @@ pub fn check(blobs: &[Blob], file: &str) -> Result<Model, Faults> {
     checker.finish()
 }
 
-fn read(root: &Path, mut checker: Checker) -> Report {
-    let result = load::read(root, |blob, origin| -> Result<(), LoadError> {
-        match blob {
-            Ok(blob) => checker.add(&blob, origin),
-            Err(error) => checker.add_error(&error),
-        }
-        Ok(())
-    });
-    if let Err(error) = result {
-        checker.add_error(&error);
-    }
-    checker.report()
-}
-
 impl Checker {
     /// Adds a blob. A bundle's properties are checked and not kept.
     pub fn add(&mut self, blob: &Blob, origin: &Origin) {
-        self.keep_misspellings(misspellings(blob), origin);
+        keep(
+            &mut self.misspellings,
+            MAX_MISSPELLINGS,
+            misspellings(blob),
+            origin,
+        );
         match blob {
             Blob::Package(package) => self.packages.push((package.clone(), origin.clone())),
             Blob::Channel(channel) => self.channels.push((channel.clone(), origin.clone())),
@@ -177,29 +174,17 @@ impl Checker {
             }
             Blob::Bundle(bundle) => {
                 let mut facts = bundle::Facts::of(bundle, self.csv_check);
-                self.keep_warnings(std::mem::take(&mut facts.warnings), origin);
+                let warnings = std::mem::take(&mut facts.warnings);
+                keep(&mut self.warnings, MAX_WARNINGS, warnings, origin);
                 self.bundles.push((facts, origin.clone()));
             }
             Blob::Other(other) => {
                 if let Err(error) = schema_name::check(&other.schema, &other.package) {
                     let text = format!("{error}: it is not served, because no client can request it");
-                    self.keep_warnings(vec![text], origin);
+                    keep(&mut self.warnings, MAX_WARNINGS, vec![text], origin);
                 }
             }
         }
-    }
-
-    fn keep_misspellings(&mut self, found: Vec<Misspelling>, origin: &Origin) {
-        let room = MAX_MISSPELLINGS.saturating_sub(self.misspellings.len());
-        let placed = found.into_iter().take(room);
-        self.misspellings
-            .extend(placed.map(|misspelling| (misspelling, origin.clone())));
-    }
-
-    fn keep_warnings(&mut self, found: Vec<String>, origin: &Origin) {
-        let room = MAX_WARNINGS.saturating_sub(self.warnings.len());
-        let placed = found.into_iter().take(room);
-        self.warnings.extend(placed.map(|text| (text, origin.clone())));
     }
 
     /// Adds the error of a document that could not be read.
@@ -233,6 +218,12 @@ impl Checker {
             warnings: self.warnings,
         }
     }
+}
+
+/// Adds what was found at an origin, until `max` are kept.
+fn keep<T>(kept: &mut Vec<(T, Origin)>, max: usize, found: Vec<T>, origin: &Origin) {
+    let room = max.saturating_sub(kept.len());
+    kept.extend(found.into_iter().take(room).map(|one| (one, origin.clone())));
 }
 
 #[cfg(test)]

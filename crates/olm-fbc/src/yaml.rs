@@ -178,20 +178,8 @@ pub fn parse_all(input: &[u8]) -> Result<Vec<Value>, Error> {
 ///
 /// # Errors
 /// The errors of [`parse`], and [`Error::Shape`] if the document does not have the shape of `T`.
-pub fn from_slice<T: DeserializeOwned>(input: &[u8]) -> Result<T, Error> {
-    from_value(parse(input)?)
-}
-
-/// Does the same as [`from_slice`] for text.
-///
-/// # Errors
-/// The errors of [`from_slice`].
 pub fn from_str<T: DeserializeOwned>(input: &str) -> Result<T, Error> {
-    from_slice(input.as_bytes())
-}
-
-fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
-    serde_json::from_value(value).map_err(|error| Error::Shape(error.to_string()))
+    serde_json::from_value(parse(input.as_bytes())?).map_err(|error| Error::Shape(error.to_string()))
 }
 
 /// Writes `value` as one YAML document: keys sorted, sequences not indented below their key, long plain and quoted texts broken

@@ -132,7 +132,7 @@ fn the_accepted_corpus_is_accepted() {
     let Some(corpus) = olm_testing::shared::corpus_dir() else {
         return;
     };
-    let report = report(Path::new(&corpus.join("fbc")));
+    let report = report(Path::new(&corpus.join("fbc")), None);
     // None of 125 packages of many authors is falsely reported as misspelt.
     assert_eq!(report.misspellings, []);
     let model = report.into_result().unwrap_or_else(|faults| panic!("{faults}"));

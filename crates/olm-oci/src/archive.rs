@@ -57,11 +57,6 @@ impl ImageArchive {
         &self.blobs
     }
 
-    /// Returns the bytes of all blobs, which is about the size of a pull.
-    pub fn size(&self) -> u64 {
-        self.blobs.values().map(|blob| blob.len() as u64).sum()
-    }
-
     /// Returns the image's configuration.
     ///
     /// # Errors
@@ -77,7 +72,7 @@ impl ImageArchive {
             .blobs
             .get(&digest)
             .ok_or_else(|| WriteError::Encode("no configuration".into()))?;
-        serde_json::from_slice(blob).map_err(|error| WriteError::Encode(format!("configuration: {error}")))
+        ImageConfig::parse(blob).map_err(|error| WriteError::Encode(format!("configuration: {error}")))
     }
 
     /// Returns the files in some folders (paths from the root), by path without leading slash. All layers are
@@ -139,10 +134,7 @@ impl ImageArchive {
     /// # Errors
     /// [`WriteError::Io`].
     pub fn write(&self, path: &Path, name: Option<&Reference>) -> Result<(), WriteError> {
-        let io_error = |source: io::Error| WriteError::Io {
-            path: path.to_owned(),
-            source,
-        };
+        let io_error = WriteError::io(path);
         let folder = path
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty())
@@ -153,14 +145,14 @@ impl ImageArchive {
             let written = out.and_then(|out| self.write_to(io::BufWriter::new(out), name));
             return written.map_err(io_error);
         }
-        std::fs::create_dir_all(folder).map_err(io_error)?;
+        std::fs::create_dir_all(folder).map_err(&io_error)?;
         let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         let file = tempfile::Builder::new()
             .permissions(readable)
             .tempfile_in(folder)
-            .map_err(io_error)?;
+            .map_err(&io_error)?;
         self.write_to(io::BufWriter::new(file.as_file()), name)
-            .map_err(io_error)?;
+            .map_err(&io_error)?;
         file.persist(path).map_err(|error| io_error(error.error))?;
         Ok(())
     }
@@ -213,23 +205,20 @@ impl ImageArchive {
     /// # Errors
     /// [`WriteError::Io`] and [`WriteError::Archive`].
     pub fn read(path: &Path) -> Result<Self, WriteError> {
-        let io_error = |source: io::Error| WriteError::Io {
-            path: path.to_owned(),
-            source,
-        };
+        let io_error = WriteError::io(path);
         let wrong = |detail: String| WriteError::Archive {
             path: path.to_owned(),
             detail,
         };
         let mut files = BTreeMap::new();
-        let file = io::BufReader::new(std::fs::File::open(path).map_err(io_error)?);
-        for entry in tar::Archive::new(file).entries().map_err(io_error)? {
-            let mut entry = entry.map_err(io_error)?;
+        let file = io::BufReader::new(std::fs::File::open(path).map_err(&io_error)?);
+        for entry in tar::Archive::new(file).entries().map_err(&io_error)? {
+            let mut entry = entry.map_err(&io_error)?;
             let name = String::from_utf8_lossy(&entry.path_bytes())
                 .trim_start_matches("./")
                 .to_owned();
             let mut bytes = Vec::new();
-            entry.read_to_end(&mut bytes).map_err(io_error)?;
+            entry.read_to_end(&mut bytes).map_err(&io_error)?;
             files.insert(name, Bytes::from(bytes));
         }
         let index = files.get(INDEX_FILE).ok_or_else(|| {

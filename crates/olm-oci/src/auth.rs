@@ -56,17 +56,7 @@ impl Credentials {
     /// # Errors
     /// [`CredentialsError::Parse`] and [`CredentialsError::Auth`].
     pub fn from_docker_config(text: &[u8], origin: &str) -> Result<Self, CredentialsError> {
-        let config: DockerConfig = serde_json::from_slice(text).map_err(|e| parse_error(&e, origin))?;
-        Self::from_auths(config.auths, origin)
-    }
-
-    /// Reads the older `.dockercfg` form (type `kubernetes.io/dockercfg`): the `auths` map without its envelope.
-    ///
-    /// # Errors
-    /// [`CredentialsError::Parse`] and [`CredentialsError::Auth`].
-    pub fn from_dockercfg(text: &[u8], origin: &str) -> Result<Self, CredentialsError> {
-        let auths = serde_json::from_slice(text).map_err(|e| parse_error(&e, origin))?;
-        Self::from_auths(auths, origin)
+        Self::read(text, origin, false, None)
     }
 
     /// Reads the data of a pull secret of either type; none in other secrets.
@@ -74,34 +64,54 @@ impl Credentials {
     /// # Errors
     /// [`CredentialsError::Parse`] and [`CredentialsError::Auth`].
     pub fn from_secret(data: &BTreeMap<String, Vec<u8>>, origin: &str) -> Result<Self, CredentialsError> {
-        if let Some(text) = data.get(".dockerconfigjson") {
-            return Self::from_docker_config(text, origin);
+        for (key, is_old) in [(".dockerconfigjson", false), (".dockercfg", true)] {
+            if let Some(text) = data.get(key) {
+                return Self::read(text, origin, is_old, None);
+            }
         }
-        data.get(".dockercfg").map_or_else(
-            || Ok(Self::anonymous()),
-            |text| Self::from_dockercfg(text, origin),
-        )
+        Ok(Self::anonymous())
     }
 
-    /// Reads a `config.json` for some registries (host, with port if any). Entries of other registries are
-    /// ignored.
+    /// Reads a `config.json`, or the older `.dockercfg`: the `auths` map without its envelope. With `registries`
+    /// (host, with port if any) the entries of others are ignored.
     ///
     /// # Errors
-    /// See [`Credentials::from_docker_config`].
-    pub(crate) fn from_docker_config_of(
+    /// [`CredentialsError::Parse`] and [`CredentialsError::Auth`].
+    pub(crate) fn read(
         text: &[u8],
         origin: &str,
-        registries: &[String],
+        is_old: bool,
+        registries: Option<&[String]>,
     ) -> Result<Self, CredentialsError> {
-        let mut config: DockerConfig = serde_json::from_slice(text).map_err(|e| parse_error(&e, origin))?;
-        let fits = |key: &str| {
-            let (host, _) = normalise_key(key);
-            registries
-                .iter()
-                .any(|registry| host_fits(&host, &normalise_key(registry).0))
+        let config: Result<DockerConfig, serde_json::Error> = match is_old {
+            true => serde_json::from_slice(text).map(|auths| DockerConfig { auths }),
+            false => serde_json::from_slice(text),
         };
-        config.auths.retain(|key, _| fits(key));
-        Self::from_auths(config.auths, origin)
+        let config = config.map_err(|error| CredentialsError::Parse {
+            origin: origin.into(),
+            line: error.line(),
+            column: error.column(),
+        })?;
+        let mut credentials = Self::default();
+        for (key, auth) in config.auths {
+            let (host, path) = normalise_key(&key);
+            let fits = |registry: &String| host_fits(&host, &normalise_key(registry).0);
+            if registries.is_some_and(|registries| !registries.iter().any(fits)) {
+                continue;
+            }
+            let credential = auth.into_credential().map_err(|()| CredentialsError::Auth {
+                origin: origin.into(),
+                key,
+            })?;
+            // `docker login` leaves an empty entry when a helper keeps the password.
+            credentials.entries.extend(credential.map(|credential| Entry {
+                host,
+                path,
+                credential,
+            }));
+        }
+        credentials.sort();
+        Ok(credentials)
     }
 
     /// Returns one credential for all repositories of a registry.
@@ -126,31 +136,6 @@ impl Credentials {
     /// there were none.
     pub fn asked(&self, registry: &str) -> Option<String> {
         self.asked.of(registry)
-    }
-
-    fn from_auths(auths: BTreeMap<String, AuthEntry>, origin: &str) -> Result<Self, CredentialsError> {
-        let mut credentials = Self::default();
-        for (key, auth) in auths {
-            let credential = match auth.into_credential() {
-                Ok(Some(credential)) => credential,
-                // `docker login` leaves an empty entry when a helper keeps the password.
-                Ok(None) => continue,
-                Err(()) => {
-                    return Err(CredentialsError::Auth {
-                        origin: origin.into(),
-                        key,
-                    });
-                }
-            };
-            let (host, path) = normalise_key(&key);
-            credentials.entries.push(Entry {
-                host,
-                path,
-                credential,
-            });
-        }
-        credentials.sort();
-        Ok(credentials)
     }
 
     /// Adds the entries of `other`; where both fit equally well, those already here are tried first.
@@ -242,14 +227,6 @@ fn decode_auth(auth: &str) -> Option<(String, String)> {
     let (username, password) = text.split_once(':')?;
     // Some tools pad the decoded value with NUL bytes.
     Some((username.to_owned(), password.trim_end_matches('\0').to_owned()))
-}
-
-fn parse_error(error: &serde_json::Error, origin: &str) -> CredentialsError {
-    CredentialsError::Parse {
-        origin: origin.into(),
-        line: error.line(),
-        column: error.column(),
-    }
 }
 
 /// Splits a key into host and path. Scheme and API version are dropped; Docker Hub's several names become
@@ -419,7 +396,7 @@ mod tests {
             r#"{"auths":{"quay.io":{"username":"first","password":"1"}}}"#,
         ));
         let old = br#"{"quay.io":{"username":"old","password":"3"}}"#;
-        merged.merge(Credentials::from_dockercfg(old, "test").expect("credentials"));
+        merged.merge(Credentials::read(old, "test", true, None).expect("credentials"));
         assert_eq!(users(&merged, "quay.io", "x"), ["first:1", "second:2", "old:3"]);
     }
 

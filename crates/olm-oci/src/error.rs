@@ -28,29 +28,6 @@ pub enum PullErrorClass {
     Storage,
 }
 
-impl PullErrorClass {
-    /// Returns the class in PascalCase, for reasons of conditions and events.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::UnknownHost => "UnknownHost",
-            Self::Unreachable => "Unreachable",
-            Self::Untrusted => "Untrusted",
-            Self::NotFound => "NotFound",
-            Self::Unauthorized => "Unauthorized",
-            Self::TooLarge => "TooLarge",
-            Self::Malformed => "Malformed",
-            Self::DigestMismatch => "DigestMismatch",
-            Self::Storage => "Storage",
-        }
-    }
-}
-
-impl fmt::Display for PullErrorClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 /// One host that was tried and failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
@@ -99,11 +76,6 @@ impl PullError {
     /// Returns the same failure, reported as one of a push.
     pub(crate) fn pushing(self) -> Self {
         Self { verb: "push", ..self }
-    }
-
-    /// Returns the image as it was requested.
-    pub fn image(&self) -> &str {
-        &self.image
     }
 
     /// Returns every host that was tried, in order.
@@ -168,6 +140,16 @@ pub enum WriteError {
     /// The parts of an image do not fit together.
     #[error("cannot assemble the image: {0}")]
     Encode(String),
+}
+
+impl WriteError {
+    /// Returns the error of a file that cannot be read or written.
+    pub(crate) fn io(path: &std::path::Path) -> impl Fn(std::io::Error) -> Self {
+        move |source| Self::Io {
+            path: path.to_owned(),
+            source,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -67,12 +67,8 @@ pub(crate) fn program(name: &str) -> String {
 
 /// Asks a helper for a registry's credential.
 pub(crate) fn ask(name: &str, registry: &str) -> Answer {
-    ask_within(name, registry, LIMIT)
-}
-
-fn ask_within(name: &str, registry: &str, limit: Duration) -> Answer {
     for key in keys(registry) {
-        if let Some(credential) = run(name, key, limit)? {
+        if let Some(credential) = run(name, key)? {
             return Ok(Some(credential));
         }
     }
@@ -85,7 +81,7 @@ fn keys(registry: &str) -> impl Iterator<Item = &str> {
     hub.into_iter().chain([registry])
 }
 
-fn run(name: &str, key: &str, limit: Duration) -> Answer {
+fn run(name: &str, key: &str) -> Answer {
     // The name becomes part of a program's name, and must not become a path.
     if name.contains(['/', '\\']) {
         return Err("the name of the helper is a path".to_owned());
@@ -104,9 +100,9 @@ fn run(name: &str, key: &str, limit: Duration) -> Answer {
     let (output, errors) = (reader(child.stdout.take()), reader(child.stderr.take()));
     // The answer is complete when the output closes. A background process of the helper may keep it open
     // until the limit.
-    let Ok(answer) = output.recv_timeout(limit) else {
+    let Ok(answer) = output.recv_timeout(LIMIT) else {
         end(&mut child);
-        return Err(format!("no answer within {} s", limit.as_secs_f32()));
+        return Err(format!("no answer within {} s", LIMIT.as_secs_f32()));
     };
     let Some(status) = ended(&mut child) else {
         end(&mut child);

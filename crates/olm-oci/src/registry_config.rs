@@ -321,9 +321,7 @@ impl HostEntry {
                 .into_iter()
                 .map(|(name, values)| (name, values.into_vec()))
                 .collect(),
-            repository: None,
-            refusal: None,
-            mirror: false,
+            ..Host::of_registry(name)
         })
     }
 }

@@ -29,7 +29,7 @@ use crate::spool::{Spool, SpooledLayer};
 
 pub use client::install_tls_provider;
 pub(crate) use failure::Failure;
-use failure::{longer, malformed, mismatch, shorter};
+use failure::{malformed, mismatch};
 use status::{accept, announced_digest, is_refusal};
 use token::Scope;
 use wire::{Request, Response, Wire, parse_url};
@@ -316,7 +316,8 @@ impl Session {
         if let Some(expected) = expected.or(announced.as_ref())
             && !expected.matches(&body)
         {
-            return Err(mismatch(expected, &Digest::sha256(&body)));
+            let actual = Digest::sha256(&body);
+            return Err(mismatch(expected, &format!("has digest {actual}")));
         }
         Ok(body.into())
     }
@@ -347,7 +348,9 @@ impl Session {
         let mut answer = self.fetch(Object::Blob(digest), true).await?;
         // The size in the manifest is part of what its digest promises.
         let of_size = |failure: Failure| match failure.class {
-            PullErrorClass::TooLarge => longer(digest, size),
+            PullErrorClass::TooLarge => {
+                mismatch(digest, &format!("exceeds the {size} bytes in the manifest"))
+            }
             _ => failure,
         };
         answer.check_length(size).map_err(of_size)?;
@@ -360,10 +363,10 @@ impl Session {
         }
         let actual = hasher.finish();
         if actual != *digest {
-            return Err(mismatch(digest, &actual).into());
+            return Err(mismatch(digest, &format!("has digest {actual}")).into());
         }
         if received != size {
-            return Err(shorter(digest, received, size).into());
+            return Err(mismatch(digest, &format!("has {received} bytes, expected {size}")).into());
         }
         file.content
             .seek(SeekFrom::Start(0))

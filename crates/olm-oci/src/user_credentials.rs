@@ -3,7 +3,6 @@
 //! An unreadable file is not an error: public images need no credentials. When a registry refuses, its error
 //! lists the files and helpers that were asked and their answers.
 
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -114,11 +113,11 @@ impl Credentials {
                 }
                 continue;
             }
-            let mut said = BTreeMap::new();
             for registry in registries {
-                credentials.merge(of_helper(name, registry, None, &mut said));
+                let (helped, said) = of_helper(name, registry, None);
+                asked.note("registries.conf", registry, &said);
+                credentials.merge(helped);
             }
-            asked.note("registries.conf".to_owned(), said);
         }
         credentials.with_asked(asked)
     }
@@ -146,58 +145,48 @@ impl Credentials {
 fn of_file(file: &AuthFile, registries: &[String], asked: &mut Asked) -> Credentials {
     let path = file.path.display().to_string();
     let text = match std::fs::read(&file.path) {
-        Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            asked.note_missing(path);
+            asked.missing.push(path);
             return Credentials::anonymous();
         }
-        Err(error) => return unusable(path, &error.to_string(), registries, asked),
+        read => read.map_err(|error| error.to_string()),
     };
-    let read = match file.is_old {
-        true => Credentials::from_dockercfg(&text, &path),
-        false => Credentials::from_docker_config_of(&text, &path, registries),
-    };
-    let mut found = match read {
-        Ok(found) => found,
-        Err(error) => return unusable(path, &reason(&error), registries, asked),
-    };
-    let helpers: Helpers = match file.is_old {
-        true => Helpers::default(),
-        false => serde_json::from_slice(&text).unwrap_or_default(),
-    };
-    let mut said = BTreeMap::new();
-    for registry in registries {
-        let has_entry = match found.for_registry(registry).is_empty() {
-            true => "has no credentials for it",
-            false => "has credentials",
+    let read = text.and_then(|text| {
+        let found = Credentials::read(&text, &path, file.is_old, Some(registries));
+        let helpers: Helpers = match file.is_old {
+            true => Helpers::default(),
+            false => serde_json::from_slice(&text).unwrap_or_default(),
         };
-        said.insert(registry.clone(), has_entry.to_owned());
-        if let Some(name) = helpers.of(registry) {
-            let mut helped = of_helper(name, registry, Some(&file.path), &mut said);
-            helped.merge(found);
-            found = helped;
+        Ok((found.map_err(|error| reason(&error))?, helpers))
+    });
+    let (mut found, helpers) = match read {
+        Ok(read) => read,
+        Err(reason) => {
+            for registry in registries {
+                asked.note(&path, registry, &reason);
+            }
+            return Credentials::anonymous();
         }
+    };
+    for registry in registries {
+        let Some(name) = helpers.of(registry) else {
+            let said = match found.for_registry(registry).is_empty() {
+                true => "has no credentials for it",
+                false => "has credentials",
+            };
+            asked.note(&path, registry, said);
+            continue;
+        };
+        let (mut helped, said) = of_helper(name, registry, Some(&file.path));
+        asked.note(&path, registry, &said);
+        helped.merge(found);
+        found = helped;
     }
-    asked.note(path, said);
     found
 }
 
-/// Records why a file cannot be used.
-fn unusable(path: String, reason: &str, registries: &[String], asked: &mut Asked) -> Credentials {
-    let said = registries
-        .iter()
-        .map(|registry| (registry.clone(), reason.to_owned()));
-    asked.note(path, said.collect());
-    Credentials::anonymous()
-}
-
-/// Returns a helper's credentials for a registry, and records its answer.
-fn of_helper(
-    name: &str,
-    registry: &str,
-    file: Option<&Path>,
-    said: &mut BTreeMap<String, String>,
-) -> Credentials {
+/// Returns a helper's credentials for a registry, and its answer as text.
+fn of_helper(name: &str, registry: &str, file: Option<&Path>) -> (Credentials, String) {
     let program = helper::program(name);
     let named = file.map_or_else(String::new, |file| format!(", configured in {}", file.display()));
     let (text, credentials) = match helper::ask(name, registry) {
@@ -208,11 +197,7 @@ fn of_helper(
         Ok(None) => ("has no credentials for it".to_owned(), Credentials::anonymous()),
         Err(reason) => (reason, Credentials::anonymous()),
     };
-    said.insert(
-        registry.to_owned(),
-        format!("credential helper {program}{named}: {text}"),
-    );
-    credentials
+    (credentials, format!("credential helper {program}{named}: {text}"))
 }
 
 /// Describes a file's fault, without its name.

@@ -85,24 +85,18 @@ impl LayerSpec {
     /// # Errors
     /// [`WriteError::Io`]. Symbolic links are followed, so a dangling one is an error.
     pub fn tree(&mut self, path: &str, source: &Path) -> Result<(), WriteError> {
-        let io_error = |source| {
-            move |error| WriteError::Io {
-                path: source,
-                source: error,
-            }
-        };
-        for entry in std::fs::read_dir(source).map_err(io_error(source.to_owned()))? {
-            let entry = entry.map_err(io_error(source.to_owned()))?;
+        for entry in std::fs::read_dir(source).map_err(WriteError::io(source))? {
+            let entry = entry.map_err(WriteError::io(source))?;
             let file = entry.path();
             let name = entry.file_name();
             let name = name
                 .to_str()
                 .ok_or_else(|| WriteError::Path(file.display().to_string()))?;
             let inside = format!("{}/{name}", path.trim_end_matches('/'));
-            if std::fs::metadata(&file).map_err(io_error(file.clone()))?.is_dir() {
+            if std::fs::metadata(&file).map_err(WriteError::io(&file))?.is_dir() {
                 self.tree(&inside, &file)?;
             } else {
-                let bytes = std::fs::read(&file).map_err(io_error(file.clone()))?;
+                let bytes = std::fs::read(&file).map_err(WriteError::io(&file))?;
                 self.file(&inside, bytes, 0o644, 0)?;
             }
         }

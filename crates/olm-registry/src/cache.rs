@@ -8,7 +8,7 @@ use olm_fbc::load::Origin;
 use olm_fbc::schema::Blob;
 use olm_fbc::validate::Faults;
 
-use crate::index::{self, BuildError, CatalogDigest, DigestError, Index, IndexError};
+use crate::index::{self, BuildError, CatalogDigest, DigestError, Index, IndexError, catalog_digest};
 use crate::temp_file;
 
 pub mod upstream;
@@ -134,7 +134,7 @@ pub fn open_checked(catalog: &Path, cache_dir: &Path) -> Result<Index, CacheErro
     // Both run in parallel, because a start waits for them.
     let (whole, computed) = std::thread::scope(|scope| {
         let whole = scope.spawn(|| index.verify());
-        let computed = CatalogDigest::of(catalog);
+        let computed = catalog_digest(catalog);
         (whole.join(), computed)
     });
     // A panicked thread is one more reason not to trust the file.

@@ -6,17 +6,16 @@
 use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+use tokio_util::io::InspectReader;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Code, async_trait};
 
@@ -61,10 +60,10 @@ impl Dial for Tcp {
             .map_err(|error| failed(&error))?;
         keep_alive(&stream).map_err(|error| failed(&error))?;
         let (alive, lost) = oneshot::channel();
-        let socket = Watched {
-            socket: stream,
-            _alive: alive,
-        };
+        // What inspects the socket's data ends with the socket.
+        let socket = InspectReader::new(stream, move |_: &[u8]| {
+            let _ = &alive;
+        });
         let channel = timeout(CONNECT_TIME, over(socket, address))
             .await
             .map_err(|_| failed(&"no answer"))?
@@ -145,38 +144,4 @@ fn keep_alive(stream: &TcpStream) -> io::Result<()> {
         .with_time(Duration::from_secs(20))
         .with_interval(Duration::from_secs(5));
     SockRef::from(stream).set_tcp_keepalive(&keep_alive)
-}
-
-/// A socket whose end closes the other half of `_alive`.
-struct Watched {
-    socket: TcpStream,
-    _alive: oneshot::Sender<()>,
-}
-
-impl AsyncRead for Watched {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Watched {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(context)
-    }
 }

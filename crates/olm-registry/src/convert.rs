@@ -107,9 +107,7 @@ pub fn entry_head(channel: &str, entry: &ChannelEntry, deprecation: Option<&Stri
     proto::Bundle {
         channel_name: channel.to_owned(),
         skip_range: entry.skip_range.clone(),
-        deprecation: deprecation.map(|message| proto::Deprecation {
-            message: message.clone(),
-        }),
+        deprecation: deprecation.map(|message| message.as_str().into()),
         ..proto::Bundle::default()
     }
 }

@@ -22,7 +22,7 @@ mod directory;
 
 pub(crate) use build::api_key;
 pub use build::{BuildError, build, build_in, build_of_blobs};
-pub use digest::{CatalogDigest, DigestError};
+pub use digest::{CatalogDigest, DigestError, catalog_digest};
 pub(crate) use directory::{
     BundleRecord, ChannelRecord, Directory, EntryRecord, Icon, PackageFacts, PackageRecord, SchemaRecord,
 };

@@ -43,11 +43,11 @@ impl Index {
                 .map(|(name, channel)| proto::Channel {
                     name: name.clone(),
                     csv_name: channel.head.clone(),
-                    deprecation: deprecation(channel.deprecation.as_ref()),
+                    deprecation: channel.deprecation.as_deref().map(Into::into),
                 })
                 .collect(),
             default_channel_name: record.default_channel.clone(),
-            deprecation: deprecation(record.deprecation.as_ref()),
+            deprecation: record.deprecation.as_deref().map(Into::into),
         })
     }
 
@@ -316,10 +316,4 @@ fn api_text(api: &proto::GroupVersionKind) -> String {
         quote(&api.version),
         quote(&api.kind)
     )
-}
-
-fn deprecation(message: Option<&String>) -> Option<proto::Deprecation> {
-    message.map(|message| proto::Deprecation {
-        message: message.clone(),
-    })
 }

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 /// Compares a valid catalog with its index. Returns the catalog's model; `None` for a catalog with faults.
 fn check(catalog: &Path) -> Option<Model> {
-    let model = report(catalog).into_result().ok()?;
+    let model = report(catalog, None).into_result().ok()?;
     let cache_dir = tempfile::tempdir().expect("folder");
     let index = cache::open_or_build(catalog, cache_dir.path())
         .unwrap_or_else(|error| panic!("validates and is not served: {}", go_compat::error_chain(&error)));
@@ -208,7 +208,7 @@ fn what_is_of_no_use_is_served_with_a_warning() {
     let text: String = documents.iter().map(|one| format!("{one}\n")).collect();
     std::fs::write(catalog.path().join("c.json"), text).expect("written");
     check(catalog.path()).expect("valid");
-    let report = report(catalog.path());
+    let report = report(catalog.path(), None);
     let warnings: Vec<String> = report
         .warnings
         .iter()

@@ -9,10 +9,7 @@ const MAX_COMPARED: usize = 10_000;
 
 /// Returns `: did you mean "./catalog"?` for a missing path, or an empty text if no similar name is beside it.
 pub(crate) fn path(path: &Path) -> String {
-    match path_beside(path) {
-        Some(meant) => format!(": did you mean {meant:?}?"),
-        None => String::new(),
-    }
+    path_beside(path).map_or_else(String::new, |meant| format!(": did you mean {meant:?}?"))
 }
 
 fn path_beside(path: &Path) -> Option<PathBuf> {

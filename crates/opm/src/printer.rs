@@ -48,12 +48,7 @@ pub(crate) fn warning(text: &str) {
     let _ = writeln!(io::stderr(), "warning: {}", escape(text));
 }
 
-/// Returns an error with its causes in one line, each once, as on stderr and in the termination log.
-pub(crate) fn error_text(error: &anyhow::Error) -> String {
-    error_chain(error.as_ref())
-}
-
-/// Prints the error of the command to stderr.
+/// Prints the error of the command to stderr: its causes in one line, each once.
 pub(crate) fn error(error: &anyhow::Error) {
-    let _ = writeln!(io::stderr(), "Error: {}", escape(&error_text(error)));
+    let _ = writeln!(io::stderr(), "Error: {}", escape(&error_chain(error.as_ref())));
 }

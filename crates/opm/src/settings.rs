@@ -61,24 +61,21 @@ impl Settings {
     /// # Errors
     /// The file cannot be read.
     pub(crate) fn with_root_ca(&self, path: &Path) -> anyhow::Result<Self> {
-        let failed = || format!("failed to fetch root CA from {}", path.display());
-        if path.is_file() {
-            return Ok(self.trusting(path, None));
+        let (mut trusted, mut kept) = (path.to_owned(), None);
+        if !path.is_file() {
+            // A pipe, as of a process substitution, can be read only once, but each registry's client reads the file.
+            let failed = || format!("failed to fetch root CA from {}", path.display());
+            let bytes = std::fs::read(path).with_context(failed)?;
+            let mut copy = NamedTempFile::new().with_context(failed)?;
+            copy.write_all(&bytes).with_context(failed)?;
+            trusted = copy.path().to_owned();
+            kept = Some(Arc::new(copy));
         }
-        // A pipe, as of a process substitution, can be read only once, but each registry's client reads the file.
-        let bytes = std::fs::read(path).with_context(failed)?;
-        let mut copy = NamedTempFile::new().with_context(failed)?;
-        copy.write_all(&bytes).with_context(failed)?;
-        let path = copy.path().to_owned();
-        Ok(self.trusting(&path, Some(copy)))
-    }
-
-    fn trusting(&self, path: &Path, copy: Option<NamedTempFile>) -> Self {
-        Self {
-            registries: self.registries.clone().with_root_ca(path),
-            _root_ca_copy: copy.map(Arc::new),
+        Ok(Self {
+            registries: self.registries.clone().with_root_ca(trusted),
+            _root_ca_copy: kept,
             ..self.clone()
-        }
+        })
     }
 
     /// Returns a puller with the limits for catalogs.

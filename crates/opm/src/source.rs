@@ -172,11 +172,6 @@ pub(crate) fn check_directory(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Returns true if a catalog directory has no files to read; `false` if it cannot be read, which is reported elsewhere.
-pub(crate) fn has_no_files(directory: &Path) -> bool {
-    olm_fbc::load::files(directory).is_ok_and(|files| files.is_empty())
-}
-
 /// Passes the blobs below a catalog directory to `take`.
 fn read_catalog(directory: &Path, take: &mut impl FnMut(Blob) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let read = olm_fbc::load::read(directory, |blob, origin| -> anyhow::Result<()> {

@@ -24,10 +24,8 @@ const TEXT_BYTES: i32 = 64 << 20;
 /// # Errors
 /// It cannot be opened, is not a catalog, or contains invalid values.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Blob>> {
-    let database = Database::open(path).with_context(|| format!("database {}", path.display()))?;
-    database
-        .blobs()
-        .with_context(|| format!("database {}", path.display()))
+    let blobs = Database::open(path).and_then(|database| database.blobs());
+    blobs.with_context(|| format!("database {}", path.display()))
 }
 
 struct Database {
@@ -45,6 +43,9 @@ struct Row {
     skips: Vec<String>,
     skip_range: String,
 }
+
+/// Head and bundles of each channel, by package and channel.
+type Channels = BTreeMap<(String, String), (String, BTreeSet<String>)>;
 
 /// Rows of a table with a type and a value per bundle: `properties`, `dependencies`.
 type Typed = BTreeMap<String, Vec<Property>>;
@@ -139,8 +140,8 @@ impl Database {
         );
         let mut blobs = Vec::new();
         let mut made = BTreeSet::new();
-        let (channels, heads) = self.channels()?;
-        for ((package, name), names) in &channels {
+        let channels = self.channels()?;
+        for ((package, name), (_, names)) in &channels {
             let mut entries = Vec::new();
             for bundle in names.iter().filter(|name| !excluded.contains(*name)) {
                 // A name without a row is only replaced or skipped by other bundles.
@@ -169,9 +170,8 @@ impl Database {
             }));
         }
         for [name, default_channel] in self.select("package", ["name", "default_channel"])? {
-            let head = heads
-                .get(&(name.clone(), default_channel.clone()))
-                .and_then(|head| bundles.get(head));
+            let channel = channels.get(&(name.clone(), default_channel.clone()));
+            let head = channel.and_then(|(head, _)| bundles.get(head));
             blobs.push(Blob::Package(Package {
                 icon: head.and_then(Row::icon),
                 name,
@@ -257,29 +257,20 @@ impl Database {
         Ok(found)
     }
 
-    /// Returns the bundles of each channel, and its head, by package and channel.
-    #[allow(clippy::type_complexity, reason = "two maps with one key, used once")]
-    fn channels(
-        &self,
-    ) -> anyhow::Result<(
-        BTreeMap<(String, String), BTreeSet<String>>,
-        BTreeMap<(String, String), String>,
-    )> {
-        let mut channels = BTreeMap::new();
-        let mut heads = BTreeMap::new();
+    fn channels(&self) -> anyhow::Result<Channels> {
+        let mut channels = Channels::new();
         for [package, name, head] in
             self.select("channel", ["package_name", "name", "head_operatorbundle_name"])?
         {
-            heads.insert((package.clone(), name.clone()), head);
-            channels.insert((package, name), BTreeSet::new());
+            channels.insert((package, name), (head, BTreeSet::new()));
         }
         for [package, name, bundle] in self.select(
             "channel_entry",
             ["package_name", "channel_name", "operatorbundle_name"],
         )? {
-            channels.entry((package, name)).or_default().insert(bundle);
+            channels.entry((package, name)).or_default().1.insert(bundle);
         }
-        Ok((channels, heads))
+        Ok(channels)
     }
 }
 

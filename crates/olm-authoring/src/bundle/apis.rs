@@ -9,7 +9,7 @@ use olm_fbc::manifest::CRD_KIND;
 use olm_fbc::property::Gvk;
 use serde_json::Value;
 
-use super::BundleContent;
+use super::{BundleContent, text};
 use crate::Error;
 
 /// Supported versions of the CustomResourceDefinition API; CRDs of other versions define no API.
@@ -44,12 +44,14 @@ impl BundleContent {
     /// Returns every version of every CRD among the manifests.
     fn crd_apis(&self) -> BTreeSet<ApiKey> {
         let mut apis = BTreeSet::new();
-        for manifest in self.manifests.iter().filter(|manifest| manifest.kind == CRD_KIND) {
-            let api_version = manifest.api_version.rsplit('/').next().unwrap_or_default();
+        let objects = self.manifests.iter().map(|manifest| &manifest.object);
+        for definition in objects.filter(|object| object["kind"] == CRD_KIND) {
+            let api_version = definition["apiVersion"].as_str().unwrap_or_default();
+            let api_version = api_version.rsplit('/').next().unwrap_or_default();
             if !CRD_VERSIONS.contains(&api_version) {
                 continue;
             }
-            let spec = &manifest.object["spec"];
+            let spec = &definition["spec"];
             // v1beta1 allows a single `version` beside or instead of `versions`.
             let single = (api_version == crd::OLD_VERSION).then_some(&spec["version"]);
             let names = spec["versions"]
@@ -83,7 +85,7 @@ impl BundleContent {
                 let found: Vec<String> = defined.iter().map(|api| format!("{api}:{{}}")).collect();
                 return Err(format!(
                     "error checking provided apis in bundle {}: couldn't find {owned} in bundle. found: map[{}]",
-                    self.csv().name,
+                    self.csv_name(),
                     found.join(" ")
                 )
                 .into());
@@ -165,11 +167,7 @@ impl BundleContent {
     }
 
     pub(super) fn wrong_csv(&self, path: &str, expected: &str, found: &Value) -> Error {
-        let (file, found) = (&self.csv().path, kind_of(found));
+        let (file, found) = (&self.csv().name, kind_of(found));
         format!("{file}: {path} must be {expected}, found {found}").into()
     }
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }

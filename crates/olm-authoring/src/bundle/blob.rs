@@ -20,9 +20,9 @@ impl BundleContent {
     /// # Errors
     /// APIs that the CSV owns are missing, the CSV has no name or version, or a dependency has the wrong shape.
     pub fn to_blob(&self, image: &str) -> Result<Bundle, Error> {
-        let csv = self.csv();
-        if csv.name.is_empty() {
-            return Err(format!("{}: metadata.name must be set", csv.path).into());
+        let name = self.csv_name();
+        if name.is_empty() {
+            return Err(format!("{}: metadata.name must be set", self.csv().name).into());
         }
         let mut properties = self.derived_properties()?;
         properties.extend(self.manifests.iter().map(|manifest| {
@@ -39,7 +39,7 @@ impl BundleContent {
             )
         });
         Ok(Bundle {
-            name: csv.name.clone(),
+            name: name.to_owned(),
             package: self.package().to_owned(),
             image: image.to_owned(),
             properties,
@@ -117,7 +117,7 @@ impl BundleContent {
             }
             let (path, field) = match package {
                 "" => ("metadata/annotations.yaml", olm_api::labels::bundle::PACKAGE),
-                _ => (csv.path.as_str(), "spec.version"),
+                _ => (csv.name.as_str(), "spec.version"),
             };
             return Err(format!("{path}: {field} must be set").into());
         }

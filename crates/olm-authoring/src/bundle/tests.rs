@@ -288,7 +288,7 @@ fn what_is_ignored_is_said() {
     let paths: Vec<&str> = bundle
         .manifests
         .iter()
-        .map(|manifest| manifest.path.as_str())
+        .map(|manifest| manifest.name.as_str())
         .collect();
     assert_eq!(
         paths,

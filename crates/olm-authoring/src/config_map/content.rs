@@ -11,7 +11,7 @@ use olm_fbc::yaml::{Documents, Limits};
 use serde_json::Value;
 
 use crate::Error;
-use crate::bundle::SKIP_RANGE;
+use crate::bundle::{SKIP_RANGE, text};
 
 /// Limits of one text. A ConfigMap is small, so only a hostile one expands by aliases.
 const LIMITS: Limits = Limits {
@@ -339,10 +339,6 @@ fn items<'a>(value: Option<&'a Value>, field: &str) -> Result<&'a [Value], Strin
         Some(Value::Array(items)) => Ok(items),
         Some(other) => Err(format!("{field}: expected a list, found {}", kind_of(other))),
     }
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }
 
 fn json_bytes(object: &Value) -> usize {

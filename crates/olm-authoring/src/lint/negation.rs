@@ -8,48 +8,40 @@ use serde_json::Value;
 /// Maximum number of findings for one constraint.
 const MAX_NAMED: usize = 5;
 
-/// Expression that contains a `not`.
-#[derive(Clone, Copy)]
-enum Around {
-    Nothing,
-    All,
-    Any,
-    Not,
-}
-
 /// Returns the meaning of each `not` of a constraint, as `all.constraints[1].not: …`; at most [`MAX_NAMED`].
 pub(super) fn negations(constraint: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    look(constraint, Around::Nothing, "", &mut found);
+    look(constraint, "", "", &mut found);
     found
 }
 
-fn look(constraint: &Value, around: Around, place: &str, found: &mut Vec<String>) {
-    for (form, within) in [("all", Around::All), ("any", Around::Any), ("not", Around::Not)] {
+/// Looks for `not` in a constraint that is part of the form `around`; empty for none.
+fn look(constraint: &Value, around: &str, place: &str, found: &mut Vec<String>) {
+    for form in ["all", "any", "not"] {
         let Some(compound) = constraint.get(form) else {
             continue;
         };
-        if matches!(within, Around::Not) && found.len() < MAX_NAMED {
+        if form == "not" && found.len() < MAX_NAMED {
             found.push(format!("{place}not: {}", comes_to(around)));
         }
         let parts = compound["constraints"].as_array();
         for (index, part) in parts.into_iter().flatten().enumerate() {
             let place = format!("{place}{form}.constraints[{index}].");
-            look(part, within, &place, found);
+            look(part, form, &place, found);
         }
     }
 }
 
 /// Returns the meaning of a `not` in its context.
-fn comes_to(around: Around) -> &'static str {
+fn comes_to(around: &str) -> &'static str {
     match around {
-        Around::All => {
+        "all" => {
             "`not` in `all` restricts only the operator that meets the other parts; another installed operator may be what `not` excludes"
         }
-        Around::Nothing | Around::Any => {
+        "not" => "a `not` in a `not` has no effect; remove both",
+        _ => {
             "`not` outside of `all` excludes nothing: any operator of any catalog that is something else meets the constraint"
         }
-        Around::Not => "a `not` in a `not` has no effect; remove both",
     }
 }
 

@@ -8,6 +8,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::manifest_validator::ShapeValidator;
 
 fn bundle(name: &str, version: &str) -> Value {
     json!({"schema": "olm.bundle", "name": name, "package": "p", "image": "q.io/p:1",
@@ -41,7 +42,7 @@ fn report(blobs: &[Value]) -> Report {
     let dir = tempfile::tempdir().expect("folder");
     let text: String = blobs.iter().map(|blob| format!("{blob}\n")).collect();
     std::fs::write(dir.path().join("c.json"), text).expect("file");
-    lint(dir.path())
+    lint(dir.path(), &ShapeValidator)
 }
 
 #[track_caller]

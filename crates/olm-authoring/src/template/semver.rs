@@ -11,7 +11,7 @@ use olm_fbc::schema::{Blob, Bundle, Channel, ChannelEntry, Icon, Package};
 use serde_json::{Map, Value};
 
 use super::{Rendered, only_package};
-use crate::bundle::object;
+use crate::bundle::{object, text};
 use olm_fbc::did_you_mean::suggestion;
 
 /// Lists of bundles, from the least to the most stable.
@@ -352,7 +352,6 @@ fn describe(package: &mut Package, channels: &[Channel], bundles: &[Bundle]) {
     let Some(csv) = head.and_then(object::csv) else {
         return;
     };
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     package.description = text(&csv["spec"]["description"]);
     package.icon = csv["spec"]["icon"].get(0).map(|icon| Icon {
         base64data: text(&icon["base64data"]),

@@ -22,7 +22,7 @@ const ORIGIN: &str = "template";
 
 #[derive(Debug)]
 pub(super) struct Substitutes {
-    entries: Vec<Blob>,
+    pub(super) entries: Vec<Blob>,
     substitutions: Vec<Substitution>,
 }
 
@@ -73,10 +73,6 @@ impl Substitutes {
             entries: read_entries(fields)?,
             substitutions,
         })
-    }
-
-    pub(super) fn entries(&self) -> &[Blob] {
-        &self.entries
     }
 
     pub(super) fn images(&self) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! Properties without content.
 
 use olm_authoring::lint::{Report, lint};
+use olm_authoring::manifest_validator::ShapeValidator;
 use serde_json::json;
 
 use super::catalogs::{base, json_text, write};
@@ -20,7 +21,7 @@ fn sch_004_a_property_without_type_or_value_is_found_by_lint() {
             .expect("list")
             .push(property);
         write(dir.path(), "c.json", &json_text(&blobs));
-        let Report { faults, findings } = lint(dir.path());
+        let Report { faults, findings } = lint(dir.path(), &ShapeValidator);
         assert!(faults.is_empty(), "{faults}");
         let wanted = format!("property[2] has no {missing}");
         assert!(

@@ -1,6 +1,7 @@
 //! Value of `olm.csv.metadata`: the parts of a CSV that catalogs display.
 
-use go_compat::json::{Fields, kind_of};
+use go_compat::json::{self, Fields, kind_of};
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Number, Value};
 
 /// JSON shape a known field must have; null fits every shape.
@@ -123,34 +124,44 @@ const DESCRIPTOR: Fieldset = &[
     ("value", Any, IfSet),
 ];
 
-/// Returns `value` as upstream writes it: known fields only, and empty ones only if they are always written.
-fn conform(value: &Value, shape: Shape) -> Value {
-    match (shape, value) {
-        (Text, Value::Null) => "".into(),
-        (Bool, Value::Null) => false.into(),
-        (Object(fields), Value::Object(_) | Value::Null) => Value::Object(conform_fields(value, fields)),
-        (List(fields), Value::Array(items)) => {
-            items.iter().map(|item| conform(item, Object(fields))).collect()
+/// A value as upstream writes it: known fields only, in upstream's order, and empty ones only if they are always written. A value
+/// of another shape is written as it is.
+pub struct Shaped<'a>(pub Shape, pub &'a Value);
+
+impl Serialize for Shaped<'_> {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        match (self.0, self.1) {
+            (Text, Value::Null) => out.serialize_str(""),
+            (Bool, Value::Null) => out.serialize_bool(false),
+            (Integer, Value::Null) => out.serialize_u8(0),
+            (TextMap, Value::Null) => out.collect_map(std::iter::empty::<(&str, &str)>()),
+            (TextMap, Value::Object(map)) => {
+                out.collect_map(map.iter().map(|(key, item)| (key, Shaped(Text, item))))
+            }
+            (Texts, Value::Array(items)) => out.collect_seq(items.iter().map(|item| Shaped(Text, item))),
+            (List(fields), Value::Array(items)) => {
+                out.collect_seq(items.iter().map(|item| Shaped(Object(fields), item)))
+            }
+            (Object(fields), value @ (Value::Object(_) | Value::Null)) => {
+                let object = value.as_object();
+                out.collect_map(fields.iter().filter_map(|(name, shape, written)| {
+                    let value = object.and_then(|object| json::field(object, name));
+                    let is_written = *written == Always || is_set(*shape, value);
+                    is_written.then(|| (name, Shaped(*shape, value.unwrap_or(&Value::Null))))
+                }))
+            }
+            (_, value) => value.serialize(out),
         }
-        (Texts, Value::Array(items)) => items.iter().map(|item| conform(item, Text)).collect(),
-        (TextMap, Value::Object(map)) => {
-            let texts = map.iter().map(|(key, text)| (key.clone(), conform(text, Text)));
-            Value::Object(texts.collect())
-        }
-        _ => value.clone(),
     }
 }
 
-fn conform_fields(value: &Value, fields: Fieldset) -> Map<String, Value> {
-    let mut out = Map::new();
-    let Ok(found) = Fields::of(value) else { return out };
-    for (name, shape, written) in fields {
-        let field = conform(found.get(name).unwrap_or(&Value::Null), *shape);
-        if *written == Always || !is_empty(&field) && field != 0 {
-            out.insert((*name).to_owned(), field);
-        }
+/// Returns true if a value is not empty for upstream's type of this shape. Raw JSON never is, even null.
+fn is_set(shape: Shape, value: Option<&Value>) -> bool {
+    match (shape, value) {
+        (_, None) => false,
+        (Any, Some(_)) => true,
+        (_, Some(value)) => !is_empty(value) && *value != false && value.as_f64() != Some(0.0),
     }
-    out
 }
 
 /// Checks the shape of `value`, found at `path`.
@@ -230,7 +241,7 @@ impl CsvMetadata {
                 "apiServiceDefinitions" => spec.get("apiservicedefinitions"),
                 other => spec.get(other),
             };
-            let field = match field.map(|value| conform(value, shape)) {
+            let field = match field.and_then(|value| serde_json::to_value(Shaped(shape, value)).ok()) {
                 Some(value) if !is_empty(&value) => value,
                 // Upstream always writes these three, because they are structs.
                 _ if matches!(name, "apiServiceDefinitions" | "crdDescriptions" | "provider") => {

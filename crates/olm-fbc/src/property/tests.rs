@@ -143,6 +143,18 @@ fn csv_metadata_is_written_as_upstreams_types_are() {
     );
 }
 
+/// Values of descriptors are raw JSON for upstream, which is written unless it is absent.
+#[test]
+fn values_of_descriptors_are_kept_even_if_they_are_zero() {
+    let descriptors =
+        json!([{"path": "a", "value": 0}, {"path": "b", "value": null}, {"path": "c", "value": ""}]);
+    let crds =
+        json!({"owned": [{"name": "a", "version": "v1", "kind": "A", "specDescriptors": descriptors}]});
+    let csv = json!({"metadata": {}, "spec": {"customresourcedefinitions": crds}});
+    let metadata = CsvMetadata::from_csv(&csv);
+    assert_eq!(metadata.get("crdDescriptions"), Some(&crds));
+}
+
 /// Every known field is checked to the depth of Go's types; recorded from upstream's rejections.
 #[test]
 fn csv_metadata_is_checked_to_the_bottom() {

@@ -48,27 +48,10 @@ pub(super) fn too_slow(detail: String) -> Failure {
     Failure::new(PullErrorClass::Unreachable, detail)
 }
 
-pub(super) fn mismatch(expected: &Digest, actual: &Digest) -> Failure {
-    Failure::new(
-        PullErrorClass::DigestMismatch,
-        format!("content of {expected} has digest {actual}"),
-    )
-}
-
-/// Returns the failure of a blob that is longer than the size in its manifest.
-pub(super) fn longer(expected: &Digest, size: u64) -> Failure {
-    Failure::new(
-        PullErrorClass::DigestMismatch,
-        format!("content of {expected} exceeds the {size} bytes in the manifest"),
-    )
-}
-
-/// Returns the failure of a blob that matches its digest but is shorter than the size in its manifest.
-pub(super) fn shorter(expected: &Digest, received: u64, size: u64) -> Failure {
-    Failure::new(
-        PullErrorClass::DigestMismatch,
-        format!("content of {expected} has {received} bytes, expected {size}"),
-    )
+/// Returns the failure of content that is not what its digest promises, with the difference.
+pub(super) fn mismatch(expected: &Digest, difference: &str) -> Failure {
+    let detail = format!("content of {expected} {difference}");
+    Failure::new(PullErrorClass::DigestMismatch, detail)
 }
 
 pub(super) fn transport_failure(error: &reqwest::Error) -> Failure {

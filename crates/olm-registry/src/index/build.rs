@@ -16,7 +16,7 @@ use prost::Message as _;
 
 use super::{
     BundleRecord, CatalogDigest, ChannelRecord, DigestError, Directory, EntryRecord, HEADER_BYTES, Header,
-    Icon, PackageFacts, PackageRecord, SchemaRecord,
+    Icon, PackageFacts, PackageRecord, SchemaRecord, catalog_digest,
 };
 use crate::convert;
 use crate::frame::Span;
@@ -60,7 +60,7 @@ pub fn build(root: &Path, path: &Path) -> Result<(), BuildError> {
 /// # Errors
 /// See [`build`]; the file is then unusable.
 pub fn build_in(root: &Path, file: &mut File) -> Result<(), BuildError> {
-    let digest = CatalogDigest::of(root).map_err(BuildError::Digest)?;
+    let digest = catalog_digest(root).map_err(BuildError::Digest)?;
     let mut builder = Builder::new(file)?;
     let mut checker = Checker::default();
     load::read(root, |blob, origin| -> Result<(), BuildError> {

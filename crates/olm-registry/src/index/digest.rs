@@ -1,6 +1,5 @@
 //! A digest of a catalog's files.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::panic::resume_unwind;
@@ -12,8 +11,7 @@ use olm_fbc::load::{self, LoadError};
 ///
 /// It covers raw bytes, so that checking needs no parsing. Upstream's digest covers re-encoded documents; the
 /// caches of the two differ in layout anyway.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct CatalogDigest([u8; 32]);
+pub type CatalogDigest = blake3::Hash;
 
 /// A digest could not be computed.
 #[derive(Debug, thiserror::Error)]
@@ -47,43 +45,32 @@ struct Chunk<'a> {
     length: u64,
 }
 
-impl CatalogDigest {
-    /// Computes the digest of all files of the catalog below `root`, in pieces on several threads. A start
-    /// with a cache waits for it.
-    ///
-    /// # Errors
-    /// The folder cannot be listed or a file cannot be read.
-    pub fn of(root: &Path) -> Result<Self, DigestError> {
-        let files = load::files(root).map_err(DigestError::List)?;
-        let mut hasher = blake3::Hasher::new();
-        let mut chunks = Vec::new();
-        for path in &files {
-            let metadata =
-                std::fs::metadata(root.join(path)).map_err(|source| read_error(root, path, source))?;
-            let name = path.as_os_str().as_encoded_bytes();
-            hasher.update(&name.len().to_le_bytes());
-            hasher.update(name);
-            hasher.update(&metadata.len().to_le_bytes());
-            let starts = (0..metadata.len()).step_by(CHUNK as usize);
-            chunks.extend(starts.map(|offset| Chunk {
-                path,
-                offset,
-                length: CHUNK.min(metadata.len() - offset),
-            }));
-        }
-        for digest in hash_all(root, &chunks)? {
-            hasher.update(&digest);
-        }
-        Ok(Self(hasher.finalize().into()))
+/// Computes the digest of all files of the catalog below `root`, in pieces on several threads. A start with a
+/// cache waits for it.
+///
+/// # Errors
+/// The folder cannot be listed or a file cannot be read.
+pub fn catalog_digest(root: &Path) -> Result<CatalogDigest, DigestError> {
+    let files = load::files(root).map_err(DigestError::List)?;
+    let mut hasher = blake3::Hasher::new();
+    let mut chunks = Vec::new();
+    for path in &files {
+        let metadata = std::fs::metadata(root.join(path)).map_err(|source| read_error(root, path, source))?;
+        let name = path.as_os_str().as_encoded_bytes();
+        hasher.update(&name.len().to_le_bytes());
+        hasher.update(name);
+        hasher.update(&metadata.len().to_le_bytes());
+        let starts = (0..metadata.len()).step_by(CHUNK as usize);
+        chunks.extend(starts.map(|offset| Chunk {
+            path,
+            offset,
+            length: CHUNK.min(metadata.len() - offset),
+        }));
     }
-
-    pub(super) fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
+    for digest in hash_all(root, &chunks)? {
+        hasher.update(&digest);
     }
-
-    pub(super) fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
+    Ok(hasher.finalize())
 }
 
 fn read_error(root: &Path, path: &Path, source: io::Error) -> DigestError {
@@ -129,16 +116,4 @@ fn hash_chunk(root: &Path, chunk: &Chunk<'_>) -> io::Result<[u8; 32]> {
         return Err(io::Error::other("the file changed while it was read"));
     }
     Ok(hasher.finalize().into())
-}
-
-impl fmt::Display for CatalogDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.0))
-    }
-}
-
-impl fmt::Debug for CatalogDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CatalogDigest({self})")
-    }
 }

@@ -33,11 +33,11 @@ fn an_index_opens_and_knows_its_catalog() {
     let (dir, path) = built();
     let index = Index::open(&path).expect("index");
     assert_eq!(index.directory().entries.len(), 1);
-    let digest = CatalogDigest::of(&dir.path().join("catalog")).expect("digest");
+    let digest = catalog_digest(&dir.path().join("catalog")).expect("digest");
     assert_eq!(index.digest(), digest);
     fs::write(dir.path().join("catalog/d.yaml"), "schema: custom\n").expect("file");
     assert_ne!(
-        CatalogDigest::of(&dir.path().join("catalog")).expect("digest"),
+        catalog_digest(&dir.path().join("catalog")).expect("digest"),
         digest
     );
 }

@@ -1,6 +1,5 @@
 //! `opm alpha image`: images of bundles and catalogs, made without a container engine.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -231,15 +230,9 @@ fn own_image() -> anyhow::Result<ImageArchive> {
             "{AUTHORITIES}: {error}: the image has no certificate authorities"
         )),
     }
-    let config = RunConfig {
-        env: Vec::new(),
-        labels: BTreeMap::new(),
-        ..RunConfig::default()
-    };
     Ok(ImageSpec {
-        base: None,
         layers: vec![layer],
-        config,
+        ..ImageSpec::default()
     }
     .build()?)
 }

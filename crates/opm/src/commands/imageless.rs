@@ -2,38 +2,33 @@
 
 use olm_fbc::schema::Blob;
 
-/// Bundles without an image among those seen so far.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Imageless {
-    first: String,
-    count: usize,
+use crate::printer;
+
+/// Returns the name of a written blob that is a bundle without an image.
+pub(crate) fn name(blob: &Blob) -> Option<String> {
+    match blob {
+        Blob::Bundle(bundle) if bundle.image.is_empty() => Some(bundle.name.clone()),
+        _ => None,
+    }
 }
 
-impl Imageless {
-    /// Counts a written blob, if it is a bundle without an image.
-    pub(crate) fn see(&mut self, blob: &Blob) {
-        let Blob::Bundle(bundle) = blob else { return };
-        if !bundle.image.is_empty() {
-            return;
-        }
-        if self.count == 0 {
-            self.first.clone_from(&bundle.name);
-        }
-        self.count += 1;
+/// Prints one warning for all bundles without an image, given by name; `flag` is the flag that derives images from names.
+pub(crate) fn warn(names: &[String], flag: &str) {
+    if let Some(text) = warning(names, flag) {
+        printer::warning(&text);
     }
+}
 
-    /// Returns one warning for all of them; `flag` is the flag that derives images from names.
-    pub(crate) fn warning(&self, flag: &str) -> Option<String> {
-        let bundles = match self.count {
-            0 => return None,
-            1 => format!("bundle {:?} has", self.first),
-            count => format!("bundle {:?} and {} more have", self.first, count - 1),
-        };
-        Some(format!(
-            "{bundles} no image, so only manifests in the catalog can be installed; {flag} \
-             'registry.example.com/{{{{.Package}}}}-bundle:v{{{{.Version}}}}' names the images"
-        ))
-    }
+fn warning(names: &[String], flag: &str) -> Option<String> {
+    let bundles = match names {
+        [] => return None,
+        [only] => format!("bundle {only:?} has"),
+        [first, more @ ..] => format!("bundle {first:?} and {} more have", more.len()),
+    };
+    Some(format!(
+        "{bundles} no image, so only manifests in the catalog can be installed; {flag} \
+         'registry.example.com/{{{{.Package}}}}-bundle:v{{{{.Version}}}}' names the images"
+    ))
 }
 
 #[cfg(test)]
@@ -44,24 +39,22 @@ mod tests {
 
     #[test]
     fn bundles_without_image_are_told_together() {
-        let mut seen = Imageless::default();
-        let see = |seen: &mut Imageless, name: &str, image: &str| {
+        let bundle = |name: &str, image: &str| {
             let blob = json!({"schema": "olm.bundle", "name": name, "package": "p", "image": image});
-            seen.see(&Blob::from_value(blob).expect("blob"));
+            Blob::from_value(blob).expect("blob")
         };
-        see(&mut seen, "p.v1", "quay.io/p/p:1");
-        assert_eq!(seen.warning("--flag"), None);
-        see(&mut seen, "p.v2", "");
+        let blobs =
+            [("p.v1", "quay.io/p/p:1"), ("p.v2", ""), ("p.v3", "")].map(|(name, image)| bundle(name, image));
+        let names: Vec<String> = blobs.iter().filter_map(name).collect();
+        assert_eq!(names, ["p.v2", "p.v3"]);
         let text = "no image, so only manifests in the catalog can be installed; --flag \
                     'registry.example.com/{{.Package}}-bundle:v{{.Version}}' names the images";
-        assert_eq!(
-            seen.warning("--flag"),
-            Some(format!("bundle \"p.v2\" has {text}"))
-        );
-        see(&mut seen, "p.v3", "");
-        assert_eq!(
-            seen.warning("--flag"),
-            Some(format!("bundle \"p.v2\" and 1 more have {text}"))
-        );
+        for (count, expected) in [
+            (0, None),
+            (1, Some(format!("bundle \"p.v2\" has {text}"))),
+            (2, Some(format!("bundle \"p.v2\" and 1 more have {text}"))),
+        ] {
+            assert_eq!(warning(&names[..count], "--flag"), expected);
+        }
     }
 }

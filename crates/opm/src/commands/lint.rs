@@ -2,15 +2,16 @@
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum as _;
-use olm_authoring::lint::{Finding, Report, Rule, lint_with};
+use olm_authoring::lint::{Finding, Report, Rule, lint};
 use olm_fbc::did_you_mean::suggestion;
+use olm_fbc::load;
 use olm_fbc::validate::Fault;
 use serde_json::{Value, json};
 
 use crate::args::{Format, LintArgs};
 use crate::manifest_validator::EngineValidator;
 use crate::printer;
-use crate::source::{check_directory, has_no_files};
+use crate::source::check_directory;
 
 /// Number of findings above which a summary per rule is printed.
 const MANY: usize = 20;
@@ -29,13 +30,14 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<()> {
         allowed.push(*rule);
     }
     check_directory(&args.directory)?;
-    if has_no_files(&args.directory) {
+    // A directory that cannot be read is a fault.
+    if load::files(&args.directory).is_ok_and(|files| files.is_empty()) {
         printer::warning(&format!(
             "{} has no catalog files, so there is nothing to check",
             args.directory.display()
         ));
     }
-    let Report { faults, mut findings } = lint_with(&args.directory, &EngineValidator);
+    let Report { faults, mut findings } = lint(&args.directory, &EngineValidator);
     findings.retain(|finding| !allowed.contains(&finding.rule));
     let mut report = json!({ "findings": findings });
     if !faults.is_empty() {

@@ -6,7 +6,7 @@ use olm_fbc::property::Typed;
 use olm_fbc::render::Spool;
 use olm_fbc::schema::{Blob, Bundle, RelatedImage};
 
-use super::imageless::Imageless;
+use super::imageless;
 use crate::args::{Format, RenderArgs};
 use crate::image_template::ImageTemplate;
 use crate::printer;
@@ -24,7 +24,7 @@ pub(crate) async fn run(args: &RenderArgs, settings: &Settings) -> anyhow::Resul
         false => migration_level(args.migrate_level.as_deref())?,
     };
     let mut spool = Spool::new(format_of(args.output)).context("cannot create a temporary file")?;
-    let mut imageless = Imageless::default();
+    let mut without_image = Vec::new();
     let mut take = |mut blob: Blob| -> anyhow::Result<()> {
         let blob = std::slice::from_mut(&mut blob);
         normalise(blob);
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &RenderArgs, settings: &Settings) -> anyhow::Resul
             fill_image(bundle, template);
         }
         level.apply(blob);
-        imageless.see(&blob[0]);
+        without_image.extend(imageless::name(&blob[0]));
         spool.add(&blob[0]).context("cannot write a temporary file")
     };
     for text in &args.sources {
@@ -41,19 +41,12 @@ pub(crate) async fn run(args: &RenderArgs, settings: &Settings) -> anyhow::Resul
         source.read(settings, &mut take).await.with_context(rendering)?;
     }
     printer::stream(|out| spool.finish(out))?;
-    warn_of(&imageless, IMAGE_FLAG);
+    imageless::warn(&without_image, IMAGE_FLAG);
     Ok(())
 }
 
 /// Flag of `render` and `alpha render-template` that names the images of bundles.
 pub(crate) const IMAGE_FLAG: &str = "--alpha-image-ref-template";
-
-/// Warns of bundles without images, if there are any.
-pub(crate) fn warn_of(imageless: &Imageless, flag: &str) {
-    if let Some(text) = imageless.warning(flag) {
-        printer::warning(&text);
-    }
-}
 
 /// Returns the level of `--migrate-level`.
 ///

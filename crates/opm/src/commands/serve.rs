@@ -46,7 +46,7 @@ pub(super) fn with_log(
         .init();
     let result = serve();
     if let Err(error) = &result {
-        write_termination_log(termination_log, &format!("{}\n", printer::error_text(error)));
+        write_termination_log(termination_log, &format!("{}\n", error_chain(error.as_ref())));
     }
     result
 }
@@ -183,7 +183,7 @@ fn open_enforced(catalog: &Path, cache_dir: &Path) -> anyhow::Result<Index> {
         // No cache helps if the catalog itself cannot be read.
         Err(error @ CacheError::Digest(_)) => Err(hinted(error.hint(), error).context("integrity check failed")),
         opened => opened.map_err(|error| {
-            let error = printer::error_text(&anyhow::Error::from(error).context("integrity check failed"));
+            let error = error_chain(anyhow::Error::from(error).context("integrity check failed").as_ref());
             let (catalog, cache_dir) = (catalog.display(), cache_dir.display());
             anyhow::anyhow!(
                 "{error}: rebuild the cache with \"opm serve {catalog} --cache-dir={cache_dir} --cache-only\", or start \

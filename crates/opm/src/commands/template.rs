@@ -12,8 +12,8 @@ use olm_fbc::did_you_mean::did_you_mean;
 use olm_fbc::schema::Blob;
 use olm_fbc::yaml;
 
-use super::imageless::Imageless;
-use super::render::{IMAGE_FLAG, fill_image, migration_level, print, warn_of};
+use super::imageless;
+use super::render::{IMAGE_FLAG, fill_image, migration_level, print};
 use crate::args::{ConvertTemplateCommand, Format, RenderTemplateArgs, TemplateFormat};
 use crate::image_template::ImageTemplate;
 use crate::nearest;
@@ -69,9 +69,8 @@ pub(crate) async fn render(args: &RenderTemplateArgs, settings: &Settings) -> an
         TemplateFormat::Yaml => print(&mut blobs, Format::Yaml)?,
         TemplateFormat::Mermaid => return printer::data(&mermaid::draw(&blobs, &options)?.text),
     }
-    let mut imageless = Imageless::default();
-    blobs.iter().for_each(|blob| imageless.see(blob));
-    warn_of(&imageless, IMAGE_FLAG);
+    let without_image: Vec<String> = blobs.iter().filter_map(imageless::name).collect();
+    imageless::warn(&without_image, IMAGE_FLAG);
     Ok(())
 }
 

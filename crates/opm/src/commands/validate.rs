@@ -19,7 +19,7 @@ pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<()> {
         "yaml" => Some(yaml as fn(Option<String>) -> anyhow::Result<String>),
         other => bail!("invalid --output value {other:?}, expected (json|yaml)"),
     };
-    let report = olm_fbc::validate::report_with(&args.directory, check_csv);
+    let report = olm_fbc::validate::report(&args.directory, Some(check_csv));
     for (warning, origin) in &report.warnings {
         printer::warning(&format!("{warning} ({origin})"));
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::crd::{API_VERSION as V1, OLD_API_VERSION as V1BETA1};
+use olm_api::embedded::drop_nulls;
 use olm_api::names::dns1123_subdomain_faults;
 use serde::Deserialize;
 use serde_json::Value;
@@ -25,49 +26,49 @@ pub(super) struct Defined {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Spec {
-    group: Option<String>,
-    scope: Option<String>,
-    version: Option<String>,
-    names: Option<Names>,
-    versions: Option<Vec<Version>>,
+    group: String,
+    scope: String,
+    version: String,
+    names: Names,
+    versions: Vec<Version>,
     preserve_unknown_fields: Option<bool>,
     conversion: Option<Conversion>,
-    additional_printer_columns: Option<Vec<BTreeMap<String, Value>>>,
-    subresources: Option<Value>,
+    additional_printer_columns: Vec<BTreeMap<String, Value>>,
+    subresources: Value,
 }
 
-#[derive(Clone, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Names {
-    plural: Option<String>,
-    singular: Option<String>,
-    kind: Option<String>,
-    list_kind: Option<String>,
-    short_names: Option<Vec<String>>,
-    categories: Option<Vec<String>>,
+    plural: String,
+    singular: String,
+    kind: String,
+    list_kind: String,
+    short_names: Vec<String>,
+    categories: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Version {
-    name: Option<String>,
+    name: String,
     #[allow(dead_code, reason = "decoded for its type alone")]
     served: Option<bool>,
-    storage: Option<bool>,
-    deprecated: Option<bool>,
+    storage: bool,
+    deprecated: bool,
     deprecation_warning: Option<String>,
-    schema: Option<Value>,
-    additional_printer_columns: Option<Vec<BTreeMap<String, Value>>>,
-    subresources: Option<Value>,
+    schema: Value,
+    additional_printer_columns: Vec<BTreeMap<String, Value>>,
+    subresources: Value,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Conversion {
-    strategy: Option<String>,
+    strategy: String,
     webhook: Option<Value>,
     webhook_client_config: Option<Value>,
-    conversion_review_versions: Option<Vec<String>>,
+    conversion_review_versions: Vec<String>,
 }
 
 /// Problems of one CRD, each prefixed with its field as in upstream's validator.
@@ -102,7 +103,10 @@ pub(super) fn check(crd: &Value, problems: &mut Vec<String>) {
         return;
     }
     let name = text(&crd["metadata"], "name");
-    let spec: Spec = match serde_json::from_value(crd["spec"].clone()) {
+    let mut spec = crd["spec"].clone();
+    // Null counts as absent.
+    drop_nulls(&mut spec);
+    let spec: Spec = match serde_json::from_value(spec) {
         Ok(spec) => spec,
         Err(_) if crd["spec"].is_null() => Spec::default(),
         Err(error) => {
@@ -115,9 +119,7 @@ pub(super) fn check(crd: &Value, problems: &mut Vec<String>) {
         problems.push(format!("Error: Field {field}, Value : {problem}"));
     }
     let mut found = Found(problems);
-    let group = spec.group.as_deref().unwrap_or_default();
-    let names = spec.names.clone().unwrap_or_default();
-    let expected = format!("{}.{group}", names.plural.as_deref().unwrap_or_default());
+    let expected = format!("{}.{}", spec.names.plural, spec.group);
     if name != expected {
         found.invalid(
             "metadata.name",
@@ -125,11 +127,11 @@ pub(super) fn check(crd: &Value, problems: &mut Vec<String>) {
             "must be spec.names.plural+\".\"+spec.group",
         );
     }
-    check_group(group, &crd["metadata"]["annotations"], &mut found);
-    match spec.scope.as_deref() {
-        None | Some("") => found.required("spec.scope"),
-        Some("Cluster" | "Namespaced") => {}
-        Some(other) => found.tell(
+    check_group(&spec.group, &crd["metadata"]["annotations"], &mut found);
+    match spec.scope.as_str() {
+        "" => found.required("spec.scope"),
+        "Cluster" | "Namespaced" => {}
+        other => found.tell(
             "spec.scope",
             other,
             &format!("Unsupported value: {other:?}: supported values: \"Cluster\", \"Namespaced\""),
@@ -144,7 +146,7 @@ pub(super) fn check(crd: &Value, problems: &mut Vec<String>) {
             "Invalid value: true: cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
         );
     }
-    check_names(&names, &mut found);
+    check_names(&spec.names, &mut found);
     check_conversion(spec.conversion.as_ref(), api_version, &mut found);
 }
 
@@ -185,25 +187,23 @@ fn check_group(group: &str, annotations: &Value, found: &mut Found<'_>) {
 fn check_versions(spec: &Spec, api_version: &str, found: &mut Found<'_>) {
     let single = Version {
         name: spec.version.clone(),
-        storage: Some(true),
+        storage: true,
         ..Version::default()
     };
-    let versions = match spec.versions.as_deref() {
+    let versions = match spec.versions.as_slice() {
         // The older API allows a single version beside or instead of the list.
-        None | Some([]) if spec.version.as_deref().is_some_and(|name| !name.is_empty()) => {
-            std::slice::from_ref(&single)
-        }
-        versions => versions.unwrap_or_default(),
+        [] if !spec.version.is_empty() => std::slice::from_ref(&single),
+        versions => versions,
     };
     let mut seen = BTreeSet::new();
     for (index, version) in versions.iter().enumerate() {
-        let name = version.name.as_deref().unwrap_or_default();
+        let name = version.name.as_str();
         found.all_invalid(&format!("spec.versions[{index}].name"), name, label_1035(name));
         if !seen.insert(name) {
             found.invalid("spec.versions", name, "must contain unique version names");
         }
         if let Some(warning) = &version.deprecation_warning
-            && version.deprecated != Some(true)
+            && !version.deprecated
         {
             found.invalid(
                 &format!("spec.versions[{index}].deprecationWarning"),
@@ -211,12 +211,7 @@ fn check_versions(spec: &Spec, api_version: &str, found: &mut Found<'_>) {
                 "can only be set for deprecated versions",
             );
         }
-        if api_version == V1
-            && !version
-                .schema
-                .as_ref()
-                .is_some_and(|schema| schema["openAPIV3Schema"].is_object())
-        {
+        if api_version == V1 && !version.schema["openAPIV3Schema"].is_object() {
             found.required(&format!("spec.versions[{index}].schema.openAPIV3Schema"));
         }
         // A problem of a single version is reported for the whole CRD.
@@ -224,15 +219,12 @@ fn check_versions(spec: &Spec, api_version: &str, found: &mut Found<'_>) {
             1 => "spec".to_owned(),
             _ => format!("spec.versions[{index}]"),
         };
-        check_columns(version.additional_printer_columns.as_deref(), &path, found);
-        check_scale(version.subresources.as_ref(), &path, found);
+        check_columns(&version.additional_printer_columns, &path, found);
+        check_scale(&version.subresources, &path, found);
     }
-    check_columns(spec.additional_printer_columns.as_deref(), "spec", found);
-    check_scale(spec.subresources.as_ref(), "spec", found);
-    let stored = versions
-        .iter()
-        .filter(|version| version.storage == Some(true))
-        .count();
+    check_columns(&spec.additional_printer_columns, "spec", found);
+    check_scale(&spec.subresources, "spec", found);
+    let stored = versions.iter().filter(|version| version.storage).count();
     if stored != 1 {
         found.invalid(
             "spec.versions",
@@ -240,20 +232,20 @@ fn check_versions(spec: &Spec, api_version: &str, found: &mut Found<'_>) {
             "must have exactly one version marked as storage version",
         );
     }
-    if let (Some(version), Some(first)) = (spec.version.as_deref(), versions.first())
-        && !version.is_empty()
-        && Some(version) != first.name.as_deref()
+    if let Some(first) = versions.first()
+        && !spec.version.is_empty()
+        && spec.version != first.name
     {
         found.invalid(
             "spec.version",
-            version,
+            &spec.version,
             "must match the first version in spec.versions",
         );
     }
 }
 
-fn check_columns(columns: Option<&[BTreeMap<String, Value>]>, path: &str, found: &mut Found<'_>) {
-    for (index, column) in columns.into_iter().flatten().enumerate() {
+fn check_columns(columns: &[BTreeMap<String, Value>], path: &str, found: &mut Found<'_>) {
+    for (index, column) in columns.iter().enumerate() {
         let path = format!("{path}.additionalPrinterColumns[{index}]");
         let field = |key: &str| column.get(key).and_then(Value::as_str).unwrap_or_default();
         if field("name").is_empty() {
@@ -275,13 +267,11 @@ fn check_columns(columns: Option<&[BTreeMap<String, Value>]>, path: &str, found:
     }
 }
 
-fn check_scale(subresources: Option<&Value>, path: &str, found: &mut Found<'_>) {
-    let Some(scale) = subresources
-        .map(|subresources| &subresources["scale"])
-        .filter(|scale| scale.is_object())
-    else {
+fn check_scale(subresources: &Value, path: &str, found: &mut Found<'_>) {
+    let scale = &subresources["scale"];
+    if !scale.is_object() {
         return;
-    };
+    }
     for (key, start) in [("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")] {
         let field = format!("{path}.subresources.scale.{key}");
         match text(scale, key) {
@@ -298,16 +288,14 @@ fn check_scale(subresources: Option<&Value>, path: &str, found: &mut Found<'_>) 
 }
 
 fn check_names(names: &Names, found: &mut Found<'_>) {
-    let (plural, kind) = (
-        names.plural.as_deref().unwrap_or_default(),
-        names.kind.as_deref().unwrap_or_default(),
-    );
+    let (plural, kind) = (names.plural.as_str(), names.kind.as_str());
     if plural.is_empty() {
         found.required("spec.names.plural");
     } else {
         found.all_invalid("spec.names.plural", plural, label_1035(plural));
     }
-    if let Some(singular) = names.singular.as_deref().filter(|name| !name.is_empty()) {
+    let (singular, list) = (names.singular.as_str(), names.list_kind.as_str());
+    if !singular.is_empty() {
         found.all_invalid("spec.names.singular", singular, label_1035(singular));
     }
     let mixed = |field: &str, value: &str, found: &mut Found<'_>| {
@@ -321,7 +309,7 @@ fn check_names(names: &Names, found: &mut Found<'_>) {
     } else {
         mixed("spec.names.kind", kind, found);
     }
-    if let Some(list) = names.list_kind.as_deref().filter(|name| !name.is_empty()) {
+    if !list.is_empty() {
         mixed("spec.names.listKind", list, found);
         if list == kind {
             found.invalid(
@@ -335,7 +323,7 @@ fn check_names(names: &Names, found: &mut Found<'_>) {
         ("shortNames", &names.short_names),
         ("categories", &names.categories),
     ] {
-        for (index, name) in list.iter().flatten().enumerate() {
+        for (index, name) in list.iter().enumerate() {
             found.all_invalid(&format!("spec.names.{field}[{index}]"), name, label_1035(name));
         }
     }
@@ -344,7 +332,7 @@ fn check_names(names: &Names, found: &mut Found<'_>) {
 /// Checks the conversion. The older API has a default for the review version.
 fn check_conversion(conversion: Option<&Conversion>, api_version: &str, found: &mut Found<'_>) {
     let Some(conversion) = conversion else { return };
-    match conversion.strategy.as_deref().unwrap_or_default() {
+    match conversion.strategy.as_str() {
         "" => found.required("spec.conversion.strategy"),
         "None" => {}
         "Webhook" => {
@@ -361,8 +349,8 @@ fn check_conversion(conversion: Option<&Conversion>, api_version: &str, found: &
             }
             let versions = webhook
                 .and_then(|webhook| webhook["conversionReviewVersions"].as_array().map(Vec::len))
-                .or(conversion.conversion_review_versions.as_ref().map(Vec::len));
-            if versions.unwrap_or(0) == 0 && api_version == V1 {
+                .unwrap_or(conversion.conversion_review_versions.len());
+            if versions == 0 && api_version == V1 {
                 found.required("spec.conversion.conversionReviewVersions");
             }
         }

@@ -96,7 +96,7 @@ fn package<'a>(
             name: channel,
             head: &head.head,
             bundles: entries.collect(),
-            deprecation: head.deprecation.as_deref().map(message),
+            deprecation: head.deprecation.as_deref().map(Into::into),
         };
         (channel.as_str(), file)
     });
@@ -106,14 +106,8 @@ fn package<'a>(
         icon: facts.icon,
         default_channel: &record.default_channel,
         channels: channels.collect(),
-        deprecation: record.deprecation.as_deref().map(message),
+        deprecation: record.deprecation.as_deref().map(Into::into),
     })
-}
-
-fn message(text: &str) -> proto::Deprecation {
-    proto::Deprecation {
-        message: text.to_owned(),
-    }
 }
 
 #[derive(Serialize)]

@@ -9,8 +9,8 @@ use olm_fbc::schema::{Blob, Channel, ChannelEntry, Package};
 use serde_json::Value;
 
 use crate::args::GenerateCatalogArgs;
-use crate::commands::imageless::Imageless;
-use crate::commands::render::{fill_image, migration_level, print, warn_of};
+use crate::commands::imageless;
+use crate::commands::render::{fill_image, migration_level, print};
 use crate::image_template::ImageTemplate;
 use crate::source::{bundle_blob, check_directory, entries, read, read_bundle_directory};
 
@@ -34,9 +34,8 @@ pub(crate) fn run(args: &GenerateCatalogArgs) -> anyhow::Result<()> {
     }
     level.apply(&mut blobs);
     print(&mut blobs, args.output)?;
-    let mut imageless = Imageless::default();
-    blobs.iter().for_each(|blob| imageless.see(blob));
-    warn_of(&imageless, "--image-ref-template");
+    let without_image: Vec<String> = blobs.iter().filter_map(imageless::name).collect();
+    imageless::warn(&without_image, "--image-ref-template");
     Ok(())
 }
 
