@@ -185,13 +185,16 @@ fn built_with(sources: &Path) -> anyhow::Result<Value> {
     }))
 }
 
+/// References with digests, by the names of images.
+type Pinned = Vec<(&'static str, String)>;
+
 /// Writes the images. Returns their digests and their entries in the summary.
 fn write_images(
     setting: &Setting,
     programs: &Path,
     out: &Path,
     stem: &impl Fn(&str) -> String,
-) -> anyhow::Result<(Vec<(&'static str, String)>, Vec<Value>)> {
+) -> anyhow::Result<(Pinned, Vec<Value>)> {
     let source = &setting.source;
     let created = source.date()?;
     let registry = setting.registry.as_deref().unwrap_or(IMAGE_PREFIX);
