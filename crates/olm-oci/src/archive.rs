@@ -72,7 +72,7 @@ impl ImageArchive {
             .blobs
             .get(&digest)
             .ok_or_else(|| WriteError::Encode("no configuration".into()))?;
-        ImageConfig::parse(blob).map_err(|error| WriteError::Encode(format!("configuration: {error}")))
+        serde_json::from_slice(blob).map_err(|error| WriteError::Encode(format!("configuration: {error}")))
     }
 
     /// Returns the files in some folders (paths from the root), by path without leading slash. All layers are

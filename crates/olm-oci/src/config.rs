@@ -3,32 +3,43 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// The `config` object of an image configuration, as the OCI image specification spells it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct RunConfig {
     /// User (and group) to run as, for example `1001`.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_is_default"
+    )]
     pub user: String,
     /// Environment, `NAME=value` each.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
     pub env: Vec<String>,
     /// Command that always runs.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
     pub entrypoint: Vec<String>,
     /// Arguments for the entrypoint, unless others are given.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
     pub cmd: Vec<String>,
     /// Folder to run in.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_is_default"
+    )]
     pub working_dir: String,
     /// Ports that are listened on, `50051/tcp` each, with empty objects as values.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "null_is_default"
+    )]
     pub exposed_ports: BTreeMap<String, Empty>,
     /// Labels.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "null_is_default"
+    )]
     pub labels: BTreeMap<String, String>,
 }
 
@@ -48,9 +59,10 @@ pub struct ImageConfig {
     /// Operating system by its Go name.
     pub os: String,
     /// The container's command, and labels.
+    #[serde(deserialize_with = "null_is_default")]
     pub config: RunConfig,
     /// Digests of the uncompressed layers.
-    #[serde(rename = "rootfs")]
+    #[serde(rename = "rootfs", deserialize_with = "null_is_default")]
     pub root_fs: RootFs,
 }
 
@@ -62,6 +74,7 @@ pub struct RootFs {
     #[serde(rename = "type")]
     pub kind: String,
     /// One digest per layer, lowest first.
+    #[serde(deserialize_with = "null_is_default")]
     pub diff_ids: Vec<String>,
 }
 
@@ -74,20 +87,13 @@ impl Default for RootFs {
     }
 }
 
-impl ImageConfig {
-    /// Parses a document. Fields that are null count as absent: builders in Go write null for empty values.
-    pub(crate) fn parse(bytes: &[u8]) -> serde_json::Result<Self> {
-        let mut document: Value = serde_json::from_slice(bytes)?;
-        drop_nulls(&mut document);
-        serde_json::from_value(document)
-    }
-}
-
-fn drop_nulls(value: &mut Value) {
-    if let Value::Object(fields) = value {
-        fields.retain(|_, field| !field.is_null());
-        fields.values_mut().for_each(drop_nulls);
-    }
+/// Reads `null` as the default: builders in Go write it for empty values.
+fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -97,11 +103,11 @@ mod tests {
     #[test]
     fn null_counts_as_absent() {
         let text = r#"{"architecture":"amd64","os":"linux","config":{"Labels":null,"Env":null,"User":""},"rootfs":null}"#;
-        let config = ImageConfig::parse(text.as_bytes()).expect("config");
+        let config: ImageConfig = serde_json::from_str(text).expect("config");
         assert!(config.config.labels.is_empty());
         let text = r#"{"config":null}"#;
         assert_eq!(
-            ImageConfig::parse(text.as_bytes()).expect("config"),
+            serde_json::from_str::<ImageConfig>(text).expect("config"),
             ImageConfig::default()
         );
     }

@@ -352,5 +352,5 @@ fn check_config(bytes: &[u8]) -> Result<(), String> {
 }
 
 fn parse_config(bytes: &[u8]) -> Result<ImageConfig, String> {
-    ImageConfig::parse(bytes).map_err(|error| format!("cannot read the image configuration: {error}"))
+    serde_json::from_slice(bytes).map_err(|error| format!("cannot read the image configuration: {error}"))
 }

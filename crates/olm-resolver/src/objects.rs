@@ -355,8 +355,12 @@ impl Objects {
 
 /// Adds an object, or puts it in the place of the one of its name. Returns whether there was one.
 fn replace<K: ResourceExt>(known: &mut Vec<K>, object: K) -> bool {
-    let is_it =
-        |other: &K| other.meta().name == object.meta().name && namespace_of(other) == namespace_of(&object);
+    let namespace = namespace_of(&object);
+    let is_it = |other: &K| {
+        let other = other.meta();
+        other.name == object.meta().name
+            && other.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE) == namespace
+    };
     let place = known.iter().position(is_it);
     match place {
         Some(place) => known[place] = object,
