@@ -188,9 +188,12 @@ fn compile(options: &TestOptions, progress: &Progress) -> anyhow::Result<(Built,
     };
     let tests = || {
         let e2e = if options.e2e_only {
-            // cargo refuses a program that is not there, and names those that are.
+            let tests = Manifest::read()?.tests;
+            if let Some(name) = options.programs.iter().find(|name| !tests.contains(name)) {
+                bail!("e2e has no test program {name}; it has {}", tests.join(", "));
+            }
             Some(match &options.programs[..] {
-                [] => Manifest::read()?.tests,
+                [] => tests,
                 chosen => chosen.to_vec(),
             })
         } else {

@@ -162,10 +162,12 @@ pub(crate) fn differ_in_schemas_only(one: &Value, other: &Value, is_named: impl 
     let frames = |crd: &Value| -> Value {
         let frames = versions(crd).filter_map(|version| {
             let name = version_name(version).filter(|name| !is_named(name))?;
-            let mut frame = version.clone();
-            if let (true, Value::Object(fields)) = (is_served(version), &mut frame) {
-                fields.remove("schema");
-            }
+            // A schema may be large, so it is not copied.
+            let fields = version.as_object()?.iter();
+            let kept = fields.filter(|(field, _)| !is_served(version) || *field != "schema");
+            let frame: Value = kept
+                .map(|(field, value)| (field.clone(), value.clone()))
+                .collect();
             Some((name, frame))
         });
         frames.collect()
