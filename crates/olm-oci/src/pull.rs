@@ -77,7 +77,7 @@ impl Puller {
         }
         let mut source = Source::new(image, &self.config, credentials, self.limits)?;
         let end = End::after(self.limits.time);
-        let bytes = end.bound(image, self.top_manifest(&mut source)).await?;
+        let (bytes, _) = end.bound(image, self.top_manifest(&mut source)).await?;
         Ok(image.pinned(Digest::sha256(&bytes)))
     }
 
@@ -103,7 +103,7 @@ impl Puller {
         let asked = async {
             match source.told_digest(object).await? {
                 Some(digest) => Ok(digest),
-                None => Ok(Digest::sha256(&self.top_manifest(&mut source).await?)),
+                None => Ok(Digest::sha256(&self.top_manifest(&mut source).await?.0)),
             }
         };
         End::after(self.limits.time).bound(image, asked).await
@@ -128,10 +128,10 @@ impl Puller {
         end: End,
     ) -> Result<Image, PullError> {
         let mut source = Source::new(image, &self.config, credentials, self.limits)?;
-        let top = self.top_manifest(&mut source).await?;
+        let (top, parsed) = self.top_manifest(&mut source).await?;
         let digest = image.digest().cloned().unwrap_or_else(|| Digest::sha256(&top));
         let malformed = |detail: String| PullError::of_content(image, PullErrorClass::Malformed, detail);
-        let manifest = match parse_manifest(&top).map_err(malformed)? {
+        let manifest = match parsed {
             Manifest::Image(manifest) => *manifest,
             Manifest::Index(index) => {
                 let chosen = choose_platform(&index).map_err(malformed)?;
@@ -139,10 +139,10 @@ impl Puller {
                     selector: chosen.as_str(),
                     accept: ACCEPT,
                 };
-                let bytes = source
-                    .document(object, Some(&chosen), self.limits.document, check_manifest)
+                let (_, parsed) = source
+                    .document(object, Some(&chosen), self.limits.document, parse_manifest)
                     .await?;
-                match parse_manifest(&bytes).map_err(malformed)? {
+                match parsed {
                     Manifest::Image(manifest) => *manifest,
                     Manifest::Index(_) => return Err(malformed("the index refers to another index".into())),
                 }
@@ -156,15 +156,14 @@ impl Puller {
             .digest
             .parse()
             .map_err(|error| malformed(format!("configuration: {error}")))?;
-        let bytes = source
+        let (_, config) = source
             .document(
                 Object::Blob(&config_digest),
                 Some(&config_digest),
                 self.limits.document,
-                check_config,
+                parse_config,
             )
             .await?;
-        let config = parse_config(&bytes).map_err(malformed)?;
         Ok(Image {
             digest,
             config,
@@ -191,14 +190,14 @@ impl Puller {
         opened.content(&folders).await
     }
 
-    async fn top_manifest(&self, source: &mut Source) -> Result<bytes::Bytes, PullError> {
+    async fn top_manifest(&self, source: &mut Source) -> Result<(bytes::Bytes, Manifest), PullError> {
         let image = source.image().clone();
         let object = Object::Manifest {
             selector: image.selector(),
             accept: ACCEPT,
         };
         source
-            .document(object, image.digest(), self.limits.document, check_manifest)
+            .document(object, image.digest(), self.limits.document, parse_manifest)
             .await
     }
 }
@@ -341,14 +340,6 @@ impl Image {
         }
         Ok(flattened)
     }
-}
-
-fn check_manifest(bytes: &[u8]) -> Result<(), String> {
-    parse_manifest(bytes).map(drop)
-}
-
-fn check_config(bytes: &[u8]) -> Result<(), String> {
-    parse_config(bytes).map(drop)
 }
 
 fn parse_config(bytes: &[u8]) -> Result<ImageConfig, String> {

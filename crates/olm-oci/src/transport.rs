@@ -43,9 +43,6 @@ pub(crate) enum Object<'a> {
     Blob(&'a Digest),
 }
 
-/// Returns what is wrong with a document.
-pub(crate) type Check = fn(&[u8]) -> Result<(), String>;
-
 /// Every host that may answer for an image, the last one that answered first.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -84,17 +81,17 @@ impl Source {
     }
 
     /// Fetches a manifest, index or configuration: at most `limit` bytes, verified against `expected` if
-    /// given.
+    /// given. Returns it as delivered and as parsed.
     ///
-    /// A document that fails `check` counts as not delivered: some proxies answer everything with a page of
+    /// A document that `parse` refuses counts as not delivered: some proxies answer everything with a page of
     /// their own.
-    pub(crate) async fn document(
+    pub(crate) async fn document<T>(
         &mut self,
         object: Object<'_>,
         expected: Option<&Digest>,
         limit: u64,
-        check: Check,
-    ) -> Result<Bytes, PullError> {
+        parse: fn(&[u8]) -> Result<T, String>,
+    ) -> Result<(Bytes, T), PullError> {
         let mut attempts = Vec::new();
         for at in 0..self.sessions.len() {
             let session = &mut self.sessions[at];
@@ -102,10 +99,10 @@ impl Source {
                 continue;
             }
             let answer = session.document(object, expected, limit).await;
-            match answer.and_then(|bytes| check(&bytes).map(|()| bytes).map_err(malformed)) {
-                Ok(bytes) => {
+            match answer.and_then(|bytes| parse(&bytes).map(|parsed| (bytes, parsed)).map_err(malformed)) {
+                Ok(document) => {
                     self.prefer(at);
-                    return Ok(bytes);
+                    return Ok(document);
                 }
                 Err(failure) => attempts.push(note(&self.image, session, failure)),
             }
