@@ -201,7 +201,7 @@ impl<'a> Builder<'a> {
         let text = serde_json::to_vec(&slim).map_err(io::Error::from)?;
         let file = match &mut self.pending_file {
             Some(file) => file,
-            none => none.insert(temp_file::create()?),
+            none => none.insert(temp_file::create(None)?),
         };
         file.write_all(&text)?;
         let span = Span {
