@@ -139,7 +139,7 @@ async fn serve(folder: &Path) -> Result<(), Failure> {
         let folder = folder.join(number.to_string());
         fs::create_dir_all(&folder)?;
         fs::write(folder.join("catalog.json"), catalog(number)?)?;
-        let index = Arc::new(cache::open_temporary(&folder)?);
+        let index = Arc::new(cache::open_temporary(&folder, None)?);
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         println!("{}", listener.local_addr()?.port());
         servers.push(tokio::spawn(server::serve(

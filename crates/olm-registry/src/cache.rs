@@ -78,25 +78,14 @@ impl CacheError {
 }
 
 /// Builds an index of `catalog` in a file without a name, which ends with the process. Without a writable
-/// file with enough room, the index is kept in memory.
+/// file with enough room, the index is kept in memory. `near` is a cache directory that cannot be used: the
+/// file is near it, if there is room. The directory is not changed.
 ///
 /// # Errors
 /// The catalog is invalid.
-pub fn open_temporary(catalog: &Path) -> Result<Index, CacheError> {
-    open_in_file(catalog, temp_file::create())
-}
-
-/// Same as [`open_temporary`], with the file near a cache directory that cannot be used, if there is room.
-/// The directory is not changed.
-///
-/// # Errors
-/// The catalog is invalid.
-pub fn open_temporary_near(catalog: &Path, cache_dir: &Path) -> Result<Index, CacheError> {
-    open_in_file(catalog, temp_file::create_near(cache_dir))
-}
-
-fn open_in_file(catalog: &Path, file: io::Result<File>) -> Result<Index, CacheError> {
-    match build_temporary(catalog, file.map_err(CacheError::Temporary)?) {
+pub fn open_temporary(catalog: &Path, near: Option<&Path>) -> Result<Index, CacheError> {
+    let file = temp_file::create(near).map_err(CacheError::Temporary)?;
+    match build_temporary(catalog, file) {
         Err(CacheError::Build(BuildError::Write(error))) => {
             tracing::warn!(%error, "cannot write the index to a temporary file, keeping it in memory");
             let file = temp_file::in_memory().map_err(CacheError::Temporary)?;

@@ -24,13 +24,13 @@ pub(crate) use build::api_key;
 pub use build::{BuildError, build, build_in, build_of_blobs};
 pub use digest::{CatalogDigest, DigestError, catalog_digest};
 pub(crate) use directory::{
-    BundleRecord, ChannelRecord, Directory, EntryRecord, Icon, PackageFacts, PackageRecord, SchemaRecord,
+    BundleRecord, ChannelRecord, Directory, EntryRecord, PackageRecord, SchemaRecord,
 };
 
 /// First bytes of an index file.
 const MAGIC: [u8; 8] = *b"OLMINDEX";
 /// Version of the layout, raised with every change. A file of another version is rebuilt.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// Bytes of the header, before the first part.
 pub const HEADER_BYTES: u64 = 96;
 
@@ -237,12 +237,6 @@ impl Index {
     pub(crate) fn schema_blobs(&self, record: &SchemaRecord) -> Vec<Frame> {
         let blob = |span: &Span| Frame::new(&self.file, [*span, Span::default(), Span::default()]);
         record.blobs.iter().map(blob).collect()
-    }
-
-    /// Returns the facts of a package that upstream's cache has besides its record.
-    pub(crate) fn facts(&self, package: &PackageRecord) -> io::Result<PackageFacts> {
-        let bytes = read_span(&self.file, package.facts)?;
-        PackageFacts::decode(bytes.as_slice()).map_err(io::Error::other)
     }
 }
 

@@ -193,7 +193,7 @@ pub struct DirectoryError {
 /// The directory is not a valid catalog.
 pub fn of_directory(directory: &Path) -> Result<(Index, Fetched), DirectoryError> {
     let read = || -> Result<_, Box<dyn Error + Send + Sync>> {
-        let index = cache::open_temporary(directory)?;
+        let index = cache::open_temporary(directory, None)?;
         let fetched = of_index(&index)?;
         Ok((index, fetched))
     };

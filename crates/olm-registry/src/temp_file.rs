@@ -5,22 +5,17 @@ use std::io;
 use std::path::Path;
 
 /// Returns an empty file in the folder for temporary files, or in memory if nothing can be written.
-/// Containers may have a read-only root and no volume.
-pub(crate) fn create() -> io::Result<File> {
-    tempfile::tempfile().or_else(|error| {
-        tracing::debug!(%error, folder = %std::env::temp_dir().display(), "cannot create a temporary file, using memory");
-        in_memory()
-    })
-}
-
-/// Same as [`create`], but first tries in or near `folder`, which may be absent: a mounted cache is on a
-/// volume.
-pub(crate) fn create_near(folder: &Path) -> io::Result<File> {
-    let near = folder
-        .ancestors()
-        .take(2)
-        .find_map(|folder| tempfile::tempfile_in(folder).ok());
-    near.map_or_else(create, Ok)
+/// Containers may have a read-only root and no volume. First tries in or beside the folder `near`, which may
+/// be absent: a mounted cache is on a volume.
+pub(crate) fn create(near: Option<&Path>) -> io::Result<File> {
+    near.into_iter()
+        .flat_map(|folder| folder.ancestors().take(2))
+        .find_map(|folder| tempfile::tempfile_in(folder).ok())
+        .map_or_else(tempfile::tempfile, Ok)
+        .or_else(|error| {
+            tracing::debug!(%error, folder = %std::env::temp_dir().display(), "cannot create a temporary file, using memory");
+            in_memory()
+        })
 }
 
 /// Returns an empty file in memory.

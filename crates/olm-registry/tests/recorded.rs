@@ -25,7 +25,7 @@ use answers::Call;
 
 /// Serves a catalog, asks every question and stops.
 async fn asked(catalog: &Path, schemas: &[&str]) -> Vec<Call> {
-    let index = cache::open_temporary(catalog).expect("index");
+    let index = cache::open_temporary(catalog, None).expect("index");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("port");
     let address = listener.local_addr().expect("address").to_string();
     let (stop, stopped) = oneshot::channel::<()>();

@@ -49,7 +49,7 @@ impl Registry {
 
     /// Serves it at an address that may have been in use before.
     pub(crate) async fn at(address: &str, folder: &Path) -> Self {
-        let index = Arc::new(cache::open_temporary(folder).unwrap());
+        let index = Arc::new(cache::open_temporary(folder, None).unwrap());
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (stop, stopped) = oneshot::channel::<()>();

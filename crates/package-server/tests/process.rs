@@ -286,7 +286,7 @@ async fn it_serves_while_nobody_answers_it_and_ends_when_told_to() {
 #[tokio::test]
 async fn pkg_001_real_operators_are_served_in_little_memory() {
     let Some(corpus) = corpus_dir() else { return };
-    let index = Arc::new(cache::open_temporary(&corpus.join("fbc")).unwrap());
+    let index = Arc::new(cache::open_temporary(&corpus.join("fbc"), None).unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let registry = listener.local_addr().unwrap().to_string();
     tokio::spawn(olm_registry::server::serve(

@@ -41,7 +41,7 @@ fn serve(listener: TcpListener, versions: &[&str]) -> (oneshot::Sender<()>, toki
 fn serve_text(listener: TcpListener, catalog: &str) -> (oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("catalog.yaml"), catalog).unwrap();
-    let index = Arc::new(cache::open_temporary(folder.path()).unwrap());
+    let index = Arc::new(cache::open_temporary(folder.path(), None).unwrap());
     let (stop, stopped) = oneshot::channel();
     let task = tokio::spawn(async move {
         let ended = async {

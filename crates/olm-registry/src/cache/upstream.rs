@@ -12,6 +12,8 @@ use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use olm_fbc::load::LoadError;
+
 use crate::index::Index;
 
 mod archive;
@@ -44,6 +46,9 @@ pub enum UpstreamError {
     /// The index behind the layout cannot be read.
     #[error("read catalog index")]
     Index(#[source] io::Error),
+    /// The catalog behind the index cannot be read.
+    #[error("read catalog")]
+    Catalog(#[from] LoadError),
     /// A name cannot be a file name in the layout.
     #[error("{name:?} is not a valid file name, which this layout needs")]
     Name {
@@ -73,7 +78,8 @@ pub fn is_present(cache_dir: &Path) -> bool {
 }
 
 /// Writes `index` to `cache_dir` in upstream's layout, unless it is there already. `catalog` is the source of
-/// the index. A database of upstream's is removed, because upstream would prefer it although it may be older.
+/// the index; descriptions and icons are only there. A database of upstream's is removed, because upstream
+/// would prefer it although it may be older.
 ///
 /// New files are written aside first, so the old ones stay whole until then. A digest exists only beside the
 /// files it is of.
@@ -96,7 +102,7 @@ pub fn write(index: &Index, catalog: &Path, cache_dir: &Path) -> Result<(), Upst
         .map_err(UpstreamError::file(cache_dir))?;
     let new_folder = aside.path().join(FOLDER);
     make_folder(&new_folder)?;
-    content::write(index, &new_folder)?;
+    content::write(index, catalog, &new_folder)?;
     let new_digest = aside.path().join(DIGEST);
     let text = digest(catalog, &new_folder)?;
     write_file(&new_digest, |out| out.write_all(text.as_bytes()))?;

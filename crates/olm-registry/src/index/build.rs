@@ -9,14 +9,14 @@ use std::path::Path;
 use olm_fbc::channel::Graph;
 use olm_fbc::load::{self, LoadError, Origin};
 use olm_fbc::property::{Property, kinds};
-use olm_fbc::schema::{Blob, Bundle, ChannelEntry, Other, Package};
+use olm_fbc::schema::{Blob, Bundle, ChannelEntry, Other};
 use olm_fbc::schema_name;
 use olm_fbc::validate::{Checker, Faults, Model};
 use prost::Message as _;
 
 use super::{
     BundleRecord, CatalogDigest, ChannelRecord, DigestError, Directory, EntryRecord, HEADER_BYTES, Header,
-    Icon, PackageFacts, PackageRecord, SchemaRecord, catalog_digest,
+    PackageRecord, SchemaRecord, catalog_digest,
 };
 use crate::convert;
 use crate::frame::Span;
@@ -201,7 +201,7 @@ impl<'a> Builder<'a> {
         let text = serde_json::to_vec(&slim).map_err(io::Error::from)?;
         let file = match &mut self.pending_file {
             Some(file) => file,
-            none => none.insert(temp_file::create()?),
+            none => none.insert(temp_file::create(None)?),
         };
         file.write_all(&text)?;
         let span = Span {
@@ -231,9 +231,9 @@ impl<'a> Builder<'a> {
         self.write_pending(model)?;
         self.write_entries(model)?;
         for (name, package) in &model.packages {
-            let facts = self.write(&package_facts(&package.package))?;
-            let record = package_record(package, facts);
-            self.directory.packages.insert(name.clone(), record);
+            self.directory
+                .packages
+                .insert(name.clone(), package_record(package));
         }
         self.directory.schemas = std::mem::take(&mut self.schemas)
             .into_iter()
@@ -320,17 +320,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-fn package_facts(package: &Package) -> PackageFacts {
-    PackageFacts {
-        description: package.description.clone(),
-        icon: package.icon.as_ref().map(|icon| Icon {
-            data: icon.base64data.clone(),
-            media_type: icon.mediatype.clone(),
-        }),
-    }
-}
-
-fn package_record(package: &olm_fbc::validate::PackageModel, facts: Span) -> PackageRecord {
+fn package_record(package: &olm_fbc::validate::PackageModel) -> PackageRecord {
     let channels = package
         .channels
         .iter()
@@ -346,7 +336,6 @@ fn package_record(package: &olm_fbc::validate::PackageModel, facts: Span) -> Pac
         default_channel: package.package.default_channel.clone(),
         channels,
         deprecation: package.deprecations.package.clone(),
-        facts,
     }
 }
 

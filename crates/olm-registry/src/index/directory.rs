@@ -32,30 +32,6 @@ pub(crate) struct PackageRecord {
     pub(crate) channels: BTreeMap<String, ChannelRecord>,
     #[prost(string, optional, tag = "3")]
     pub(crate) deprecation: Option<String>,
-    /// Position of an encoded [`PackageFacts`], which no query needs.
-    #[prost(message, required, tag = "4")]
-    pub(crate) facts: Span,
-}
-
-/// Facts of a package that upstream's cache has besides [`PackageRecord`].
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct PackageFacts {
-    #[prost(string, tag = "1")]
-    pub(crate) description: String,
-    #[prost(message, optional, tag = "2")]
-    pub(crate) icon: Option<Icon>,
-}
-
-/// Icon of a package.
-#[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
-pub(crate) struct Icon {
-    /// Icon data in base64.
-    #[prost(string, tag = "1")]
-    #[serde(rename = "base64data")]
-    pub(crate) data: String,
-    #[prost(string, tag = "2")]
-    #[serde(rename = "mediatype")]
-    pub(crate) media_type: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -138,11 +114,9 @@ impl Directory {
                 .checked_add(span.length)
                 .is_some_and(|last| last <= end)
         };
-        self.packages.values().all(|package| inside(package.facts))
-            && self
-                .bundles
-                .iter()
-                .all(|bundle| inside(bundle.common) && inside(bundle.content))
+        self.bundles
+            .iter()
+            .all(|bundle| inside(bundle.common) && inside(bundle.content))
             && self.entries.iter().all(|entry| {
                 (entry.bundle as usize) < self.bundles.len()
                     && entry.head.length.checked_add(entry.edges).is_some()

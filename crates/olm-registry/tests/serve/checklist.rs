@@ -37,7 +37,7 @@ const CHAIN: &str = r#"[
 ]"#;
 
 async fn serve_chain() -> Server {
-    Server::start(cache::open_temporary(checklist_catalog(CHAIN).path()).expect("index")).await
+    Server::start(cache::open_temporary(checklist_catalog(CHAIN).path(), None).expect("index")).await
 }
 
 /// Serves the chain's package with a channel `slow` that ends earlier, and a package `q` with a channel name
@@ -53,7 +53,7 @@ async fn serve_two_packages() -> Server {
     ];
     let text: String = more.iter().map(ToString::to_string).collect();
     std::fs::write(dir.path().join("more.json"), text).expect("catalog");
-    Server::start(cache::open_temporary(dir.path()).expect("index")).await
+    Server::start(cache::open_temporary(dir.path(), None).expect("index")).await
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn arch_014_each_channel_of_a_package_points_to_one_csv() {
         }
     }
     let two = r#"[{"name": "p.v1.2.0"}, {"name": "p.v1.1.0"}]"#;
-    let error = cache::open_temporary(checklist_catalog(two).path())
+    let error = cache::open_temporary(checklist_catalog(two).path(), None)
         .err()
         .expect("refused");
     let error = std::error::Error::source(&error).expect("cause").to_string();
@@ -184,7 +184,8 @@ async fn upg_007_one_bundle_replaces_another_unambiguously() {
     let mut answers = std::collections::BTreeSet::new();
     for _ in 0..5 {
         let server =
-            Server::start(cache::open_temporary(checklist_catalog(entries).path()).expect("index")).await;
+            Server::start(cache::open_temporary(checklist_catalog(entries).path(), None).expect("index"))
+                .await;
         let registry = server.registry();
         for _ in 0..5 {
             let request = proto::GetReplacementRequest {

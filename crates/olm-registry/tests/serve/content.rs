@@ -80,7 +80,7 @@ async fn the_corpus_catalog_is_served_whole() {
     };
     let catalog = corpus.join("fbc");
     let model = olm_fbc::validate::validate(&catalog).expect("valid");
-    let server = Server::start(cache::open_temporary(&catalog).expect("index")).await;
+    let server = Server::start(cache::open_temporary(&catalog, None).expect("index")).await;
     let client = server.client();
     assert_eq!(
         client.list_packages().await.expect("packages").len(),

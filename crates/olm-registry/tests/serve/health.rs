@@ -62,7 +62,7 @@ async fn a_watcher_is_told_and_does_not_hold_up_the_stop() {
     let listener = TcpListener::bind(&server.address).await.expect("the same port");
     let dir = tempfile::tempdir().expect("folder");
     std::fs::write(dir.path().join("catalog.yaml"), CATALOG).expect("catalog");
-    let server = Server::start_on(cache::open_temporary(dir.path()).expect("index"), listener);
+    let server = Server::start_on(cache::open_temporary(dir.path(), None).expect("index"), listener);
     let packages = server.client().list_packages().await.expect("packages");
     assert_eq!(packages.len(), 2);
 }

@@ -49,7 +49,7 @@ impl Server {
     pub(crate) async fn small() -> Self {
         let dir = tempfile::tempdir().expect("folder");
         std::fs::write(dir.path().join("catalog.yaml"), CATALOG).expect("catalog");
-        Self::start(cache::open_temporary(dir.path()).expect("index")).await
+        Self::start(cache::open_temporary(dir.path(), None).expect("index")).await
     }
 
     pub(crate) fn client(&self) -> Client {

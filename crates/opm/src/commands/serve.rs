@@ -121,7 +121,7 @@ fn prepare(args: &ServeArgs) -> anyhow::Result<Index> {
         if enforce == Some(true) {
             bail!("--cache-dir must be specified with --cache-enforce-integrity");
         }
-        return cache::open_temporary(catalog).map_err(not_loaded);
+        return cache::open_temporary(catalog, None).map_err(not_loaded);
     };
     match enforce {
         Some(true) => return open_enforced(catalog, cache_dir),
@@ -130,8 +130,8 @@ fn prepare(args: &ServeArgs) -> anyhow::Result<Index> {
     }
     match cache::open_or_build(catalog, cache_dir) {
         Err(error) if error.is_of_cache_directory() && !args.cache_only => {
-            tracing::warn!(cache = %cache_dir.display(), %error, "the cache cannot be written; building one for this run");
-            cache::open_temporary_near(catalog, cache_dir).map_err(not_loaded)
+            let why = "the cache cannot be written; building one for this run";
+            build_near(catalog, cache_dir, Some(&error.to_string()), why)
         }
         opened => {
             let index = opened.map_err(not_loaded)?;
@@ -141,6 +141,12 @@ fn prepare(args: &ServeArgs) -> anyhow::Result<Index> {
             Ok(index)
         }
     }
+}
+
+/// Builds an index for this run, near a cache that is not used, and logs `why` with the cache's error.
+fn build_near(catalog: &Path, cache_dir: &Path, error: Option<&str>, why: &str) -> anyhow::Result<Index> {
+    tracing::warn!(cache = %cache_dir.display(), error = error.map(tracing::field::display), "{why}");
+    cache::open_temporary(catalog, Some(cache_dir)).map_err(not_loaded)
 }
 
 /// Writes the cache in upstream's layout. A catalog with names that do not fit it is served from the index alone.
@@ -161,12 +167,8 @@ fn open_optional(catalog: &Path, cache_dir: &Path) -> anyhow::Result<Index> {
         // No cache helps if the catalog itself cannot be read.
         Err(error @ CacheError::Digest(_)) => Err(not_loaded(error)),
         Err(error) => {
-            tracing::warn!(
-                cache = %cache_dir.display(),
-                error = %error_chain(&error),
-                "the cache cannot be used; building an index for this run"
-            );
-            cache::open_temporary_near(catalog, cache_dir).map_err(not_loaded)
+            let why = "the cache cannot be used; building an index for this run";
+            build_near(catalog, cache_dir, Some(&error_chain(&error)), why)
         }
         Ok(index) => Ok(index),
     }
@@ -177,8 +179,8 @@ fn open_optional(catalog: &Path, cache_dir: &Path) -> anyhow::Result<Index> {
 fn open_enforced(catalog: &Path, cache_dir: &Path) -> anyhow::Result<Index> {
     match cache::open_checked(catalog, cache_dir) {
         Err(error) if error.is_of_another_program() && upstream::is_present(cache_dir) => {
-            tracing::warn!(cache = %cache_dir.display(), "the cache was made by another program; building one for this run");
-            cache::open_temporary_near(catalog, cache_dir).map_err(not_loaded)
+            let why = "the cache was made by another program; building one for this run";
+            build_near(catalog, cache_dir, None, why)
         }
         // No cache helps if the catalog itself cannot be read.
         Err(error @ CacheError::Digest(_)) => Err(hinted(error.hint(), error).context("integrity check failed")),

@@ -1,23 +1,25 @@
-//! Files of the layout, written from an index one bundle at a time.
+//! Files of the layout, written from an index one bundle at a time, and from the packages of its catalog.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
 use go_compat::json::{self, Html};
+use olm_fbc::load;
+use olm_fbc::schema::{Blob, Icon, Package};
 use serde::Serialize;
 use serde_json::ser::Serializer;
 use serde_json::{Map, Value};
 
 use super::{Fnv, UpstreamError, make_folder, write_file};
-use crate::index::{Icon, Index, PackageRecord};
+use crate::index::{Index, PackageRecord};
 use crate::proto;
 
 /// Longest file name, in bytes.
 const LONGEST_NAME: usize = 255;
 
-/// Writes all of `index` below `folder`.
-pub(super) fn write(index: &Index, folder: &Path) -> Result<(), UpstreamError> {
+/// Writes all of `index` below `folder`. `catalog` is its source.
+pub(super) fn write(index: &Index, catalog: &Path, folder: &Path) -> Result<(), UpstreamError> {
     for entry in &index.directory().entries {
         let name = format!("{}_{}_{}.json", entry.package, entry.channel, entry.name);
         if name.contains(['/', '\0']) || name.len() > LONGEST_NAME {
@@ -28,9 +30,14 @@ pub(super) fn write(index: &Index, folder: &Path) -> Result<(), UpstreamError> {
     }
     write_custom_schemas(index, &folder.join("metas"))?;
     let mut packages = BTreeMap::new();
-    for (name, record) in &index.directory().packages {
-        packages.insert(name.as_str(), package(index, name, record)?);
-    }
+    load::read(catalog, |blob, _| -> Result<(), UpstreamError> {
+        if let Blob::Package(blob) = blob?
+            && let Some((name, record)) = index.directory().packages.get_key_value(&blob.name)
+        {
+            packages.insert(name.as_str(), package(index, name, record, blob));
+        }
+        Ok(())
+    })?;
     write_json(&folder.join("packages.json"), &packages)
 }
 
@@ -75,12 +82,7 @@ fn value(from: prost_types::Value) -> Value {
     }
 }
 
-fn package<'a>(
-    index: &'a Index,
-    name: &'a str,
-    record: &'a PackageRecord,
-) -> Result<PackageFile<'a>, UpstreamError> {
-    let facts = index.facts(record).map_err(UpstreamError::Index)?;
+fn package<'a>(index: &'a Index, name: &'a str, record: &'a PackageRecord, blob: Package) -> PackageFile<'a> {
     let channels = record.channels.iter().map(|(channel, head)| {
         let entries = index.channel_entries(name, channel).iter().map(|entry| {
             let file = EntryFile {
@@ -100,14 +102,18 @@ fn package<'a>(
         };
         (channel.as_str(), file)
     });
-    Ok(PackageFile {
+    PackageFile {
         name,
-        description: facts.description,
-        icon: facts.icon,
+        description: blob.description,
+        // Upstream knows no other fields.
+        icon: blob.icon.map(|icon| Icon {
+            extra: Map::new(),
+            ..icon
+        }),
         default_channel: &record.default_channel,
         channels: channels.collect(),
         deprecation: record.deprecation.as_deref().map(Into::into),
-    })
+    }
 }
 
 #[derive(Serialize)]
