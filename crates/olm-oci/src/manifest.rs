@@ -86,28 +86,18 @@ pub(crate) fn parse_manifest(bytes: &[u8]) -> Result<Manifest, String> {
     }
     let unreadable = |error: serde_json::Error| format!("cannot read the manifest: {error}");
     let shape: Shape = serde_json::from_slice(bytes).map_err(unreadable)?;
-    match shape {
-        Shape {
-            schema_version: 2,
-            manifests: None,
-            config: Some(_),
-        } => Ok(Manifest::Image(Box::new(
-            serde_json::from_slice(bytes).map_err(unreadable)?,
-        ))),
-        Shape {
-            schema_version: 2,
-            manifests: Some(_),
-            config: None,
-        } => Ok(Manifest::Index(Box::new(
-            serde_json::from_slice(bytes).map_err(unreadable)?,
-        ))),
-        Shape {
-            schema_version: 2, ..
-        } => Err("the manifest is neither an image (`config`) nor an index (`manifests`)".to_owned()),
-        Shape { schema_version, .. } => Err(format!(
-            "manifests of schema version {schema_version} are not supported, only 2"
-        )),
+    if shape.schema_version != 2 {
+        let version = shape.schema_version;
+        return Err(format!(
+            "manifests of schema version {version} are not supported, only 2"
+        ));
     }
+    let manifest = match (shape.config, shape.manifests) {
+        (Some(_), None) => serde_json::from_slice(bytes).map(Manifest::Image),
+        (None, Some(_)) => serde_json::from_slice(bytes).map(Manifest::Index),
+        _ => return Err("the manifest is neither an image (`config`) nor an index (`manifests`)".to_owned()),
+    };
+    manifest.map_err(unreadable)
 }
 
 pub(crate) fn choose_platform(index: &ImageIndex) -> Result<Digest, String> {
