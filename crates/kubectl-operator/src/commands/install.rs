@@ -38,10 +38,15 @@ use crate::{Verdict, catalogs, gather, global, printer, writer};
 /// It cannot be installed as requested, a request to the API server fails, or its plan does not complete in time.
 pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
+    Box::pin(install(&cluster, args)).await
+}
+
+/// Installs a package in a cluster.
+async fn install(cluster: &Cluster, args: &InstallArgs) -> anyhow::Result<Verdict> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
-    let wanted = match wanted(&cluster, args).await {
+    let wanted = match wanted(cluster, args).await {
         Ok(wanted) => wanted,
-        Err(error) => return Err(obstacle(&cluster, args, error).await),
+        Err(error) => return Err(obstacle(cluster, args, error).await),
     };
     for note in &wanted.notes {
         printer::warning(note);
@@ -58,17 +63,10 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
         ));
         return Ok(Verdict::Fine);
     }
-    let mut ask = |shown: &Shown| {
-        if has_terminal() && !args.yes {
-            printer::data(&shown.to_string())?;
-        } else if shown.operators.len() > 1 {
-            printer::progress(&format!("its plan installs {}", shown.operators.join(", ")));
-        }
-        unless_refused(&format!("Install {}?", args.package), args.yes)
-    };
+    let mut ask = |shown: &Shown| answer(cluster, args, &wanted.subscription, shown);
     let (limit, mut screen) = (args.wait.or(UPSTREAM_TIMEOUT), Screen::stderr());
     let Some(mut done) = Box::pin(rollout::first_plan(
-        &cluster,
+        cluster,
         &wanted.subscription,
         &limit,
         &mut screen,
@@ -84,17 +82,66 @@ pub(crate) async fn run(args: &InstallArgs) -> anyhow::Result<Verdict> {
         return Ok(Verdict::Unresolved);
     };
     if args.until_ready {
-        let verdict = status::follow(&cluster, &name, &args.wait, &mut screen).await?;
+        let spec = &wanted.subscription.spec;
+        // With automatic approval, the requested version is only the first one.
+        let version = spec.starting_csv().filter(|_| spec.is_manual());
+        let verdict = status::follow(cluster, &name, version, &args.wait, &mut screen).await?;
         if verdict != Verdict::Fine {
             return Ok(verdict);
         }
         done.waits = None;
     }
     printer::data(&done.text(&args.package, "installed"))?;
-    if let Some(warning) = done.warning(&cluster, &name) {
+    if let Some(warning) = done.warning(cluster, &name) {
         printer::warning(&warning);
     }
+    if let Some(note) = done.note(cluster, &name) {
+        printer::progress(&note);
+    }
     Ok(Verdict::Fine)
+}
+
+/// Shows the first plan of a Subscription, and returns the user's answer. Without a terminal it is yes, as in upstream's plugin.
+///
+/// # Errors
+/// The plan does not install the requested version.
+fn answer(
+    cluster: &Cluster,
+    args: &InstallArgs,
+    subscription: &Subscription,
+    shown: &Shown,
+) -> anyhow::Result<bool> {
+    let name = subscription.name_any();
+    let starting = subscription.spec.starting_csv();
+    if let Some(csv) = starting.filter(|csv| !shown.operators.iter().any(|name| name == csv)) {
+        bail!(
+            "InstallPlan {} does not install {csv}, so it was not approved; review it with `{}`",
+            shown.plan,
+            cluster.suggest("approve {}", &[&name])
+        );
+    }
+    if has_terminal() && !args.yes {
+        printer::data(&shown.to_string())?;
+    } else if let Some(text) = shared(shown, &name) {
+        printer::warning(&text);
+    } else if shown.operators.len() > 1 {
+        printer::progress(&format!("its plan installs {}", shown.operators.join(", ")));
+    }
+    unless_refused(&format!("Install {}?", args.package), args.yes)
+}
+
+/// Returns a warning if a plan is for other Subscriptions than `own`, too. Upstream's OLM makes one plan for a namespace.
+fn shared(shown: &Shown, own: &str) -> Option<String> {
+    let others = shown.subscriptions.iter().map(String::as_str);
+    let others: Vec<&str> = others.filter(|name| *name != own).collect();
+    let text = || {
+        format!(
+            "its plan is also for other Subscriptions ({}), and installs {}",
+            others.join(", "),
+            shown.operators.join(", ")
+        )
+    };
+    (!others.is_empty()).then(text)
 }
 
 /// Returns why nothing can be installed: the namespace does not exist, or else this error.

@@ -60,7 +60,7 @@ pub(crate) async fn run(args: &RollbackArgs) -> anyhow::Result<Verdict> {
         return Ok(Verdict::Unresolved);
     }
     let name = rollback.subscription.name_any();
-    let verdict = status::follow(&cluster, &name, &args.wait, &mut screen).await?;
+    let verdict = status::follow(&cluster, &name, None, &args.wait, &mut screen).await?;
     if verdict == Verdict::Fine {
         printer::data(&format!("operator {name:?} is back at {}\n", rollback.target))?;
     }

@@ -25,6 +25,8 @@ pub(super) struct CarriedOut {
     pub csv: String,
     /// What the operator still waits for; `None` if it is ready.
     pub waits: Option<String>,
+    /// What waits behind a ready version that was adopted, such as the InstallPlan of a newer one.
+    pub next: Option<String>,
 }
 
 impl CarriedOut {
@@ -45,6 +47,13 @@ impl CarriedOut {
         let waits = self.waits.as_ref()?;
         Some(format!("{subscription} is not ready yet: {waits}; see `{watch}`"))
     }
+
+    /// Returns a note about what waits behind a ready version.
+    pub(super) fn note(&self, cluster: &Cluster, subscription: &str) -> Option<String> {
+        let status = cluster.suggest("status {}", &[subscription]);
+        let next = self.next.as_ref()?;
+        Some(format!("note: {next}; see `{status}`"))
+    }
 }
 
 /// Asks the user to approve a plan.
@@ -59,7 +68,8 @@ enum Made {
 }
 
 /// Waits for the first plan of a Subscription, approves it if required and if `ask` returns true, and waits until it completes.
-/// Returns `None` if the user did not approve.
+/// Returns `None` if the user did not approve. A plan that waits while `startingCSV` is installed is for something else, and is left
+/// to the user.
 ///
 /// # Errors
 /// The plan is not created or does not complete in time, it fails, or the Subscription fails or cannot be resolved.
@@ -72,7 +82,7 @@ pub(super) async fn first_plan<W: Write>(
 ) -> anyhow::Result<Option<CarriedOut>> {
     let name = subscription.name_any();
     let start = Instant::now();
-    let plan = match made(cluster, &name, wait, screen).await? {
+    let plan = match made(cluster, subscription, wait, screen).await? {
         Made::Plan(plan) => plan,
         Made::Adopted(done) => return Ok(Some(done)),
     };
@@ -90,37 +100,45 @@ pub(super) async fn first_plan<W: Write>(
         .map(Some)
 }
 
-/// Waits until a Subscription has a plan with steps, or an installed version without a plan.
+/// Waits until a Subscription has a plan with steps, or an installed version without a plan of its own.
 async fn made<W: Write>(
     cluster: &Cluster,
-    subscription: &str,
+    subscription: &Subscription,
     wait: &WaitArgs,
     screen: &mut Screen<W>,
 ) -> anyhow::Result<Made> {
-    let namespace = cluster.namespace.as_str();
+    let starting = subscription.spec.starting_csv();
+    let subscription = subscription.name_any();
+    let (namespace, subscription) = (cluster.namespace.as_str(), subscription.as_str());
     let (mut made, mut failure): (Option<Made>, Option<String>) = (None, None);
     let (mut waits, mut stuck) = (String::new(), Lasting::default());
     let watched = follow(screen, wait.limit(), async || {
         let gathered = gathered(&cluster.client, Some(namespace), Some(subscription)).await?;
         let operator = gathered.find(namespace, subscription, &cluster.commands)?;
-        let is_made = |plan: &&InstallPlan| {
-            !matches!(plan.phase(), InstallPlanPhase::None | InstallPlanPhase::Planning)
-        };
         let node = gathered.tree(&operator, &cluster.commands);
         waits = node.waits_for();
-        let status = operator
-            .status()
-            .filter(|status| status.install_plan_ref.is_none());
-        let adopted = status.and_then(|status| status.installed_csv.clone());
-        made = match (
-            operator.plan.filter(is_made),
-            adopted.filter(|csv| !csv.is_empty()),
-        ) {
+        let status = operator.status();
+        let installed = status.and_then(|status| status.installed_csv.as_deref());
+        let installed = installed.filter(|csv| !csv.is_empty());
+        let has_starting = installed.is_some() && installed == starting;
+        let is_first = |plan: &&InstallPlan| {
+            let is_made = !matches!(plan.phase(), InstallPlanPhase::None | InstallPlanPhase::Planning);
+            // A plan that waits then is for a newer version, or for other Subscriptions of the namespace.
+            is_made && !(has_starting && plan.waits_for_approval())
+        };
+        let has_no_plan = status.is_some_and(|status| status.install_plan_ref.is_none());
+        let adopted = installed.filter(|_| has_starting || has_no_plan);
+        made = match (operator.plan.filter(is_first), adopted) {
             (Some(plan), _) => Some(Made::Plan(Box::new(plan.clone()))),
-            (None, Some(csv)) => Some(Made::Adopted(CarriedOut {
-                csv,
-                waits: (!node.is_fine_for_now()).then(|| waits.clone()),
-            })),
+            (None, Some(csv)) => {
+                let (is_ready, rest) = (node.runs(csv), Some(waits.clone()));
+                let rest = rest.filter(|_| !node.is_fine_for_now());
+                Some(Made::Adopted(CarriedOut {
+                    csv: csv.to_owned(),
+                    waits: rest.clone().filter(|_| !is_ready),
+                    next: operator.waiting_plan().or(rest.filter(|_| is_ready)),
+                }))
+            }
             (None, None) => None,
         };
         // As after a failed plan, waiting longer does not help.
@@ -198,6 +216,7 @@ pub(super) async fn carried_out<W: Write>(
             waits: node
                 .filter(|node| !node.is_fine_for_now())
                 .map(|node| node.waits_for()),
+            next: None,
         }),
         Outcome::Over => {
             let message = last.status.and_then(|status| status.message).unwrap_or_default();

@@ -26,8 +26,8 @@ pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<Verdict> {
     let (nodes, verdict) = if args.watch {
         let (wait, mut shown) = (&args.wait, Screen::stdout().needed());
         let watched = match args.output {
-            None => watch(&cluster, namespace, name, wait, &mut shown).await?,
-            Some(_) => watch(&cluster, namespace, name, wait, &mut Screen::stderr()).await?,
+            None => watch(&cluster, namespace, name, None, wait, &mut shown).await?,
+            Some(_) => watch(&cluster, namespace, name, None, wait, &mut Screen::stderr()).await?,
         };
         if let Some(text) = watched.shortfall(&args.wait) {
             printer::warning(&text);
@@ -55,18 +55,21 @@ pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<Verdict> {
     Ok(verdict)
 }
 
-/// Watches one operator until it is ready, for commands that start something. The next upgrade may still wait for approval. `screen`
-/// shows what changed since the command used it before.
+/// Watches one operator until it is ready, for commands that start something. The next upgrade may still wait for approval. It is
+/// enough that the ClusterServiceVersion `wanted` is ready, even if OLM already works on a newer one. `screen` shows what changed since
+/// the command used it before.
 ///
 /// # Errors
 /// The cluster cannot be read.
 pub(crate) async fn follow<W: Write>(
     cluster: &Cluster,
     name: &str,
+    wanted: Option<&str>,
     wait: &WaitArgs,
     screen: &mut Screen<W>,
 ) -> anyhow::Result<Verdict> {
-    let watched = watch(cluster, Some(&cluster.namespace), Some(name), wait, screen).await?;
+    let namespace = Some(cluster.namespace.as_str());
+    let watched = watch(cluster, namespace, Some(name), wanted, wait, screen).await?;
     let shortfall = shortfall_of_started(&watched, wait);
     if let Some(text) = &shortfall {
         printer::warning(text);
@@ -81,11 +84,13 @@ fn shortfall_of_started(watched: &Watched, wait: &WaitArgs) -> Option<String> {
     watched.shortfall(wait).filter(|_| !is_done)
 }
 
-/// Reads the operators until all are ready, none can become ready, or the time limit is reached.
+/// Reads the operators until all are ready, or the ClusterServiceVersion `wanted` is, or none can become ready, or the time limit is
+/// reached.
 async fn watch<W: Write>(
     cluster: &Cluster,
     namespace: Option<&str>,
     name: Option<&str>,
+    wanted: Option<&str>,
     wait: &WaitArgs,
     screen: &mut Screen<W>,
 ) -> anyhow::Result<Watched> {
@@ -93,7 +98,10 @@ async fn watch<W: Write>(
     crate::watch::follow(screen, wait.limit(), async || {
         let gathered = gathered(&cluster.client, namespace, name).await?;
         let nodes = trees(&gathered, namespace, name, &cluster.commands)?;
-        let found = outcome(&nodes);
+        let found = match wanted.is_some_and(|csv| nodes.iter().any(|node| node.runs(csv))) {
+            true => Outcome::Done,
+            false => outcome(&nodes),
+        };
         let is_stuck = found == Outcome::Over && nodes.iter().any(|node| node.is_stuck);
         let lasts = stuck.is(is_stuck);
         let outcome = match is_stuck && !lasts {

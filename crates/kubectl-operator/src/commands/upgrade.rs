@@ -138,7 +138,7 @@ fn other_channel(gathered: &Gathered, namespace: &str, name: &str, wanted: Optio
 async fn follow(cluster: &Cluster, subscriptions: &[String], args: &UpgradeArgs) -> anyhow::Result<Verdict> {
     let mut worst = Verdict::Fine;
     for name in subscriptions {
-        let verdict = status::follow(cluster, name, &args.wait, &mut Screen::stdout()).await?;
+        let verdict = status::follow(cluster, name, None, &args.wait, &mut Screen::stdout()).await?;
         if verdict != Verdict::Fine {
             worst = verdict;
         }

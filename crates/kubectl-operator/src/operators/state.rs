@@ -423,6 +423,11 @@ impl Operator<'_> {
         self.pending_plan().filter(|_| self.held_back().is_none())
     }
 
+    /// Returns that its InstallPlan waits for approval, with the versions that it installs; `None` if it does not.
+    pub(crate) fn waiting_plan(&self) -> Option<String> {
+        self.pending_plan().map(waits)
+    }
+
     /// Returns true if a version lacks requirements while the next one, which may not need them, waits for approval.
     pub(super) fn may_skip(&self, verdict: &Verdict) -> bool {
         matches!(verdict.way_out, WayOut::Provide(_)) && self.approvable().is_some()

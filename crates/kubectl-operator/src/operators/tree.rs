@@ -105,6 +105,12 @@ impl Node {
                 && !self.objects.iter().any(has_failed)
     }
 
+    /// Returns true if this ClusterServiceVersion is ready with its objects, whatever newer version OLM works on.
+    pub(crate) fn runs(&self, csv: &str) -> bool {
+        let mut objects = self.objects.iter();
+        objects.any(|object| object.kind == OWNER_KIND_CSV && object.name == csv && object.is_fine())
+    }
+
     /// Returns what it waits for, as the line of the deepest object that is not ready. Objects that only wait for a failed one
     /// do not hide its cause.
     pub(crate) fn waits_for(&self) -> String {

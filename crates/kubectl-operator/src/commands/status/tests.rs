@@ -31,7 +31,15 @@ async fn watched(client: &Client, seconds: u64) -> (anyhow::Result<Watched>, Str
     let mut to = Vec::new();
     let mut screen = Screen::new(&mut to, None);
     let cluster = Cluster::of(client.clone(), "shop");
-    let result = watch(&cluster, Some("shop"), Some("db"), &wait(seconds), &mut screen).await;
+    let result = watch(
+        &cluster,
+        Some("shop"),
+        Some("db"),
+        None,
+        &wait(seconds),
+        &mut screen,
+    )
+    .await;
     drop(screen);
     (result, String::from_utf8(to).unwrap())
 }

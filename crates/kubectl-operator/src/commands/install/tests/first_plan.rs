@@ -3,7 +3,15 @@
 use std::time::Duration;
 
 use super::*;
-use crate::operators::tests::plan;
+use crate::operators::tests::{csv, deployment, plan};
+
+/// Returns a cluster with the package etcd and the namespace shop.
+fn prepared() -> FakeCluster {
+    let cluster = served();
+    cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
+    cluster.put(manifest("etcd", "cat"));
+    cluster
+}
 
 /// Acts as OLM for a Subscription: creates a plan, and after its approval the operator.
 async fn olm(cluster: FakeCluster, phases: &[&str]) {
@@ -46,9 +54,7 @@ async fn rolled_out(
     phases: &[&str],
     answer: bool,
 ) -> (FakeCluster, anyhow::Result<Option<rollout::CarriedOut>>, usize) {
-    let cluster = served();
-    cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
-    cluster.put(manifest("etcd", "cat"));
+    let cluster = prepared();
     let (client, _link) = cluster.connect();
     let args = install_args(&["-C", "--timeout", "60s"]);
     let here = Cluster::of(client.clone(), "shop");
@@ -150,4 +156,149 @@ async fn a_subscription_that_adopts_a_version_needs_no_plan() {
     let (_, result, asked) = rolled_out(&["adopted"], true).await;
     let done = result.unwrap().unwrap();
     assert_eq!((done.csv.as_str(), asked), ("etcd.v1.1.0", 0));
+}
+
+/// Returns a cluster in which etcd.v1.0.0 runs without a Subscription.
+fn orphaned() -> FakeCluster {
+    let cluster = prepared();
+    let package = json!({"type": "olm.package", "value": {"packageName": "etcd", "version": "1.0.0"}});
+    let properties = json!({"properties": [package]}).to_string();
+    let mut running = csv("1.0.0", "Succeeded", "");
+    running["metadata"]["annotations"] = json!({olm_api::labels::PROPERTIES: properties});
+    cluster.put(running);
+    cluster.put(deployment(2));
+    cluster
+}
+
+/// Waits for the Subscription, and gives it a plan for this version that requires approval.
+async fn plan_for(cluster: &FakeCluster, version: &str, status: &Value) {
+    while cluster.get("Subscription", "shop", "etcd").is_none() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let mut made = plan("install-1", "RequiresApproval", false);
+    made["spec"]["clusterServiceVersionNames"] = json!([version]);
+    cluster.put(made);
+    let mut status = status.clone();
+    status["state"] = json!("UpgradePending");
+    status["currentCSV"] = json!(version);
+    status["installPlanRef"] = json!({"name": "install-1", "namespace": "shop"});
+    cluster.edit("Subscription", "shop", "etcd", &json!({"status": status}));
+}
+
+/// The user asked for the version that runs, and OLM at once makes a plan for the next one of the channel.
+#[tokio::test(start_paused = true)]
+async fn the_plan_for_a_newer_version_than_the_adopted_one_is_left_to_the_user() {
+    let adopted = json!({"installedCSV": "etcd.v1.0.0"});
+    let is_approved = |cluster: &FakeCluster| {
+        let plan = cluster.get("InstallPlan", "shop", "install-1").unwrap();
+        plan["spec"]["approved"] == json!(true)
+    };
+    for more in [
+        &["-C", "-v", "1.0.0", "--yes"][..],
+        &["-C", "-v", "1.0.0", "--yes", "--wait"],
+    ] {
+        let cluster = orphaned();
+        let (client, _link) = cluster.connect();
+        let (here, args) = (Cluster::of(client, "shop"), install_args(more));
+        let (result, ()) = tokio::join!(
+            Box::pin(install(&here, &args)),
+            plan_for(&cluster, "etcd.v1.1.0", &adopted)
+        );
+        assert_eq!(result.unwrap(), Verdict::Fine, "{more:?}");
+        assert!(!is_approved(&cluster), "{more:?}");
+    }
+    // On a terminal nothing is asked either.
+    let cluster = orphaned();
+    let (client, _link) = cluster.connect();
+    let (here, args) = (
+        Cluster::of(client.clone(), "shop"),
+        install_args(&["-C", "-v", "1.0.0"]),
+    );
+    let wanted = wanted(&here, &args).await.unwrap();
+    write(&client, "shop", false, &wanted, &mut |_| {}).await.unwrap();
+    let mut asked = 0;
+    let mut ask = |_: &Shown| {
+        asked += 1;
+        Ok(true)
+    };
+    let mut screen = Screen::new(Vec::new(), None);
+    let (done, ()) = tokio::join!(
+        rollout::first_plan(&here, &wanted.subscription, &args.wait, &mut screen, &mut ask),
+        plan_for(&cluster, "etcd.v1.1.0", &adopted)
+    );
+    let done = done.unwrap().unwrap();
+    assert_eq!((asked, is_approved(&cluster)), (0, false));
+    assert_eq!(
+        done.text("etcd", "installed"),
+        "operator \"etcd\" installed; installed csv is \"etcd.v1.0.0\"\n"
+    );
+    assert_eq!(
+        done.note(&here, "etcd").as_deref(),
+        Some(
+            "note: InstallPlan install-1 for etcd.v1.1.0 waits for approval; see `kubectl operator status etcd -n shop`"
+        )
+    );
+}
+
+/// The bundle of the next version cannot be pulled, which is no concern of who asked for this one.
+#[tokio::test(start_paused = true)]
+async fn the_requested_version_is_enough_for_a_wait() {
+    let cluster = prepared();
+    let (client, _link) = cluster.connect();
+    let here = Cluster::of(client, "shop");
+    let args = install_args(&["-C", "-v", "1.0.0", "--yes", "--wait"]);
+    let olm = async {
+        plan_for(&cluster, "etcd.v1.0.0", &json!({})).await;
+        let approved =
+            || cluster.get("InstallPlan", "shop", "install-1").unwrap()["spec"]["approved"].clone();
+        while approved() != json!(true) {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        cluster.put(csv("1.0.0", "Succeeded", ""));
+        cluster.put(deployment(2));
+        let unpacking = json!([{"type": "BundleUnpacking", "status": "True", "reason": "JobIncomplete",
+            "message": "bundle etcd.v1.1.0: unpack job not completed: cannot pull image"}]);
+        let status = json!({"installedCSV": "etcd.v1.0.0", "conditions": unpacking});
+        cluster.edit("Subscription", "shop", "etcd", &json!({"status": status}));
+        let complete = json!({"status": {"phase": "Complete"}});
+        cluster.edit("InstallPlan", "shop", "install-1", &complete);
+    };
+    let start = tokio::time::Instant::now();
+    let (result, ()) = tokio::join!(Box::pin(install(&here, &args)), olm);
+    assert_eq!(result.unwrap(), Verdict::Fine);
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_without_the_requested_version_is_not_approved() {
+    let cluster = prepared();
+    let (client, _link) = cluster.connect();
+    let here = Cluster::of(client, "shop");
+    let args = install_args(&["-C", "-v", "1.0.0", "--yes"]);
+    let wanted = wanted(&here, &args).await.unwrap();
+    let shown = |csv: &str| Shown {
+        plan: "install-1".to_owned(),
+        operators: vec![csv.to_owned()],
+        ..Shown::default()
+    };
+    assert!(answer(&here, &args, &wanted.subscription, &shown("etcd.v1.0.0")).unwrap());
+    let error = answer(&here, &args, &wanted.subscription, &shown("etcd.v1.1.0")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "InstallPlan install-1 does not install etcd.v1.0.0, so it was not approved; review it with `kubectl operator approve etcd -n shop`"
+    );
+}
+
+#[test]
+fn other_subscriptions_of_a_plan_are_named() {
+    let of = |subscriptions: &[&str]| Shown {
+        subscriptions: subscriptions.iter().map(|name| (*name).to_owned()).collect(),
+        operators: vec!["db.v2.0.0".to_owned(), "etcd.v1.1.0".to_owned()],
+        ..Shown::default()
+    };
+    assert_eq!(shared(&of(&["etcd"]), "etcd"), None);
+    assert_eq!(
+        shared(&of(&["db", "etcd"]), "etcd").as_deref(),
+        Some("its plan is also for other Subscriptions (db), and installs db.v2.0.0, etcd.v1.1.0")
+    );
 }
