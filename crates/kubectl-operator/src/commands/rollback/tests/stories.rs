@@ -35,7 +35,7 @@ async fn rolled_back(cluster: &FakeCluster, versions: &Value, approval: &str) ->
     cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
     let change = json!({"spec": {"installPlanApproval": approval}});
     cluster.edit("Subscription", "shop", "db", &change);
-    let removal = removal(cluster).await;
+    let removal = Box::pin(removal(cluster)).await;
     let rollback = decide(
         &removal,
         &Entry::new(bundle_entry("1.0.0")),
@@ -52,7 +52,9 @@ async fn rolled_back(cluster: &FakeCluster, versions: &Value, approval: &str) ->
     let wait = WaitArgs {
         timeout: Some(Duration::from_secs(60)),
     };
-    replace(&here, &removal, &rollback, &wait, &file).await.unwrap();
+    Box::pin(replace(&here, &removal, &rollback, &wait, &file))
+        .await
+        .unwrap();
     assert!(!file.exists());
     let made = cluster.get("Subscription", "shop", "db").unwrap();
     assert_eq!(made["spec"]["installPlanApproval"], json!(approval));
@@ -66,7 +68,7 @@ async fn rolled_back(cluster: &FakeCluster, versions: &Value, approval: &str) ->
     assert!(cluster.get("CustomResourceDefinition", "", CRD).is_some());
     let mut screen = Screen::stderr();
     let (result, ()) = tokio::join!(
-        install(&here, &rollback, &wait, &mut screen),
+        Box::pin(install(&here, &rollback, &wait, &mut screen)),
         olm(cluster.clone(), versions.clone(), approval == "Manual")
     );
     result
