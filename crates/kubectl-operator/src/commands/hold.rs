@@ -3,7 +3,7 @@
 use anyhow::{anyhow, bail};
 use kube::ResourceExt as _;
 use olm_api::labels::UPGRADE_HOLD;
-use olm_api::v1alpha1::Subscription;
+use olm_api::v1alpha1::{InstallPlanPhase, Subscription};
 use olm_resolver::hold::parse_range;
 use serde_json::json;
 
@@ -79,10 +79,22 @@ async fn held(
             cluster.commands.flags(namespace)
         )),
         None => operator.former().filter(|_| pending.is_none()).map(|_| {
+            // Until the version exists, there is nothing to roll back.
+            let is_absent = operator.current.is_none() && !operator.is_hidden;
+            let open = operator
+                .plan
+                .filter(|plan| plan.phase() != InstallPlanPhase::Complete);
+            let way = match open.filter(|_| is_absent).map(|plan| plan.name_any()) {
+                Some(plan) => format!(
+                    "to stop it delete the plan with `kubectl delete installplan {} {}`",
+                    quoted(&plan),
+                    cluster.commands.flags(namespace)
+                ),
+                None => format!("to go back use `{}`", cluster.suggest("rollback {}", &[&name])),
+            };
             format!(
-                "{} is already being installed, and a hold does not stop that; to go back use `{}`",
-                row.current_csv,
-                cluster.suggest("rollback {}", &[&name])
+                "{} is already being installed, and a hold does not stop that; {way}",
+                row.current_csv
             )
         }),
     };
@@ -250,6 +262,25 @@ mod tests {
             warning.starts_with("etcd.v2.0.0 is already being installed")
                 && warning.ends_with("`kubectl operator rollback db -n shop`"),
             "{warning}"
+        );
+    }
+
+    /// Such as a plan whose definition does not fit the custom resources, which OLM tries again and again.
+    #[tokio::test(start_paused = true)]
+    async fn a_plan_that_is_tried_again_is_named() {
+        let fake = cluster();
+        let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v2.0.0", "state": "UpgradePending",
+            "installPlanRef": {"name": "install-1"}});
+        fake.put(subscription("db", &status));
+        fake.put(plan("install-1", "Installing", true));
+        let (client, _link) = fake.connect();
+        let changed = held(&Cluster::of(client, "shop"), "db", None).await.unwrap();
+        assert_eq!(
+            changed.1.as_deref(),
+            Some(
+                "etcd.v2.0.0 is already being installed, and a hold does not stop that; to stop it delete the plan with `kubectl \
+                 delete installplan install-1 -n shop`"
+            )
         );
     }
 }

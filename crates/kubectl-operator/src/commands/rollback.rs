@@ -27,7 +27,7 @@ use crate::cluster::Cluster;
 use crate::confirm::confirm;
 use crate::reader::{api, list};
 use crate::watch::Screen;
-use crate::{Verdict, catalogs, global, printer, writer};
+use crate::{Unsettled, Verdict, catalogs, global, printer, writer};
 
 /// Shows what is done, asks for confirmation, and does it.
 ///
@@ -37,8 +37,8 @@ pub(crate) async fn run(args: &RollbackArgs) -> anyhow::Result<Verdict> {
     let cluster = Cluster::connect(&args.connection).await?;
     let name = &args.name;
     let removal = Box::pin(uninstall::look(&cluster, &removal_args(args))).await;
-    let removal = removal.with_context(|| format!("cannot roll back {name}"))?;
-    let rollback = look(&cluster, args, &removal).await?;
+    let mut removal = removal.with_context(|| format!("cannot roll back {name}"))?;
+    let rollback = look(&cluster, args, &mut removal).await?;
     printer::data(&format!("{}\n", rollback.text(&removal)))?;
     printer::document(&rollback.subscription, Document::Yaml)?;
     if args.dry_run {
@@ -78,8 +78,8 @@ fn removal_args(args: &RollbackArgs) -> UninstallArgs {
     }
 }
 
-/// Determines the version to go back to, and reads it from the catalog.
-async fn look(cluster: &Cluster, args: &RollbackArgs, removal: &Removal) -> anyhow::Result<Rollback> {
+/// Determines the version to go back to, reads it from the catalog, and adds the definitions that it replaces to the removal.
+async fn look(cluster: &Cluster, args: &RollbackArgs, removal: &mut Removal) -> anyhow::Result<Rollback> {
     let plans = list::<InstallPlan>(&cluster.client, Some(&cluster.namespace), "").await?;
     let wanted = decide::wanted(removal, &args.name, args.to.as_deref(), &plans)?;
     let subscription = removal.subscription.as_ref();
@@ -94,13 +94,21 @@ async fn look(cluster: &Cluster, args: &RollbackArgs, removal: &Removal) -> anyh
     let (entry, bundle) = read
         .await
         .with_context(|| format!("cannot roll back to {wanted}"))?;
-    let rollback = decide(removal, &entry, &bundle)?;
-    check_resolution(cluster, removal, &rollback).await?;
+    // After the deletion it is too late to ask about them.
+    let names = definitions::definitions(&bundle.objects).into_keys();
+    uninstall::add_definitions(&cluster.client, removal, names).await?;
+    let mut rollback = decide(removal, &entry, &bundle)?;
+    rollback.also = check_resolution(cluster, removal, &rollback).await?;
+    rollback.accepts_loss = args.accept_data_loss;
     Ok(rollback)
 }
 
-/// Checks that OLM chooses the version when the operator is removed.
-async fn check_resolution(cluster: &Cluster, removal: &Removal, rollback: &Rollback) -> anyhow::Result<()> {
+/// Checks that OLM chooses the version when the operator is removed. Returns what else it may install with it.
+async fn check_resolution(
+    cluster: &Cluster,
+    removal: &Removal,
+    rollback: &Rollback,
+) -> anyhow::Result<Vec<String>> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     let found = global::find(client, None, Some(namespace)).await;
     let (objects, notes) = cluster.objects(&found.catalogs).await?;
@@ -119,13 +127,15 @@ async fn check_resolution(cluster: &Cluster, removal: &Removal, rollback: &Rollb
     question.waiting.retain(|waiting| waiting.subscription != name);
     question.steps = Some(1);
     let plan = plan(&question)?;
-    if !plan.install().any(|install| install.name == rollback.target) {
+    let names = plan.install().map(|install| install.name.clone());
+    let (found, also): (Vec<String>, Vec<String>) = names.partition(|name| *name == rollback.target);
+    if found.is_empty() {
         bail!(
             "cannot roll back to {}: OLM would not install it:\n{plan}",
             rollback.target
         );
     }
-    Ok(())
+    Ok(also)
 }
 
 /// Returns the file that has the Subscription while the cluster does not.
@@ -176,7 +186,7 @@ fn is_agreed(args: &RollbackArgs, rollback: &Rollback, file: &Path) -> anyhow::R
     Ok(confirm(&question, args.yes)? && (!may_lose || confirm(loss, args.accept_data_loss)?))
 }
 
-/// Returns true if the operator is as it was shown.
+/// Returns true if the operator is as it was shown, and no kind has objects that had none.
 fn is_same(shown: &Removal, now: &Removal) -> bool {
     let csvs = |removal: &Removal| -> Vec<_> {
         let csvs = removal.csvs.iter();
@@ -193,7 +203,14 @@ fn is_same(shown: &Removal, now: &Removal) -> bool {
             )
         })
     };
-    csvs(shown) == csvs(now) && subscription(shown) == subscription(now)
+    let had_objects = |name: &str| {
+        let mut before = shown.definitions.iter();
+        before.any(|definition| definition.name == name && definition.has_objects())
+    };
+    let mut definitions = now.definitions.iter();
+    csvs(shown) == csvs(now)
+        && subscription(shown) == subscription(now)
+        && definitions.all(|definition| !definition.has_objects() || had_objects(&definition.name))
 }
 
 /// Deletes the operator, and creates its Subscription again. Until that is created, it is in `file`.
@@ -233,8 +250,11 @@ async fn replace(
     Ok(())
 }
 
-/// Prints the plan, approves it if it needs approval and is for the version and nothing else, and waits until it completes. Returns
-/// false if it was not approved.
+/// Prints the plan, approves it if it needs approval and does no more than the user agreed to, and waits until it completes. Returns
+/// false if OLM installed another version. Nothing is asked, because the operator is removed already.
+///
+/// # Errors
+/// The plan is not created, approved or completed; the message says that the operator is removed.
 async fn install(
     cluster: &Cluster,
     rollback: &Rollback,
@@ -242,50 +262,36 @@ async fn install(
     screen: &mut Screen<io::Stderr>,
 ) -> anyhow::Result<bool> {
     let target = rollback.target.as_str();
-    let mut ask = |shown: &Shown| {
+    let (mut plan, mut why): (Option<String>, Option<String>) = (None, None);
+    let mut ask = |shown: &Shown| -> anyhow::Result<bool> {
         // Without its output, the operator must not stay removed.
         if let Err(error) = printer::data(&shown.to_string()) {
             printer::warning(&format!("{error:#}"));
         }
-        if !shown.operators.iter().any(|name| name == target) {
-            return Ok(false);
-        }
-        let question = match (shown.operators == [target], loses_more(shown, rollback)) {
-            (true, false) => return Ok(true),
-            (true, true) => "removes fields or versions of definitions",
-            (false, false) => "installs more than the version",
-            (false, true) => "installs more than the version and removes fields or versions of definitions",
-        };
-        confirm(
-            &format!("InstallPlan {} {question}. Approve it?", shown.plan),
-            false,
-        )
+        plan = Some(shown.plan.clone());
+        why = rollback.unforeseen(shown);
+        Ok(why.is_none())
     };
-    let done = Box::pin(rollout::first_plan(
-        cluster,
-        &rollback.subscription,
-        wait,
-        screen,
-        &mut ask,
-    ))
-    .await?;
-    let name = rollback.subscription.name_any();
-    match &done {
-        None => printer::warning(&format!(
-            "the InstallPlan was not approved because it does not install {target} alone, or removes fields; to approve it use `{}`",
-            cluster.suggest("approve {}", &[&name])
-        )),
-        Some(done) if done.csv != target => {
-            printer::warning(&format!("OLM installed {} instead of {target}", done.csv));
-        }
-        Some(_) => {}
+    let subscription = &rollback.subscription;
+    let installed = Box::pin(rollout::first_plan(cluster, subscription, wait, screen, &mut ask)).await;
+    let name = subscription.name_any();
+    let approve = cluster.suggest("approve {}", &[plan.as_deref().unwrap_or(&name)]);
+    let plan = plan.map_or_else(
+        || "its InstallPlan".to_owned(),
+        |plan| format!("InstallPlan {plan}"),
+    );
+    let removed = format!("{name} is removed, and {target} is not installed yet");
+    let done = installed
+        .with_context(|| format!("{removed}; if {plan} waits for approval, finish with `{approve}`"))?;
+    let Some(done) = done else {
+        let why = why.map(|why| format!(", because it {why}"));
+        let why = why.unwrap_or_default();
+        let text =
+            format!("{removed}: {plan} waits for approval{why}; review it and finish with `{approve}`");
+        return Err(Unsettled(text).into());
+    };
+    if done.csv != target {
+        printer::warning(&format!("OLM installed {} instead of {target}", done.csv));
     }
-    Ok(done.is_some_and(|done| done.csv == target))
-}
-
-/// Returns true if the preview shows a loss that was not shown before the removal.
-fn loses_more(shown: &Shown, rollback: &Rollback) -> bool {
-    let definitions = shown.preview.iter().flat_map(|preview| &preview.definitions);
-    let mut losses = definitions.flat_map(|found| found.fields_removed.iter().chain(&found.versions_removed));
-    rollback.replaced.losses.is_empty() && losses.next().is_some()
+    Ok(done.csv == target)
 }

@@ -186,6 +186,35 @@ async fn operands_of(client: &Client, args: &UninstallArgs, removal: &mut Remova
     Ok(())
 }
 
+/// Adds definitions that exist in the cluster and are not the operator's, as kept ones.
+///
+/// # Errors
+/// See [`fill`].
+pub(super) async fn add_definitions(
+    client: &Client,
+    removal: &mut Removal,
+    names: impl Iterator<Item = String>,
+) -> anyhow::Result<()> {
+    for name in names {
+        if removal.definitions.iter().any(|known| known.name == name) {
+            continue;
+        }
+        let mut definition = Definition {
+            name,
+            is_deleted: false,
+            others: Vec::new(),
+            crd: None,
+            objects: Objects::NoDefinition,
+            deleted: 0,
+        };
+        fill(client, &mut definition).await?;
+        if definition.objects != Objects::NoDefinition {
+            removal.definitions.push(definition);
+        }
+    }
+    Ok(())
+}
+
 /// Adds the objects of a kind. A failed read of a kind that stays is only noted.
 ///
 /// # Errors

@@ -17,7 +17,9 @@ use olm_resolver::installed::package_of;
 use super::definitions::{Replaced, replaced};
 use crate::args::shared::quoted;
 use crate::catalogs::Bundle;
+use crate::commands::approve::Shown;
 use crate::commands::uninstall::Removal;
+use crate::operators::refers;
 use crate::terminal::plain;
 use crate::writer::subject;
 
@@ -33,6 +35,10 @@ pub(super) struct Rollback {
     pub subscription: Subscription,
     /// Definitions that the version replaces.
     pub replaced: Replaced,
+    /// Other ClusterServiceVersions that OLM may install with it.
+    pub also: Vec<String>,
+    /// True if the user accepts every loss of data.
+    pub accepts_loss: bool,
     /// Notes for the user.
     pub notes: Vec<String>,
 }
@@ -48,19 +54,41 @@ pub(super) fn wanted(
     to: Option<&str>,
     plans: &[InstallPlan],
 ) -> anyhow::Result<String> {
-    if removal.subscription.is_none() {
+    let Some(subscription) = &removal.subscription else {
         bail!(
             "cannot roll back {name}: it has no Subscription; {}",
             first_subscribe(removal)
         );
-    }
+    };
     if let Some(to) = to {
         return Ok(to.to_owned());
     }
+    let mut own_plans = plans.iter().filter(|plan| refers(subscription, plan));
+    let open = own_plans.find(|plan| plan.phase() != InstallPlanPhase::Complete);
+    let flags = &removal.flags;
     let Some(newest) = removal.csvs.last() else {
-        bail!("cannot roll back {name}: none of its versions is installed; choose a version with --to");
+        let waiting = open.filter(|plan| plan.waits_for_approval());
+        let approve = waiting.map(|plan| {
+            let plan = plan.name_any();
+            let command = format!("kubectl operator approve {} {flags}", quoted(&plan));
+            format!("approve InstallPlan {plan} with `{command}`, or ")
+        });
+        bail!(
+            "cannot roll back {name}: none of its versions is installed; {}choose a version with --to",
+            approve.unwrap_or_default()
+        );
     };
     if *newest.phase() == Phase::Succeeded {
+        if let Some(plan) = open {
+            bail!(
+                "cannot roll back {name}: {} has succeeded, and InstallPlan {plan} is not complete; to stay there use \
+                 `kubectl operator hold {} {flags}`, then delete the plan with `kubectl delete installplan {} {flags}`",
+                newest.name_any(),
+                quoted(name),
+                quoted(&plan.name_any()),
+                plan = plan.name_any()
+            );
+        }
         bail!(
             "cannot roll back {name}: {} has succeeded, and no newer version is installed; to stay there use `hold`, to go back to an older version use --to",
             newest.name_any()
@@ -86,8 +114,8 @@ pub(super) fn wanted(
     // A ClusterServiceVersion may name a version that never was in the cluster.
     let is_own = |plan: &InstallPlan| {
         let mut owners = plan.owner_references().iter();
-        let subscription = removal.subscription.as_ref().map(|found| found.name_any());
-        owners.any(|owner| owner.kind == "Subscription" && Some(&owner.name) == subscription.as_ref())
+        let subscription = subscription.name_any();
+        owners.any(|owner| owner.kind == "Subscription" && owner.name == subscription)
     };
     let mut completed = plans
         .iter()
@@ -147,6 +175,8 @@ pub(super) fn decide(removal: &Removal, entry: &Entry, bundle: &Bundle) -> anyho
         target,
         subscription,
         replaced,
+        also: Vec::new(),
+        accepts_loss: false,
         notes,
     })
 }
@@ -208,6 +238,30 @@ fn subscription(
 }
 
 impl Rollback {
+    /// Returns what an InstallPlan does that [`Self::text`] did not say; `None` if the user agreed to all of it.
+    pub(super) fn unforeseen(&self, shown: &Shown) -> Option<String> {
+        if !shown.operators.contains(&self.target) {
+            return Some(format!("does not install {}", plain(&self.target)));
+        }
+        let is_known = |csv: &String| *csv == self.target || self.also.contains(csv);
+        if let Some(csv) = shown.operators.iter().find(|csv| !is_known(csv)) {
+            return Some(format!("also installs {}", plain(csv)));
+        }
+        if self.accepts_loss || !self.replaced.losses.is_empty() {
+            return None;
+        }
+        let mut definitions = shown.preview.iter().flat_map(|preview| &preview.definitions);
+        let lost = definitions.find(|found| {
+            let loses = !found.fields_removed.is_empty() || !found.versions_removed.is_empty();
+            // A definition without objects may lose fields: no data is lost with them.
+            loses && !self.replaced.names.contains(&found.name)
+        });
+        lost.map(|found| {
+            let name = plain(&found.name);
+            format!("also removes fields or versions of CustomResourceDefinition {name}")
+        })
+    }
+
     /// Describes what is done, one line for each object.
     pub(super) fn text(&self, removal: &Removal) -> String {
         let mut text = String::new();
@@ -247,8 +301,13 @@ impl Rollback {
             line(format!("loses    {}", plain(lost)));
         }
         line(format!("creates  {}, as below", subject(&self.subscription)));
+        let also: Vec<String> = self.also.iter().map(|csv| plain(csv)).collect();
+        let also = match also.is_empty() {
+            true => String::new(),
+            false => format!("; it may also install {}", also.join(", ")),
+        };
         line(format!(
-            "approves the InstallPlan for {}, unless OLM does",
+            "approves the InstallPlan for {}, unless OLM does{also}",
             plain(&self.target)
         ));
         for note in &self.notes {

@@ -18,7 +18,7 @@ use crate::terminal::plain;
 const MAX_FIELDS: usize = 50;
 
 /// CustomResourceDefinitions by name, each with its versions.
-type Definitions = BTreeMap<String, BTreeSet<String>>;
+pub(super) type Definitions = BTreeMap<String, BTreeSet<String>>;
 
 /// The definitions that the older version replaces.
 #[derive(Debug, Default)]
@@ -86,11 +86,7 @@ pub(super) fn replaced(
 
 /// Returns what the objects of a definition lose.
 fn losses(definition: &Definition, target: &str, bundle: &Bundle) -> Vec<String> {
-    let has_objects = !matches!(
-        definition.objects,
-        Objects::NoDefinition | Objects::Known { count: 0, .. }
-    );
-    let Some(crd) = definition.crd.as_ref().filter(|_| has_objects) else {
+    let Some(crd) = definition.crd.as_ref().filter(|_| definition.has_objects()) else {
         return Vec::new();
     };
     let name = plain(&definition.name);
@@ -138,7 +134,7 @@ fn schemas(spec: &Value) -> BTreeMap<&str, &Value> {
 }
 
 /// Returns the CustomResourceDefinitions among the objects of a bundle.
-fn definitions(objects: &[Value]) -> Definitions {
+pub(super) fn definitions(objects: &[Value]) -> Definitions {
     let crds = objects
         .iter()
         .filter(|object| object["kind"] == "CustomResourceDefinition");

@@ -12,8 +12,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::args::{Args, Command};
 use crate::catalogs::Bundle;
-use crate::commands::uninstall::tests::cluster;
+use crate::commands::uninstall::tests::{cluster, etcd_in};
 use crate::operators::tests::{csv, plan};
+
+mod stories;
 
 const CRD: &str = "etcds.example.com";
 
@@ -65,6 +67,17 @@ fn failed() -> FakeCluster {
     cluster.put(newest);
     let stored = json!({"status": {"storedVersions": ["v1"]}});
     cluster.edit("CustomResourceDefinition", "", CRD, &stored);
+    cluster
+}
+
+/// Returns the same without custom resources.
+fn without_objects() -> FakeCluster {
+    let cluster = failed();
+    for name in ["a", "b\u{1b}"] {
+        let unfinished = json!({"metadata": {"finalizers": null}});
+        cluster.edit("Etcd", "shop", name, &unfinished);
+        assert!(cluster.delete("Etcd", "shop", name), "{name:?}");
+    }
     cluster
 }
 
@@ -230,15 +243,51 @@ async fn a_loss_of_data_needs_a_flag_of_its_own() {
     assert_eq!(agreed(&["--yes", "--accept-data-loss"], &unknown), Ok(true));
     let refused = agreed(&["--yes"], &unknown).unwrap_err();
     assert!(refused.contains("use --accept-data-loss"), "{refused}");
-    // The cluster may show a loss that was not known before.
-    let definitions = json!([{"name": CRD, "fieldsRemoved": ["v1: spec.size"]}]);
-    let preview = serde_json::from_value(json!({"version": 1, "definitions": definitions}));
-    let shown = Shown {
-        preview: Some(preview.unwrap()),
+}
+
+/// When the plan exists, the operator is removed already: what the user agreed to must not be asked again.
+#[tokio::test(start_paused = true)]
+async fn only_what_was_not_shown_keeps_a_plan_from_approval() {
+    let removal = removal(&failed()).await;
+    let entry = Entry::new(bundle_entry("1.0.0"));
+    let known = || decide(&removal, &entry, &bundle(&["v1"])).unwrap();
+    let shown = |operators: &[&str], definition: &str| Shown {
+        operators: operators.iter().map(|csv| (*csv).to_owned()).collect(),
+        preview: serde_json::from_value(
+            json!({"version": 1, "definitions": [{"name": definition, "fieldsRemoved": ["v1: spec.size"]}]}),
+        )
+        .unwrap(),
         ..Shown::default()
     };
-    assert!(loses_more(&shown, &known) && !loses_more(&shown, &unknown));
-    assert!(!loses_more(&Shown::default(), &known));
+    let (target, two) = (&["etcd.v1.0.0"][..], &["base.v1.0.0", "etcd.v1.0.0"][..]);
+    let other = "others.example.com";
+    let loses = "also removes fields or versions of CustomResourceDefinition others.example.com";
+    for (operators, definition, expected) in [
+        (target, CRD, None),
+        (target, other, Some(loses)),
+        (two, CRD, Some("also installs base.v1.0.0")),
+        (&["base.v1.0.0"][..], CRD, Some("does not install etcd.v1.0.0")),
+    ] {
+        let found = known().unforeseen(&shown(operators, definition));
+        assert_eq!(found.as_deref(), expected, "{operators:?} {definition}");
+    }
+    let also = Rollback {
+        also: vec!["base.v1.0.0".to_owned()],
+        ..known()
+    };
+    assert_eq!(also.unforeseen(&shown(two, CRD)), None);
+    let text = also.text(&removal);
+    assert!(
+        text.contains("unless OLM does; it may also install base.v1.0.0\n"),
+        "{text}"
+    );
+    let accepts = Rollback {
+        accepts_loss: true,
+        ..known()
+    };
+    assert_eq!(accepts.unforeseen(&shown(target, other)), None);
+    let unknown = decide(&removal, &entry, &bundle(&[])).unwrap();
+    assert_eq!(unknown.unforeseen(&shown(target, other)), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -253,6 +302,12 @@ async fn an_operator_that_changed_since_is_noticed() {
     let channel = json!({"spec": {"channel": "beta"}});
     cluster.edit("Subscription", "shop", "db", &channel);
     assert!(!is_same(&shown, &removal(&cluster).await));
+    // Its data would be lost without a question.
+    let cluster = without_objects();
+    let shown = removal(&cluster).await;
+    cluster.put(etcd_in("shop", "new"));
+    let now = removal(&cluster).await;
+    assert!(!is_same(&shown, &now) && is_same(&now, &shown));
 }
 
 /// Without the file, an interrupted rollback would lose the Subscription.
@@ -365,69 +420,52 @@ async fn where_there_is_nothing_to_go_back_to_that_is_said() {
     );
 }
 
-/// Acts as OLM: makes a plan for these versions, and after its approval the operator.
-async fn olm(cluster: FakeCluster, versions: Value, is_manual: bool) {
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    let mut made = match is_manual {
-        true => plan("install-2", "RequiresApproval", false),
-        false => plan("install-2", "Installing", true),
-    };
-    made["spec"]["clusterServiceVersionNames"] = versions;
-    cluster.put(made);
-    let refers = json!({"status": {"state": "UpgradePending", "currentCSV": "etcd.v1.0.0", "installPlanRef": {"name": "install-2"}}});
-    cluster.edit("Subscription", "shop", "db", &refers);
-    for _ in 0..10 {
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        let plan = cluster.get("InstallPlan", "shop", "install-2").unwrap();
-        if plan["spec"]["approved"] == json!(true) {
-            cluster.put(csv("1.0.0", "Succeeded", ""));
-            let done = json!({"status": {"phase": "Complete"}});
-            cluster.edit("InstallPlan", "shop", "install-2", &done);
-            return;
-        }
-    }
+#[tokio::test(start_paused = true)]
+async fn definitions_that_only_the_older_version_has_are_asked_about_as_well() {
+    let cluster = failed();
+    let (client, _link) = cluster.connect();
+    let mut removal = removal(&cluster).await;
+    removal.definitions.clear();
+    let names = [CRD, "absent.example.com"].map(str::to_owned).into_iter();
+    uninstall::add_definitions(&client, &mut removal, names)
+        .await
+        .unwrap();
+    let found: Vec<(&str, bool)> = removal
+        .definitions
+        .iter()
+        .map(|definition| (definition.name.as_str(), definition.has_objects()))
+        .collect();
+    assert_eq!(found, [(CRD, true)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_plan_for_that_version_is_approved() {
-    for (versions, approval, is_installed) in [
-        (json!(["etcd.v1.0.0"]), "Manual", true),
-        (json!(["etcd.v2.0.0"]), "Manual", false),
-        (json!(["etcd.v1.0.0"]), "Automatic", true),
-    ] {
-        let cluster = failed();
-        cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
-        let change = json!({"spec": {"installPlanApproval": approval}});
-        cluster.edit("Subscription", "shop", "db", &change);
-        let removal = removal(&cluster).await;
-        let rollback = decide(&removal, &Entry::new(bundle_entry("1.0.0")), &bundle(&["v1"])).unwrap();
-        let (client, _link) = cluster.connect();
-        let here = Cluster::of(client, "shop");
-        let wait = WaitArgs {
-            timeout: Some(Duration::from_secs(60)),
-        };
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("saved.yaml");
-        replace(&here, &removal, &rollback, &wait, &file).await.unwrap();
-        assert!(!file.exists());
-        let made = cluster.get("Subscription", "shop", "db").unwrap();
-        assert_eq!(made["spec"]["installPlanApproval"], json!(approval));
-        assert_eq!(made["metadata"]["annotations"][UPGRADE_HOLD], json!("=1.0.0"));
-        for name in ["etcd.v1.0.0", "etcd.v2.0.0"] {
-            assert!(
-                cluster.get("ClusterServiceVersion", "shop", name).is_none(),
-                "{name}"
-            );
-        }
-        assert!(cluster.get("CustomResourceDefinition", "", CRD).is_some());
-        assert!(cluster.get("Etcd", "shop", "a").is_some());
-        let mut screen = Screen::stderr();
-        let (result, ()) = tokio::join!(
-            install(&here, &rollback, &wait, &mut screen),
-            olm(cluster.clone(), versions.clone(), approval == "Manual")
-        );
-        assert_eq!(result.unwrap(), is_installed, "{versions}");
-        let plan = cluster.get("InstallPlan", "shop", "install-2").unwrap();
-        assert_eq!(plan["spec"]["approved"], json!(is_installed));
-    }
+async fn the_plan_that_is_not_complete_is_named() {
+    let before = removal(&failed()).await;
+    let plan_of = |phase: &str, approved: bool| -> InstallPlan {
+        serde_json::from_value(plan("install-2", phase, approved)).unwrap()
+    };
+    let mut removal = Removal {
+        csvs: Vec::new(),
+        flags: "-n shop".to_owned(),
+        ..before
+    };
+    let subscription = removal.subscription.as_mut().unwrap();
+    let status = json!({"installPlanRef": {"name": "install-2"}, "lastUpdated": null});
+    subscription.status = serde_json::from_value(status).unwrap();
+    let error = |removal: &Removal, plan| {
+        let wanted = decide::wanted(removal, "db", None, &[plan]);
+        wanted.unwrap_err().to_string()
+    };
+    assert_eq!(
+        error(&removal, plan_of("RequiresApproval", false)),
+        "cannot roll back db: none of its versions is installed; approve InstallPlan install-2 with `kubectl operator approve \
+         install-2 -n shop`, or choose a version with --to"
+    );
+    let running: ClusterServiceVersion = serde_json::from_value(csv("1.0.0", "Succeeded", "")).unwrap();
+    removal.csvs = vec![running];
+    assert_eq!(
+        error(&removal, plan_of("Installing", true)),
+        "cannot roll back db: etcd.v1.0.0 has succeeded, and InstallPlan install-2 is not complete; to stay there use `kubectl \
+         operator hold db -n shop`, then delete the plan with `kubectl delete installplan install-2 -n shop`"
+    );
 }

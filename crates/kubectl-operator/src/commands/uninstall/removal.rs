@@ -78,6 +78,16 @@ pub(in crate::commands) struct Definition {
     pub deleted: usize,
 }
 
+impl Definition {
+    /// Returns true if the kind has objects, or may have some.
+    pub(in crate::commands) fn has_objects(&self) -> bool {
+        !matches!(
+            self.objects,
+            Objects::NoDefinition | Objects::Known { count: 0, .. }
+        )
+    }
+}
+
 /// Objects of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::commands) enum Objects {
