@@ -78,3 +78,32 @@ fn resources_that_a_new_schema_refuses_have_a_way_out_that_can_be_gone() {
         );
     }
 }
+
+/// `status` and `explain` point at each other otherwise.
+#[test]
+fn the_operator_groups_of_a_namespace_have_a_way_out_in_status_and_explain() {
+    let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"});
+    for (reason, expected) in [
+        (
+            "NoOperatorGroup",
+            "to resolve: create an OperatorGroup in namespace shop, with spec {} for all namespaces, or spec.targetNamespaces: [shop]; \
+             or use --create-operator-group of kubectl operator install",
+        ),
+        (
+            "TooManyOperatorGroups",
+            "to resolve: delete all OperatorGroups but one: kubectl delete operatorgroup NAME -n shop",
+        ),
+        // A version before it could run.
+        (
+            "InstallCheckFailed",
+            "to resolve: correct the cause, or go back to etcd.v1.0.0: kubectl operator rollback db -n shop",
+        ),
+    ] {
+        let mut failed = csv("2.0.0", "Failed", "exceeded quota: q, requested: pods=1");
+        failed["spec"]["replaces"] = json!("etcd.v1.0.0");
+        failed["status"]["reason"] = json!(reason);
+        let former = csv("1.0.0", "Replacing", "");
+        let (_, text) = one([subscription("db", &status), failed, former]);
+        assert!(text.contains(expected), "{reason}: {text}");
+    }
+}
