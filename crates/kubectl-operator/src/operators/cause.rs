@@ -143,7 +143,10 @@ pub(super) fn way_out_of(csv: &ClusterServiceVersion) -> Option<WayOut> {
     // The API server names it: `exceeded quota: NAME, requested: …`.
     let (_, rest) = status.message.as_deref()?.split_once("exceeded quota: ")?;
     let (quota, _) = rest.split_once(',')?;
-    Some(WayOut::RaiseQuota(quota.to_owned()))
+    // A user may have written the status.
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || ".-".contains(letter);
+    let is_name = quota.starts_with(|first: char| first.is_ascii_alphanumeric()) && quota.chars().all(fits);
+    is_name.then(|| WayOut::RaiseQuota(quota.to_owned()))
 }
 
 /// Returns true if a ClusterServiceVersion waits for a CustomResourceDefinition of its own operator that does not exist.

@@ -107,3 +107,28 @@ fn the_operator_groups_of_a_namespace_have_a_way_out_in_status_and_explain() {
         assert!(text.contains(expected), "{reason}: {text}");
     }
 }
+
+/// Only the name of a quota becomes part of a command.
+#[test]
+fn the_quota_that_is_used_up_is_to_be_raised() {
+    for (message, expected) in [
+        (
+            "forbidden: exceeded quota: q.x-1, requested: pods=1",
+            Some("q.x-1"),
+        ),
+        ("forbidden: exceeded quota: q", None),
+        ("forbidden: exceeded quota: --all, requested: pods=1", None),
+        ("forbidden: exceeded quota: a b, requested: pods=1", None),
+        ("waiting for deployment etcd", None),
+    ] {
+        let gathered = gathered_of([csv("1.0.0", "Installing", message)]);
+        let operators = gathered.operators();
+        let way_out = operators[0].way_out(&operators[0].verdict(), &CommandLine::default());
+        let text = expected.map(|quota| {
+            format!(
+                "raise ResourceQuota {quota}, or delete what uses it up, and OLM continues: kubectl edit resourcequota {quota} -n shop"
+            )
+        });
+        assert_eq!(way_out, text, "{message}");
+    }
+}
