@@ -67,7 +67,8 @@ pub(crate) enum Command {
     /// it approves nothing without --yes. The approval covers the steps that were shown: OLM does not carry out others. It
     /// applies to all Subscriptions that share the plan.
     ///
-    /// Exit codes: 0 if the plan is approved, even if it already was, 2 if it is not approved, 1 on an error.
+    /// Exit codes: 0 if the plan is approved, even if it already was, 2 if it is not approved or the next version has none yet, because
+    /// its bundle is not unpacked, 1 on an error.
     #[command(after_help = "Examples:\n  \
         kubectl operator approve db -n shop                 # show, ask, approve\n  \
         kubectl operator approve db -n shop </dev/null      # show only\n  \
@@ -344,7 +345,8 @@ pub(crate) enum Command {
     /// 10m or --timeout.
     ///
     /// Exit codes: 0 if the operator is upgraded, 1 on an error, for example if it already has the latest version, 2 if you
-    /// decline, or if the plan fails or is not complete in time (with --wait: the operator is not ready).
+    /// decline, or if the bundle of the next version is not unpacked, or the plan fails or is not complete in time (with --wait: the
+    /// operator is not ready).
     #[command(after_help = "Examples:\n  \
         kubectl operator upgrade db -n shop               # show, ask, approve, wait for the plan\n  \
         kubectl operator upgrade db -n shop --dry-run     # show only\n  \

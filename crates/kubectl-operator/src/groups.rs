@@ -11,6 +11,19 @@ use olm_resolver::objects::targets;
 /// Target that means all namespaces.
 pub(crate) const ALL: &str = "";
 
+/// Returns what to do in a namespace that has operators but no OperatorGroup.
+pub(crate) fn create_one(namespace: &str) -> String {
+    format!(
+        "create an OperatorGroup in namespace {namespace}, with spec {{}} for all namespaces, or spec.targetNamespaces: [{namespace}]; or use \
+         --create-operator-group of kubectl operator install"
+    )
+}
+
+/// Returns what to do in a namespace that has several OperatorGroups.
+pub(crate) fn keep_one(namespace: &str) -> String {
+    format!("delete all OperatorGroups but one: kubectl delete operatorgroup NAME -n {namespace}")
+}
+
 /// An existing OperatorGroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Group {

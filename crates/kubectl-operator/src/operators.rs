@@ -26,7 +26,7 @@ use crate::command_line::CommandLine;
 use crate::printer;
 use crate::reader::Unreadable;
 
-pub(crate) use self::cause::{PART_GROUPS, message_or_reason};
+pub(crate) use self::cause::{PART_GROUPS, message_or_reason, next_unread};
 pub(crate) use self::state::{State, Verdict};
 pub(crate) use self::tree::{Node, deployments, flat, lines, pod_node, replicas};
 

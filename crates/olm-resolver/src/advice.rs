@@ -191,8 +191,13 @@ impl Trials<'_, '_> {
         found
     }
 
-    /// Tries a change, within the rest of the work.
+    /// Tries a change, within the rest of the work. The adoption of a version that failed helps without a solution: the Subscription
+    /// then has a failed upgrade, with a way back.
     fn helps(&mut self, change: &Change) -> bool {
+        if change.kind == ChangeKind::Adopt && change.csv.is_some() {
+            self.tried += 1;
+            return true;
+        }
         if self.left < self.expected {
             self.untried += 1;
             return false;

@@ -16,8 +16,7 @@ use crate::problem::Problem;
 use crate::work::Work;
 
 /// Way out if a catalog cannot be read.
-pub(crate) const UNAVAILABLE_HINT: &str =
-    "see the status and the pod of that catalogsource; resolution continues once it can be read";
+pub(crate) const UNAVAILABLE_HINT: &str = "see the status and the pod of that catalogsource, or add it again; resolution continues once it can be read";
 
 /// Identifies one entry: an installed one, or an entry of a catalog. Ordered by position only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -22,12 +22,12 @@ use crate::args::{ApproveArgs, Output};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
 use crate::groups::Group;
-use crate::operators::{Operator, refers};
+use crate::operators::{Operator, next_unread, refers};
 use crate::packages::offered;
 use crate::preview::name;
 use crate::reader::{get, list_readable};
 use crate::terminal::now;
-use crate::{Verdict, printer, writer};
+use crate::{Unsettled, Verdict, printer, writer};
 
 /// Prefix that selects an InstallPlan if a Subscription has the same name.
 pub(super) const PLAN_PREFIX: &str = "installplan/";
@@ -110,7 +110,7 @@ pub(super) async fn approve(
     answer: &mut (dyn FnMut(&Shown) -> anyhow::Result<bool> + Send),
 ) -> anyhow::Result<Shown> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
-    let plan_name = find_plan(cluster, name).await?;
+    let (plan_name, next) = find_plan(cluster, name).await?;
     let plans: Api<InstallPlan> = Api::namespaced(client.clone(), namespace);
     let read = || async {
         let plan = get::<InstallPlan>(client, namespace, &plan_name).await?;
@@ -132,6 +132,13 @@ pub(super) async fn approve(
     while may_get_preview(&plan) && begun.elapsed() < PREVIEW_TIME {
         sleep(PREVIEW_PAUSE).await;
         plan = read().await?;
+    }
+    if let Some(cause) = next.filter(|_| plan.phase() == InstallPlanPhase::Complete) {
+        let explain = cluster.suggest("explain {}", &[name]);
+        let text = format!(
+            "InstallPlan {plan_name} is complete, and there is none for the next version yet: {cause}; see `{explain}`"
+        );
+        return Err(Unsettled(text).into());
     }
     let mut shown = look(&plan).await?;
     if let Some(settled) = settled(&plan)? {
@@ -211,23 +218,26 @@ fn may_get_preview(plan: &InstallPlan) -> bool {
     plan.waits_for_approval() && is_new && !plan.annotations().contains_key(labels::PLAN_PREVIEW)
 }
 
-/// The plan that a Subscription refers to, or that has the name itself.
-async fn find_plan(cluster: &Cluster, name: &str) -> anyhow::Result<String> {
+/// The plan that a Subscription refers to, with the reason why the bundle of its next version is not unpacked; or the plan that has
+/// the name itself.
+async fn find_plan(cluster: &Cluster, name: &str) -> anyhow::Result<(String, Option<String>)> {
     let (client, namespace) = (&cluster.client, cluster.namespace.as_str());
     if let Some(plan) = name.strip_prefix(PLAN_PREFIX) {
-        return Ok(plan.to_owned());
+        return Ok((plan.to_owned(), None));
     }
     let Some(subscription) = get::<Subscription>(client, namespace, name).await? else {
         return match get::<InstallPlan>(client, namespace, name).await? {
-            Some(_) => Ok(name.to_owned()),
+            Some(_) => Ok((name.to_owned(), None)),
             None => bail!("namespace {namespace} has neither a Subscription nor an InstallPlan {name}"),
         };
     };
+    let next = next_unread(&subscription).map(str::to_owned);
     let reference = subscription.status.and_then(|status| status.install_plan_ref);
-    reference.and_then(|plan| plan.name).with_context(|| {
+    let plan = reference.and_then(|plan| plan.name).with_context(|| {
         let explain = cluster.suggest("explain {}", &[name]);
         format!("Subscription {name} has no InstallPlan; see `{explain}`")
-    })
+    })?;
+    Ok((plan, next))
 }
 
 /// Returns the operators of a plan that do not support the OperatorGroup of its namespace. Only channel heads are checked,

@@ -64,7 +64,7 @@ fn put_pinned(cluster: &FakeCluster, type_: &str, message: &str) {
     );
 }
 
-const ROWS: [Row; 30] = [
+const ROWS: [Row; 33] = [
     (|_| {}, "", "", true),
     (
         |cluster| put_condition(cluster, "CatalogSourcesUnhealthy", "olm/cat does not answer"),
@@ -82,7 +82,7 @@ const ROWS: [Row; 30] = [
             put_status(cluster, &json!({"conditions": conditions}));
         },
         "targeted catalogsource olm/cat unhealthy: cannot pull image c:v1",
-        "correct the CatalogSource, and OLM continues",
+        "or add it again if it was deleted (kubectl operator catalog add cat IMAGE -n olm), and OLM continues",
         false,
     ),
     (
@@ -297,12 +297,44 @@ const ROWS: [Row; 30] = [
             cluster.put(csv(
                 "1.0.0",
                 "Installing",
-                "pods \"etcd-1\" is forbidden: exceeded quota",
+                "pods \"etcd-1\" is forbidden: exceeded quota: q, requested: pods=1",
             ));
         },
-        "ClusterServiceVersion etcd.v1.0.0: pods \"etcd-1\" is forbidden: exceeded quota; InstallPlan install-1 for etcd.v2.0.0 \
-         waits for approval",
-        "wait, or approve it now: kubectl operator approve db -n shop",
+        "ClusterServiceVersion etcd.v1.0.0: pods \"etcd-1\" is forbidden: exceeded quota: q, requested: pods=1; InstallPlan \
+         install-1 for etcd.v2.0.0 waits for approval",
+        "raise ResourceQuota q, or delete what uses it up, and OLM continues: kubectl edit resourcequota q -n shop",
+        false,
+    ),
+    (
+        |cluster| {
+            put_plan(cluster, "RequiresApproval", |_| {});
+            cluster.put(csv("1.0.0", "Failed", "exceeded quota: q, requested: pods=1"));
+        },
+        "ClusterServiceVersion etcd.v1.0.0: exceeded quota: q, requested: pods=1",
+        "raise ResourceQuota q",
+        false,
+    ),
+    (
+        |cluster| {
+            put_plan(cluster, "RequiresApproval", |_| {});
+            cluster.put(csv("1.0.0", "Installing", "waiting for deployment etcd"));
+        },
+        "ClusterServiceVersion etcd.v1.0.0: waiting for deployment etcd; InstallPlan install-1 for etcd.v2.0.0 waits for approval",
+        "",
+        false,
+    ),
+    (
+        |cluster| {
+            let mut waits = csv("1.0.0", "Pending", "one or more requirements couldn't be found");
+            waits["spec"]["customresourcedefinitions"] =
+                json!({"owned": [{"name": "etcds.example.com", "kind": "Etcd", "version": "v1"}]});
+            waits["status"]["requirementStatus"] = json!([{"group": "", "version": "v1", "kind": "CustomResourceDefinition",
+                "name": "etcds.example.com", "status": "NotPresent", "message": "CRD is not present"}]);
+            cluster.put(waits);
+        },
+        "waiting for CustomResourceDefinition etcds.example.com (CRD is not present)",
+        "save the Subscription with kubectl get subscription db -n shop -o yaml, delete it and ClusterServiceVersion etcd.v1.0.0, and \
+         recreate it",
         false,
     ),
     (

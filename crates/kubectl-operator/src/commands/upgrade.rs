@@ -3,6 +3,7 @@
 use anyhow::bail;
 use go_compat::semver::Version;
 use kube::ResourceExt as _;
+use olm_api::v1alpha1::{ClusterServiceVersionPhase, InstallPlanPhase};
 
 use super::{approve, rollout, status};
 use crate::args::change::UpgradeArgs;
@@ -10,11 +11,11 @@ use crate::args::shared::UPSTREAM_TIMEOUT;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
 use crate::confirm::unless_refused;
-use crate::operators::{Gathered, Operator, State};
+use crate::operators::{Gathered, Operator, State, next_unread};
 use crate::packages::{Channel, Package, offered};
 use crate::terminal::first_line;
 use crate::watch::Screen;
-use crate::{Verdict, gather, printer};
+use crate::{Unsettled, Verdict, gather, printer};
 
 /// The next step for an operator to upgrade.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +26,8 @@ enum Step {
     Follow(String),
     /// This version is installed, and OLM has begun nothing newer.
     Latest(String),
+    /// The next version has no plan yet, because its bundle is not unpacked.
+    Unread(String),
     /// The operator cannot be upgraded in its state.
     Nothing(String),
 }
@@ -60,6 +63,7 @@ pub(crate) async fn run(args: &UpgradeArgs) -> anyhow::Result<Verdict> {
             (plan, vec![name.clone()])
         }
         Step::Latest(installed) => bail!("{}", latest(&cluster, &gathered, &name, &installed).await),
+        Step::Unread(text) => return Err(Unsettled(text).into()),
         Step::Nothing(text) => bail!("{text}"),
     };
     if args.dry_run || args.no_wait {
@@ -164,6 +168,12 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
         // The plan can be approved despite other conditions, such as a failed resolution.
         return Step::Approve;
     }
+    if verdict.state == State::Upgrading && waits_for_bundle(operator) {
+        return Step::Unread(format!(
+            "cannot upgrade {name} yet: {message}; see `{}`",
+            explain()
+        ));
+    }
     let plan = operator.plan.map(|plan| plan.name_any());
     match verdict.state {
         State::Ready | State::Pinned => match operator.unhealthy_catalog() {
@@ -189,6 +199,17 @@ fn step(gathered: &Gathered, namespace: &str, name: &str, commands: &CommandLine
             Step::Nothing(format!("cannot upgrade {name}: {message}; see `{}`", explain()))
         }
     }
+}
+
+/// Returns true if the installed version runs, its plan is complete, and the bundle of the next version is not unpacked.
+fn waits_for_bundle(operator: &Operator<'_>) -> bool {
+    let runs = operator
+        .current
+        .is_some_and(|csv| *csv.phase() == ClusterServiceVersionPhase::Succeeded);
+    let is_carried_out = operator
+        .plan
+        .is_none_or(|plan| plan.phase() == InstallPlanPhase::Complete);
+    runs && is_carried_out && operator.subscription.and_then(next_unread).is_some()
 }
 
 #[cfg(test)]
@@ -284,7 +305,7 @@ mod tests {
                         "{text}"
                     );
                 }
-                Step::Approve | Step::Follow(_) => panic!("nothing waits"),
+                Step::Approve | Step::Follow(_) | Step::Unread(_) => panic!("nothing waits"),
             }
         }
     }
@@ -376,6 +397,32 @@ mod tests {
             .insert(("shop".to_owned(), "install-1".to_owned()), plan);
         let step = step(&gathered, "shop", "db", &CommandLine::default());
         assert_eq!(step, Step::Follow("install-1".to_owned()));
+    }
+
+    /// The Subscription still refers to the plan of the installed version, which is complete.
+    #[test]
+    fn a_next_version_that_cannot_be_unpacked_is_not_being_installed() {
+        let unpacking = json!([{"type": "BundleUnpacking", "status": "True", "message": "bundle etcd.v2.0.0: no such image"}]);
+        let step = |phase: &str, conditions: &serde_json::Value, plan_phase: Option<&str>| {
+            let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0", "state": "AtLatestKnown",
+                "conditions": conditions, "installPlanRef": {"name": "install-1"}});
+            let plan = plan_phase.map(|phase| plan("install-1", phase, true));
+            let objects = [subscription("db", &status), csv("1.0.0", phase, "")];
+            let gathered = gathered_of(objects.into_iter().chain(plan));
+            super::step(&gathered, "shop", "db", &CommandLine::default())
+        };
+        let expected = "cannot upgrade db yet: bundle etcd.v2.0.0: no such image; see `kubectl operator explain db -n shop`";
+        for plan_phase in [Some("Complete"), None] {
+            assert_eq!(
+                step("Succeeded", &unpacking, plan_phase),
+                Step::Unread(expected.to_owned())
+            );
+        }
+        let follow = Step::Follow("install-1".to_owned());
+        assert_eq!(step("Succeeded", &unpacking, Some("Installing")), follow);
+        assert_eq!(step("Installing", &unpacking, Some("Complete")), follow);
+        let latest = Step::Latest("etcd.v1.0.0".to_owned());
+        assert_eq!(step("Succeeded", &json!([]), Some("Complete")), latest);
     }
 
     #[test]

@@ -2,8 +2,11 @@
 //! of ClusterServiceVersions are in `olm_api::cause`. And the conditions of a Subscription.
 
 use kube::ResourceExt as _;
-use olm_api::condition::csv::{INTER_OPERATOR_GROUP_OWNER_CONFLICT, UNSUPPORTED_OPERATOR_GROUP};
-use olm_api::condition::{TRUE, subscription as condition};
+use olm_api::condition::csv::{
+    INTER_OPERATOR_GROUP_OWNER_CONFLICT, NO_OPERATOR_GROUP, TOO_MANY_OPERATOR_GROUPS,
+    UNSUPPORTED_OPERATOR_GROUP,
+};
+use olm_api::condition::{TRUE, requirement, subscription as condition};
 use olm_api::labels;
 use olm_api::v1alpha1::{
     Approval, ClusterServiceVersion, InstallModeType, InstallPlan, InstallPlanPhase, Subscription,
@@ -126,6 +129,41 @@ pub(super) fn unsuited_group(csv: &ClusterServiceVersion) -> Option<(String, Way
         _ => return None,
     };
     Some((text, WayOut::ChangeGroup { name, change }))
+}
+
+/// Returns the way out of a cause that the status of a ClusterServiceVersion names and that is in the user's hands: its namespace has
+/// no OperatorGroup or several, or a ResourceQuota is used up.
+pub(super) fn way_out_of(csv: &ClusterServiceVersion) -> Option<WayOut> {
+    let status = csv.status.as_ref()?;
+    match status.reason.as_deref() {
+        Some(NO_OPERATOR_GROUP) => return Some(WayOut::CreateGroup),
+        Some(TOO_MANY_OPERATOR_GROUPS) => return Some(WayOut::KeepOneGroup),
+        _ => {}
+    }
+    // The API server names it: `exceeded quota: NAME, requested: …`.
+    let (_, rest) = status.message.as_deref()?.split_once("exceeded quota: ")?;
+    let (quota, _) = rest.split_once(',')?;
+    // A user may have written the status.
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || ".-".contains(letter);
+    let is_name = quota.starts_with(|first: char| first.is_ascii_alphanumeric()) && quota.chars().all(fits);
+    is_name.then(|| WayOut::RaiseQuota(quota.to_owned()))
+}
+
+/// Returns true if a ClusterServiceVersion waits for a CustomResourceDefinition of its own operator that does not exist.
+pub(super) fn lacks_own_definition(csv: &ClusterServiceVersion) -> bool {
+    let rows = csv.status.iter();
+    let mut rows = rows.flat_map(|status| status.requirement_status.iter());
+    rows.any(|row| {
+        row.kind == "CustomResourceDefinition"
+            && row.status == requirement::NOT_PRESENT
+            && csv.spec.owns_crd(&row.name)
+    })
+}
+
+/// Returns why the bundle of the next version of a Subscription cannot be unpacked, or is not unpacked yet.
+pub(crate) fn next_unread(subscription: &Subscription) -> Option<&str> {
+    let types = [condition::BUNDLE_UNPACK_FAILED, condition::BUNDLE_UNPACKING];
+    types.into_iter().find_map(|type_| message(subscription, type_))
 }
 
 /// Returns the bundles of an InstallPlan that are not unpacked yet, each with its cause.

@@ -15,11 +15,13 @@ use olm_resolver::installed::package_in;
 use serde::Serialize;
 
 use super::cause::{
-    Approver, catalog_problem, message, message_or_reason, plan_cause, true_conditions, unsuited_group,
+    Approver, catalog_problem, lacks_own_definition, message, message_or_reason, plan_cause, true_conditions,
+    unsuited_group, way_out_of,
 };
 use super::{Operator, plan_name, version_in};
 use crate::args::shared::quoted;
 use crate::command_line::CommandLine;
+use crate::groups;
 use crate::terminal::{Mark, plain};
 
 /// Words of messages about a bundle whose image cannot be pulled, by catalog-operator or by the node of an unpack Job.
@@ -90,7 +92,7 @@ pub(crate) enum WayOut {
     Wait,
     /// Approve the InstallPlan.
     Approve,
-    /// Approve the InstallPlan now, or wait: for its upgrade policy, or for the installed version.
+    /// Approve the InstallPlan now, or wait for its upgrade policy.
     ApproveNow,
     /// Make the image of the bundle available.
     PushBundle,
@@ -101,7 +103,17 @@ pub(crate) enum WayOut {
     /// Correct the catalog.
     Catalogs,
     /// Provide the requirements that this ClusterServiceVersion lacks.
-    Provide(String),
+    Provide {
+        csv: String,
+        /// True if a definition of the operator itself is among them, which OLM does not restore.
+        lacks_own: bool,
+    },
+    /// Raise this ResourceQuota.
+    RaiseQuota(String),
+    /// Create the OperatorGroup that the namespace lacks.
+    CreateGroup,
+    /// Keep one OperatorGroup of the namespace.
+    KeepOneGroup,
     /// Correct the cause; OLM tries again.
     Correct,
     /// Correct the cause, and delete this InstallPlan.
@@ -148,14 +160,6 @@ impl Verdict {
             false => self,
         }
     }
-
-    /// Adds the requirements that a ClusterServiceVersion lacks as the way out.
-    fn providing(self, csv: &ClusterServiceVersion) -> Self {
-        match unmet_requirements(csv) {
-            Some(_) => self.with(WayOut::Provide(csv.name_any())),
-            None => self,
-        }
-    }
 }
 
 impl Operator<'_> {
@@ -192,16 +196,32 @@ impl Operator<'_> {
                 suggest("approve {}")
             ),
             WayOut::Explain => suggest("explain {}"),
-            WayOut::Catalogs => format!(
-                "correct the CatalogSource, and OLM continues; see {}",
-                commands.suggest("catalog list -o wide", &[], None)
+            WayOut::Catalogs => {
+                let spec = &self.subscription?.spec;
+                let add = commands.suggest("catalog add {} IMAGE", &[&spec.source], Some(&spec.source_namespace));
+                let list = commands.suggest("catalog list -o wide", &[], None);
+                format!("correct the CatalogSource, or add it again if it was deleted ({add}), and OLM continues; see {list}")
+            }
+            WayOut::RaiseQuota(quota) => format!(
+                "raise ResourceQuota {0}, or delete what uses it up, and OLM continues: kubectl edit resourcequota {0} {flags}",
+                quoted(quota)
             ),
-            WayOut::Provide(csv) => {
-                let provide = format!(
+            WayOut::CreateGroup => groups::create_one(&quoted(&namespace)),
+            WayOut::KeepOneGroup => groups::keep_one(&quoted(&namespace)),
+            WayOut::Provide { csv, lacks_own } => {
+                let mut provide = format!(
                     "provide what is missing, and OLM continues; all requirements: kubectl get csv {} {flags} -o \
                      jsonpath='{{.status.requirementStatus}}'",
                     quoted(csv)
                 );
+                if *lacks_own {
+                    provide.push_str(&format!(
+                        "; OLM does not restore a definition of the operator itself: save the Subscription with kubectl get \
+                         subscription {} {flags} -o yaml, delete it and ClusterServiceVersion {}, and recreate it",
+                        quoted(&name),
+                        plain(csv)
+                    ));
+                }
                 match self.approvable() {
                     Some(plan) => format!(
                         "{provide}; or approve InstallPlan {}, if its version lacks nothing: {}",
@@ -270,9 +290,15 @@ impl Operator<'_> {
         let former = self
             .former()
             .filter(|former| self.subscription.is_some() && former.name_any() != csv.name_any());
-        let way_out = former
-            .map(|former| WayOut::Rollback(former.name_any()))
-            .or(change);
+        // No other version runs either without the one OperatorGroup.
+        let of_cause = way_out_of(csv);
+        let first = of_cause
+            .clone()
+            .filter(|way_out| !matches!(way_out, WayOut::RaiseQuota(_)));
+        let way_out = first
+            .or(former.map(|former| WayOut::Rollback(former.name_any())))
+            .or(change)
+            .or(of_cause);
         match way_out {
             Some(way_out) => verdict.with(way_out),
             None => verdict,
@@ -280,7 +306,7 @@ impl Operator<'_> {
     }
 
     /// Returns what the installed version waits for while the InstallPlan of the next one waits for approval. The approval helps
-    /// only if the next version lacks nothing that this one does.
+    /// only if this version lacks a requirement that the next one does not: otherwise the next one waits for this one.
     fn unready_installed(&self) -> Option<Verdict> {
         let (plan, csv) = (self.pending_plan()?, self.installed?);
         let waiting = [
@@ -293,8 +319,27 @@ impl Operator<'_> {
             return None;
         }
         let verdict = Verdict::new(State::Installing, format!("{}; {}", csv_text(csv), waits(plan)));
-        let way_out = self.approvable().map_or(WayOut::Wait, |_| WayOut::ApproveNow);
-        Some(verdict.with(way_out).providing(csv))
+        Some(self.unblocking(verdict, csv))
+    }
+
+    /// Adds what a ClusterServiceVersion lacks to the verdict on it, as the way out.
+    fn unblocking(&self, verdict: Verdict, csv: &ClusterServiceVersion) -> Verdict {
+        // Until then the definition may still be created.
+        let is_carried_out = self
+            .plan
+            .is_none_or(|plan| plan.phase() == InstallPlanPhase::Complete)
+            || self.pending_plan().is_some();
+        let way_out = match unmet_requirements(csv) {
+            Some(_) => Some(WayOut::Provide {
+                csv: csv.name_any(),
+                lacks_own: self.subscription.is_some() && is_carried_out && lacks_own_definition(csv),
+            }),
+            None => way_out_of(csv),
+        };
+        match way_out {
+            Some(way_out) => verdict.with(way_out),
+            None => verdict,
+        }
     }
 
     /// Returns the state of an InstallPlan that has not failed; `None` if it is complete.
@@ -384,7 +429,7 @@ impl Operator<'_> {
                     "ClusterServiceVersion {name} has succeeded; OLM has not yet recorded it as installed"
                 ),
             ),
-            _ => Verdict::new(on_its_way, csv_text(csv)).providing(csv),
+            _ => self.unblocking(Verdict::new(on_its_way, csv_text(csv)), csv),
         }
     }
 
@@ -430,7 +475,7 @@ impl Operator<'_> {
 
     /// Returns true if a version lacks requirements while the next one, which may not need them, waits for approval.
     pub(super) fn may_skip(&self, verdict: &Verdict) -> bool {
-        matches!(verdict.way_out, WayOut::Provide(_)) && self.approvable().is_some()
+        matches!(verdict.way_out, WayOut::Provide { .. }) && self.approvable().is_some()
     }
 
     /// Returns the hold in words, if it excludes the version that the InstallPlan would install once it is approved.

@@ -249,7 +249,10 @@ impl Gathered {
             matches!(
                 verdict.way_out,
                 WayOut::DeletePlan(_)
-                    | WayOut::Provide(_)
+                    | WayOut::Provide { .. }
+                    | WayOut::RaiseQuota(_)
+                    | WayOut::CreateGroup
+                    | WayOut::KeepOneGroup
                     | WayOut::Rollback(_)
                     | WayOut::ChangeGroup { .. }
                     | WayOut::PushBundle

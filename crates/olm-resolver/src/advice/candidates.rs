@@ -7,7 +7,7 @@ use olm_fbc::did_you_mean::did_you_mean;
 
 use super::Fix;
 use super::change::{Change, ChangeKind, Harm, Running};
-use super::failed_upgrade::leads_forward;
+use super::failed_upgrade::{former_of_failed, leads_forward};
 use crate::catalog::Snapshot;
 use crate::explain::{Explanation, Reason};
 use crate::problem::{Problem, Subscription};
@@ -44,7 +44,11 @@ pub(super) fn of(
         .filter(|s| !untouchable.contains(&s.name))
     {
         if explanation.subscriptions.contains(&subscription.name) {
-            groups.push(adoptions(subscription, adoptable.get(&subscription.package)));
+            groups.push(adoptions(
+                problem,
+                subscription,
+                adoptable.get(&subscription.package),
+            ));
         }
         let takes_part = names.contains(subscription.name.as_str())
             || contested.contains(subscription.installed_csv.as_str());
@@ -116,12 +120,18 @@ fn free_csvs<'a>(problem: &'a Problem, explanation: &'a Explanation) -> impl Ite
     found.into_iter()
 }
 
-/// Returns the adoptions of installed operators of its package by a new Subscription.
-fn adoptions(subscription: &Subscription, adoptable: Option<&BTreeSet<String>>) -> Vec<Change> {
+/// Returns the adoptions of installed operators of its package by a new Subscription. Those of a failed upgrade name the version to
+/// go back to.
+fn adoptions(
+    problem: &Problem,
+    subscription: &Subscription,
+    adoptable: Option<&BTreeSet<String>>,
+) -> Vec<Change> {
     let is_new = subscription.installed_csv.is_empty() && subscription.current_csv.is_empty();
     let names = adoptable.filter(|_| is_new).into_iter().flatten();
     let now = &subscription.starting_csv;
     let changes = names.map(|csv| Change {
+        csv: former_of_failed(problem, csv),
         from: (!now.is_empty()).then(|| now.clone()),
         to: Some(csv.clone()),
         ..Change::new(ChangeKind::Adopt, Some(&subscription.name))

@@ -119,8 +119,12 @@ impl Change {
         let [subscription, csv, from, to] = self.details();
         match self.kind {
             ChangeKind::Adopt => {
+                let back = match csv.is_empty() {
+                    true => String::new(),
+                    false => format!("; it failed: correct the cause then, or go back to {csv}"),
+                };
                 format!(
-                    "set spec.startingCSV of subscription {subscription} to {to}{}",
+                    "set spec.startingCSV of subscription {subscription} to {to}{}{back}",
                     now_text(from)
                 )
             }

@@ -31,19 +31,30 @@ impl FailedUpgrade {
     }
 }
 
+/// Returns true if this ClusterServiceVersion exists and is no copy.
+fn exists(problem: &Problem, name: &str) -> bool {
+    let mut installed = problem.installed.iter();
+    installed.any(|csv| !csv.copied && csv.name == name)
+}
+
+/// Returns the ClusterServiceVersion that this one replaces, if this one failed and the other still exists.
+pub(super) fn former_of_failed(problem: &Problem, csv: &str) -> Option<String> {
+    let mut failed = problem.installed.iter().filter(is_failed);
+    let former = &failed.find(|found| found.name == csv)?.replaces;
+    exists(problem, former).then(|| former.clone())
+}
+
+fn is_failed(csv: &&InstalledCsv) -> bool {
+    !csv.copied && csv.phase == ClusterServiceVersionPhase::Failed.as_str()
+}
+
 /// Returns the failed upgrades of these Subscriptions, without their causes.
 pub(crate) fn failed_upgrades(problem: &Problem, subscriptions: &[String]) -> Vec<FailedUpgrade> {
-    let exists = |name: &str| {
-        problem
-            .installed
-            .iter()
-            .any(|csv| !csv.copied && csv.name == name)
-    };
     let failed = failed_csvs(problem, subscriptions).into_iter();
     let upgrades = failed.filter_map(|(subscription, csv)| {
         let installed = Some(&subscription.installed_csv).filter(|name| **name != csv.name);
         let mut formers = installed.into_iter().chain([&csv.replaces]);
-        let former = formers.find(|name| exists(name))?;
+        let former = formers.find(|name| exists(problem, name))?;
         Some(FailedUpgrade {
             subscription: subscription.name.clone(),
             csv: csv.name.clone(),
@@ -76,8 +87,6 @@ fn failed_csvs<'p>(
     problem: &'p Problem,
     subscriptions: &[String],
 ) -> Vec<(&'p Subscription, &'p InstalledCsv)> {
-    let is_failed =
-        |csv: &&InstalledCsv| !csv.copied && csv.phase == ClusterServiceVersionPhase::Failed.as_str();
     let mut found = Vec::new();
     for csv in problem.installed.iter().filter(is_failed) {
         for subscription in &problem.subscriptions {

@@ -125,7 +125,8 @@ impl Hints {
             return format!("package {package} is offered by catalog {}", offering.join(", "));
         }
         if all.is_empty() {
-            return "no catalog can be used from this namespace".to_owned();
+            return "no catalog can be used from this namespace: add one (kubectl operator catalog add)"
+                .to_owned();
         }
         let meant = self.package_meant(package);
         let meant = meant.map_or_else(String::new, |(name, key)| {

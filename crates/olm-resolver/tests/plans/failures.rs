@@ -101,6 +101,31 @@ subscriptions:
     assert_eq!(advice("Deleting", ""), deletions);
 }
 
+/// The Subscription was deleted and is applied again while both versions of a failed upgrade exist.
+#[test]
+fn the_newest_version_of_a_failed_upgrade_is_adopted() {
+    let objects = "
+catalogs:
+- name: cat
+  entries:
+  - {csv: shop.v1.0.0, provides: [Shop.v1.example.com]}
+  - {csv: shop.v1.1.0, replaces: shop.v1.0.0, provides: [Shop.v1.example.com]}
+installed:
+- {csv: shop.v1.0.0, package: shop, phase: Replacing, provides: [Shop.v1.example.com]}
+- {csv: shop.v1.1.0, package: shop, phase: Failed, replaces: shop.v1.0.0, provides: [Shop.v1.example.com]}
+subscriptions:
+- {name: shop, package: shop, channel: stable}";
+    let (part, text) = told(&scenario(objects));
+    assert!(!part.advice.is_stuck, "{text}");
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("to resolve"))
+        .collect();
+    let adoption = "to resolve: set spec.startingCSV of subscription shop to shop.v1.1.0; it failed: correct the cause then, or go \
+                    back to shop.v1.0.0";
+    assert_eq!(lines, [adoption]);
+}
+
 /// Nothing newer than the version that failed: failing forward leads nowhere.
 #[test]
 fn a_failed_upgrade_leads_back_or_forward_and_destroys_nothing() {

@@ -147,8 +147,13 @@ pub(super) fn named(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
             Some(Ok(None)) => Some(Finding::error(
                 about(subscription),
                 format!("its catalog {}/{} does not exist", plain(&key.0), plain(&key.1)),
-                // It names the catalogs that have the package.
-                format!("kubectl operator explain {}", at(subscription)),
+                // `explain` names the catalogs that have the package.
+                format!(
+                    "add it again: kubectl operator catalog add {} IMAGE -n {}; or use another one, see kubectl operator explain {}",
+                    word(&key.1),
+                    word(&key.0),
+                    at(subscription)
+                ),
             )),
             Some(Err(cause)) => Some(Finding::not_checked(about(subscription), cause)),
             None => Some(Finding::not_checked(

@@ -7,6 +7,7 @@ use olm_api::v1::OperatorGroup;
 
 use super::finding::{Finding, about, at, object, word};
 use super::observed::{Observed, Unread};
+use crate::groups::{create_one, keep_one};
 use crate::terminal::{listed, plain};
 
 /// Maximum number of names in one finding.
@@ -35,7 +36,7 @@ pub(super) fn one_each(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
         findings.push(Finding::error(
             object("Namespace", "", namespace),
             "it has operators but no OperatorGroup, so OLM installs nothing in it",
-            format!("create one in namespace {0}, with spec {{}} for all namespaces, or spec.targetNamespaces: [{0}]; or use --create-operator-group of kubectl operator install", word(namespace)),
+            create_one(word(namespace)),
         ));
     }
     for (namespace, names) in by_namespace.iter().filter(|(_, names)| names.len() > 1) {
@@ -47,10 +48,7 @@ pub(super) fn one_each(observed: &Observed) -> Result<Vec<Finding>, &Unread> {
                 names.len(),
                 listed(&named, MAX_NAMED)
             ),
-            format!(
-                "delete all but one: kubectl delete operatorgroup NAME -n {}",
-                word(namespace)
-            ),
+            keep_one(word(namespace)),
         ));
     }
     Ok(findings)

@@ -78,3 +78,57 @@ fn resources_that_a_new_schema_refuses_have_a_way_out_that_can_be_gone() {
         );
     }
 }
+
+/// `status` and `explain` point at each other otherwise.
+#[test]
+fn the_operator_groups_of_a_namespace_have_a_way_out_in_status_and_explain() {
+    let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"});
+    for (reason, expected) in [
+        (
+            "NoOperatorGroup",
+            "to resolve: create an OperatorGroup in namespace shop, with spec {} for all namespaces, or spec.targetNamespaces: [shop]; \
+             or use --create-operator-group of kubectl operator install",
+        ),
+        (
+            "TooManyOperatorGroups",
+            "to resolve: delete all OperatorGroups but one: kubectl delete operatorgroup NAME -n shop",
+        ),
+        // A version before it could run.
+        (
+            "InstallCheckFailed",
+            "to resolve: correct the cause, or go back to etcd.v1.0.0: kubectl operator rollback db -n shop",
+        ),
+    ] {
+        let mut failed = csv("2.0.0", "Failed", "exceeded quota: q, requested: pods=1");
+        failed["spec"]["replaces"] = json!("etcd.v1.0.0");
+        failed["status"]["reason"] = json!(reason);
+        let former = csv("1.0.0", "Replacing", "");
+        let (_, text) = one([subscription("db", &status), failed, former]);
+        assert!(text.contains(expected), "{reason}: {text}");
+    }
+}
+
+/// Only the name of a quota becomes part of a command.
+#[test]
+fn the_quota_that_is_used_up_is_to_be_raised() {
+    for (message, expected) in [
+        (
+            "forbidden: exceeded quota: q.x-1, requested: pods=1",
+            Some("q.x-1"),
+        ),
+        ("forbidden: exceeded quota: q", None),
+        ("forbidden: exceeded quota: --all, requested: pods=1", None),
+        ("forbidden: exceeded quota: a b, requested: pods=1", None),
+        ("waiting for deployment etcd", None),
+    ] {
+        let gathered = gathered_of([csv("1.0.0", "Installing", message)]);
+        let operators = gathered.operators();
+        let way_out = operators[0].way_out(&operators[0].verdict(), &CommandLine::default());
+        let text = expected.map(|quota| {
+            format!(
+                "raise ResourceQuota {quota}, or delete what uses it up, and OLM continues: kubectl edit resourcequota {quota} -n shop"
+            )
+        });
+        assert_eq!(way_out, text, "{message}");
+    }
+}

@@ -167,7 +167,10 @@ async fn a_catalog_that_is_missing_is_explained_by_those_that_exist() {
     was(cluster.edit("Subscription", "shop", "db", &json!({"spec": {"source": "no"}})));
     assert_eq!(
         told(&cluster).await,
-        ["Subscription shop/db: its catalog olm/no does not exist → kubectl operator explain db -n shop"]
+        [
+            "Subscription shop/db: its catalog olm/no does not exist → add it again: kubectl operator catalog add no IMAGE -n olm; or use another one, see \
+          kubectl operator explain db -n shop"
+        ]
     );
 }
 
