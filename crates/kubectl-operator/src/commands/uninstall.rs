@@ -23,6 +23,7 @@ use self::removal::{MAX_NAMED, decide};
 use crate::args::change::{OperandStrategy, UninstallArgs};
 use crate::args::shared::{UPSTREAM_TIMEOUT, WaitArgs, quoted, slice};
 use crate::cluster::Cluster;
+use crate::command_line::CommandLine;
 use crate::confirm::{has_terminal, unless_refused};
 use crate::operators::Gathered;
 use crate::reader::{answer, api, get_cluster, list, list_names, require_namespace};
@@ -106,19 +107,18 @@ pub(super) async fn look(cluster: &Cluster, args: &UninstallArgs) -> anyhow::Res
         require_namespace(client, namespace).await?;
     }
     let plans = list::<InstallPlan>(client, Some(namespace), "").await?;
-    let mut removal = decide(&gathered, &plans, namespace, args, doubt)?;
+    let operator = operator_object(client, &gathered, namespace, args).await;
+    // A kept Operator object is only mentioned, so a user who may not read it can uninstall.
+    let (operator, kept_operator) = match args.deletes_operator() {
+        true => (operator?, None),
+        false => (None, operator.unwrap_or_default()),
+    };
+    let mut removal = decide(&gathered, &plans, namespace, args, operator, doubt)?;
+    removal.kept_operator = kept_operator;
     for definition in &mut removal.definitions {
         fill(client, definition).await?;
     }
     operands_of(client, args, &mut removal).await?;
-    let package = removal.subscription.as_ref().map(|found| found.spec.name.clone());
-    if let Some(package) = package {
-        let operator = get_cluster::<Operator>(client, &format!("{package}.{namespace}")).await;
-        match args.deletes_operator() {
-            true => removal.operator = operator?,
-            false => removal.kept_operator = operator.unwrap_or_default(),
-        }
-    }
     let groups = list::<OperatorGroup>(client, Some(namespace), "").await;
     if args.deletes_groups() {
         let names = slice(&args.delete_operator_group_names);
@@ -127,10 +127,30 @@ pub(super) async fn look(cluster: &Cluster, args: &UninstallArgs) -> anyhow::Res
             .groups
             .retain(|group| names.is_empty() || names.contains(&group.name_any()));
     } else if is_last(&gathered, &removal) {
-        // They are only mentioned, as is a kept Operator object, so a user who may not read them can uninstall.
+        // They are only mentioned, so a user who may not read them can uninstall.
         removal.unused_groups = groups.unwrap_or_default();
     }
     Ok(removal)
+}
+
+/// Returns the Operator object of the operator to uninstall; `None` without a Subscription.
+///
+/// # Errors
+/// It cannot be read.
+async fn operator_object(
+    client: &Client,
+    gathered: &Gathered,
+    namespace: &str,
+    args: &UninstallArgs,
+) -> anyhow::Result<Option<Operator>> {
+    let name = gathered.of_package(namespace, &args.name);
+    let commands = CommandLine::of(&args.connection);
+    // An operator that does not exist is reported later.
+    let found = gathered.find(namespace, &name, &commands).ok();
+    match found.as_ref().and_then(|found| found.package()) {
+        Some(package) => get_cluster(client, &format!("{package}.{namespace}")).await,
+        None => Ok(None),
+    }
 }
 
 /// Returns true if the namespace has no other operator.

@@ -1,4 +1,4 @@
-//! Deletes the objects that an Operator object still lists after its operator was deleted, and the object itself.
+//! Deletes the objects that an Operator object lists and that were shown to the user, and the object itself.
 
 use std::io::Write;
 
@@ -16,8 +16,11 @@ use crate::terminal::plain;
 use crate::watch::{Look, Outcome, Screen, until};
 use crate::writer;
 
-/// Deletes the listed objects, waits until none is listed that is to be deleted, and deletes the Operator object. It stays if it
-/// lists other objects, because OLM recreates it as long as an object belongs to it. Returns those objects.
+/// Kind of definitions.
+pub(super) const CRD_KIND: &str = "CustomResourceDefinition";
+
+/// Deletes the objects that the removal shows as listed, waits until none is listed that is to be deleted, and deletes the Operator
+/// object. It stays if it lists other objects, because OLM recreates it as long as an object belongs to it. Returns those objects.
 ///
 /// # Errors
 /// A request to the API server fails, or an object is not deleted in time.
@@ -29,14 +32,15 @@ pub(super) async fn end<W: Write>(
     screen: &mut Screen<W>,
 ) -> anyhow::Result<Vec<String>> {
     let name = listed.name_any();
-    for reference in going(listed, removal) {
+    for reference in &removal.listed {
         if let Some((api, object)) = object(client, reference) {
             writer::delete_dynamic(&api, &object).await?;
         }
     }
     let outcome = until(screen, wait.limit(), async || {
         let found = get_cluster::<Operator>(client, &name).await?;
-        let left = found.iter().flat_map(|found| going(found, removal));
+        let left = found.iter().flat_map(refs);
+        let left = left.filter(|reference| removal.deletes(reference));
         Ok(Look::at_left(left.map(text).collect()))
     });
     if outcome.await? != Outcome::Done {
@@ -56,37 +60,44 @@ pub(super) async fn end<W: Write>(
 }
 
 /// Returns the references that an Operator object lists.
-fn refs(operator: &Operator) -> impl Iterator<Item = &RichReference> {
+pub(super) fn refs(operator: &Operator) -> impl Iterator<Item = &RichReference> + Clone {
     let components = operator.status.iter().flat_map(|status| status.components.iter());
     components.flat_map(|components| components.refs.iter())
 }
 
-/// Returns the references to objects that are deleted: all but definitions that stay because others own or require them.
-fn going<'a>(operator: &'a Operator, removal: &'a Removal) -> impl Iterator<Item = &'a RichReference> {
-    refs(operator).filter(|reference| {
-        let stays = |name: &str| {
-            let mut all = removal.definitions.iter();
-            all.any(|definition| definition.name == name && !definition.is_deleted)
-        };
-        let is_definition = reference.kind.as_deref() == Some("CustomResourceDefinition");
-        !(is_definition && reference.name.as_deref().is_some_and(stays))
-    })
+/// Returns the fields that identify the object of a reference.
+pub(super) fn key(reference: &RichReference) -> [&Option<String>; 4] {
+    let RichReference {
+        api_version,
+        kind,
+        namespace,
+        name,
+        ..
+    } = reference;
+    [api_version, kind, namespace, name]
 }
 
-/// Returns the API and object of a reference; `None` if the reference is invalid.
+/// Returns the namespace of the object; `None` for a cluster-wide one.
+fn namespace_of(reference: &RichReference) -> Option<&str> {
+    let namespace = reference.namespace.as_deref();
+    namespace.filter(|namespace| !namespace.is_empty())
+}
+
+/// Returns true if a reference is to an object that can exist.
+pub(super) fn is_valid(reference: &RichReference) -> bool {
+    let namespace = namespace_of(reference);
+    reference.kind.is_some()
+        && reference.name.as_deref().is_some_and(is_path_segment)
+        && namespace.is_none_or(is_dns1123_subdomain)
+}
+
+/// Returns the API and object of a valid reference.
 fn object(client: &Client, reference: &RichReference) -> Option<(Api<DynamicObject>, DynamicObject)> {
     let (name, kind) = (reference.name.as_deref()?, reference.kind.as_deref()?);
     let version = reference.api_version.as_deref().unwrap_or("v1");
     let (group, version) = version.split_once('/').unwrap_or(("", version));
-    let namespace = reference
-        .namespace
-        .as_deref()
-        .filter(|namespace| !namespace.is_empty());
-    if !is_path_segment(name) || namespace.is_some_and(|namespace| !is_dns1123_subdomain(namespace)) {
-        return None;
-    }
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    let api = dynamic_api(client, namespace, &resource);
+    let api = dynamic_api(client, namespace_of(reference), &resource);
     Some((api, DynamicObject::new(name, &resource)))
 }
 
@@ -94,8 +105,12 @@ fn text(reference: &RichReference) -> String {
     format!("{}: waiting for deletion", subject(reference))
 }
 
-/// Returns kind and name of the object.
-fn subject(reference: &RichReference) -> String {
+/// Returns kind, name and namespace of the object as text.
+pub(super) fn subject(reference: &RichReference) -> String {
     let word = |word: &Option<String>| plain(word.as_deref().unwrap_or_default());
-    format!("{} {}", word(&reference.kind), word(&reference.name))
+    let subject = format!("{} {}", word(&reference.kind), word(&reference.name));
+    match namespace_of(reference) {
+        Some(namespace) => format!("{subject} in namespace {}", plain(namespace)),
+        None => subject,
+    }
 }

@@ -6,16 +6,18 @@ use std::fmt;
 use anyhow::bail;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt as _;
-use olm_api::v1::{Operator, OperatorGroup};
+use olm_api::labels::OWNER_KIND_CSV;
+use olm_api::v1::{Operator, OperatorGroup, RichReference};
 use olm_api::v1alpha1::{ClusterServiceVersion, InstallPlan, Subscription};
 use serde_json::Value;
 
+use super::leftovers::{self, CRD_KIND, refs};
 use super::plans::{OpenPlan, open_plans};
 use crate::args::change::{OperandStrategy, UninstallArgs};
 use crate::args::shared::quoted;
 use crate::command_line::CommandLine;
 use crate::operands::Operand;
-use crate::operators::{Gathered, Operator as Found};
+use crate::operators::{Gathered, Operator as Found, plan_name};
 use crate::reader::Unreadable;
 use crate::terminal::plain;
 use crate::writer::subject;
@@ -55,6 +57,8 @@ pub(in crate::commands) struct Removal {
     pub deletes_operands: bool,
     /// The Operator object, if everything that it lists is deleted.
     pub operator: Option<Operator>,
+    /// Objects that it lists and that are not deleted otherwise.
+    pub listed: Vec<RichReference>,
     /// The Operator object, if it is kept.
     pub kept_operator: Option<Operator>,
     /// OperatorGroups to delete if no Subscription is left.
@@ -105,6 +109,25 @@ pub(in crate::commands) enum Objects {
 }
 
 impl Removal {
+    /// Returns true if an object that the Operator object lists is deleted.
+    pub(super) fn deletes(&self, reference: &RichReference) -> bool {
+        let is = |name: String| reference.name.as_ref() == Some(&name);
+        let is_here = reference.namespace.as_ref() == Some(&self.namespace);
+        match reference.kind.as_deref().unwrap_or_default() {
+            CRD_KIND => {
+                let mut going = self.definitions.iter().filter(|definition| definition.is_deleted);
+                going.any(|definition| is(definition.name.clone()))
+            }
+            OWNER_KIND_CSV => is_here && self.csvs.iter().any(|csv| is(csv.name_any())),
+            "Subscription" => is_here && self.subscription.iter().any(|own| is(own.name_any())),
+            "InstallPlan" if is_here && self.plans.iter().any(|open| is(open.plan.name_any())) => true,
+            _ => {
+                let key = leftovers::key(reference);
+                self.listed.iter().any(|listed| leftovers::key(listed) == key)
+            }
+        }
+    }
+
     /// Returns the command to continue with after the Subscription is deleted.
     pub(super) fn again(&self) -> String {
         let Some(csv) = self.csvs.last() else {
@@ -131,8 +154,8 @@ impl Removal {
     }
 }
 
-/// Decides what to delete for the operator of this name, given the InstallPlans of its namespace. `doubt` is the reason why other
-/// namespaces are unknown.
+/// Decides what to delete for the operator of this name, given the InstallPlans of its namespace, and its Operator object if that is
+/// deleted too. `doubt` is the reason why other namespaces are unknown.
 ///
 /// # Errors
 /// For the user: there is no such operator, a running plan that others share installs it, or a definition must not be deleted.
@@ -141,14 +164,19 @@ pub(super) fn decide(
     plans: &[InstallPlan],
     namespace: &str,
     args: &UninstallArgs,
+    object: Option<Operator>,
     doubt: Option<String>,
 ) -> anyhow::Result<Removal> {
     let commands = CommandLine::of(&args.connection);
     let name = gathered.of_package(namespace, &args.name);
     let name = name.as_str();
     let operator = &gathered.find(namespace, name, &commands)?;
+    let known = gathered.chain(operator);
+    // A Subscription that was created again does not name the version that runs, but the Operator object lists it.
+    let mut listed_too = unsubscribed(gathered, namespace, object.as_ref());
+    listed_too.retain(|csv| known.iter().all(|known| known.name_any() != csv.name_any()));
     // The oldest is deleted first, so that no older version starts to run again.
-    let csvs: Vec<ClusterServiceVersion> = gathered.chain(operator).into_iter().cloned().collect();
+    let csvs: Vec<ClusterServiceVersion> = listed_too.into_iter().chain(known).cloned().collect();
     let flags = commands.flags(Some(namespace));
     let names = names_of(operator, &csvs);
     let mut notes: Vec<String> = Vec::new();
@@ -171,7 +199,44 @@ pub(super) fn decide(
             }
         }
     }
-    let definitions = definitions(gathered, namespace, &csvs, args, doubt.as_deref(), &mut notes)?;
+    let owned = csvs.iter().flat_map(|csv| csv.spec.owned_crds());
+    let owned = owned.map(|crd| crd.name.as_str());
+    let listed = object.iter().flat_map(refs);
+    let listed_definitions = listed
+        .clone()
+        .filter(|reference| reference.kind.as_deref() == Some(CRD_KIND))
+        .filter_map(|reference| reference.name.as_deref());
+    let crds: BTreeSet<&str> = owned.chain(listed_definitions).collect();
+    let definitions = definitions(
+        gathered,
+        namespace,
+        &csvs,
+        &crds,
+        args,
+        doubt.as_deref(),
+        &mut notes,
+    )?;
+    let own = operator.subscription.map(|own| own.name_any());
+    let is_free = |reference: &&RichReference| {
+        let is_own_plan = |open: &OpenPlan| reference.name.as_ref() == Some(&open.plan.name_any());
+        leftovers::is_valid(reference)
+            && match reference.kind.as_deref().unwrap_or_default() {
+                // They are deleted in other steps, or belong to others.
+                CRD_KIND | OWNER_KIND_CSV | "Subscription" | "Namespace" => false,
+                "InstallPlan" => {
+                    !own_plans.iter().any(is_own_plan) && !is_of_others(gathered, own.as_ref(), reference)
+                }
+                _ => true,
+            }
+    };
+    // The Deployments and permissions of a version that stays are listed, too.
+    let listed = match listed
+        .clone()
+        .any(|found| stays(gathered, namespace, &csvs, found))
+    {
+        true => Vec::new(),
+        false => listed.filter(is_free).cloned().collect(),
+    };
     notes.extend(doubt.map(|doubt| {
         format!("cannot check whether operators in other namespaces need these kinds: {doubt}")
     }));
@@ -190,9 +255,62 @@ pub(super) fn decide(
         names,
         csvs,
         definitions,
+        listed,
+        operator: object,
         deletes_operands: args.strategy() == Some(OperandStrategy::Delete),
         notes,
         ..Removal::default()
+    })
+}
+
+/// Returns the versions that an Operator object lists and no Subscription has, with those that they replace, oldest first.
+fn unsubscribed<'a>(
+    gathered: &'a Gathered,
+    namespace: &str,
+    object: Option<&Operator>,
+) -> Vec<&'a ClusterServiceVersion> {
+    let is_listed = |csv: &ClusterServiceVersion| {
+        object.into_iter().flat_map(refs).any(|reference| {
+            reference.kind.as_deref() == Some(OWNER_KIND_CSV)
+                && reference.namespace.as_deref() == Some(namespace)
+                && reference.name.as_ref() == Some(&csv.name_any())
+        })
+    };
+    let all = gathered.operators();
+    let lone = all
+        .iter()
+        .filter(|found| found.subscription.is_none() && found.namespace() == namespace);
+    let listed = lone.filter(|found| found.installed.is_some_and(is_listed));
+    listed.flat_map(|found| gathered.chain(found)).collect()
+}
+
+/// Returns true for a reference to a ClusterServiceVersion of the namespace that exists and is not deleted.
+fn stays(
+    gathered: &Gathered,
+    namespace: &str,
+    going: &[ClusterServiceVersion],
+    reference: &RichReference,
+) -> bool {
+    let name = reference.name.as_deref().unwrap_or_default();
+    let is_here = reference.namespace.as_deref() == Some(namespace);
+    let is_unreadable = |found: &Unreadable| {
+        found.kind == OWNER_KIND_CSV && found.namespace == namespace && found.name == name
+    };
+    let key = (namespace.to_owned(), name.to_owned());
+    reference.kind.as_deref() == Some(OWNER_KIND_CSV)
+        && is_here
+        && going.iter().all(|csv| csv.name_any() != name)
+        && (gathered.csvs.contains_key(&key) || gathered.unreadable.iter().any(is_unreadable))
+}
+
+/// Returns true if another Subscription than the operator's refers to the InstallPlan.
+fn is_of_others(gathered: &Gathered, own: Option<&String>, plan: &RichReference) -> bool {
+    let mut others = gathered.subscriptions.iter().filter(|found| {
+        found.namespace() == plan.namespace && own.is_none_or(|own| found.name_any() != *own)
+    });
+    others.any(|other| {
+        let named = other.status.as_ref().and_then(plan_name);
+        named.is_some() && named == plan.name.as_deref()
     })
 }
 
@@ -204,34 +322,29 @@ fn names_of(operator: &Found<'_>, csvs: &[ClusterServiceVersion]) -> BTreeSet<St
     named.chain(csvs.iter().map(|csv| csv.name_any())).collect()
 }
 
-/// Returns the CustomResourceDefinitions of an operator, and whether each is deleted.
+/// Returns the CustomResourceDefinitions of an operator with these names, and whether each is deleted.
 fn definitions(
     gathered: &Gathered,
     namespace: &str,
     csvs: &[ClusterServiceVersion],
+    names: &BTreeSet<&str>,
     args: &UninstallArgs,
     doubt: Option<&str>,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Vec<Definition>> {
-    let mut names: Vec<&str> = csvs
-        .iter()
-        .flat_map(|csv| csv.spec.owned_crds())
-        .map(|crd| crd.name.as_str())
-        .collect();
-    names.sort_unstable();
-    names.dedup();
     for wanted in &args.delete_crd {
-        if !names.contains(&wanted.as_str()) {
-            let owned = match names.is_empty() {
+        if !names.contains(wanted.as_str()) {
+            let owned: Vec<&str> = names.iter().copied().collect();
+            let owned = match owned.is_empty() {
                 true => "none".to_owned(),
-                false => names.join(", "),
+                false => owned.join(", "),
             };
             let name = &args.name;
             bail!("cannot delete CustomResourceDefinition {wanted}: {name} does not own it; it owns {owned}");
         }
     }
     let mut definitions = Vec::new();
-    for crd in names {
+    for &crd in names {
         let is_named = args.delete_crd.iter().any(|wanted| wanted == crd);
         let others = others(gathered, namespace, csvs, crd);
         // A request to delete everything of the operator does not include what others share.
@@ -361,18 +474,21 @@ impl fmt::Display for Removal {
             }
         }
         if let Some(operator) = &self.operator {
-            let kept = self.definitions.iter();
-            let kept = kept.filter(|definition| !definition.is_deleted && definition.crd.is_some());
-            let kept: Vec<String> = kept.map(|definition| plain(&definition.name)).collect();
+            for reference in &self.listed {
+                writeln!(
+                    f,
+                    "deletes  {}, which Operator {} lists",
+                    leftovers::subject(reference),
+                    operator.name_any()
+                )?;
+            }
+            let kept = refs(operator).filter(|reference| !self.deletes(reference));
+            let kept: Vec<String> = kept.map(leftovers::subject).collect();
             let unless = match kept.is_empty() {
                 true => String::new(),
                 false => format!("; it is kept while it lists {}", kept.join(", ")),
             };
-            writeln!(
-                f,
-                "deletes  {}, and the objects it still refers to by then{unless}",
-                subject(operator)
-            )?;
+            writeln!(f, "deletes  {}{unless}", subject(operator))?;
         }
         for group in &self.groups {
             writeln!(f, "deletes  {}, if no Subscription is left there", subject(group))?;

@@ -160,13 +160,200 @@ async fn an_operator_object_that_lists_what_others_need_is_not_said_to_be_delete
     other["metadata"]["namespace"] = json!("other");
     cluster.put(other);
     let (removal, _) = looked_with(&cluster, "etcd", &["-X"]).await.unwrap();
-    let line = "deletes  Operator etcd.shop, and the objects it still refers to by then; it is kept while it lists etcds.example.com\n";
+    let line =
+        "deletes  Operator etcd.shop; it is kept while it lists CustomResourceDefinition etcds.example.com\n";
     assert!(removal.to_string().contains(line), "{removal}");
     let (is_gone, told) = removed(&cluster, &removal).await;
     assert!(is_gone, "{told:?}");
     let kept = "Operator etcd.shop is kept: it lists CustomResourceDefinition etcds.example.com, and OLM would create it again";
     assert!(told.iter().any(|text| text == kept), "{told:?}");
     assert!(cluster.get("Operator", "", "etcd.shop").is_some());
+}
+
+/// Returns an Operator object that lists these objects by API version, kind, namespace and name.
+fn operator_with(refs: &[[&str; 4]]) -> Value {
+    let refs = refs.iter().map(|[api, kind, namespace, name]| {
+        let mut found = json!({"apiVersion": api, "kind": kind, "name": name});
+        if !namespace.is_empty() {
+            found["namespace"] = json!(namespace);
+        }
+        found
+    });
+    let refs: Vec<Value> = refs.collect();
+    json!({"apiVersion": "operators.coreos.com/v1", "kind": "Operator", "metadata": {"name": "etcd.shop"},
+        "status": {"components": {"labelSelector": {}, "refs": refs}}})
+}
+
+/// Removes, while OLM removes deleted objects from the Operator object.
+async fn removed_with_olm(cluster: &FakeCluster, removal: &Removal) -> (bool, Vec<String>) {
+    let olm = async {
+        for _ in 0..60 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if let Some(mut operator) = cluster.get("Operator", "", "etcd.shop") {
+                let refs = operator["status"]["components"]["refs"].as_array_mut().unwrap();
+                refs.retain(|found| {
+                    let text = |field: &str| found[field].as_str().unwrap_or_default();
+                    let object = cluster.get(text("kind"), text("namespace"), text("name"));
+                    object.is_some()
+                });
+                cluster.put(operator);
+            }
+        }
+    };
+    let (result, ()) = tokio::join!(Box::pin(removed(cluster, removal)), olm);
+    result
+}
+
+const CRD_REF: [&str; 4] = ["apiextensions.k8s.io/v1", "CustomResourceDefinition", "", CRD];
+const OLM_API: &str = "operators.coreos.com/v1alpha1";
+
+/// A user deleted the operator's ClusterServiceVersion, and only the Operator object lists the definition.
+#[tokio::test(start_paused = true)]
+async fn without_a_version_a_definition_that_others_own_or_need_is_kept() {
+    for (field, text) in [
+        ("owned", "also owned by other/etcd.v1.0.0"),
+        ("required", "needed by other/etcd.v1.0.0"),
+        ("none", ""),
+    ] {
+        let cluster = upgrading(false);
+        cluster.delete("ClusterServiceVersion", "shop", "etcd.v1.0.0");
+        let mut other = csv("1.0.0", "Succeeded", "");
+        other["metadata"]["namespace"] = json!("other");
+        if !text.is_empty() {
+            other["spec"]["customresourcedefinitions"] =
+                json!({field: [{"name": CRD, "version": "v1", "kind": "Etcd"}]});
+        }
+        cluster.put(other);
+        cluster.put(etcd_in("other", "precious"));
+        cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
+        for name in ["listed", "later"] {
+            cluster.put(
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": name}}),
+            );
+        }
+        let mut refs = vec![
+            ["v1", "ConfigMap", "shop", "listed"],
+            CRD_REF,
+            [OLM_API, "InstallPlan", "shop", "install-1"],
+            ["v1", "Namespace", "", "shop"],
+            [OLM_API, "Subscription", "shop", "db"],
+        ];
+        cluster.put(operator_with(&refs));
+        let (removal, _) = looked_with(&cluster, "etcd", &["-X"]).await.unwrap();
+        let shown = removal.to_string();
+        let objects = "CustomResourceDefinition etcds.example.com with 3 objects";
+        let names = "other/precious, shop/a, shop/b\\u{1b}";
+        let is_kept = !text.is_empty();
+        let expected = match is_kept {
+            true => [
+                format!("leaves   {objects}, which are kept: {names}; {text}\n"),
+                format!("note: CustomResourceDefinition {CRD} is kept: {text}; uninstall these first\n"),
+                format!(
+                    "deletes  Operator etcd.shop; it is kept while it lists CustomResourceDefinition {CRD}, Namespace shop\n"
+                ),
+            ],
+            false => [
+                format!("deletes  {objects}, which are lost: {names}\n"),
+                "deletes  ConfigMap listed in namespace shop, which Operator etcd.shop lists\n".to_owned(),
+                "deletes  Operator etcd.shop; it is kept while it lists Namespace shop\n".to_owned(),
+            ],
+        };
+        for line in expected {
+            assert!(shown.contains(&line), "{line}: {shown}");
+        }
+        // Only objects that were shown are deleted.
+        refs.push(["v1", "ConfigMap", "shop", "later"]);
+        cluster.put(operator_with(&refs));
+        let (is_gone, told) = removed_with_olm(&cluster, &removal).await;
+        assert!(is_gone, "{told:?}");
+        let is_there = |kind: &str, namespace: &str, name: &str| cluster.get(kind, namespace, name).is_some();
+        assert_eq!(is_there("CustomResourceDefinition", "", CRD), is_kept, "{told:?}");
+        if is_kept {
+            assert!(is_there("Etcd", "other", "precious"));
+        }
+        assert!(!is_there("InstallPlan", "shop", "install-1"));
+        assert!(!is_there("ConfigMap", "shop", "listed"));
+        assert!(is_there("ConfigMap", "shop", "later") && is_there("Namespace", "", "shop"));
+        let last = told.last().unwrap();
+        assert!(last.starts_with("Operator etcd.shop is kept"), "{last}");
+        assert!(last.contains("ConfigMap later in namespace shop"), "{last}");
+    }
+}
+
+/// The Subscription was deleted and created again, so it names no version.
+#[tokio::test(start_paused = true)]
+async fn a_running_version_that_only_the_operator_object_lists_is_shown_and_deleted() {
+    let unresolved = || {
+        let cluster = with_operands(&[]);
+        cluster.put(subscription("db", &json!({})));
+        cluster.put(plan("install-0", "Complete", true));
+        cluster.put(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": "shop", "name": "etcd"}}));
+        cluster.put(operator_with(&[
+            [OLM_API, "ClusterServiceVersion", "shop", "etcd.v1.0.0"],
+            CRD_REF,
+            ["apps/v1", "Deployment", "shop", "etcd"],
+            [OLM_API, "InstallPlan", "shop", "install-0"],
+            [OLM_API, "Subscription", "shop", "db"],
+        ]));
+        cluster
+    };
+    let cluster = unresolved();
+    let (removal, _) = looked_with(&cluster, "etcd", &["--delete-operator"])
+        .await
+        .unwrap();
+    insta::assert_snapshot!(removal.to_string(), @r"
+    deletes  Subscription db in namespace shop
+    deletes  ClusterServiceVersion etcd.v1.0.0 in namespace shop, with its Deployments, ServiceAccounts and permissions
+    deletes  CustomResourceDefinition etcds.example.com with 3 objects, which are lost: elsewhere/c, shop/a, shop/b
+    deletes  Etcd shop/a, before the operator
+    deletes  Etcd shop/b, before the operator
+    deletes  Deployment etcd in namespace shop, which Operator etcd.shop lists
+    deletes  InstallPlan install-0 in namespace shop, which Operator etcd.shop lists
+    deletes  Operator etcd.shop
+    leaves   OperatorGroup og in namespace shop, which no operator uses then; --delete-operator-groups deletes it, too
+    ");
+    let (is_gone, told) = removed_with_olm(&cluster, &removal).await;
+    assert!(is_gone, "{told:?}");
+    for (kind, namespace, name) in [
+        ("ClusterServiceVersion", "shop", "etcd.v1.0.0"),
+        ("CustomResourceDefinition", "", CRD),
+        ("Deployment", "shop", "etcd"),
+        ("InstallPlan", "shop", "install-0"),
+        ("Operator", "", "etcd.shop"),
+    ] {
+        assert!(cluster.get(kind, namespace, name).is_none(), "{kind}: {told:?}");
+    }
+    // A plan of another Subscription stays.
+    let cluster = unresolved();
+    let mut other = subscription("other", &json!({"installPlanRef": {"name": "install-0"}}));
+    other["spec"]["name"] = json!("other");
+    cluster.put(other);
+    let (removal, _) = looked_with(&cluster, "etcd", &["-X"]).await.unwrap();
+    let line =
+        "deletes  Operator etcd.shop; it is kept while it lists InstallPlan install-0 in namespace shop\n";
+    assert!(removal.to_string().contains(line), "{removal}");
+    // So does a version of another Subscription, with its objects.
+    let cluster = unresolved();
+    let status = json!({"installedCSV": "etcd.v1.0.0", "currentCSV": "etcd.v1.0.0", "state": "AtLatestKnown",
+        "installPlanRef": {"name": "install-0"}});
+    let mut other = subscription("other", &status);
+    other["spec"]["name"] = json!("other");
+    cluster.put(other);
+    let (removal, _) = looked_with(&cluster, "etcd", &["-X"]).await.unwrap();
+    let line = "deletes  Operator etcd.shop; it is kept while it lists ClusterServiceVersion etcd.v1.0.0 in namespace shop, \
+        CustomResourceDefinition etcds.example.com, Deployment etcd in namespace shop, InstallPlan install-0 in namespace shop\n";
+    assert!(removal.to_string().contains(line), "{removal}");
+    let (is_gone, told) = removed_with_olm(&cluster, &removal).await;
+    assert!(is_gone, "{told:?}");
+    for (kind, namespace, name) in [
+        ("ClusterServiceVersion", "shop", "etcd.v1.0.0"),
+        ("CustomResourceDefinition", "", CRD),
+        ("Deployment", "shop", "etcd"),
+        ("InstallPlan", "shop", "install-0"),
+        ("Etcd", "shop", "a"),
+    ] {
+        assert!(cluster.get(kind, namespace, name).is_some(), "{kind}: {told:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
