@@ -201,9 +201,9 @@ pub(super) fn decide(
     }
     let owned = csvs.iter().flat_map(|csv| csv.spec.owned_crds());
     let owned = owned.map(|crd| crd.name.as_str());
-    let listed = object.iter().flat_map(refs);
+    let mut listed: Vec<&RichReference> = object.iter().flat_map(refs).collect();
     let listed_definitions = listed
-        .clone()
+        .iter()
         .filter(|reference| reference.kind.as_deref() == Some(CRD_KIND))
         .filter_map(|reference| reference.name.as_deref());
     let crds: BTreeSet<&str> = owned.chain(listed_definitions).collect();
@@ -230,13 +230,10 @@ pub(super) fn decide(
             }
     };
     // The Deployments and permissions of a version that stays are listed, too.
-    let listed = match listed
-        .clone()
-        .any(|found| stays(gathered, namespace, &csvs, found))
-    {
-        true => Vec::new(),
-        false => listed.filter(is_free).cloned().collect(),
-    };
+    let has_others = listed
+        .iter()
+        .any(|found| stays(gathered, namespace, &csvs, found));
+    listed.retain(|found| !has_others && is_free(found));
     notes.extend(doubt.map(|doubt| {
         format!("cannot check whether operators in other namespaces need these kinds: {doubt}")
     }));
@@ -255,7 +252,7 @@ pub(super) fn decide(
         names,
         csvs,
         definitions,
-        listed,
+        listed: listed.into_iter().cloned().collect(),
         operator: object,
         deletes_operands: args.strategy() == Some(OperandStrategy::Delete),
         notes,
