@@ -67,8 +67,7 @@ pub(crate) enum Command {
     /// it approves nothing without --yes. The approval covers the steps that were shown: OLM does not carry out others. It
     /// applies to all Subscriptions that share the plan.
     ///
-    /// Exit codes: 0 if the plan is approved, even if it already was, 2 if it is not approved or the next version has none yet, because
-    /// its bundle is not unpacked, 1 on an error.
+    /// Exit codes: 0 if the plan is approved, even if it already was, 2 if it is not approved, 1 on an error.
     #[command(after_help = "Examples:\n  \
         kubectl operator approve db -n shop                 # show, ask, approve\n  \
         kubectl operator approve db -n shop </dev/null      # show only\n  \

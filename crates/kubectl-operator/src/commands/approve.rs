@@ -27,7 +27,7 @@ use crate::packages::offered;
 use crate::preview::name;
 use crate::reader::{get, list_readable};
 use crate::terminal::now;
-use crate::{Unsettled, Verdict, printer, writer};
+use crate::{Verdict, printer, writer};
 
 /// Prefix that selects an InstallPlan if a Subscription has the same name.
 pub(super) const PLAN_PREFIX: &str = "installplan/";
@@ -135,10 +135,9 @@ pub(super) async fn approve(
     }
     if let Some(cause) = next.filter(|_| plan.phase() == InstallPlanPhase::Complete) {
         let explain = cluster.suggest("explain {}", &[name]);
-        let text = format!(
+        printer::warning(&format!(
             "InstallPlan {plan_name} is complete, and there is none for the next version yet: {cause}; see `{explain}`"
-        );
-        return Err(Unsettled(text).into());
+        ));
     }
     let mut shown = look(&plan).await?;
     if let Some(settled) = settled(&plan)? {

@@ -79,7 +79,13 @@ pub(super) fn wanted(
         );
     };
     if *newest.phase() == Phase::Succeeded {
-        if let Some(plan) = open {
+        let is_newer = |plan: &&InstallPlan| {
+            !plan
+                .spec
+                .cluster_service_version_names
+                .contains(&newest.name_any())
+        };
+        if let Some(plan) = open.filter(is_newer) {
             bail!(
                 "cannot roll back {name}: {} has succeeded, and InstallPlan {plan} is not complete; to stay there use \
                  `kubectl operator hold {} {flags}`, then delete the plan with `kubectl delete installplan {} {flags}`",
@@ -247,7 +253,9 @@ impl Rollback {
         if let Some(csv) = shown.operators.iter().find(|csv| !is_known(csv)) {
             return Some(format!("also installs {}", plain(csv)));
         }
-        if self.accepts_loss || !self.replaced.losses.is_empty() {
+        // What was said about losses was about this operator alone.
+        let is_agreed = !self.replaced.losses.is_empty() && self.also.is_empty();
+        if self.accepts_loss || is_agreed {
             return None;
         }
         let mut definitions = shown.preview.iter().flat_map(|preview| &preview.definitions);

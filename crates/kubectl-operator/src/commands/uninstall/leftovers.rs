@@ -11,6 +11,7 @@ use operator_controller::is_path_segment;
 
 use super::removal::Removal;
 use crate::args::shared::WaitArgs;
+use crate::operators::{Gathered, plan_name};
 use crate::reader::{dynamic_api, get_cluster};
 use crate::terminal::plain;
 use crate::watch::{Look, Outcome, Screen, until};
@@ -18,6 +19,17 @@ use crate::writer;
 
 /// Kind of definitions.
 pub(super) const CRD_KIND: &str = "CustomResourceDefinition";
+
+/// Returns true if another Subscription than the operator's refers to the InstallPlan.
+pub(super) fn is_of_others(gathered: &Gathered, own: Option<&String>, plan: &RichReference) -> bool {
+    let mut others = gathered.subscriptions.iter().filter(|found| {
+        found.namespace() == plan.namespace && own.is_none_or(|own| found.name_any() != *own)
+    });
+    others.any(|other| {
+        let named = other.status.as_ref().and_then(plan_name);
+        named.is_some() && named == plan.name.as_deref()
+    })
+}
 
 /// Deletes the objects that the removal shows as listed, waits until none is listed that is to be deleted, and deletes the Operator
 /// object. It stays if it lists other objects, because OLM recreates it as long as an object belongs to it. Returns those objects.

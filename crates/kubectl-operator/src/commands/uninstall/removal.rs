@@ -17,7 +17,7 @@ use crate::args::change::{OperandStrategy, UninstallArgs};
 use crate::args::shared::quoted;
 use crate::command_line::CommandLine;
 use crate::operands::Operand;
-use crate::operators::{Gathered, Operator as Found, plan_name};
+use crate::operators::{Gathered, Operator as Found};
 use crate::reader::Unreadable;
 use crate::terminal::plain;
 use crate::writer::subject;
@@ -224,7 +224,9 @@ pub(super) fn decide(
                 // They are deleted in other steps, or belong to others.
                 CRD_KIND | OWNER_KIND_CSV | "Subscription" | "Namespace" => false,
                 "InstallPlan" => {
-                    !own_plans.iter().any(is_own_plan) && !is_of_others(gathered, own.as_ref(), reference)
+                    reference.namespace.as_deref() == Some(namespace)
+                        && !own_plans.iter().any(is_own_plan)
+                        && !leftovers::is_of_others(gathered, own.as_ref(), reference)
                 }
                 _ => true,
             }
@@ -298,17 +300,6 @@ fn stays(
         && is_here
         && going.iter().all(|csv| csv.name_any() != name)
         && (gathered.csvs.contains_key(&key) || gathered.unreadable.iter().any(is_unreadable))
-}
-
-/// Returns true if another Subscription than the operator's refers to the InstallPlan.
-fn is_of_others(gathered: &Gathered, own: Option<&String>, plan: &RichReference) -> bool {
-    let mut others = gathered.subscriptions.iter().filter(|found| {
-        found.namespace() == plan.namespace && own.is_none_or(|own| found.name_any() != *own)
-    });
-    others.any(|other| {
-        let named = other.status.as_ref().and_then(plan_name);
-        named.is_some() && named == plan.name.as_deref()
-    })
 }
 
 /// Returns the names of an operator's ClusterServiceVersions, including those that do not exist.
