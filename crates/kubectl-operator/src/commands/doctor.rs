@@ -129,7 +129,7 @@ pub(crate) fn diagnose(observed: &Observed) -> Diagnosis {
         ),
         (
             "no Operator is left over",
-            observed.leftovers.as_ref().map(csvs::leftovers),
+            (!observed.leftovers.is_empty()).then(|| Ok(csvs::leftovers(&observed.leftovers))),
         ),
     ];
     let optional = optional

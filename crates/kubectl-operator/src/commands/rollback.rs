@@ -26,7 +26,6 @@ use crate::args::shared::{Document, WaitArgs, quoted};
 use crate::cluster::Cluster;
 use crate::confirm::confirm;
 use crate::reader::{api, list};
-use crate::terminal::plain;
 use crate::watch::Screen;
 use crate::{Unsettled, Verdict, catalogs, global, printer, writer};
 
@@ -178,11 +177,10 @@ fn is_agreed(args: &RollbackArgs, rollback: &Rollback, file: &Path) -> anyhow::R
         );
     }
     if args.yes && !rollback.also.is_empty() {
-        let also: Vec<String> = rollback.also.iter().map(|csv| plain(csv)).collect();
         bail!(
             "cannot roll back {} with --yes: its InstallPlan may also install {}; approve or hold that first, or run the command without --yes",
             args.name,
-            also.join(", ")
+            rollback.others()
         );
     }
     let question = format!(

@@ -6,7 +6,7 @@ use olm_api::v1alpha1::ClusterServiceVersionPhase as Phase;
 use olm_resolver::installed::package_of;
 
 use super::finding::{Finding, Severity, about, at, object, word};
-use super::observed::{Observed, Owned, Read, Unread};
+use super::observed::{Observed, Owned, Unread};
 use crate::terminal::{age, plain, seconds};
 
 /// Time, in seconds, that finalizers of OLM and of operators may take.
@@ -115,9 +115,9 @@ pub(super) fn orphaned(observed: &Observed, owned: &Owned) -> Option<Finding> {
     }
 }
 
-/// Checks that no Operator object outlived all that it listed.
-pub(super) fn leftovers(read: &Read<Vec<String>>) -> Result<Vec<Finding>, &Unread> {
-    let findings = read.as_ref()?.iter().map(|name| {
+/// Returns a note for each Operator object that outlived all that it listed.
+pub(super) fn leftovers(names: &[String]) -> Vec<Finding> {
+    let findings = names.iter().map(|name| {
         Finding::new(
             Severity::Note,
             object("Operator", "", name),
@@ -125,7 +125,7 @@ pub(super) fn leftovers(read: &Read<Vec<String>>) -> Result<Vec<Finding>, &Unrea
             format!("kubectl delete operator {}", word(name)),
         )
     });
-    Ok(findings.collect())
+    findings.collect()
 }
 
 /// Returns a name of an RBAC object for a command. Such names may have colons.

@@ -36,9 +36,9 @@ pub(crate) struct Observed {
     pub(super) cluster_catalogs: Option<Read<Vec<ClusterCatalog>>>,
     /// ClusterExtensions of OLM v1, likewise.
     pub(super) extensions: Option<Read<Vec<ClusterExtension>>>,
-    /// Operator objects that list nothing and that OLM does not delete, because it did not create them. `None` for a single
-    /// namespace, and if there are none.
-    pub(super) leftovers: Option<Read<Vec<String>>>,
+    /// Operator objects that list nothing and that OLM does not delete, because it did not create them. Empty for a single namespace,
+    /// and if they cannot be read.
+    pub(super) leftovers: Vec<String>,
     /// Objects that do not match their schemas.
     pub(super) unreadable: Vec<Unreadable>,
     /// Subscriptions with their InstallPlans, and ClusterServiceVersions without copies.

@@ -316,21 +316,18 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the names of empty Operator objects that OLM did not create.
-    async fn leftovers(&self, namespace: Option<&str>) -> Option<Read<Vec<String>>> {
+    /// Returns the names of empty Operator objects that OLM did not create. Nothing suffers from them, so none are returned if they
+    /// cannot be read.
+    async fn leftovers(&self, namespace: Option<&str>) -> Vec<String> {
         if namespace.is_some() {
-            return None;
+            return Vec::new();
         }
         let of_others = format!("{}!={}", labels::MANAGED, labels::TRUE);
         let empty = |operator: Operator| {
             let is_empty = operator.status?.components?.refs.is_empty();
             operator.metadata.name.filter(|_| is_empty)
         };
-        match self.projected(&of_others, PAGE, empty).await {
-            Ok(found) if found.is_empty() => None,
-            // Nothing suffers from such an object, so a check that cannot run is no finding either.
-            read => read.ok().map(Ok),
-        }
+        self.projected(&of_others, PAGE, empty).await.unwrap_or_default()
     }
 
     async fn roles(&self, namespace: Option<&str>) -> Read<Vec<Owned>> {

@@ -270,6 +270,12 @@ impl Rollback {
         })
     }
 
+    /// Returns the names of what may be installed besides, separated by commas.
+    pub(super) fn others(&self) -> String {
+        let names: Vec<String> = self.also.iter().map(|csv| plain(csv)).collect();
+        names.join(", ")
+    }
+
     /// Describes what is done, one line for each object.
     pub(super) fn text(&self, removal: &Removal) -> String {
         let mut text = String::new();
@@ -309,10 +315,9 @@ impl Rollback {
             line(format!("loses    {}", plain(lost)));
         }
         line(format!("creates  {}, as below", subject(&self.subscription)));
-        let also: Vec<String> = self.also.iter().map(|csv| plain(csv)).collect();
-        let also = match also.is_empty() {
+        let also = match self.also.is_empty() {
             true => String::new(),
-            false => format!("; it may also install {}", also.join(", ")),
+            false => format!("; it may also install {}", self.others()),
         };
         line(format!(
             "approves the InstallPlan for {}, unless OLM does{also}",
