@@ -21,6 +21,11 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const RECOVERY: Duration = Duration::from_secs(15);
 /// Number of consecutive failures that ends the wait with an error.
 const MAX_FAILURES: usize = 5;
+/// Reasons between which the kubelet alternates, for a missing image and for a process that ends again and again.
+const ALTERNATING: [(&str, &str); 2] = [
+    ("ErrImagePull", "ImagePullBackOff"),
+    ("CrashLoopBackOff", "Error, exit code "),
+];
 
 /// The state at one read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +81,7 @@ pub(crate) struct Screen<W> {
     colours: Colours,
     /// Lines and columns of a terminal.
     size: Option<(usize, usize)>,
+    /// The lines of the last read; without a terminal as [`compared`] returns them.
     shown: Vec<String>,
     /// Number of lines on the terminal to overwrite.
     drawn: usize,
@@ -117,11 +123,13 @@ impl<W: Write> Screen<W> {
     fn draw(&mut self, look: &Look) -> io::Result<()> {
         let mut text = String::new();
         let Some((height, width)) = self.size else {
-            for line in look.lines.iter().filter(|line| !self.shown.contains(line)) {
+            let now: Vec<String> = look.lines.iter().map(|line| compared(line)).collect();
+            let lines = look.lines.iter().zip(&now);
+            for (line, _) in lines.filter(|(_, now)| !self.shown.contains(now)) {
                 text.push_str(&escape(line));
                 text.push('\n');
             }
-            self.shown.clone_from(&look.lines);
+            self.shown = now;
             return self.write(&text);
         };
         if look.lines == self.shown {
@@ -153,6 +161,20 @@ impl<W: Write> Screen<W> {
         self.to.write_all(text.as_bytes())?;
         self.to.flush()
     }
+}
+
+/// Returns the part of a line that counts as news. It is the same for both reasons of a pair in [`ALTERNATING`], whose messages differ,
+/// too.
+fn compared(line: &str) -> String {
+    for (first, second) in ALTERNATING {
+        let found = [first, second]
+            .into_iter()
+            .filter_map(|reason| line.split_once(reason));
+        if let Some(before) = found.map(|(before, _)| before).min_by_key(|before| before.len()) {
+            return format!("{before}{first}");
+        }
+    }
+    line.to_owned()
 }
 
 impl Screen<io::Stdout> {
@@ -354,6 +376,41 @@ mod tests {
         let (text, result) = watched(None, None, looks).await;
         assert_eq!(result.unwrap(), Outcome::Done);
         assert_eq!(text, "look a\n└─ below\nlook b\n");
+    }
+
+    /// A log would have a line every few seconds for as long as the image is missing.
+    #[tokio::test(start_paused = true)]
+    async fn reasons_that_alternate_are_one_line_until_something_else_is_said() {
+        for (first, second) in [
+            (
+                "ErrImagePull (not found)",
+                "ImagePullBackOff (Back-off: ErrImagePull: not found)",
+            ),
+            ("Error, exit code 1", "CrashLoopBackOff (back-off 10s restarting)"),
+        ] {
+            let pod = |text: &str, outcome: Outcome| -> anyhow::Result<Look> {
+                let lines = vec![
+                    format!("Pod a: container m: {text}"),
+                    format!("Pod b: container m: {second}"),
+                ];
+                Ok(Look { lines, outcome })
+            };
+            let looks = vec![
+                pod(first, Outcome::Waits),
+                pod(second, Outcome::Waits),
+                pod(first, Outcome::Waits),
+                pod("OOMKilled, exit code 137", Outcome::Waits),
+                pod(second, Outcome::Done),
+            ];
+            let (text, _) = watched(None, None, looks).await;
+            let expected = [
+                format!("Pod a: container m: {first}"),
+                format!("Pod b: container m: {second}"),
+                "Pod a: container m: OOMKilled, exit code 137".to_owned(),
+                format!("Pod a: container m: {second}"),
+            ];
+            assert_eq!(text.lines().collect::<Vec<_>>(), expected);
+        }
     }
 
     #[tokio::test(start_paused = true)]
