@@ -64,7 +64,7 @@ fn put_pinned(cluster: &FakeCluster, type_: &str, message: &str) {
     );
 }
 
-const ROWS: [Row; 33] = [
+const ROWS: [Row; 34] = [
     (|_| {}, "", "", true),
     (
         |cluster| put_condition(cluster, "CatalogSourcesUnhealthy", "olm/cat does not answer"),
@@ -244,6 +244,19 @@ const ROWS: [Row; 33] = [
         |cluster| put_upgrade(cluster, "Failed", "install timeout; pod etcd-1: ImagePullBackOff"),
         "ClusterServiceVersion etcd.v2.0.0: install timeout; pod etcd-1: ImagePullBackOff",
         "or go back to etcd.v1.0.0: kubectl operator rollback db -n shop",
+        false,
+    ),
+    (
+        |cluster| {
+            put_upgrade(
+                cluster,
+                "Pending",
+                "waiting for csv etcd.v1.0.0 (it is in Failed)",
+            );
+            cluster.put(csv("1.0.0", "Failed", "install timeout"));
+        },
+        "waiting for csv etcd.v1.0.0 (it is in Failed)",
+        "correct the failure of etcd.v1.0.0 (install timeout), and OLM continues, or go back: kubectl operator rollback db -n shop",
         false,
     ),
     (

@@ -3,7 +3,7 @@
 use go_compat::semver::Version;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt as _;
-use olm_api::cause::{csv_text, unmet_requirements};
+use olm_api::cause::{csv_cause_or_default, csv_text, unmet_requirements};
 use olm_api::condition::csv::UNSUPPORTED_OPERATOR_GROUP;
 use olm_api::condition::subscription as condition;
 use olm_api::labels;
@@ -120,6 +120,8 @@ pub(crate) enum WayOut {
     DeletePlan(String),
     /// Correct the cause, or go back to this ClusterServiceVersion.
     Rollback(String),
+    /// Correct the failure of the version before, given with its cause, or go back.
+    CorrectFormer(String),
     /// Make this change of this OperatorGroup.
     ChangeGroup { name: String, change: String },
     /// Delete the Subscription and create it again.
@@ -250,6 +252,11 @@ impl Operator<'_> {
                 plain(former),
                 suggest("rollback {}")
             ),
+            WayOut::CorrectFormer(failed) => format!(
+                "correct the failure of {}, and OLM continues, or go back: {}",
+                plain(failed),
+                suggest("rollback {}")
+            ),
             WayOut::ChangeGroup { name: group, change } => {
                 format!("{change}: kubectl edit operatorgroup {} {flags}", quoted(group))
             }
@@ -334,12 +341,20 @@ impl Operator<'_> {
                 csv: csv.name_any(),
                 lacks_own: self.subscription.is_some() && is_carried_out && lacks_own_definition(csv),
             }),
-            None => way_out_of(csv),
+            None => way_out_of(csv).or_else(|| self.failed_former(csv)),
         };
         match way_out {
             Some(way_out) => verdict.with(way_out),
             None => verdict,
         }
+    }
+
+    /// Returns the way out of a version that waits for one that failed, which OLM does not replace.
+    fn failed_former(&self, csv: &ClusterServiceVersion) -> Option<WayOut> {
+        let former = self.replaced.filter(|former| *former.phase() == Phase::Failed)?;
+        let waits = *csv.phase() == Phase::Pending && csv.spec.replaces() == former.metadata.name.as_deref();
+        let text = || format!("{} ({})", former.name_any(), csv_cause_or_default(former));
+        (waits && self.subscription.is_some()).then(|| WayOut::CorrectFormer(text()))
     }
 
     /// Returns the state of an InstallPlan that has not failed; `None` if it is complete.

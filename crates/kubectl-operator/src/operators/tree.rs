@@ -254,6 +254,7 @@ impl Gathered {
                     | WayOut::CreateGroup
                     | WayOut::KeepOneGroup
                     | WayOut::Rollback(_)
+                    | WayOut::CorrectFormer(_)
                     | WayOut::ChangeGroup { .. }
                     | WayOut::PushBundle
                     | WayOut::SuitGroup

@@ -8,7 +8,8 @@ use olm_api::labels::{
     GENERATED_BY, UPGRADE_APPROVE, UPGRADE_HOLD, UPGRADE_STOP_AFTER_FAILURE, UPGRADE_WINDOW,
 };
 use olm_api::v1alpha1::{
-    ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase, Subscription, SubscriptionSpec,
+    ClusterServiceVersion, ClusterServiceVersionPhase as Phase, InstallPlan, InstallPlanPhase, Subscription,
+    SubscriptionSpec,
 };
 use olm_resolver::entry::Entry;
 use olm_resolver::hold::parse_range;
@@ -100,7 +101,10 @@ pub(super) fn wanted(
             newest.name_any()
         );
     }
-    if *newest.phase() != Phase::Failed {
+    // A version that waits for a failed one never begins.
+    let has_failed = |csv: &ClusterServiceVersion| *csv.phase() == Phase::Failed;
+    let waits_for_failed = *newest.phase() == Phase::Pending && removal.csvs.iter().any(has_failed);
+    if !has_failed(newest) && !waits_for_failed {
         bail!(
             "cannot roll back {name}: {} has not failed, it is {}; wait, or choose a version with --to",
             newest.name_any(),

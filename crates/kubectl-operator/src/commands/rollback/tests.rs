@@ -394,6 +394,14 @@ async fn where_there_is_nothing_to_go_back_to_that_is_said() {
         let error = decide::wanted(&removal, "db", None, &[]).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
+    // An upgrade that was approved although the version before had failed.
+    let mut next = serde_json::to_value(newest).unwrap();
+    next["status"]["phase"] = json!("Pending");
+    let next: ClusterServiceVersion = serde_json::from_value(next).unwrap();
+    for (former, expected) in [("Failed", Some("etcd.v1.0.0")), ("Replacing", None)] {
+        let wanted = decide::wanted(&of(&[phase(former), next.clone()]), "db", None, &[]);
+        assert_eq!(wanted.ok().as_deref(), expected, "{former}");
+    }
     // OLM adopts the newest version, and then there is a Subscription to roll back.
     let package = json!({"type": "olm.package", "value": {"packageName": "etcd", "version": "2.0.0"}});
     let mut named = newest.clone();

@@ -108,6 +108,24 @@ fn the_operator_groups_of_a_namespace_have_a_way_out_in_status_and_explain() {
     }
 }
 
+/// An upgrade may be approved although the version before has failed, which OLM does not replace.
+#[test]
+fn a_version_that_waits_for_a_failed_one_has_a_way_out() {
+    let status = json!({"installedCSV": "etcd.v2.0.0", "currentCSV": "etcd.v2.0.0"});
+    let way_out = "to resolve: correct the failure of etcd.v1.0.0 (install timeout), and OLM continues, or go back: kubectl operator \
+                   rollback db -n shop";
+    for (former, expected) in [("Failed", true), ("Succeeded", false)] {
+        let mut next = csv("2.0.0", "Pending", "waiting for csv etcd.v1.0.0");
+        next["spec"]["replaces"] = json!("etcd.v1.0.0");
+        let (_, text) = one([
+            subscription("db", &status),
+            next,
+            csv("1.0.0", former, "install timeout"),
+        ]);
+        assert_eq!(text.contains(way_out), expected, "{text}");
+    }
+}
+
 /// Only the name of a quota becomes part of a command.
 #[test]
 fn the_quota_that_is_used_up_is_to_be_raised() {
