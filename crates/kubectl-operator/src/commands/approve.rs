@@ -121,7 +121,7 @@ pub(super) async fn approve(
         let names = subscriptions.iter().map(ResourceExt::name_any).collect();
         let mut shown = Shown::of(plan, names, doubts);
         let mut of_plan = subscriptions.iter();
-        shown.refusal = of_plan.find_map(|subscription| held(cluster, plan, subscription));
+        shown.refusal = of_plan.find_map(|subscription| refusal(cluster, plan, subscription));
         // Pages show a plan that cannot be approved.
         shown.doubts.extend(shown.refusal.clone());
         shown.doubts.extend(misfits(client, namespace, plan).await);
@@ -140,6 +140,9 @@ pub(super) async fn approve(
         ));
     }
     let mut shown = look(&plan).await?;
+    if plan.phase() == InstallPlanPhase::Failed {
+        refused(&shown)?;
+    }
     if let Some(settled) = settled(&plan)? {
         shown.approved = settled;
         return Ok(shown);
@@ -191,13 +194,18 @@ pub(super) async fn approve(
     );
 }
 
-/// Returns why a plan cannot be approved: the hold of a Subscription excludes the version that it installs.
-fn held(cluster: &Cluster, plan: &InstallPlan, subscription: &Subscription) -> Option<String> {
+/// Returns why a plan cannot be approved, with the way out: it failed, or the hold of a Subscription excludes the version that it
+/// installs.
+fn refusal(cluster: &Cluster, plan: &InstallPlan, subscription: &Subscription) -> Option<String> {
     let operator = Operator {
         subscription: Some(subscription),
         plan: Some(plan),
         ..Operator::default()
     };
+    if plan.phase() == InstallPlanPhase::Failed {
+        let way_out = operator.way_out(&operator.verdict(), &cluster.commands)?;
+        return Some(format!("{}; to resolve: {way_out}", failure(plan)));
+    }
     let (hold, name) = (operator.held_back()?, subscription.name_any());
     let plan = plan.name_any();
     Some(format!(
@@ -263,6 +271,16 @@ async fn misfits(client: &Client, namespace: &str, plan: &InstallPlan) -> Vec<St
     misfits.collect()
 }
 
+/// Returns that a plan failed, and why.
+fn failure(plan: &InstallPlan) -> String {
+    let message = plan.status.as_ref().and_then(|status| status.message.as_deref());
+    format!(
+        "InstallPlan {} has failed and cannot be approved: {}",
+        plan.name_any(),
+        message.unwrap_or_default()
+    )
+}
+
 /// Returns `None` if the plan still waits for approval, else whether it is approved.
 fn settled(plan: &InstallPlan) -> anyhow::Result<Option<bool>> {
     let name = plan.name_any();
@@ -274,13 +292,7 @@ fn settled(plan: &InstallPlan) -> anyhow::Result<Option<bool>> {
             let is_others = approved.is_some_and(|approved| approved != approval::plan_hash(plan));
             Ok((!is_others).then_some(true))
         }
-        InstallPlanPhase::Failed => {
-            let message = plan.status.as_ref().and_then(|status| status.message.as_deref());
-            bail!(
-                "InstallPlan {name} has failed and cannot be approved: {}",
-                message.unwrap_or_default()
-            )
-        }
+        InstallPlanPhase::Failed => bail!("{}", failure(plan)),
         InstallPlanPhase::None | InstallPlanPhase::Planning => {
             bail!("InstallPlan {name} has no steps yet; try again in a moment")
         }

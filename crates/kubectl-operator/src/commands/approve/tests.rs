@@ -389,7 +389,13 @@ async fn only_what_waits_can_be_approved() {
         "db",
     )
     .await;
-    assert!(failed.unwrap_err().contains("has failed"));
+    let failed = failed.unwrap_err();
+    let way_out = "; to resolve: correct the cause, then delete the plan, and OLM creates another: kubectl delete installplan \
+                   install-1 -n shop";
+    assert!(
+        failed.contains("has failed") && failed.ends_with(way_out),
+        "{failed}"
+    );
     let empty = result(
         |plan| {
             plan["status"] = Value::Null;

@@ -66,6 +66,28 @@ fn failing_operators_are_first_and_counted() {
     assert!(order.is_sorted(), "{order:?}");
 }
 
+/// The page of the plan has no button then.
+#[tokio::test]
+async fn a_failed_plan_has_the_way_out_of_status_on_its_page() {
+    let cluster = cluster();
+    let failed = json!({"status": {"phase": "Failed", "message": "no rights"}});
+    assert!(cluster.edit("InstallPlan", "shop", "install-1", &failed));
+    logged_in(&cluster, async |browser| {
+        let way_out = "correct the cause, then delete the plan, and OLM creates another: kubectl delete installplan install-1 -n shop";
+        for (page, cause) in [
+            ("operator?namespace=shop&name=db", "InstallPlan install-1: no rights"),
+            (
+                "plan?namespace=shop&name=install-1",
+                "InstallPlan install-1 has failed and cannot be approved: no rights; to resolve: correct",
+            ),
+        ] {
+            let text = text_of(&browser.page(page).await);
+            assert!(text.contains(cause) && text.contains(way_out), "{page}: {text}");
+        }
+    })
+    .await;
+}
+
 #[test]
 fn a_long_reason_is_on_the_page_once_and_folded() {
     let commands = CommandLine::default();
