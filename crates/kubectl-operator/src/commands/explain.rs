@@ -11,7 +11,7 @@ use crate::args::{ClusterArgs, ExplainArgs};
 use crate::catalogs::Contents;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
-use crate::commands::plan::unpack_failures;
+use crate::commands::plan;
 use crate::operators::{Gathered, Position, State};
 use crate::terminal::Mark;
 use crate::{Verdict, catalogs, gather, global, printer};
@@ -167,7 +167,7 @@ pub(super) struct Read {
     pub question: Question,
     /// Its operators that are not ready, held or pinned.
     pub causes: Vec<Cause>,
-    /// Subscriptions whose bundle cannot be unpacked, as `plan` notes them.
+    /// Subscriptions whose InstallPlan failed or whose bundle cannot be unpacked, as `plan` notes them.
     pub failures: Vec<String>,
     /// Objects that are excluded, and why.
     pub notes: Vec<String>,
@@ -204,7 +204,7 @@ pub(super) async fn question_with(
         Gathered::default()
     });
     let causes = Cause::all(&gathered);
-    let failures = unpack_failures(&objects).into_values().collect();
+    let failures = plan::failures(&gathered).into_values().collect();
     let objects = Objects::of(objects)?;
     let namespace = objects.namespace(Some(&cluster.namespace)).map_err(|error| {
         // The excluded objects may be the cause.
@@ -214,14 +214,7 @@ pub(super) async fn question_with(
     let contents = contents(&objects.catalog_keys(&namespace)).await;
     let mut question = objects.question(&namespace, global, contents);
     question.problem.runtime_constraints = args.runtime_constraints()?;
-    for waiting in &mut question.waiting {
-        let key = (
-            namespace.clone(),
-            waiting.install_plan.clone().unwrap_or_default(),
-        );
-        // One that was not read may still require approval.
-        waiting.is_approved = gathered.plans.get(&key).is_some_and(|plan| plan.spec.approved);
-    }
+    plan::note_plans(&mut question, &gathered);
     Ok(Read {
         question,
         causes,

@@ -1,15 +1,14 @@
 //! `kubectl operator plan`: prints the installations and upgrades that OLM will perform.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use futures::future::join_all;
-use kube::ResourceExt as _;
 use olm_api::condition::subscription as condition;
-use olm_api::v1alpha1::{InstallPlan, Subscription};
+use olm_api::v1alpha1::{InstallPlan, InstallPlanPhase, Subscription};
 use olm_resolver::cluster_fit::KubernetesVersion;
 use olm_resolver::objects::{Document, Objects, read_file};
-use olm_resolver::plan::{Plan, Question, Target, TargetError, Waiting, answer, find_subscription};
+use olm_resolver::plan::{Plan, Question, Target, TargetError, answer, find_subscription};
 use olm_resolver::{Problem, ResolveError};
 use serde::Deserialize as _;
 
@@ -17,7 +16,7 @@ use crate::args::PlanArgs;
 use crate::catalogs::Catalogs;
 use crate::cluster::Cluster;
 use crate::command_line::CommandLine;
-use crate::operators::{State, message_or_reason};
+use crate::operators::{Gathered, Key, Operator, State, message_or_reason, open_plan};
 use crate::reader::get;
 use crate::{Unsettled, Verdict, catalogs, global, printer};
 
@@ -112,7 +111,8 @@ struct Asked {
     question: Question,
     catalogs: Catalogs,
     kubernetes: Option<KubernetesVersion>,
-    /// Subscriptions whose bundle cannot be unpacked, by name, each with a line for the cause. No resolution tells it.
+    /// Subscriptions whose InstallPlan failed or whose bundle cannot be unpacked, by name, each with a line for the cause. No
+    /// resolution tells it.
     failures: BTreeMap<String, String>,
 }
 
@@ -153,9 +153,10 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
     let given = read_files(args, Some(&cluster.namespace))?;
     let (objects, notes) = cluster.objects(global).await?;
     notes.iter().for_each(|text| printer::warning(text));
+    let gathered = with_plans(&cluster, &objects).await;
     // With files, OLM may get another bundle.
     let failures = match given.is_empty() {
-        true => unpack_failures(&objects),
+        true => failures(&gathered),
         false => BTreeMap::new(),
     };
     let mut objects = Objects::of(objects)?;
@@ -165,7 +166,7 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
     let mut catalogs = catalogs::read(&cluster.client, &objects.catalog_keys(&namespace)).await;
     let contents = std::mem::take(&mut catalogs.contents);
     let mut question = objects.question(&namespace, global, contents);
-    read_approvals(&cluster, &mut question.waiting).await;
+    note_plans(&mut question, &gathered);
     Ok(Asked {
         question,
         catalogs,
@@ -178,26 +179,60 @@ async fn ask_cluster(args: &PlanArgs) -> anyhow::Result<Asked> {
     })
 }
 
-/// Reads which InstallPlans are approved already. One that cannot be read may still require approval.
-async fn read_approvals(cluster: &Cluster, waiting: &mut [Waiting]) {
-    let reads = waiting.iter_mut().take(MAX_ASKED).map(|waiting| async move {
-        let name = waiting.install_plan.as_deref().unwrap_or_default();
-        let plan = get::<InstallPlan>(&cluster.client, &cluster.namespace, name).await;
-        waiting.is_approved = matches!(plan, Ok(Some(plan)) if plan.spec.approved);
+/// Returns the Subscriptions among objects, with those of their InstallPlans that can be read.
+async fn with_plans(cluster: &Cluster, objects: &[Document]) -> Gathered {
+    let objects = objects.iter().map(|document| &document.object);
+    let subscriptions: Vec<Subscription> = objects
+        .filter(|object| object["kind"] == "Subscription")
+        .filter_map(|object| Subscription::deserialize(object).ok())
+        .collect();
+    let keys: BTreeSet<Key> = subscriptions.iter().filter_map(open_plan).collect();
+    let reads = keys.into_iter().take(MAX_ASKED).map(|key| async move {
+        let plan = get::<InstallPlan>(&cluster.client, &key.0, &key.1).await;
+        plan.ok().flatten().map(|plan| (key, plan))
     });
-    join_all(reads).await;
+    let plans = join_all(reads).await.into_iter().flatten().collect();
+    Gathered {
+        subscriptions,
+        plans,
+        ..Gathered::default()
+    }
 }
 
-/// Returns a line for each Subscription whose bundle OLM cannot unpack, by its name, in the words of `explain` and `status`.
-pub(super) fn unpack_failures(objects: &[Document]) -> BTreeMap<String, String> {
-    let objects = objects.iter().map(|document| &document.object);
-    let subscriptions = objects
-        .filter(|object| object["kind"] == "Subscription")
-        .filter_map(|object| Subscription::deserialize(object).ok());
-    let failures = subscriptions.filter_map(|subscription| {
-        let cause = message_or_reason(&subscription, condition::BUNDLE_UNPACK_FAILED)?;
-        let (name, state) = (subscription.name_any(), State::Failed.as_str());
-        let line = format!("{name}: {state}: {cause}");
+/// Notes which InstallPlans are approved, and leaves out those that failed, which are in [`failures`]. One that was not read may
+/// still require approval.
+pub(super) fn note_plans(question: &mut Question, gathered: &Gathered) {
+    let namespace = &question.problem.namespace;
+    question.waiting.retain_mut(|waiting| {
+        let name = waiting.install_plan.clone().unwrap_or_default();
+        let plan = gathered.plans.get(&(namespace.clone(), name));
+        waiting.is_approved = plan.is_some_and(|plan| plan.spec.approved);
+        plan.is_none_or(|plan| plan.phase() != InstallPlanPhase::Failed)
+    });
+}
+
+/// Returns a line for each Subscription whose InstallPlan failed or whose bundle OLM cannot unpack, by its name, in the words of
+/// `explain` and `status`.
+pub(super) fn failures(gathered: &Gathered) -> BTreeMap<String, String> {
+    let commands = CommandLine::default();
+    let failures = gathered.operators().into_iter().filter_map(|operator| {
+        let subscription = operator.subscription?;
+        // A version that runs may have failed, too.
+        let next = Operator {
+            subscription: Some(subscription),
+            plan: operator.plan,
+            ..Operator::default()
+        };
+        let text = match next.plan.map(InstallPlan::phase) {
+            Some(InstallPlanPhase::Failed) => {
+                let verdict = next.verdict();
+                let way_out = next.way_out(&verdict, &commands)?;
+                format!("{}; to resolve: {way_out}", verdict.message)
+            }
+            _ => message_or_reason(subscription, condition::BUNDLE_UNPACK_FAILED)?.to_owned(),
+        };
+        let (name, state) = (operator.name(), State::Failed.as_str());
+        let line = format!("{name}: {state}: {text}");
         Some((name, line))
     });
     failures.collect()
@@ -205,24 +240,33 @@ pub(super) fn unpack_failures(objects: &[Document]) -> BTreeMap<String, String> 
 
 #[cfg(test)]
 mod tests {
+    use olm_resolver::plan::Waiting;
     use olm_testing::cluster::FakeCluster;
     use serde_json::json;
 
     use super::*;
-    use crate::operators::tests::{plan as install_plan, subscription};
+    use crate::operators::tests::{gathered_of, plan as install_plan, subscription};
 
     #[test]
-    fn a_bundle_that_cannot_be_unpacked_is_told_as_status_tells_it() {
-        let of = |type_: &str, status: &str| {
+    fn a_plan_that_failed_and_a_bundle_that_cannot_be_unpacked_are_told_as_status_tells_them() {
+        let of = |type_: &str, status: &str, phase: &str| {
             let conditions = json!([{"type": type_, "status": status, "message": "cannot pull x:v2"}]);
-            let object = subscription("db", &json!({"conditions": conditions}));
-            let origin = String::new();
-            unpack_failures(&[Document { object, origin }])
+            let status = json!({"conditions": conditions, "installPlanRef": {"name": "install-1"}});
+            failures(&gathered_of([
+                subscription("db", &status),
+                install_plan("install-1", phase, true),
+            ]))
         };
-        let told = BTreeMap::from([("db".to_owned(), "db: Failed: cannot pull x:v2".to_owned())]);
-        assert_eq!(of("BundleUnpackFailed", "True"), told);
+        let told = |text: &str| BTreeMap::from([("db".to_owned(), format!("db: Failed: {text}"))]);
+        let unpacking = told("cannot pull x:v2");
+        assert_eq!(of("BundleUnpackFailed", "True", "Complete"), unpacking);
+        let failed = told(
+            "InstallPlan install-1: cannot pull x:v2; to resolve: correct the cause, then delete the plan, and OLM creates another: \
+             kubectl delete installplan install-1 -n shop",
+        );
+        assert_eq!(of("InstallPlanFailed", "True", "Failed"), failed);
         for (type_, status) in [("BundleUnpackFailed", "False"), ("BundleUnpacking", "True")] {
-            assert!(of(type_, status).is_empty(), "{type_} {status}");
+            assert!(of(type_, status, "Installing").is_empty(), "{type_} {status}");
         }
     }
 
@@ -256,18 +300,41 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_plan_that_is_approved_does_not_require_approval() {
+    async fn a_plan_that_is_approved_or_failed_does_not_require_approval() {
         let cluster = FakeCluster::new();
-        cluster.put(install_plan("install-1", "Installing", true));
-        cluster.put(install_plan("install-2", "RequiresApproval", false));
+        for (name, phase, approved) in [
+            ("install-1", "Installing", true),
+            ("install-2", "RequiresApproval", false),
+            ("install-4", "Failed", true),
+        ] {
+            cluster.put(install_plan(name, phase, approved));
+        }
         let (client, _link) = cluster.connect();
+        let names = ["install-1", "install-2", "install-3", "install-4"];
+        let documents = names.map(|name| Document {
+            object: subscription(name, &json!({"installPlanRef": {"name": name}})),
+            origin: String::new(),
+        });
+        let gathered = with_plans(&Cluster::of(client, "shop"), &documents).await;
         let of = |name: &str| Waiting {
             install_plan: Some(name.to_owned()),
             ..Waiting::default()
         };
-        let mut waiting = ["install-1", "install-2", "install-3"].map(of);
-        read_approvals(&Cluster::of(client, "shop"), &mut waiting).await;
-        assert_eq!(waiting.map(|plan| plan.is_approved), [true, false, false]);
+        let mut question = Question {
+            waiting: names.map(of).to_vec(),
+            ..Question::default()
+        };
+        question.problem.namespace = "shop".to_owned();
+        note_plans(&mut question, &gathered);
+        let waiting = question.waiting.iter();
+        let left: Vec<_> = waiting
+            .map(|plan| (plan.install_plan.as_deref().unwrap_or_default(), plan.is_approved))
+            .collect();
+        assert_eq!(
+            left,
+            [("install-1", true), ("install-2", false), ("install-3", false)]
+        );
+        assert!(failures(&gathered).into_keys().eq(["install-4".to_owned()]));
     }
 
     #[test]
