@@ -145,6 +145,25 @@ pub(crate) fn definition_text(definition: &DefinitionChange) -> String {
     text
 }
 
+/// Returns one line for each version and field that CustomResourceDefinitions of the cluster lose.
+pub(crate) fn losses(preview: &PlanPreview) -> impl Iterator<Item = String> {
+    preview.definitions.iter().flat_map(|definition| {
+        let versions = definition.versions_removed.iter();
+        let versions = versions.map(|version| format!("version {}", name(version)));
+        let fields = definition
+            .fields_removed
+            .iter()
+            .map(|field| version_and_field(field));
+        let lost = versions.chain(fields);
+        lost.map(move |lost| {
+            format!(
+                "loses    {lost} of CustomResourceDefinition {}",
+                name(&definition.name)
+            )
+        })
+    })
+}
+
 /// Describes an image that changes, without a sign.
 pub(crate) fn image_text(image: &ImageChange) -> String {
     let [kind, own, container] = [&image.kind, &image.name, &image.container].map(|text| name(text));
@@ -281,6 +300,24 @@ mod tests {
         "#);
         assert_eq!(lines.len(), MAX_CHANGES + 1);
         assert_eq!(lines[MAX_CHANGES], "… and 93 more changes");
+    }
+
+    #[test]
+    fn each_version_and_field_that_definitions_lose_has_a_line() {
+        let preview: PlanPreview = serde_json::from_value(json!({"version": 1, "definitions": [
+            {"name": "etcds.example.com", "fieldsAdded": ["v1: spec.new"], "fieldsRemoved": ["v1: spec.size", "v1: a b"],
+                "versionsRemoved": ["v2"]},
+            {"name": "others.example.com", "fieldsRequired": ["v1: spec.key"]}]}))
+        .unwrap();
+        let lines: Vec<String> = losses(&preview).collect();
+        assert_eq!(
+            lines,
+            [
+                "loses    version v2 of CustomResourceDefinition etcds.example.com",
+                "loses    v1: spec.size of CustomResourceDefinition etcds.example.com",
+                "loses    v1: \"a b\" of CustomResourceDefinition etcds.example.com",
+            ]
+        );
     }
 
     #[test]

@@ -27,6 +27,7 @@ use crate::cluster::Cluster;
 use crate::confirm::{has_terminal, unless_refused};
 use crate::groups::Group;
 use crate::packages::{Channel, Package, Version, is_catalog, named, offered, preferred};
+use crate::preview::losses;
 use crate::reader::{api, get, has_namespace, is_forbidden, list_names, list_readable, require_namespace};
 use crate::terminal::count;
 use crate::watch::Screen;
@@ -122,10 +123,15 @@ fn answer(
     }
     if has_terminal() && !args.yes {
         printer::data(&shown.to_string())?;
-    } else if let Some(text) = shared(shown, &name) {
-        printer::warning(&text);
-    } else if shown.operators.len() > 1 {
-        printer::progress(&format!("its plan installs {}", shown.operators.join(", ")));
+    } else {
+        // An older version takes fields from all who use its definitions.
+        let losses = shown.preview.iter().flat_map(losses);
+        losses.for_each(|line| printer::progress(&line));
+        if let Some(text) = shared(shown, &name) {
+            printer::warning(&text);
+        } else if shown.operators.len() > 1 {
+            printer::progress(&format!("its plan installs {}", shown.operators.join(", ")));
+        }
     }
     unless_refused(&format!("Install {}?", args.package), args.yes)
 }

@@ -169,7 +169,7 @@ fn save(subscription: &Subscription, file: &Path) -> anyhow::Result<()> {
 
 /// Asks for confirmation, and a second time if fields of custom resources may be lost.
 fn is_agreed(args: &RollbackArgs, rollback: &Rollback, file: &Path) -> anyhow::Result<bool> {
-    let may_lose = !rollback.replaced.losses.is_empty();
+    let may_lose = rollback.replaced.loses_data;
     if may_lose && args.yes && !args.accept_data_loss {
         bail!(
             "cannot roll back {}: data of custom resources may be lost, see the lines with `loses`; use --accept-data-loss if that is acceptable",

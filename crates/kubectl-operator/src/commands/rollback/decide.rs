@@ -258,7 +258,7 @@ impl Rollback {
             return Some(format!("also installs {}", plain(csv)));
         }
         // What was said about losses was about this operator alone.
-        let is_agreed = !self.replaced.losses.is_empty() && self.also.is_empty();
+        let is_agreed = self.replaced.loses_data && self.also.is_empty();
         if self.accepts_loss || is_agreed {
             return None;
         }

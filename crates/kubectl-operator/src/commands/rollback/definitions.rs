@@ -25,8 +25,10 @@ pub(super) type Definitions = BTreeMap<String, BTreeSet<String>>;
 pub(super) struct Replaced {
     /// Their names.
     pub names: BTreeSet<String>,
-    /// Versions and fields that the older definitions lack, or whose loss is possible, of definitions with objects.
+    /// Versions and fields that the older definitions lack, or whose loss is possible.
     pub losses: Vec<String>,
+    /// True if a definition with losses has objects, which may lose data.
+    pub loses_data: bool,
 }
 
 /// Returns the definitions that the older version replaces.
@@ -79,14 +81,16 @@ pub(super) fn replaced(
             )),
         }
         replaced.names.insert(name.clone());
-        replaced.losses.extend(losses(definition, target, bundle));
+        let losses = losses(definition, target, bundle);
+        replaced.loses_data |= !losses.is_empty() && definition.has_objects();
+        replaced.losses.extend(losses);
     }
     Ok(replaced)
 }
 
-/// Returns what the objects of a definition lose.
+/// Returns what a definition loses, also without objects: another operator may need it.
 fn losses(definition: &Definition, target: &str, bundle: &Bundle) -> Vec<String> {
-    let Some(crd) = definition.crd.as_ref().filter(|_| definition.has_objects()) else {
+    let Some(crd) = &definition.crd else {
         return Vec::new();
     };
     let name = plain(&definition.name);

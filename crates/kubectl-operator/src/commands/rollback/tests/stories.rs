@@ -126,6 +126,15 @@ async fn only_the_plan_for_that_version_is_approved() {
 async fn without_objects_a_lost_field_needs_no_flag_and_the_plan_is_approved() {
     let cluster = without_objects();
     add_size(&cluster);
+    let removal = Box::pin(removal(&cluster)).await;
+    let rollback = decide(
+        &removal,
+        &Entry::new(bundle_entry("1.0.0")),
+        &bundle_without_size(),
+    );
+    let text = rollback.unwrap().text(&removal);
+    let loses = "loses    v1: spec.size of CustomResourceDefinition etcds.example.com\n";
+    assert!(text.contains(loses), "{text}");
     let done = rolled_back(&cluster, &json!(["etcd.v1.0.0"]), "Manual").await;
     assert!(done.unwrap() && is_approved(&cluster));
 }
