@@ -143,7 +143,7 @@ fn a_csv_that_clusters_cannot_read_is_a_warning_with_its_field() {
         for part in [
             "field `spec.displayName`: invalid type: boolean `false`",
             "; YAML 1.1 reads N, no, off, ",
-            "; clusters cannot install it, and do not list a channel whose head cannot be decoded",
+            "; clusters cannot install it, and may not list a channel whose head it is",
         ] {
             assert!(told.contains(part), "{part}: {told}");
         }

@@ -24,7 +24,7 @@ pub fn csv(bundle: &Bundle) -> Option<Value> {
 
 /// Adds the consequences to the reason why clusters cannot read a ClusterServiceVersion in a catalog.
 pub fn unreadable_csv(problem: &str) -> String {
-    format!("{problem}; clusters cannot install it, and do not list a channel whose head cannot be decoded")
+    format!("{problem}; clusters cannot install it, and may not list a channel whose head it is")
 }
 
 /// Returns a field that a catalog displays of the CSV: from the `spec` of its manifest, else from `olm.csv.metadata`.

@@ -124,14 +124,16 @@ const DESCRIPTOR: Fieldset = &[
     ("value", Any, IfSet),
 ];
 
-/// A value as upstream writes it: known fields only, in upstream's order, and empty ones only if they are always written. A value
-/// of another shape is written as it is.
+/// A value as upstream writes it: known fields only, in upstream's order, and empty ones only if they are always written. A boolean
+/// or number in the place of a text is written as text: YAML 1.1 reads `displayName: N` as false. Any other value of another shape
+/// is written as it is.
 pub struct Shaped<'a>(pub Shape, pub &'a Value);
 
 impl Serialize for Shaped<'_> {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         match (self.0, self.1) {
             (Text, Value::Null) => out.serialize_str(""),
+            (Text, value @ (Value::Bool(_) | Value::Number(_))) => out.collect_str(value),
             (Bool, Value::Null) => out.serialize_bool(false),
             (Integer, Value::Null) => out.serialize_u8(0),
             (TextMap, Value::Null) => out.collect_map(std::iter::empty::<(&str, &str)>()),
@@ -160,6 +162,7 @@ fn is_set(shape: Shape, value: Option<&Value>) -> bool {
     match (shape, value) {
         (_, None) => false,
         (Any, Some(_)) => true,
+        (Text, Some(value)) => !is_empty(value),
         (_, Some(value)) => !is_empty(value) && *value != false && value.as_f64() != Some(0.0),
     }
 }

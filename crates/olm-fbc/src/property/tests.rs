@@ -155,6 +155,29 @@ fn values_of_descriptors_are_kept_even_if_they_are_zero() {
     assert_eq!(metadata.get("crdDescriptions"), Some(&crds));
 }
 
+/// Otherwise the migrated catalog would be invalid, or lack the field. Upstream refuses to migrate it.
+#[test]
+fn a_text_that_yaml_read_as_a_boolean_or_number_is_text_in_csv_metadata() {
+    let crds =
+        json!({"owned": [{"name": "a", "version": 1, "kind": "A", "displayName": false, "description": 0}]});
+    let csv = json!({
+        "metadata": {"annotations": {"certified": true}},
+        "spec": {"displayName": false, "customresourcedefinitions": crds},
+    });
+    let metadata = CsvMetadata::from_csv(&csv).into_value();
+    assert_eq!(
+        metadata,
+        json!({
+            "annotations": {"certified": "true"}, "apiServiceDefinitions": {},
+            "crdDescriptions": {"owned": [
+                {"name": "a", "version": "1", "kind": "A", "displayName": "false", "description": "0"},
+            ]},
+            "displayName": "false", "provider": {},
+        })
+    );
+    assert!(parse(kinds::CSV_METADATA, &metadata).is_ok());
+}
+
 /// Every known field is checked to the depth of Go's types; recorded from upstream's rejections.
 #[test]
 fn csv_metadata_is_checked_to_the_bottom() {

@@ -34,7 +34,8 @@ pub struct Head {
 }
 
 impl Head {
-    /// Parses the text of a registry's ClusterServiceVersion.
+    /// Parses the text of a registry's ClusterServiceVersion. A boolean or number in the place of a text of its spec is shown as
+    /// text, although it cannot be installed: an operator that nobody finds has no error that names the field.
     ///
     /// # Errors
     /// The text is not a valid ClusterServiceVersion; its channel is skipped.
@@ -46,7 +47,16 @@ impl Head {
         }
         let invalid =
             |error: serde_json::Error| format!("the ClusterServiceVersion is not valid JSON: {error}");
-        let csv = serde_json::from_str(csv).map_err(invalid)?;
+        let mut csv: Value = serde_json::from_str(csv).map_err(invalid)?;
+        // The spec itself has no other scalars than texts: YAML 1.1 reads `displayName: N` as false.
+        if let Some(spec) = csv.get_mut("spec").and_then(Value::as_object_mut) {
+            for field in spec
+                .values_mut()
+                .filter(|field| field.is_boolean() || field.is_number())
+            {
+                *field = Value::String(field.to_string());
+            }
+        }
         let csv = decode_csv_manifest(csv).map_err(|error| error.to_string())?;
         let description = serde_json::to_vec(&describe(&csv)?).map_err(invalid)?;
         let ClusterServiceVersion { metadata, spec, .. } = csv;

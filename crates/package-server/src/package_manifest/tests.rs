@@ -360,6 +360,18 @@ fn versions_are_read_tolerantly_and_none_is_zero() {
     assert!(Head::parse(r#"{"spec": {"keywords": 7}}"#).is_err());
 }
 
+/// YAML 1.1 reads `displayName: N` as false. Installing it names the field, if it is found at all.
+#[test]
+fn a_text_that_yaml_read_as_a_boolean_or_number_hides_no_package() {
+    let spec = json!({"displayName": false, "maturity": 1.5, "version": 2});
+    let told = described(&head("demo.v1", spec, &json!({})));
+    assert_eq!(
+        [&told["displayName"], &told["maturity"], &told["version"]],
+        ["false", "1.5", "2.0.0"]
+    );
+    assert_eq!(told["provider"]["name"], "t");
+}
+
 #[test]
 fn of_apis_only_what_people_look_for_is_told() {
     let definition = json!({"name": "a.example.com", "version": "v1", "kind": "A", "description": "",
