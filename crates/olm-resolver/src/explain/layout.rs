@@ -4,7 +4,7 @@
 //! is shown, then the second of every tree, and so on while there is room. If the path to a leaf is long,
 //! only its two ends are shown.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::Tree;
 
@@ -30,13 +30,13 @@ pub fn lines(trees: &[Tree], max_lines: usize, width: usize) -> Vec<String> {
     // If not even one path fits, its statements get one line each.
     for wrapped in [MAX_WRAPPED, 1] {
         let paper = Paper { width, wrapped };
-        let mut shown = BTreeSet::new();
+        let mut taken = Taken::new();
         for way in statements.ways() {
-            let mut more = shown.clone();
-            more.extend(ends(&way));
+            let mut more = taken.clone();
+            take(&way, &mut more);
             let lines = statements.render(&more, paper);
-            if lines.len() <= max_lines || shown.is_empty() {
-                shown = more;
+            if lines.len() <= max_lines || taken.is_empty() {
+                taken = more;
                 best = lines;
             } else if best.len() + 1 >= max_lines {
                 break;
@@ -58,16 +58,17 @@ struct Paper {
     wrapped: usize,
 }
 
-/// Returns both ends of a path, or the whole if it is hardly longer.
-fn ends(way: &[usize]) -> impl Iterator<Item = usize> {
+/// The statements of paths, each with whether it is shown. The others are omitted in between instead of being
+/// cut off.
+type Taken = BTreeMap<usize, bool>;
+
+/// Takes a path. Both of its ends are shown, or the whole if it is hardly longer.
+fn take(way: &[usize], taken: &mut Taken) {
     let is_short = way.len() <= 2 * END + 1;
     let last = way.len().saturating_sub(END);
-    let near_end = move |place: usize| is_short || place < END || place >= last;
-    way.iter()
-        .copied()
-        .enumerate()
-        .filter(move |&(place, _)| near_end(place))
-        .map(|(_, statement)| statement)
+    for (place, &statement) in way.iter().enumerate() {
+        *taken.entry(statement).or_default() |= is_short || place < END || place >= last;
+    }
 }
 
 struct Statement<'a> {
@@ -123,22 +124,10 @@ impl<'a> Statements<'a> {
         ways.into_iter().map(|(_, _, way)| way).collect()
     }
 
-    fn render(&self, shown: &BTreeSet<usize>, paper: Paper) -> Vec<String> {
-        // Ancestors of a shown statement are omitted in between instead of being cut off.
-        let mut leading = BTreeSet::new();
-        for &statement in shown {
-            let mut current = statement;
-            while let Some(parent) = self.all[current].parent {
-                if !leading.insert(parent) {
-                    break;
-                }
-                current = parent;
-            }
-        }
+    fn render(&self, taken: &Taken, paper: Paper) -> Vec<String> {
         let view = View {
             statements: self,
-            shown,
-            leading,
+            taken,
             paper,
         };
         let mut lines = Vec::new();
@@ -149,8 +138,7 @@ impl<'a> Statements<'a> {
 
 struct View<'a> {
     statements: &'a Statements<'a>,
-    shown: &'a BTreeSet<usize>,
-    leading: BTreeSet<usize>,
+    taken: &'a Taken,
     paper: Paper,
 }
 
@@ -158,19 +146,21 @@ impl View<'_> {
     fn siblings(&self, siblings: &[usize], depth: usize, lines: &mut Vec<String>) {
         let mut cut = 0;
         for &index in siblings {
-            if self.shown.contains(&index) {
-                let Statement { text, children, .. } = &self.statements.all[index];
-                push_wrapped(text, depth, self.paper, lines);
-                self.siblings(children, depth + 1, lines);
-            } else if self.leading.contains(&index) {
-                let (ends, passed) = self.skip(index);
-                lines.push(format!(
-                    "{}… {passed} statements in between are omitted",
-                    INDENT.repeat(depth)
-                ));
-                self.siblings(&ends, depth + 1, lines);
-            } else {
-                cut += 1;
+            match self.taken.get(&index) {
+                Some(true) => {
+                    let Statement { text, children, .. } = &self.statements.all[index];
+                    push_wrapped(text, depth, self.paper, lines);
+                    self.siblings(children, depth + 1, lines);
+                }
+                Some(false) => {
+                    let (ends, passed) = self.skip(index);
+                    lines.push(format!(
+                        "{}… {passed} statements in between are omitted",
+                        INDENT.repeat(depth)
+                    ));
+                    self.siblings(&ends, depth + 1, lines);
+                }
+                None => cut += 1,
             }
         }
         if cut > 0 {
@@ -192,13 +182,13 @@ impl View<'_> {
         let (mut ends, mut passed) = (Vec::new(), 0);
         let mut open = vec![start];
         while let Some(index) = open.pop() {
-            if self.shown.contains(&index) {
-                ends.push(index);
-            } else {
-                passed += 1;
-                if self.leading.contains(&index) {
+            match self.taken.get(&index) {
+                Some(true) => ends.push(index),
+                Some(false) => {
+                    passed += 1;
                     open.extend(&self.statements.all[index].children);
                 }
+                None => passed += 1,
             }
         }
         ends.sort_unstable();

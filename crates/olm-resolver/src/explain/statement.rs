@@ -8,6 +8,9 @@ use crate::bundle_id::BundleId;
 use crate::predicate::Predicate;
 use crate::problem::Subscription;
 
+/// Maximum statements of one kind that are shown one by one; the rest are counted.
+pub(super) const SHOWN: usize = 4;
+
 /// A statement and what it rests on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tree {
@@ -33,7 +36,10 @@ impl Tree {
 pub(super) struct Draft<'a> {
     pub(super) text: String,
     pub(super) because: Vec<Draft<'a>>,
-    hint: Option<Hint<'a>>,
+    /// The bundles that meet a requirement. What rules them out is added to `because` where the statement is
+    /// shown.
+    pub(super) candidates: &'a [BundleId],
+    pub(super) hint: Option<Hint<'a>>,
 }
 
 /// Subject of a hint.
@@ -50,6 +56,7 @@ impl<'a> Draft<'a> {
         Draft {
             text: text.into(),
             because,
+            candidates: &[],
             hint: None,
         }
     }
@@ -70,6 +77,7 @@ impl<'a> Draft<'a> {
             mut text,
             because,
             hint,
+            ..
         } = self;
         let mut because: Vec<Tree> = because.into_iter().map(|draft| draft.told(hints)).collect();
         match hint {
@@ -92,15 +100,10 @@ impl<'a> Draft<'a> {
 
 /// Returns the first of the names, and the number of the others.
 pub(super) fn together(bundles: &[&BundleId]) -> String {
-    named(bundles, bundles.len())
-}
-
-/// Returns the same for `count` bundles, of which at least two are given.
-pub(super) fn named(bundles: &[&BundleId], count: usize) -> String {
     match bundles {
         [] => String::new(),
         [only] => only.plain(),
-        [first, second, ..] if count == 2 => format!("{} and {}", first.plain(), second.plain()),
-        [first, ..] => format!("{} and {} more", first.plain(), count - 1),
+        [first, second] => format!("{} and {}", first.plain(), second.plain()),
+        [first, rest @ ..] => format!("{} and {} more", first.plain(), rest.len()),
     }
 }

@@ -1,27 +1,20 @@
 //! The reasons of a contradiction as a tree: requests, their candidates, and what rules these out.
 
-use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 
-use super::rivals::Rivals;
-use super::statement::{Draft, Hint, Tree, together};
+use super::rivals::{self, Wanted};
+use super::statement::{Draft, Hint, SHOWN, Tree, together};
 use super::{Explanation, Failure, Hints, Reason};
 use crate::bundle_id::BundleId;
 use crate::enumeration::list;
-
-/// Maximum candidates shown one by one; the rest are counted.
-const SHOWN_CANDIDATES: usize = 4;
 
 /// Maximum depth of a chain of requirements that is followed step by step. Below, only root causes are shown,
 /// so that the JSON of the tree nests less than JSON readers allow (128).
 const MAX_DEPTH: usize = 12;
 
-/// Maximum bundles followed step by step in one tree; for the rest, only root causes are shown. Without it,
-/// twelve layers of eight bundles would have 8¹² paths.
-const MAX_FOLLOWED: usize = 400;
-
-/// Maximum number of different reasons among the candidates of one choice.
-const MAX_TOLD_APART: usize = 32;
+/// What stands below a bundle that is met again.
+const TOLD: &str = "for reasons told or counted above";
 
 impl Explanation {
     /// Returns the reasons: one tree for each Subscription or installed operator with a request. `hints` adds
@@ -63,15 +56,11 @@ fn of_reasons(reasons: &[Reason], hints: &Hints) -> Vec<Tree> {
 /// The reasons by their subject.
 #[derive(Default)]
 struct TreeBuilder<'a> {
-    /// Reasons of a bundle.
-    of_bundle: BTreeMap<&'a BundleId, Vec<&'a Reason>>,
+    /// Statements against each bundle, as far as they take part in the contradiction.
+    against: BTreeMap<&'a BundleId, Vec<Draft<'a>>>,
     /// Description of each Subscription's request, and its candidates; by name.
-    wanted: BTreeMap<&'a str, (&'a str, &'a [BundleId])>,
-    rivals: Rivals<'a>,
-    /// Number of bundles followed so far.
-    followed: Cell<usize>,
-    /// Bundles visited in search of root causes. Each is visited once, so that the tree has each cause once.
-    told: RefCell<BTreeSet<&'a BundleId>>,
+    asked: BTreeMap<&'a str, (&'a str, &'a [BundleId])>,
+    wanted: Wanted<'a>,
 }
 
 impl<'a> TreeBuilder<'a> {
@@ -82,16 +71,15 @@ impl<'a> TreeBuilder<'a> {
         }
         // All requirers are known only now.
         for reason in reasons {
-            match reason {
-                Reason::OneProvider { api, members } => {
-                    let group = format!("API {api}");
-                    builder.rivals.add_group(["provides", "does"], group, members);
-                }
+            let (verbs, group, members) = match reason {
+                Reason::OneProvider { api, members } => (["provides", "does"], format!("API {api}"), members),
                 Reason::OnePackage { package, members } => {
-                    let group = format!("package {package}");
-                    builder.rivals.add_group(["is of", "is"], group, members);
+                    (["is of", "is"], format!("package {package}"), members)
                 }
-                _ => {}
+                _ => continue,
+            };
+            for (member, draft) in rivals::of_group(verbs, &group, members, &builder.wanted) {
+                builder.object(member, draft);
             }
         }
         builder
@@ -100,42 +88,77 @@ impl<'a> TreeBuilder<'a> {
     fn add(&mut self, reason: &'a Reason) {
         match reason {
             Reason::SubscriptionExists { subscription, asks } => {
-                self.wanted.entry(subscription).or_insert(("", &[])).0 = asks;
+                self.asked.entry(subscription).or_insert(("", &[])).0 = asks;
             }
             Reason::SubscriptionRequires {
                 subscription,
                 candidates,
             } => {
-                self.wanted.entry(subscription).or_insert(("", &[])).1 = candidates;
-                self.rivals
-                    .want(candidates, &format!("subscription {subscription}"));
+                self.asked.entry(subscription).or_insert(("", &[])).1 = candidates;
+                self.want(candidates, &format!("subscription {subscription}"));
+            }
+            Reason::NotReferenced { bundle } => {
+                self.wanted.entry(bundle).or_default();
+            }
+            Reason::Deprecated { bundle } => {
+                self.object(bundle, Draft::leaf("is deprecated by its catalog"));
+            }
+            Reason::RuntimeConstraint { bundle, message } => {
+                let text = format!("does not meet a constraint of the cluster: {message}");
+                self.object(bundle, Draft::leaf(text));
+            }
+            Reason::Held { bundle, message, .. } => self.object(bundle, Draft::leaf(format!("is {message}"))),
+            Reason::Excluded { bundle, cause } => {
+                self.object(bundle, Draft::leaf(format!("cannot be used: {cause}")));
+            }
+            Reason::Replaces { upgrade, installed } => {
+                let text = format!("would replace {}, which is needed", installed.plain());
+                self.object(upgrade, Draft::leaf(text));
+                let text = format!("would be replaced by {}, which is needed", upgrade.plain());
+                self.object(installed, Draft::leaf(text));
             }
             Reason::Requires {
-                bundle, candidates, ..
+                bundle,
+                requirement,
+                candidates,
             } => {
-                self.of_bundle.entry(bundle).or_default().push(reason);
-                self.rivals.want(candidates, bundle.csv());
+                self.want(candidates, bundle.csv());
+                let text = requirement.to_string();
+                let messages = requirement.messages().into_iter();
+                let told = messages
+                    .filter(|message| !text.contains(*message))
+                    .map(|message| format!(" ({message})"))
+                    .collect::<String>();
+                let mut because = Vec::new();
+                if candidates.is_empty() {
+                    let text = "not installed, and no usable catalog offers it";
+                    because.push(Draft::hinted(text, Hint::Requirement(requirement)));
+                }
+                let draft = Draft {
+                    candidates,
+                    ..Draft::new(format!("requires an operator {text}{told}"), because)
+                };
+                self.object(bundle, draft);
             }
-            Reason::Deprecated { bundle }
-            | Reason::RuntimeConstraint { bundle, .. }
-            | Reason::Held { bundle, .. }
-            | Reason::Excluded { bundle, .. } => self.of_bundle.entry(bundle).or_default().push(reason),
-            Reason::Replaces { upgrade, installed } => {
-                self.of_bundle.entry(upgrade).or_default().push(reason);
-                self.of_bundle.entry(installed).or_default().push(reason);
-            }
-            Reason::SubscriptionInvalid { .. }
-            | Reason::NotReferenced { .. }
-            | Reason::OneProvider { .. }
-            | Reason::OnePackage { .. } => {}
+            Reason::SubscriptionInvalid { .. } | Reason::OneProvider { .. } | Reason::OnePackage { .. } => {}
         }
+    }
+
+    fn want(&mut self, candidates: &'a [BundleId], by: &str) {
+        let by: Rc<str> = by.into();
+        for candidate in candidates {
+            let wanters = self.wanted.entry(candidate).or_default();
+            wanters.insert(Rc::clone(&by));
+        }
+    }
+
+    fn object(&mut self, bundle: &'a BundleId, draft: Draft<'a>) {
+        self.against.entry(bundle).or_default().push(draft);
     }
 
     fn roots(&self, reasons: &'a [Reason]) -> Vec<Draft<'a>> {
         let mut roots = Vec::new();
         for reason in reasons {
-            // Each root is read by itself.
-            self.told.borrow_mut().clear();
             match reason {
                 Reason::SubscriptionInvalid {
                     subscription,
@@ -146,22 +169,27 @@ impl<'a> TreeBuilder<'a> {
                     let text = format!("subscription {subscription}: {text}");
                     roots.push(Draft::hinted(text, Hint::Lack(*lack, asked)));
                 }
-                Reason::NotReferenced { bundle } => roots.push(self.installed_root(bundle)),
+                Reason::NotReferenced { bundle } => {
+                    let csv = bundle.csv();
+                    roots.push(Draft::new(
+                        format!("{csv} is installed without a subscription, so OLM may not replace it"),
+                        self.walk().why_not(bundle, 0),
+                    ));
+                }
                 _ => {}
             }
         }
-        for (subscription, (asks, candidates)) in &self.wanted {
+        for (subscription, (asks, candidates)) in &self.asked {
             // A Subscription without involved candidates only accompanies the one with the reason.
             if !asks.is_empty() && !candidates.is_empty() {
-                self.told.borrow_mut().clear();
                 roots.push(Draft::new(
                     format!("subscription {subscription} asks for {asks}"),
-                    self.candidates(candidates, &BTreeSet::new()),
+                    self.walk().candidates(candidates, 0),
                 ));
             }
         }
         if roots.is_empty() {
-            let no_candidates = self.wanted.iter().filter(|(_, (asks, _))| !asks.is_empty());
+            let no_candidates = self.asked.iter().filter(|(_, (asks, _))| !asks.is_empty());
             roots.extend(no_candidates.map(|(name, (asks, _))| {
                 let because = vec![Draft::leaf("no bundle of the channel can be chosen")];
                 Draft::new(format!("subscription {name} asks for {asks}"), because)
@@ -170,85 +198,88 @@ impl<'a> TreeBuilder<'a> {
         roots
     }
 
-    fn installed_root(&self, installed: &'a BundleId) -> Draft<'a> {
-        let csv = installed.csv();
-        Draft::new(
-            format!("{csv} is installed without a subscription, so OLM may not replace it"),
-            self.why_not(installed, &BTreeSet::new()),
-        )
+    fn walk(&self) -> Walk<'_, 'a> {
+        Walk {
+            against: &self.against,
+            told: BTreeSet::new(),
+        }
+    }
+}
+
+/// The way from one root to what rules its candidates out. Each bundle is followed once, so that a tree is
+/// no larger than the contradiction.
+struct Walk<'b, 'a> {
+    against: &'b BTreeMap<&'a BundleId, Vec<Draft<'a>>>,
+    /// Bundles whose reasons the tree has, or counts.
+    told: BTreeSet<&'a BundleId>,
+}
+
+impl<'b, 'a> Walk<'b, 'a> {
+    /// Returns the statements against a bundle; `None` if the tree has them.
+    fn news(&self, bundle: &BundleId) -> Option<&'b [Draft<'a>]> {
+        let against = self.against.get(bundle).map(Vec::as_slice).unwrap_or_default();
+        (against.is_empty() || !self.told.contains(bundle)).then_some(against)
     }
 
     /// Returns each candidate with the reasons that rule it out. Candidates with equal reasons are grouped.
-    fn candidates(&self, candidates: &'a [BundleId], path: &BTreeSet<&'a BundleId>) -> Vec<Draft<'a>> {
-        let mut told: Vec<(Vec<Draft<'a>>, Vec<&BundleId>)> = Vec::new();
-        let mut not_told = 0;
+    fn candidates(&mut self, candidates: &'a [BundleId], depth: usize) -> Vec<Draft<'a>> {
+        let mut groups: Vec<(Option<&[Draft<'a>]>, Vec<&'a BundleId>)> = Vec::new();
+        let mut more = 0;
         for candidate in candidates {
-            let because = self.why_not(candidate, path);
-            match told.iter().position(|(known, _)| *known == because) {
-                Some(place) => told[place].1.push(candidate),
-                None if told.len() < MAX_TOLD_APART => told.push((because, vec![candidate])),
-                None => not_told += 1,
+            let news = self.news(candidate);
+            match groups.iter().position(|(known, _)| *known == news) {
+                Some(place) => groups[place].1.push(candidate),
+                None if groups.len() < SHOWN => groups.push((news, vec![candidate])),
+                None => more += 1,
             }
         }
-        let more = told.len().saturating_sub(SHOWN_CANDIDATES) + not_told;
-        let mut trees: Vec<Draft<'a>> = told
-            .into_iter()
-            .take(SHOWN_CANDIDATES)
-            .map(|(because, names)| Draft::new(together(&names), because))
-            .collect();
+        let mut trees = Vec::new();
+        for (_, names) in groups {
+            trees.push(Draft::new(together(&names), self.why_not(names[0], depth)));
+        }
         if more > 0 {
             trees.push(Draft::leaf(format!(
                 "{more} more, each excluded for its own reasons"
             )));
         }
+        self.told.extend(candidates);
         trees
     }
 
-    /// Returns the reasons that rule a bundle out, as far as they take part in the contradiction.
-    fn why_not(&self, bundle: &'a BundleId, path: &BTreeSet<&'a BundleId>) -> Vec<Draft<'a>> {
-        if path.contains(bundle) {
-            return Vec::new();
+    /// Returns the reasons that rule a bundle out. `depth` is the number of bundles above it.
+    fn why_not(&mut self, bundle: &'a BundleId, depth: usize) -> Vec<Draft<'a>> {
+        let Some(news) = self.news(bundle) else {
+            return vec![Draft::leaf(TOLD)];
+        };
+        self.told.insert(bundle);
+        let mut trees = news.to_vec();
+        for tree in &mut trees {
+            let below = if tree.candidates.is_empty() || depth + 1 < MAX_DEPTH {
+                self.candidates(tree.candidates, depth + 1)
+            } else {
+                self.root_causes(tree.candidates)
+            };
+            tree.because.extend(below);
         }
-        if path.len() >= MAX_DEPTH || self.followed.get() >= MAX_FOLLOWED {
-            return self.root_causes(bundle);
-        }
-        self.followed.set(self.followed.get() + 1);
-        let mut path = path.clone();
-        path.insert(bundle);
-        let mut trees: Vec<Draft<'a>> = Vec::new();
-        for reason in self.of_bundle.get(bundle).into_iter().flatten() {
-            trees.extend(self.of_reason(bundle, reason, &path));
-        }
-        trees.extend(self.rivals.of(bundle));
         trees
     }
 
-    /// Returns the ends of a bundle's chains of requirements, however long they are. Those that the tree has already are left out.
-    fn root_causes(&self, start: &'a BundleId) -> Vec<Draft<'a>> {
-        let mut told = self.told.borrow_mut();
-        let mut open: VecDeque<&'a BundleId> = VecDeque::new();
-        open.extend(told.insert(start).then_some(start));
-        let mut visited = 0_usize;
-        let mut causes: Vec<Draft<'a>> = Vec::new();
-        let mut hidden = 0;
+    /// Returns the ends of the chains of requirements below some candidates, however long they are.
+    fn root_causes(&mut self, candidates: &'a [BundleId]) -> Vec<Draft<'a>> {
+        let mut open: VecDeque<&'a BundleId> = candidates.iter().collect();
+        let mut causes = Vec::new();
+        let (mut omitted, mut hidden) = (0_usize, 0_usize);
         while let Some(bundle) = open.pop_front() {
-            visited += 1;
-            let mut because: Vec<Draft<'a>> = Vec::new();
-            for reason in self.of_bundle.get(bundle).into_iter().flatten() {
-                match reason {
-                    Reason::Requires { candidates, .. } if !candidates.is_empty() => {
-                        open.extend(candidates.iter().filter(|candidate| told.insert(*candidate)));
-                    }
-                    reason => because.extend(self.of_reason(bundle, reason, &BTreeSet::new())),
-                }
-            }
-            because.extend(self.rivals.of(bundle));
-            if because.is_empty() {
+            let news = self.news(bundle).unwrap_or_default();
+            if !self.told.insert(bundle) {
                 continue;
             }
-            if bundle == start {
-                causes.extend(because);
-            } else if causes.len() < SHOWN_CANDIDATES {
+            open.extend(news.iter().flat_map(|draft| draft.candidates));
+            let ends = news.iter().filter(|draft| draft.candidates.is_empty());
+            let because: Vec<Draft<'a>> = ends.cloned().collect();
+            if because.is_empty() {
+                omitted += 1;
+            } else if causes.len() < SHOWN {
                 causes.push(Draft::new(format!("which leads to {}", bundle.plain()), because));
             } else {
                 hidden += 1;
@@ -257,58 +288,14 @@ impl<'a> TreeBuilder<'a> {
         if hidden > 0 {
             causes.push(Draft::leaf(format!("{hidden} more root causes")));
         }
-        match visited {
-            _ if causes.is_empty() => vec![Draft::leaf("for reasons told or counted above")],
-            ..=2 => causes,
+        match omitted {
+            _ if causes.is_empty() => vec![Draft::leaf(TOLD)],
+            0 => causes,
             _ => {
-                let text = format!("… {} more bundles in between are omitted", visited - 2);
+                let text = format!("… {omitted} more bundles in between are omitted");
                 vec![Draft::new(text, causes)]
             }
         }
-    }
-
-    fn of_reason(
-        &self,
-        bundle: &BundleId,
-        reason: &'a Reason,
-        path: &BTreeSet<&'a BundleId>,
-    ) -> Option<Draft<'a>> {
-        Some(match reason {
-            Reason::Deprecated { .. } => Draft::leaf("is deprecated by its catalog"),
-            Reason::RuntimeConstraint { message, .. } => {
-                Draft::leaf(format!("does not meet a constraint of the cluster: {message}"))
-            }
-            Reason::Held { message, .. } => Draft::leaf(format!("is {message}")),
-            Reason::Excluded { cause, .. } => Draft::leaf(format!("cannot be used: {cause}")),
-            Reason::Replaces { upgrade, installed } => {
-                let text = if bundle == upgrade {
-                    format!("would replace {}, which is needed", installed.plain())
-                } else {
-                    format!("would be replaced by {}, which is needed", upgrade.plain())
-                };
-                Draft::leaf(text)
-            }
-            Reason::Requires {
-                requirement,
-                candidates,
-                ..
-            } => {
-                let text = requirement.to_string();
-                let messages = requirement.messages().into_iter();
-                let told = messages
-                    .filter(|message| !text.contains(*message))
-                    .map(|message| format!(" ({message})"))
-                    .collect::<String>();
-                let because = if candidates.is_empty() {
-                    let text = "not installed, and no usable catalog offers it";
-                    vec![Draft::hinted(text, Hint::Requirement(requirement))]
-                } else {
-                    self.candidates(candidates, path)
-                };
-                Draft::new(format!("requires an operator {text}{told}"), because)
-            }
-            _ => return None,
-        })
     }
 }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::catalog::CatalogKey;
-use crate::explain::rivals::MAX_COMPARED;
+use crate::explain::rivals::MAX_CAMPS;
 use crate::predicate::Predicate;
 use crate::problem::Problem;
 
@@ -51,28 +51,98 @@ fn layers(depth: usize, width: usize) -> Vec<Reason> {
 fn a_catalog_made_to_be_followed_without_end_is_not() {
     for (depth, width) in [(12, 8), (40, 8), (3, 300), (300, 2)] {
         let reasons = layers(depth, width);
-        let builder = TreeBuilder::new(&reasons);
-        let roots = builder.roots(&reasons);
-        assert_eq!(
-            builder.followed.get().max(MAX_FOLLOWED),
-            MAX_FOLLOWED,
-            "{depth} × {width}"
+        let roots = TreeBuilder::new(&reasons).roots(&reasons);
+        let lines = told(&roots[0]);
+        // Each bundle is followed once, and each list of candidates has few lines.
+        assert!(
+            lines.len() <= 12 * depth * width,
+            "{depth} × {width}: {}",
+            lines.len()
         );
-        let text = told(&roots[0]).join("\n");
+        let text = lines.join("\n");
         let causes = text
             .matches("not installed, and no usable catalog offers it")
             .count();
         assert!(causes > 0, "{depth} × {width}");
         // Past the cut each root cause is told once.
         if depth > MAX_DEPTH {
-            assert!(causes <= SHOWN_CANDIDATES, "{depth} × {width}: {causes}");
-            assert!(
-                text.contains("for reasons told or counted above"),
-                "{depth} × {width}"
-            );
+            assert!(causes <= SHOWN, "{depth} × {width}: {causes}");
+            assert!(text.contains(TOLD), "{depth} × {width}");
         }
-        assert!(text.len() < 4 << 20, "{depth} × {width}: {}", text.len());
     }
+}
+
+/// Returns the tree of the Subscription without the origins of bundles.
+fn plain(reasons: &[Reason]) -> String {
+    let roots = TreeBuilder::new(reasons).roots(reasons);
+    told(&roots[0])
+        .join("\n")
+        .replace(" (channel stable of catalog ns/cat)", "")
+}
+
+#[test]
+fn candidates_with_reasons_of_their_own_are_shown_up_to_a_number_and_the_rest_is_counted() {
+    let mut reasons = layers(1, 7);
+    // The last one lacks the same as the first.
+    let first = Arc::new(Predicate::Label("l0-0.v1".to_owned()));
+    if let Some(Reason::Requires { requirement, .. }) = reasons.last_mut() {
+        *requirement = first;
+    }
+    let text = plain(&reasons);
+    let candidates: Vec<&str> = text.lines().filter(|line| line.starts_with("  - ")).collect();
+    assert_eq!(
+        candidates,
+        [
+            "  - l0-0.v1 and l0-6.v1",
+            "  - l0-1.v1",
+            "  - l0-2.v1",
+            "  - l0-3.v1",
+            "  - 2 more, each excluded for its own reasons",
+        ],
+        "{text}"
+    );
+}
+
+#[test]
+fn what_two_ways_lead_to_is_followed_once() {
+    insta::assert_snapshot!(plain(&layers(2, 2)), @r"
+    - subscription s asks for package a
+      - l0-0.v1
+        - requires an operator with label: l0-0.v1
+          - l1-0.v1
+            - requires an operator with label: l1-0.v1
+              - not installed, and no usable catalog offers it: add a catalog that does
+          - l1-1.v1
+            - requires an operator with label: l1-1.v1
+              - not installed, and no usable catalog offers it: add a catalog that does
+      - l0-1.v1
+        - requires an operator with label: l0-1.v1
+          - l1-0.v1 and l1-1.v1
+            - for reasons told or counted above
+    ");
+}
+
+#[test]
+fn a_circle_of_requirements_ends_where_it_begins() {
+    let mut reasons = layers(2, 1);
+    let [
+        ..,
+        Reason::Requires { bundle: first, .. },
+        Reason::Requires { candidates, .. },
+    ] = reasons.as_mut_slice()
+    else {
+        panic!("two bundles");
+    };
+    candidates.push(first.clone());
+    insta::assert_snapshot!(plain(&reasons), @r"
+    - subscription s asks for package a
+      - l0-0.v1
+        - requires an operator with label: l0-0.v1
+          - l1-0.v1
+            - requires an operator with label: l1-0.v1
+              - l0-0.v1
+                - for reasons told or counted above
+    ");
 }
 
 /// Returns two Subscriptions to versions of one package, each to its own half.
@@ -112,13 +182,7 @@ fn halves(versions: usize) -> Vec<Reason> {
 fn rivals_of_thousands_of_versions_are_not_compared_one_with_each() {
     let versions = 20_000;
     let reasons = halves(versions);
-    let builder = TreeBuilder::new(&reasons);
-    let roots = builder.roots(&reasons);
-    assert!(
-        builder.rivals.compared.get() <= 4 * versions,
-        "{}",
-        builder.rivals.compared.get()
-    );
+    let roots = TreeBuilder::new(&reasons).roots(&reasons);
     assert_eq!(
         told(&roots[0]),
         [
@@ -130,11 +194,10 @@ fn rivals_of_thousands_of_versions_are_not_compared_one_with_each() {
     );
 }
 
-/// A different Subscription wants each version: there are as many camps as versions.
-#[test]
-fn rivals_that_all_are_wanted_by_others_are_compared_within_a_bound() {
+/// Returns `versions` of one package, each wanted by a different Subscription: there are as many camps.
+fn each_by_another(versions: usize) -> Vec<Reason> {
     let key = CatalogKey::default();
-    let members: Vec<BundleId> = (0..5_000)
+    let members: Vec<BundleId> = (0..versions)
         .map(|number| BundleId::of_catalog(&key, "stable", &format!("p.v{number}")))
         .collect();
     let mut reasons = vec![Reason::OnePackage {
@@ -151,17 +214,38 @@ fn rivals_that_all_are_wanted_by_others_are_compared_within_a_bound() {
             candidates: vec![member],
         });
     }
-    let builder = TreeBuilder::new(&reasons);
-    let roots = builder.roots(&reasons);
-    assert!(builder.rivals.compared.get() <= MAX_COMPARED);
-    let rivals = |place: usize| roots[place].because[0].because[0].text.clone();
+    reasons
+}
+
+#[test]
+fn rivals_that_all_are_wanted_by_others_are_compared_within_a_bound() {
+    for (versions, expected) in [
+        (MAX_CAMPS, "and 48 more; only one may be installed"),
+        (
+            5_000,
+            "is of package p, of which only one may be installed; 5000 are candidates",
+        ),
+    ] {
+        let reasons = each_by_another(versions);
+        let roots = TreeBuilder::new(&reasons).roots(&reasons);
+        assert_eq!(roots.len(), versions);
+        for root in roots {
+            let text = &root.because[0].because[0].text;
+            assert!(text.ends_with(expected), "{text}");
+        }
+    }
+}
+
+/// The third version is a candidate of something outside of the contradiction.
+#[test]
+fn members_that_the_contradiction_does_not_need_are_no_rivals() {
+    let mut reasons = each_by_another(3);
+    reasons.truncate(5);
+    let roots = TreeBuilder::new(&reasons).roots(&reasons);
+    let lines = told(&roots[0]);
+    assert!(lines[2].contains("as is p.v1 ("), "{lines:?}");
     assert!(
-        rivals(0).contains("and 4998 more; only one may be installed"),
-        "{}",
-        rivals(0)
-    );
-    assert_eq!(
-        rivals(4_999),
-        "is of package p, of which only one may be installed; 5000 are candidates"
+        lines[2].ends_with("; only one may be installed") && !lines[2].contains("p.v2"),
+        "{lines:?}"
     );
 }
