@@ -280,6 +280,16 @@ async fn without_a_version_a_definition_that_others_own_or_need_is_kept() {
     }
 }
 
+/// Objects of the operator by kind, namespace and name, with its Operator object and one operand.
+const OBJECTS: [(&str, &str, &str); 6] = [
+    ("ClusterServiceVersion", "shop", "etcd.v1.0.0"),
+    ("CustomResourceDefinition", "", CRD),
+    ("Deployment", "shop", "etcd"),
+    ("InstallPlan", "shop", "install-0"),
+    ("Operator", "", "etcd.shop"),
+    ("Etcd", "shop", "a"),
+];
+
 /// The Subscription was deleted and created again, so it names no version.
 #[tokio::test(start_paused = true)]
 async fn a_running_version_that_only_the_operator_object_lists_is_shown_and_deleted() {
@@ -314,13 +324,7 @@ async fn a_running_version_that_only_the_operator_object_lists_is_shown_and_dele
     ");
     let (is_gone, told) = removed_with_olm(&cluster, &removal).await;
     assert!(is_gone, "{told:?}");
-    for (kind, namespace, name) in [
-        ("ClusterServiceVersion", "shop", "etcd.v1.0.0"),
-        ("CustomResourceDefinition", "", CRD),
-        ("Deployment", "shop", "etcd"),
-        ("InstallPlan", "shop", "install-0"),
-        ("Operator", "", "etcd.shop"),
-    ] {
+    for (kind, namespace, name) in OBJECTS {
         assert!(cluster.get(kind, namespace, name).is_none(), "{kind}: {told:?}");
     }
     // A plan of another Subscription stays.
@@ -345,13 +349,7 @@ async fn a_running_version_that_only_the_operator_object_lists_is_shown_and_dele
     assert!(removal.to_string().contains(line), "{removal}");
     let (is_gone, told) = removed_with_olm(&cluster, &removal).await;
     assert!(is_gone, "{told:?}");
-    for (kind, namespace, name) in [
-        ("ClusterServiceVersion", "shop", "etcd.v1.0.0"),
-        ("CustomResourceDefinition", "", CRD),
-        ("Deployment", "shop", "etcd"),
-        ("InstallPlan", "shop", "install-0"),
-        ("Etcd", "shop", "a"),
-    ] {
+    for (kind, namespace, name) in OBJECTS {
         assert!(cluster.get(kind, namespace, name).is_some(), "{kind}: {told:?}");
     }
 }
