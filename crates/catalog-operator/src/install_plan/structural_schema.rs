@@ -10,7 +10,7 @@ use std::fmt;
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
-/// So many faults of one object are told.
+/// Maximum number of faults that are reported for one object.
 const TOLD: usize = 5;
 /// Most memory a compiled pattern may take; one that takes more is not looked at.
 const PATTERN_BYTES: usize = 128 * 1024;
@@ -100,7 +100,7 @@ impl StructuralSchema {
         if walk.work > 0 {
             return walk.misfits;
         }
-        // Nobody knows whether it fits, and the author of the schema must not get by with that.
+        // It is unknown whether it fits, and the author of the schema must not profit from that.
         vec!["the object: is too complex to be validated".to_owned()]
     }
 

@@ -169,7 +169,7 @@ pub(crate) fn attach(stores: &Stores, queue: &Queue<NamespacedName>) {
         .feed(queue, move |change| crd_changed(change, &plans.list()));
 }
 
-/// The plans in the namespace of what changed.
+/// The plans in the namespace of the changed object.
 fn neighbours<K: Resource>(plans: &Store<InstallPlan>, change: &Change<K>) -> Vec<Arc<InstallPlan>> {
     let namespace = change.object().meta().namespace.as_deref();
     plans.list_in(namespace.unwrap_or_default())

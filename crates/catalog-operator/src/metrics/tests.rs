@@ -36,7 +36,7 @@ fn figure(env: &TestEnv, series: &str) -> f64 {
     told[0].rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// The whole of what is told under names that begin so: dashboards and alerts ask for the name, and by its type.
+/// All metrics whose names begin with this prefix: dashboards and alerts query the name and its type.
 #[track_caller]
 fn assert_gauge(env: &TestEnv, name: &str, value: usize) {
     assert_eq!(env.metrics(name), [format!("{name} {value}")]);

@@ -1,4 +1,4 @@
-//! What is told of a plan, from what was read.
+//! Contents of a plan's preview, composed from what was read.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -124,7 +124,7 @@ fn objects_are_told_by_name_and_field() {
     assert!(!preview.to_annotation().contains("s3cret"));
 }
 
-/// Whoever may not read a Secret could otherwise guess what is in it, a plan a guess.
+/// Users who may not read a Secret could otherwise guess its content with one plan for each guess.
 #[test]
 fn of_a_secret_nothing_is_told_but_its_keys() {
     let of_csv = json!({"name": "s", "ownerReferences": [{"kind": "ClusterServiceVersion", "uid": "1"}]});
@@ -145,7 +145,7 @@ fn of_a_secret_nothing_is_told_but_its_keys() {
     );
 }
 
-/// OLM reads everything; who makes plans does not. What is told must not depend on values that they cannot read.
+/// OLM reads everything; authors of plans do not. A preview must not depend on values that they cannot read.
 #[test]
 fn values_that_the_plans_author_may_not_read_cannot_be_guessed() {
     let config = |data: Value, of_csv: bool| {
@@ -206,7 +206,7 @@ fn an_account_that_the_replaced_version_has_is_not_told_as_made() {
     }
 }
 
-/// Carrying out leaves alone what is there.
+/// Execution keeps existing objects.
 #[test]
 fn what_stands_already_is_not_told_as_made() {
     let there = |kind: &str| {
@@ -356,7 +356,7 @@ fn of_a_definition_the_required_fields_and_the_resource_that_does_not_fit_are_to
     assert!(limited.not_compared && limited.refused.is_empty() && limited.fields_required.is_empty());
 }
 
-/// Where a ServiceAccount is named, the definition that stands there is read by nobody but OLM.
+/// If a ServiceAccount is named, only OLM reads the existing definition.
 #[test]
 fn of_a_definition_nothing_is_told_of_what_stands_there() {
     let crd = |versions: &[&str], properties: Value| {
@@ -421,8 +421,8 @@ impl Reads for OneCsv {
     }
 }
 
-/// What is told of an upgrade from demo.v1 to demo.v2 whose bundles the catalog carries itself, or of demo.v2 alone where there is no
-/// demo.v1.
+/// The preview of an upgrade from demo.v1 to demo.v2 whose bundles are in the catalog itself, or of demo.v2 alone if demo.v1 does
+/// not exist.
 async fn inline_upgrade(is_installed: bool) -> PlanPreview {
     let csv = |name: &str, replaces: &str, verbs: &[&str]| {
         json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": name, "namespace": "ns"},
@@ -459,7 +459,7 @@ async fn inline_upgrade(is_installed: bool) -> PlanPreview {
     preview
 }
 
-/// They have no lookup, which says it of others.
+/// They have no lookup, which names the replaced version of other bundles.
 #[tokio::test]
 async fn a_bundle_of_the_catalog_itself_is_compared_with_what_it_replaces() {
     let preview = inline_upgrade(true).await;
@@ -486,7 +486,7 @@ async fn a_bundle_of_the_catalog_itself_is_compared_with_what_it_replaces() {
     );
 }
 
-/// Heads replace something, and where they are installed first it never was there.
+/// A channel head replaces a version, which never existed if the head is installed first.
 #[tokio::test]
 async fn what_heads_replace_is_told_where_it_is_installed() {
     assert_eq!(inline_upgrade(true).await.operators[0].replaces, "demo.v1");
@@ -501,7 +501,7 @@ async fn what_heads_replace_is_told_where_it_is_installed() {
     assert_eq!(lines(&first)[0], "Create Deployment demo ");
 }
 
-/// Thousands of rules, or a schema of a MiB: no round, watch or lease of anybody waits for that.
+/// Thousands of rules, or a schema of a MiB: reconciles, watches and leases are not delayed by them.
 #[test]
 fn previews_are_not_made_on_the_thread_of_the_rounds() {
     static STARTED: AtomicUsize = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! What fits a schema, and what is told of what does not.
+//! Objects that fit a schema, and the faults reported for those that do not.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ fn told(spec: Value, object: Value) -> String {
     schema.misfits(json!({"spec": object})).join("; ")
 }
 
-/// Schema, object, and what is told of it, in each row.
+/// Schema, object, and the reported faults, in each row.
 fn assert_told<const ROWS: usize>(rows: [(Value, Value, &str); ROWS]) {
     for (schema, object, expected) in rows {
         assert_eq!(
