@@ -1,4 +1,4 @@
-//! When a plan is looked at again, by what came of the round: `decide` and `status` alone.
+//! Time of a plan's next reconcile, by the result of this one: `decide` and `status` alone.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ fn csv(current: Option<Value>) -> StepState {
     }))
 }
 
-/// A round of which every write fails so.
+/// A reconcile in which every write fails with this error.
 fn round(observed: &Observed, failing: Option<FailureClass>, second: i64) -> StatusUpdate<Unwritten> {
     let (plan, verdict) = decide::decide(observed);
     let outcome = |action: &Action| match failing {
