@@ -57,7 +57,7 @@ pub enum Step {
     RefuseImage(&'static str),
     /// A node carries out the Jobs that wait, and finds this bundle.
     PullByNode(&'static str),
-    /// Kubernetes takes Jobs that are over away.
+    /// Kubernetes deletes finished Jobs.
     ExpireJobs,
     /// Two minutes go by.
     Wait,
@@ -104,8 +104,8 @@ fn stories() -> Vec<Story<Step>> {
                 vec![BreakImage("reg/demo:v1")],
                 begin("Automatic"),
                 vec![MendImages, Wait, Wait],
-                // With it goes what a node was asked for meanwhile: a process that is killed right after the ConfigMap of a Job is there
-                // leaves that, empty, to whoever wants the bundle next.
+                // This also cancels requests to a node: a process that is killed right after it has created the ConfigMap of a Job
+                // leaves it, empty, to the next subscriber of the bundle.
                 vec![Delete("CatalogSource", "cat"), Wait],
             ]
             .concat(),
@@ -146,7 +146,7 @@ impl StoryEnv for TestEnv {
     }
 
     fn rest(&mut self) {
-        // Nodes take what they are given.
+        // Nodes start all pods.
         self.settle_for(3);
         self.begin_pods();
         Self::rest(self);
@@ -204,7 +204,7 @@ fn nothing_is_installed_before_it_is_approved() {
     assert_eq!(env.only("ClusterServiceVersion")["metadata"]["name"], "demo.v1");
 }
 
-/// Written once, right after the plan, and kept in no store.
+/// Written once, right after the plan, and not kept in any store.
 #[test]
 fn a_plan_that_waits_for_approval_says_what_it_changes() {
     let preview = |plan: &Value| {
@@ -281,7 +281,7 @@ fn a_catalog_that_cannot_be_reached_is_told_and_found_again() {
     assert_eq!(state, "READY");
 }
 
-/// What was read before serves, and Subscriptions say that what is new does not count.
+/// The earlier content is still served, and Subscriptions report that the new one does not count.
 #[test]
 fn new_content_that_cannot_be_read_is_told_to_the_subscriptions() {
     let mut env = story("install");
@@ -383,7 +383,7 @@ fn at_rest_nothing_is_written_not_even_by_a_new_process() {
     for (name, story) in stories() {
         let mut env = after(&story);
         env.settle_for(60);
-        // A new process connects anew, and says since when.
+        // A new process connects again, and reports the time of that.
         assert_rests(&mut env, name, 120, Some("patch CatalogSource ns/cat status"));
     }
 }
@@ -399,8 +399,8 @@ fn an_answer_lost_after_any_write_changes_nothing_in_the_end() {
     every_interruption::<TestEnv>(what, stories(), Interruption::LoseAnswer);
 }
 
-/// A round that came right after a write without an answer computed its status against what had been there before, and
-/// left the message of that write on a plan that was Complete.
+/// A reconcile right after a write without a response computed its status from an older observation, and left the message of that
+/// write on a plan that was Complete.
 #[test]
 fn no_answer_lost_in_an_install_leaves_a_trace() {
     let (_, story) = stories().swap_remove(0);

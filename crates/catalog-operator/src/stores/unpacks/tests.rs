@@ -1,4 +1,4 @@
-//! What whoever may make Jobs and pods anywhere leaves in the memory of everybody's operator.
+//! Memory that this operator needs for Jobs and pods of any user.
 
 use olm_api::unpacked_bundle::PROOF;
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ fn of_what_bears_no_name_of_an_unpack_nothing_is_kept() {
     }
 }
 
-/// Other words, or the same ones cut elsewhere, are other programs.
+/// Different or differently split words are different programs.
 #[test]
 fn programs_are_told_apart() {
     let of = |containers: Value| Programs::of(&serde_json::from_value(containers).unwrap());

@@ -1,4 +1,4 @@
-//! What is missing, broken or slow is told to those it concerns and holds up nobody else.
+//! Missing, broken or slow inputs are reported to the Subscriptions they concern and delay no other.
 
 use super::*;
 
@@ -241,7 +241,7 @@ fn an_obstacle_and_a_policy_are_both_named() {
     );
 }
 
-/// Durations that nobody can wait for, or that are no pause at all, stop nothing.
+/// Durations that are far too long, or far too short, block nothing.
 #[test]
 fn durations_of_annotations_are_bounded() {
     let mut env = TestEnv::with_catalog(demo());
@@ -269,7 +269,7 @@ fn durations_of_annotations_are_bounded() {
     );
 }
 
-/// A Subscription that cannot be resolved, or whose bundle cannot be had, holds up nobody else.
+/// A Subscription that cannot be resolved, or whose bundle is unavailable, delays no other.
 #[test]
 fn one_broken_operator_does_not_freeze_its_namespace() {
     let bundles = vec![
@@ -391,7 +391,7 @@ fn put_failing(env: &mut TestEnv, name: &str) {
     env.put_source(NAMESPACE, name, &spec, &status);
 }
 
-/// What the Subscription's own catalog would have is not taken from another while it cannot be read.
+/// A bundle of the Subscription's own catalog is not taken from another one while that catalog cannot be read.
 #[test]
 fn hlt_004_no_other_catalog_stands_in_for_an_unhealthy_one() {
     let mut env = TestEnv::with_catalog(vec![bundle("upper.v1").requires("Ofdemo"), bundle("demo.v1")]);
