@@ -194,7 +194,7 @@ fn dead_api(namespace: &Namespace<'_>, group: &str) -> anyhow::Result<()> {
 /// A policy of the cluster removes an annotation from the pods; before the fix each cycle wrote two history entries and two
 /// events.
 #[test]
-fn a_deployment_that_a_policy_changes_is_told_and_does_not_flap() -> anyhow::Result<()> {
+fn a_deployment_that_a_policy_changes_is_reported_and_does_not_flap() -> anyhow::Result<()> {
     let lab = Lab::shared()?;
     let namespace = lab.namespace("odd-policy")?;
     let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1beta1", "kind": "MutatingAdmissionPolicy",

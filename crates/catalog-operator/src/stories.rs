@@ -269,7 +269,7 @@ fn a_lost_registry_pod_is_made_again_and_its_catalog_read_anew() {
 }
 
 #[test]
-fn a_catalog_that_cannot_be_reached_is_told_and_found_again() {
+fn a_catalog_that_cannot_be_reached_is_reported_and_found_again() {
     let mut env = after(&[Serve(first()), Put(catalog())]);
     env.outside.set_unreachable(true);
     env.settle_for(30);
@@ -283,7 +283,7 @@ fn a_catalog_that_cannot_be_reached_is_told_and_found_again() {
 
 /// The earlier content is still served, and Subscriptions report that the new one does not count.
 #[test]
-fn new_content_that_cannot_be_read_is_told_to_the_subscriptions() {
+fn unreadable_new_content_is_reported_on_the_subscriptions() {
     let mut env = story("install");
     let unhealthy = |env: &TestEnv| {
         let subscription = env.only("Subscription");

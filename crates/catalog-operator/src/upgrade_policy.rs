@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_waited_for_is_told_with_the_annotation() {
+    fn what_is_waited_for_is_reported_with_the_annotation() {
         let told = |annotations: &[(&str, &str)]| {
             let waits = waits(annotations, "1.0.0", "2.0.0", true);
             let lines: Vec<String> = waits.into_iter().map(|wait| wait.text).collect();

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_empty_namespace_is_told_from_one_that_does_not_exist() {
+    async fn an_empty_namespace_is_distinguished_from_a_missing_one() {
         let cluster = FakeCluster::new();
         let (client, _link) = cluster.connect();
         let error = existing(&client, Some("shop")).await.unwrap_err();

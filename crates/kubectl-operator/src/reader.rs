@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn why_an_object_cannot_be_read_does_not_tell_what_it_says() {
+    async fn a_parse_error_of_an_object_does_not_reveal_its_content() {
         let cluster = FakeCluster::new();
         for (name, data) in [
             ("a", json!("hunter2, expected x")),

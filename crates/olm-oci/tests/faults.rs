@@ -291,7 +291,7 @@ async fn pulled_by_mirrors(mirrors: &[&Server]) {
 }
 
 #[tokio::test]
-async fn mirrors_are_tried_in_order_and_told_which_registry_they_stand_for() {
+async fn mirrors_are_tried_in_order_and_get_the_name_of_their_registry() {
     let image = image();
     let empty = Server::start(|_| Answer::status(404)).await;
     let full = faulty(&image, |_| None).await;
@@ -342,7 +342,7 @@ async fn every_host_that_failed_is_named() {
 }
 
 #[tokio::test]
-async fn broken_registry_configuration_is_told_with_the_image() {
+async fn broken_registry_configuration_is_reported_with_the_image() {
     let dir = tempfile::tempdir().expect("folder");
     std::fs::create_dir(dir.path().join("_default")).expect("folder");
     std::fs::write(dir.path().join("_default/hosts.toml"), "server = 1").expect("file");
@@ -546,7 +546,7 @@ async fn a_token_that_expires_on_the_way_is_refreshed() {
 
 /// A check whether a tag has moved needs no manifest, if the registry reports its digest without one.
 #[tokio::test]
-async fn the_digest_of_a_tag_is_told_by_headers_alone_or_else_by_the_manifest() {
+async fn the_digest_of_a_tag_comes_from_headers_alone_or_else_from_the_manifest() {
     let image = image();
     let anonymous = Credentials::anonymous();
     let head = |seen: &Seen| seen.posted.starts_with("HEAD");

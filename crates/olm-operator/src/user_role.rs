@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_is_told_once() {
+    fn a_name_that_is_taken_is_reported_once() {
         let first = told(None, Outcome::Kept);
         assert_eq!(first.events.len(), 1);
         let later = |update: &StatusUpdate<Told>| match update.requeue {

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_once() {
+    fn it_is_reported_once() {
         let (mut brake, now) = (Brake::default(), Instant::now());
         for _ in 0..FREE_ROUNDS {
             assert_eq!(brake.wrote(&"key", now), None);

@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_is_told_only_of_kinds_that_are_not_known() {
+    fn problems_are_reported_only_for_unknown_kinds() {
         let kind = ServedKind {
             api: ApiResource {
                 group: "g".into(),

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_account_is_told_with_its_group() {
+    fn a_refused_account_is_reported_with_its_group() {
         let found = json!({"namespaces": ["ns"]});
         let limited = groups(&[("lim", json!({"serviceAccountName": "limited"}), found.clone())]);
         let refusal =

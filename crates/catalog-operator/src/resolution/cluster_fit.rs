@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cluster_that_is_too_old_is_told() {
+    fn a_cluster_that_is_too_old_is_reported() {
         let told = |least: &str, here: &str| {
             let bundle = UnpackedBundle {
                 image: String::new(),

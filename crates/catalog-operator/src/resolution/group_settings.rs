@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn none_or_several_groups_are_told_with_their_number_and_a_way_out() {
+    fn none_or_several_groups_are_reported_with_their_number_and_a_way_out() {
         insta::assert_snapshot!(read("ns", &[]).unwrap_err(), @"found 0 operatorGroups, expected 1: create an OperatorGroup in namespace ns");
         let two = [group("a", &[]), group("b", &[])];
         insta::assert_snapshot!(read("ns", &two).unwrap_err(), @"found 2 operatorGroups, expected 1: keep one of a, b in namespace ns");

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_at_once_and_what_passes_is_not() {
+    fn a_refusal_is_reported_at_once_and_what_passes_is_not() {
         let plan = || {
             Some(Arc::new(InstallPlan {
                 metadata: ObjectMeta {

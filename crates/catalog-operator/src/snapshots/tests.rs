@@ -223,7 +223,7 @@ async fn the_last_good_content_outlives_the_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_read_is_told_and_tried_again_by_itself() {
+async fn a_failed_read_is_reported_and_tried_again_by_itself() {
     let rig = Rig::new(false, 1).await;
     rig.connect("1").await;
     rig.snapshots.get(&key(), "ns");

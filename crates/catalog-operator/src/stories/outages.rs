@@ -41,7 +41,7 @@ fn is_installed(env: &TestEnv, name: &str) -> bool {
 
 /// Nothing is installed from a catalog that is not READY, although its content is known; this is reported, and installed later.
 #[test]
-fn hlt_002_from_a_catalog_that_is_not_ready_nothing_is_installed_and_its_last_content_is_told() {
+fn hlt_002_from_a_catalog_that_is_not_ready_nothing_is_installed_and_its_last_content_is_reported() {
     let mut env = outage(vec![bundle("demo.v1"), bundle("other.v1")]);
     tell(&mut env, &[Put(subscribed("other")), Put(subscribed("nope"))]);
     env.settle_for(60);

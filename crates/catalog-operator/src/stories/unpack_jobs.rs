@@ -140,7 +140,7 @@ fn a_config_map_that_somebody_else_wrote_is_not_believed() {
 }
 
 #[test]
-fn a_config_map_that_is_changed_before_it_is_read_is_told() {
+fn a_config_map_that_is_changed_before_it_is_read_is_reported() {
     let mut env = begin();
     let job = env.only("Job");
     env.fill(&job, "demo.v1");
@@ -176,7 +176,7 @@ fn another_operator_than_the_catalog_names_is_not_installed() {
 }
 
 #[test]
-fn a_node_that_cannot_pull_is_told_once() {
+fn a_node_that_cannot_pull_is_reported_once() {
     let mut env = begin();
     let job = env.only("Job");
     let waits = |reason| (Container::Waiting(reason), Container::Waiting("PodInitializing"));
@@ -220,7 +220,7 @@ fn a_node_that_cannot_pull_is_told_once() {
 }
 
 #[test]
-fn a_bundle_that_no_config_map_holds_is_told() {
+fn a_bundle_that_no_config_map_holds_is_reported() {
     let mut env = begin();
     let job = env.only("Job");
     let words = format!("Error: bundle files exceeded 1048576 {TOO_LARGE}");

@@ -183,7 +183,7 @@ fn a_job_without_a_pod_says_what_may_refuse_it() {
 /// As a webhook that redirects all images to a mirror: none of these Jobs is trusted, and the reason is reported. Each attempt
 /// creates a Job that replaces the previous one.
 #[test]
-fn a_job_that_a_webhook_rewrites_is_told() {
+fn a_job_that_a_webhook_rewrites_is_reported() {
     let mut env = TestEnv::new();
     let is_exempt = Arc::new(AtomicBool::new(false));
     let exempt = Arc::clone(&is_exempt);
@@ -220,7 +220,7 @@ fn a_job_that_a_webhook_rewrites_is_told() {
 
 /// A Job without an owner is not trusted either.
 #[test]
-fn a_job_that_loses_its_owner_on_its_way_in_is_told_and_not_made_without_end() {
+fn a_job_whose_owner_admission_removes_is_reported_and_not_created_without_end() {
     let mut env = TestEnv::new();
     env.cluster.set_webhook(move |object| {
         if object["kind"] == "Job" {

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_window_is_told() {
+    fn what_is_no_window_is_reported() {
         let long = format!("{} 02:00 4h", "Sat,".repeat(100));
         let rows = [
             ("", "expected <days>"),

@@ -212,7 +212,7 @@ mod tests {
     use crate::operators::tests::{plan as install_plan, subscription};
 
     #[test]
-    fn a_bundle_that_cannot_be_unpacked_is_told_as_status_tells_it() {
+    fn a_bundle_that_cannot_be_unpacked_is_reported_as_status_reports_it() {
         let of = |type_: &str, status: &str| {
             let conditions = json!([{"type": type_, "status": status, "message": "cannot pull x:v2"}]);
             let object = subscription("db", &json!({"conditions": conditions}));

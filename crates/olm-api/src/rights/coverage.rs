@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn more_rules_than_a_word_has_bits_are_told_apart() {
+    fn more_rules_than_a_word_has_bits_are_distinguished() {
         let names: Vec<String> = (0..200).map(|n| format!("n{n}")).collect();
         let granted: Vec<PolicyRule> = names
             .iter()

@@ -230,7 +230,7 @@ fn a_deleted_report_comes_again_and_at_rest_nothing_is_written() {
 
 /// A user who can write a ClusterServiceVersion can write it at any rate.
 #[test]
-fn a_limit_that_flaps_is_told_once_a_second_at_most() {
+fn a_limit_that_flaps_is_reported_once_a_second_at_most() {
     let mut env = openshift();
     env.put(limited("a", "", "4.18"));
     env.settle_for(60);

@@ -228,7 +228,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_last_of_a_chain_is_found_and_a_cycle_is_told() {
+    fn the_last_of_a_chain_is_found_and_a_cycle_is_reported() {
         let chain = [sibling("b", "a"), sibling("c", "b")];
         assert_eq!(last("a", &chain).unwrap().map(name_of), Some("c"));
         assert_eq!(last("c", &chain), Ok(None));

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_told_until_the_generation_that_has_it_was_applied_over() {
+    fn a_loss_is_reported_until_the_generation_that_has_it_was_applied_over() {
         let own = json!([{"manager": "olm-operator/csv", "operation": "Apply", "fieldsV1": {"f:spec": {"f:minReadySeconds": {}}}}]);
         let spec = json!({"minReadySeconds": 5, "progressDeadlineSeconds": 6});
         let told = Some("progressDeadlineSeconds".to_owned());

@@ -285,7 +285,7 @@ fn con_001_a_constraint_has_one_of_its_keys() {
 }
 
 #[test]
-fn con_002_the_failure_message_is_told() {
+fn con_002_the_failure_message_is_reported() {
     holds(&["constraint-cel-unmet", "constraint-message"]);
 }
 

@@ -467,7 +467,7 @@ async fn who_may_not_see_the_lease_is_not_ready_and_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_leads_is_told_as_a_metric() {
+async fn the_leader_is_reported_as_a_metric() {
     let metrics = Metrics::registered();
     let cluster = cluster();
     let first = Process::start(&cluster, "first");

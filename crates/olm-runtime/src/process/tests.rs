@@ -161,7 +161,7 @@ async fn a_standby_begins_no_rounds_and_the_leader_finishes_its_own_before_it_ma
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_that_is_told_to_stop_does() {
+async fn a_standby_stops_on_request() {
     let cluster = cluster();
     let _first = Process::start(&cluster, "first");
     seconds(1).await;

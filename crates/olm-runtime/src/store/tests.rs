@@ -107,7 +107,7 @@ fn a_late_answer_revives_nothing_between_a_list_and_its_watch() {
 
 /// A reconcile deletes many objects while the watch is behind: late events of the watch revive none of them.
 #[test]
-fn many_deletions_of_which_the_watch_has_not_told_are_all_remembered() {
+fn many_deletions_that_the_watch_has_not_reported_are_all_remembered() {
     let store = Store::new();
     store.relist_begins();
     store.relist_ends();
@@ -132,7 +132,7 @@ fn many_deletions_of_which_the_watch_has_not_told_are_all_remembered() {
 }
 
 #[test]
-fn what_a_relist_does_not_show_is_gone_and_told() {
+fn what_a_relist_does_not_show_is_gone_and_reported() {
     let store = Store::new();
     let told = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&told);
@@ -253,7 +253,7 @@ fn a_server_restored_from_a_backup_is_listed_anew() {
 }
 
 #[test]
-fn an_object_that_cannot_be_read_keeps_its_last_form_and_is_told_once() {
+fn an_object_that_cannot_be_read_keeps_its_last_form_and_is_reported_once() {
     let store = Store::new();
     store.put(config_map("a", "1", 5));
     let unreadable = stamp_of(&config_map("a", "1", 6));
@@ -302,7 +302,7 @@ where
 
 /// The Event is on the changed object, where a user who waits for the change sees it.
 #[tokio::test]
-async fn a_listener_that_panics_is_told_on_the_object() {
+async fn a_listener_that_panics_is_reported_on_the_object() {
     let mut set = StoreSet::new();
     let client = client(|_| std::future::pending());
     let store: Store<ConfigMap> = set.add(Watch::new(&client));

@@ -42,7 +42,7 @@ async fn files_that_change_are_served_with_and_broken_ones_are_not() {
 
 /// A Secret that breaks again, perhaps weeks later, is logged again.
 #[tokio::test(start_paused = true)]
-async fn a_fault_of_the_files_is_told_once_each_time_it_comes() {
+async fn a_fault_of_the_files_is_reported_once_each_time_it_comes() {
     let (written, _here) = Written::of_this_thread();
     let folder = TempDir::new().unwrap();
     let (_config, files) = served(folder.path(), &Authority::new("one"));
@@ -70,7 +70,7 @@ async fn an_authority_of_clients_that_changes_is_taken_up() {
 }
 
 #[test]
-fn what_cannot_be_served_with_is_told_by_its_file() {
+fn what_cannot_be_served_with_is_reported_by_its_file() {
     let folder = TempDir::new().unwrap();
     let authority = Authority::new("one");
     let begin = |files: &TlsFiles| {

@@ -220,7 +220,7 @@ async fn a_deleted_source_takes_its_packages_along_and_one_made_anew_begins_with
 }
 
 #[tokio::test]
-async fn pkg_003_what_a_source_says_of_itself_is_told_at_once_and_reads_nothing() {
+async fn pkg_003_the_description_of_a_source_is_served_at_once_and_reads_nothing() {
     let lab = Lab::new();
     let folder = test_env::catalog(&[("demo", &["1.0.0"])]);
     let registry = Registry::of(folder.path()).await;

@@ -63,7 +63,7 @@ fn golden() -> Option<Value> {
 }
 
 #[test]
-fn pkg_001_a_packagemanifest_is_told_as_upstream_does() {
+fn pkg_001_a_packagemanifest_is_served_as_upstream_does() {
     let Some(golden) = golden() else { return };
     let told = read(rendering(Shape::Object, Include::None).single(item("golden", "demo")));
     for field in ["apiVersion", "kind", "metadata", "spec"] {

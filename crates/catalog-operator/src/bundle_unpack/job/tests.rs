@@ -147,7 +147,7 @@ fn secrets_deadline_tag_and_name_follow_what_is_asked_for() {
 }
 
 #[test]
-fn names_are_told_from_others() {
+fn names_are_distinguished_from_other_words() {
     let names = [
         name_of_image("a"),
         name_for_catalog("a", "b"),

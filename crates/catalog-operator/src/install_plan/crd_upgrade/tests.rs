@@ -40,7 +40,7 @@ fn a_stored_version_must_stay_defined() {
 
 /// The text names the commands, which an API server takes: it asks for the version that is written now among the stored ones.
 #[test]
-fn what_prunes_the_stored_versions_is_told() {
+fn what_prunes_the_stored_versions_is_reported() {
     let definition = |versions: &[(&str, bool)], stored: &[&str]| {
         let versions: Vec<_> = versions
             .iter()

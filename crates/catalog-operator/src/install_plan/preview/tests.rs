@@ -71,7 +71,7 @@ fn by_a_plan(keys: &[&str]) -> Value {
 }
 
 #[test]
-fn objects_are_told_by_name_and_field() {
+fn objects_are_reported_by_name_and_field() {
     let owned = json!({"name": "config", "ownerReferences": [{"kind": "ClusterServiceVersion", "uid": "1"}]});
     let config = |data: Value| json!({"metadata": {"name": "config"}, "data": data});
     let mut current = config(json!({"a": "1", "gone": "1", "same": "1", "theirs": "1"}));
@@ -126,7 +126,7 @@ fn objects_are_told_by_name_and_field() {
 
 /// Users who may not read a Secret could otherwise guess its content with one plan for each guess.
 #[test]
-fn of_a_secret_nothing_is_told_but_its_keys() {
+fn only_the_keys_of_a_secret_are_reported() {
     let of_csv = json!({"name": "s", "ownerReferences": [{"kind": "ClusterServiceVersion", "uid": "1"}]});
     let secret = |password: &str| json!({"metadata": of_csv, "data": {"password": password}});
     let told = |guess: Value| {
@@ -193,7 +193,7 @@ fn values_that_the_plans_author_may_not_read_cannot_be_guessed() {
 
 /// The plan of the replaced version may still run when the next one is made.
 #[test]
-fn an_account_that_the_replaced_version_has_is_not_told_as_made() {
+fn an_account_of_the_replaced_version_is_not_reported_as_new() {
     for (of_replaced, expected) in [("demo", vec![]), ("other", vec!["Create ServiceAccount demo "])] {
         let account = |name: &str| json!({"kind": "ServiceAccount", "metadata": {"name": name}});
         let step = known("ServiceAccount", account("demo"), None);
@@ -208,7 +208,7 @@ fn an_account_that_the_replaced_version_has_is_not_told_as_made() {
 
 /// Execution keeps existing objects.
 #[test]
-fn what_stands_already_is_not_told_as_made() {
+fn existing_objects_are_not_reported_as_created() {
     let there = |kind: &str| {
         known(
             kind,
@@ -227,7 +227,7 @@ fn what_stands_already_is_not_told_as_made() {
 }
 
 #[test]
-fn of_two_steps_for_one_object_the_last_is_told() {
+fn the_last_of_two_steps_for_one_object_is_reported() {
     let owned = json!({"name": "c", "ownerReferences": [{"kind": "ClusterServiceVersion", "uid": "1"}]});
     let current = json!({"metadata": owned, "data": {"key": "0"}});
     let step = |key: &str| {
@@ -242,7 +242,7 @@ fn of_two_steps_for_one_object_the_last_is_told() {
 }
 
 #[test]
-fn a_definition_is_told_by_its_versions_and_the_fields_it_loses() {
+fn a_definition_is_reported_by_its_versions_and_the_fields_it_loses() {
     let version = |name: &str, properties: Value| {
         json!({"name": name, "served": true, "storage": name == "v1",
             "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}}})
@@ -300,7 +300,7 @@ fn a_definition_is_told_by_its_versions_and_the_fields_it_loses() {
 
 /// A user who approves sees which field becomes required, and which resource keeps OLM from making the change.
 #[test]
-fn of_a_definition_the_required_fields_and_the_resource_that_does_not_fit_are_told() {
+fn required_fields_of_a_definition_and_the_resource_that_does_not_fit_are_reported() {
     let crd = |required: Value| {
         let spec =
             json!({"type": "object", "properties": {"size": {"type": "integer"}}, "required": required});
@@ -358,7 +358,7 @@ fn of_a_definition_the_required_fields_and_the_resource_that_does_not_fit_are_to
 
 /// If a ServiceAccount is named, only OLM reads the existing definition.
 #[test]
-fn of_a_definition_nothing_is_told_of_what_stands_there() {
+fn nothing_is_reported_about_an_existing_definition() {
     let crd = |versions: &[&str], properties: Value| {
         let versions = versions.iter().map(|name| {
             json!({"name": name, "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}})
@@ -488,7 +488,7 @@ async fn a_bundle_of_the_catalog_itself_is_compared_with_what_it_replaces() {
 
 /// A channel head replaces a version, which never existed if the head is installed first.
 #[tokio::test]
-async fn what_heads_replace_is_told_where_it_is_installed() {
+async fn what_heads_replace_is_reported_where_it_is_installed() {
     assert_eq!(inline_upgrade(true).await.operators[0].replaces, "demo.v1");
     let first = inline_upgrade(false).await;
     assert_eq!(

@@ -31,7 +31,7 @@ fn patterns_without_end_are_not_all_compiled() {
 }
 
 #[test]
-fn a_value_that_does_not_fit_is_told_by_its_field() {
+fn a_value_that_does_not_fit_is_reported_by_its_field() {
     let of = |field: Value| json!({"type": "object", "properties": {"a": field}});
     let rows = [
         (of(json!({"type": "integer"})), json!({"a": 1}), ""),
@@ -268,7 +268,7 @@ fn a_schema_that_asks_for_work_without_end_is_refused() {
 }
 
 #[test]
-fn not_every_fault_of_an_object_is_told() {
+fn not_every_fault_of_an_object_is_reported() {
     let list = json!({"type": "array", "items": {"type": "string"}});
     assert_eq!(told(list, json!(vec![1; 1000])).split("; ").count(), TOLD);
 }

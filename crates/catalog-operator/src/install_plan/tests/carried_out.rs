@@ -324,7 +324,7 @@ fn fields_of_a_role_in_other_capitals_are_the_fields_that_are_meant() {
 
 /// Upstream's case 66: one event for each step, at its place in the plan, for any number of reconciles and of writes in each.
 #[test]
-fn met_010_what_the_api_server_warns_of_is_told_once_with_its_step() {
+fn met_010_a_warning_of_the_api_server_is_reported_once_with_its_step() {
     let mut env = TestEnv::with_plan(&[rich()]);
     env.cluster.on_request(|request| {
         let text = request.text();

@@ -90,7 +90,7 @@ fn crd_003_mt_004_a_resource_that_does_not_fit_stops_the_upgrade_until_it_is_men
 /// Authors of a plan could otherwise find out the contents of resources that they may not read, by trying one schema after the
 /// other.
 #[test]
-fn of_a_resource_that_the_plans_author_may_not_read_nothing_is_told() {
+fn nothing_is_reported_about_a_resource_that_the_plans_author_may_not_read() {
     let targets = |namespace: &str| group(json!({}), json!({"namespaces": [namespace]}));
     let limited = || {
         let of_account = json!({"namespaces": [""], "serviceAccountRef": {"kind": "ServiceAccount", "name": "limited", "namespace": "ns"}});

@@ -54,7 +54,7 @@ fn a_definition_comes_without_a_ca_bundle_that_is_none() {
 }
 
 #[test]
-fn what_the_api_server_says_of_a_definition_is_told_once_it_has_looked() {
+fn what_the_api_server_says_of_a_definition_is_reported_once_it_has_looked() {
     let told = |conditions: Value| {
         let crd = json!({"status": {"conditions": conditions}});
         super::super::crd_upgrade::why_not_established(&crd).map(str::to_owned)

@@ -170,7 +170,7 @@ fn unsupported_kind_is_marked() {
 }
 
 #[test]
-fn missing_api_is_told_and_waited_for() {
+fn missing_api_is_reported_and_waited_for() {
     let scaler = json!({"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "vpa"}});
     let mut env = TestEnv::with_plan(&[bundle("demo.v1", vec![scaler])]);
     env.converge();

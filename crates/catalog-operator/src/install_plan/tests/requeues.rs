@@ -112,7 +112,7 @@ fn an_observation_that_is_out_of_date_is_left_to_the_drivers_backoff() {
 }
 
 #[test]
-fn what_watches_or_the_unpacker_tell_has_no_timer() {
+fn changes_that_watches_or_the_unpacker_report_need_no_timer() {
     let fetching = |debounce| {
         StepState::Missing(NoObject::Fetching {
             message: "fetching".to_owned(),

@@ -185,7 +185,7 @@ fn nothing_comes_back_for_a_csv_that_goes_or_is_gone() {
 }
 
 #[test]
-fn restoring_is_done_as_the_groups_account_of_now_and_a_refusal_is_told() {
+fn restoring_uses_the_groups_current_account_and_reports_a_refusal() {
     let mut env = completed();
     let reference = json!({"kind": "ServiceAccount", "name": "scoped", "namespace": NAMESPACE});
     env.set_groups(&[group(

@@ -41,7 +41,7 @@ fn a_csv_waits_for_no_csv_as_its_owner() {
 
 /// A copy cannot be an owner: a plan that took it for the ClusterServiceVersion would fail at the first ServiceAccount.
 #[test]
-fn the_copy_of_an_operator_elsewhere_is_waited_for_and_told() {
+fn the_copy_of_an_operator_elsewhere_is_waited_for_and_reported() {
     let mut made = TestEnv::with_plan(&[small()]);
     made.converge();
     let mut copy = made.object("ClusterServiceVersion ns/demo.v1");
@@ -196,7 +196,7 @@ fn bundle_content_is_waited_for() {
 
 /// A bundle that is there in a moment costs no status.
 #[test]
-fn short_fetch_is_not_told() {
+fn short_fetch_is_not_reported() {
     let mut env = TestEnv::with_plan(&[small()]);
     env.images.set_slow(Duration::from_millis(1500));
     env.settle_for(1);

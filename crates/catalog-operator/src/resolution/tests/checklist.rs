@@ -446,7 +446,7 @@ fn put_unhealthy(env: &mut TestEnv, namespace: &str, name: &str) {
 /// Every Subscription that can see the catalog reports it. Subscriptions that the catalog might have served wait; others, unlike
 /// upstream, do not.
 #[test]
-fn hlt_002_an_unhealthy_global_catalog_is_told_and_holds_what_may_need_it() {
+fn hlt_002_an_unhealthy_global_catalog_is_reported_and_holds_what_may_need_it() {
     let mut env = TestEnv::with_catalog([bundle("upper.v1").requires("Ofdemo"), bundle("plain.v1")]);
     put_unhealthy(&mut env, GLOBAL, "global");
     env.subscribe("upper", &json!({}));

@@ -110,7 +110,7 @@ fn content_in_a_catalog_is_checked_as_that_of_an_image() {
 }
 
 #[test]
-fn what_the_cluster_will_not_take_of_content_in_a_catalog_is_told() {
+fn content_of_a_catalog_that_the_cluster_refuses_is_reported() {
     let cluster = Cluster {
         kubernetes: Some("v1.34.1".to_owned()),
         targets: Some(GroupTargets {

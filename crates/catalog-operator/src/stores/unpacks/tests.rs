@@ -72,7 +72,7 @@ fn of_what_bears_no_name_of_an_unpack_nothing_is_kept() {
 
 /// Different or differently split words are different programs.
 #[test]
-fn programs_are_told_apart() {
+fn programs_are_distinguished() {
     let of = |containers: Value| Programs::of(&serde_json::from_value(containers).unwrap());
     let container =
         |name: &str, image: &str, command: &[&str]| json!({"name": name, "image": image, "command": command});

@@ -334,7 +334,7 @@ async fn the_preview_of_a_plan_that_was_just_made_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_preview_that_does_not_say_what_happens_is_told() {
+async fn an_incomplete_preview_is_reported() {
     let told = |change: fn(&mut Value)| async move {
         let mut changed = plan();
         change(&mut changed);
@@ -517,7 +517,7 @@ async fn no_name_says_more_than_a_name() {
 
 /// Else nobody hears of it before the ClusterServiceVersion is Failed.
 #[tokio::test(start_paused = true)]
-async fn an_operator_that_cannot_work_with_the_group_is_told_before_it_is_approved() {
+async fn an_operator_that_cannot_work_with_the_group_is_reported_before_it_is_approved() {
     let cluster = crate::packages::tests::served();
     let mut manifest = crate::packages::tests::manifest("etcd", "cat");
     manifest["status"]["channels"][1]["currentCSV"] = json!("etcd.v2");

@@ -88,7 +88,7 @@ fn an_unknown_subscription_is_an_error_that_names_the_known_ones() {
 }
 
 #[test]
-fn what_does_not_run_is_told_with_what_its_status_says() {
+fn objects_that_do_not_run_are_reported_with_their_status() {
     let failed = "{phase: Failed, reason: UnsupportedOperatorGroup, message: \"no such\\nmode\"}";
     let question = question_of(&OBJECTS.replace("{phase: Succeeded}", failed));
     let told = "etcd.v1.0.0 is Failed (UnsupportedOperatorGroup): no such mode";
@@ -101,7 +101,7 @@ fn what_does_not_run_is_told_with_what_its_status_says() {
 }
 
 #[test]
-fn of_a_csv_that_was_deleted_is_told_that_it_does_not_come_back() {
+fn a_deleted_csv_is_reported_as_not_coming_back() {
     let mut parts: Vec<&str> = OBJECTS.split("---").collect();
     parts.remove(2);
     let question = question_of(&parts.join("---"));

@@ -67,7 +67,7 @@ fn words_are_coloured() {
 }
 
 #[tokio::test]
-async fn a_package_or_channel_that_is_not_there_is_told_with_those_that_are() {
+async fn a_missing_package_or_channel_is_reported_with_the_existing_ones() {
     let snapshot = Snapshot::new(entries());
     let key = CatalogKey {
         name: "cat".to_owned(),

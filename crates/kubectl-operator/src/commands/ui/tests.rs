@@ -508,7 +508,7 @@ async fn neither_a_slow_browser_nor_a_silent_cluster_is_waited_for_without_end()
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_told_on_the_page() {
+async fn unreadable_objects_are_reported_on_the_page() {
     let cluster = cluster();
     cluster.on_request(|request| {
         let forbidden = Refusal::forbidden("it is <b>forbidden</b>");

@@ -292,7 +292,7 @@ async fn what_was_made_anew_is_not_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operator_that_is_not_there_is_told_with_those_that_are() {
+async fn a_missing_operator_is_reported_with_the_existing_ones() {
     let (client, _link) = cluster().connect();
     let args = uninstall_args("nope", &[]);
     let error = look(&Cluster::of(client, "shop"), &args).await.unwrap_err();
@@ -443,7 +443,7 @@ async fn a_plan_on_its_way_for_others_is_to_be_waited_for() {
 
 /// OLM was already running the plan when it was deleted.
 #[tokio::test(start_paused = true)]
-async fn what_comes_meanwhile_is_not_told_as_gone() {
+async fn objects_created_meanwhile_are_not_reported_as_gone() {
     let replaces = json!({"spec": {"replaces": "etcd.v1.0.0"}});
     for (name, change) in [("etcd.v2.0.0", json!({})), ("etcd.v3.0.0", replaces)] {
         let cluster = upgrading(true);
@@ -498,7 +498,7 @@ async fn a_definition_that_cannot_be_read_keeps_everything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_step_tells_how_to_go_on() {
+async fn a_refused_step_reports_the_way_out() {
     let expected = "kubectl operator uninstall etcd.v1.0.0 -n shop --context 'a b' --kubeconfig /k --delete-crd etcds.example.com";
     for kind in ["CustomResourceDefinition", "ClusterServiceVersion"] {
         let cluster = cluster();

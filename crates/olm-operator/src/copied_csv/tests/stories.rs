@@ -240,7 +240,7 @@ fn copy_003_copies_of_what_does_not_fit_its_group_any_more_say_so() {
 }
 
 #[test]
-fn a_namespace_that_refuses_its_copy_is_told_once_and_stops_no_other() {
+fn a_namespace_that_refuses_its_copy_is_reported_once_and_stops_no_other() {
     for class in [FailureClass::Forbidden, FailureClass::Invalid] {
         let mut env = prepared_for(&[]);
         env.refused.insert(format!("{CSV} one"), class);

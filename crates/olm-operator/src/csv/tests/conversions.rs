@@ -173,7 +173,7 @@ fn a_changed_conversion_comes_back() {
 }
 
 #[test]
-fn what_may_not_be_converted_is_told() {
+fn what_may_not_be_converted_is_reported() {
     type Change = fn(&mut Value);
     let cases: [(Change, &str); 3] = [
         (

@@ -200,7 +200,7 @@ fn a_group_that_selects_nothing_fails_its_members() {
 }
 
 #[test]
-fn a_crd_name_without_a_group_is_told() {
+fn a_crd_name_without_a_group_is_reported() {
     let mut env = prepared();
     rests(
         &mut env,

@@ -33,7 +33,7 @@ fn retarget(env: &mut TestEnv) {
 }
 
 #[test]
-fn a_refused_membership_leaves_the_phase_of_who_runs_and_is_told_beside_it() {
+fn a_refused_membership_leaves_the_phase_of_who_runs_and_is_reported_beside_it() {
     for (class, from, until) in [
         (FailureClass::Forbidden, 0, 1),
         (FailureClass::Retry, 3, 2),
@@ -120,7 +120,7 @@ fn with_default_account() -> TestEnv {
 }
 
 #[test]
-fn a_read_that_keeps_failing_is_told_beside_the_phase_until_it_works_again() {
+fn a_read_that_keeps_failing_is_reported_beside_the_phase_until_it_works_again() {
     let mut env = by_hand(&["ns"], false);
     env.settle_for(20);
     succeeded(&env, "a");

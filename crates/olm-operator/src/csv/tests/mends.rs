@@ -43,7 +43,7 @@ fn a_slip_in_what_a_group_selects_changes_nothing_for_its_members() {
 }
 
 #[test]
-fn a_group_that_never_selected_anything_that_makes_sense_is_told() {
+fn a_group_that_never_selected_anything_valid_is_reported() {
     let mut env = TestEnv::new()
         .with(group("ns", "og", &["ns", ""]))
         .with(crd("demos.example.com"));
@@ -156,7 +156,7 @@ fn an_operator_that_does_not_run_and_is_misdescribed_keeps_its_failure() {
 }
 
 #[test]
-fn requirements_are_told_before_webhooks_that_cannot_be_installed() {
+fn requirements_are_reported_before_webhooks_that_cannot_be_installed() {
     let (mut observed, now) = at_rest();
     misdescribe(&mut observed);
     put_in(&mut observed, "Pending", reason::REQUIREMENTS_UNKNOWN, "m", now);

@@ -196,7 +196,7 @@ fn ask_for_secrets(env: &mut TestEnv) {
 }
 
 #[test]
-fn arch_007_a_missing_account_or_right_is_told_and_never_made() {
+fn arch_007_a_missing_account_or_right_is_reported_and_never_made() {
     for targets in [&["ns"][..], &[]] {
         let mut env = prepared_for(targets);
         env.by_hand = true;

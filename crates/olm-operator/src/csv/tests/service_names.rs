@@ -67,7 +67,7 @@ fn a_service_that_belongs_to_another_operator_is_left_to_it_until_that_goes() {
 }
 
 #[test]
-fn of_two_that_come_at_once_one_has_the_service_and_the_other_is_told() {
+fn of_two_at_once_one_gets_the_service_and_the_other_reports_it() {
     let mut env = prepared()
         .with(serving_from("a", "de.mo"))
         .with(serving_from("z", "de-mo"));

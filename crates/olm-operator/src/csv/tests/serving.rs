@@ -402,7 +402,7 @@ fn the_same_webhooks_in_two_namespaces_do_not_meet() {
 }
 
 #[test]
-fn a_description_that_is_not_installed_is_told_and_mended_in_place() {
+fn a_description_that_is_not_installed_is_reported_and_fixed_in_place() {
     let mut env = prepared();
     let mut csv = csv_with_webhooks("a", "");
     csv["spec"]["webhookdefinitions"][0]["rules"][0]["apiGroups"] = json!(["*"]);

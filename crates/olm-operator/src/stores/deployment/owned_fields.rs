@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_took_away_or_over_is_told_by_its_path() {
+    fn what_others_took_away_or_over_is_reported_by_its_path() {
         let container = "/f:template/f:spec/f:containers/k:{\"name\":\"c\"}";
         let in_container = |field: &str| format!("{container}{field}");
         let cases = [

@@ -254,7 +254,7 @@ fn a_broken_attempt_leaves_what_was_there() {
 }
 
 #[test]
-fn names_that_are_no_file_names_are_told() {
+fn names_that_are_no_file_names_are_reported() {
     let dir = tempfile::tempdir().expect("folder");
     let catalog = dir.path().join("catalog");
     fs::create_dir(&catalog).expect("folder");

@@ -239,7 +239,7 @@ async fn a_token_that_is_taken_back_opens_nothing_for_longer_than_answers_are_be
 }
 
 #[tokio::test]
-async fn an_api_server_that_does_not_answer_is_told_and_nothing_else() {
+async fn an_unresponsive_api_server_is_reported_and_nothing_else() {
     let server = Server::start().await;
     server.api.is_silent.store(true, Ordering::SeqCst);
     let began = std::time::Instant::now();
@@ -256,7 +256,7 @@ async fn an_api_server_that_does_not_answer_is_told_and_nothing_else() {
 
 /// Invalid tokens must not reveal details of the API server, nor flood the log.
 #[tokio::test]
-async fn what_the_api_server_says_of_itself_is_in_the_log_once_and_told_to_nobody() {
+async fn the_api_servers_error_is_logged_once_and_not_sent_to_clients() {
     let (written, _here) = Written::of_this_thread();
     let told = || written.count("cannot authorize requests for metrics");
     let server = Server::start().await;

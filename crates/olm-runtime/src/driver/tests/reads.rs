@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn reads_that_fail_are_told_within_five_seconds_and_not_before_four() {
+async fn reads_that_fail_are_reported_within_five_seconds_and_not_before_four() {
     let env = TestEnv::new(&["a"], nothing(), nothing());
     tokio::time::sleep(Duration::from_secs(1)).await;
     *env.writer.observes.lock() = Observes::Error;

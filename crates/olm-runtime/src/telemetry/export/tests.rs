@@ -314,7 +314,7 @@ async fn the_headers_of_the_environment_go_with_each_batch() {
 }
 
 #[test]
-fn headers_are_as_the_environment_says_or_are_told() {
+fn headers_are_as_in_the_environment_or_are_reported() {
     let of = |name: &'static str, value: &str| {
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c".to_owned());
         settings(&BTreeMap::from([endpoint, (name, value.to_owned())]))
@@ -357,7 +357,7 @@ fn sender(collector: &Collector) -> Sender<HttpConnector> {
 
 /// The exporter's thread logs to the process's subscriber, which a test does not have. So the sender is tested directly.
 #[tokio::test]
-async fn a_collector_that_refuses_is_told_of_once_until_it_takes_something() {
+async fn a_collector_that_refuses_is_reported_once_until_it_accepts_something() {
     let refusing = Collector::start(Some(503), None).await;
     let batch = |sender: &Sender<_>| {
         let request = Request::post(&sender.collector).header("content-type", "application/x-protobuf");

@@ -53,7 +53,7 @@ fn what_does_not_exist_is_named() {
 }
 
 #[test]
-fn while_the_status_that_tells_a_failure_is_refused_its_event_comes_once() {
+fn while_the_status_of_a_failure_is_refused_its_event_is_sent_once() {
     let mut env = TestEnv::with_catalog(demo());
     env.refuse_status = Some(("Subscription", "the object is too large"));
     env.subscribe("demo", &json!({"channel": "nope"}));
@@ -184,7 +184,7 @@ fn a_csv_that_waits_longer_than_usual_is_reported_with_each_cause() {
 
 /// The rest of the bundle is installed, as upstream does, and an event names what is missing.
 #[test]
-fn what_is_left_out_of_a_bundle_is_told_once() {
+fn what_is_left_out_of_a_bundle_is_reported_once() {
     let mut env = TestEnv::with_catalog([bundle("demo.v1"), bundle("other.v1")]);
     env.set_left_out(&[
         "file `a.yaml`: only the first document is used",

@@ -239,7 +239,7 @@ fn a_deleted_pending_plan_is_made_anew() {
 }
 
 #[test]
-fn a_refused_plan_is_told_to_those_it_was_for() {
+fn a_refused_plan_is_reported_on_its_subscriptions() {
     let mut env = TestEnv::with_catalog(vec![bundle("demo.v1"), bundle("other.v1")]);
     env.subscribe("demo", &json!({}));
     env.subscribe("other", &json!({"channel": "nope"}));
@@ -260,7 +260,7 @@ fn a_refused_plan_is_told_to_those_it_was_for() {
 }
 
 #[test]
-fn a_plan_whose_status_is_refused_is_told_and_taken_up_later() {
+fn a_plan_whose_status_is_refused_is_reported_and_taken_up_later() {
     let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
     env.subscribe("demo", &json!({}));
     env.refuse_status = Some(("InstallPlan", "Request entity too large"));

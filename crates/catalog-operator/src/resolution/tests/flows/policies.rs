@@ -421,7 +421,7 @@ fn by_hand() -> Value {
 
 /// An invalid annotation makes the plan wait, and is reported once.
 #[test]
-fn a_policy_that_cannot_be_read_is_told_and_waits() {
+fn a_policy_that_cannot_be_read_is_reported_and_waits() {
     for key in [
         labels::UPGRADE_APPROVE,
         labels::UPGRADE_WINDOW,
@@ -493,7 +493,7 @@ fn a_crash_after_any_write_leads_to_the_same_plans() {
 
 /// Each when its turn comes, and all have their plans in the end.
 #[test]
-fn refused_plans_are_told_to_those_who_wait_for_them() {
+fn refused_plans_are_reported_on_their_subscriptions() {
     let mut env = with_policies(&[
         ("demo", json!({labels::UPGRADE_WINDOW: SATURDAY})),
         ("other", json!({})),
@@ -564,7 +564,7 @@ fn the_plan_after_a_deleted_one_waits_for_the_failure_too() {
 
 /// Only the beginning of a long annotation is kept.
 #[test]
-fn an_annotation_that_is_too_long_is_told_and_waits() {
+fn an_annotation_that_is_too_long_is_reported_and_waits() {
     let long = format!("Sat 02:00 4h {}", "x".repeat(200_000));
     let mut env = with_policies(&[("demo", json!({labels::UPGRADE_WINDOW: long}))]);
     release(&mut env, &["demo"]);

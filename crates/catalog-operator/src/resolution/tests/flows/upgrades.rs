@@ -202,7 +202,7 @@ fn an_upgrade_never_shows_a_failed_resolution() {
 
 /// Through the catalog.
 #[test]
-fn a_deprecated_bundle_is_told_once_it_is_installed() {
+fn a_deprecated_bundle_is_reported_once_it_is_installed() {
     let mut env = TestEnv::with_catalog(vec![bundle("demo.v1").deprecated("take 2")]);
     env.subscribe("demo", &json!({}));
     env.settle();

@@ -103,7 +103,7 @@ async fn an_upgrade_while_it_is_read_is_nothing_wrong() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_whose_version_is_gone_for_good_is_told() {
+async fn a_subscription_whose_version_is_gone_for_good_is_reported() {
     let cluster = cluster();
     let status = json!({"status": {"installedCSV": "etcd.v0.9.0", "currentCSV": "etcd.v0.9.0"}});
     was(cluster.edit("Subscription", "shop", "db", &status));
@@ -374,7 +374,7 @@ async fn who_may_read_nothing_has_no_answer() {
 
 /// OLM accepts target namespaces that do not exist, and an operator that watches nothing is ready.
 #[tokio::test(start_paused = true)]
-async fn target_namespaces_that_do_not_exist_are_told() {
+async fn target_namespaces_that_do_not_exist_are_reported() {
     let cluster = cluster();
     let targets = ["shop", "there", "nope", "../x"];
     cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "there"}}));

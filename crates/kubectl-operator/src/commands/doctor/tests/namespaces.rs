@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_without_operators_is_told_so() {
+async fn a_namespace_without_operators_is_reported() {
     let cluster = cluster();
     let (client, _link) = cluster.connect();
     let reader = Reader::new(&client, Duration::from_secs(60));
