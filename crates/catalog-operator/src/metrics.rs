@@ -1,4 +1,4 @@
-//! What Prometheus is told of catalogs, Subscriptions and InstallPlans, under upstream's names where it has one
+//! Metrics of catalogs, Subscriptions and InstallPlans, under upstream's names where it has one
 //! (`docs/reference/metrics.md`).
 //!
 //! Gauges are read from the stores when they are asked for, so that nothing has to be kept in step, and no series outlives its

@@ -53,7 +53,7 @@ pub(crate) enum Outcome {
     Over,
 }
 
-/// Tells a failure that lasts from one that passes while OLM works.
+/// Distinguishes a lasting failure from one that passes while OLM works.
 #[derive(Debug, Default)]
 pub(crate) struct Lasting(Option<Instant>);
 

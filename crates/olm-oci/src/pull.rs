@@ -6,8 +6,7 @@
 //! - A tag's digest is computed from the manifest itself, not taken from the registry's header.
 //!   ([`Puller::told_digest`] does take the header, but nothing is pulled by it.)
 //! - Nothing is larger than [`Limits`] allow, compressed or not.
-//! - Hosts are tried in the order of the registry configuration, for every object anew, the registry itself
-//!   last.
+//! - Hosts are tried in the order of the registry configuration, again for each object, the registry itself last.
 
 use std::collections::BTreeMap;
 use std::path::Path;

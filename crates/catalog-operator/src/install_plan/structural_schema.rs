@@ -12,13 +12,13 @@ use serde_json::{Map, Value};
 
 /// Maximum number of faults that are reported for one object.
 const TOLD: usize = 5;
-/// Most memory a compiled pattern may take; one that takes more is not looked at.
+/// Maximum memory of a compiled pattern; a larger one is not checked.
 const PATTERN_BYTES: usize = 128 * 1024;
-/// Steps that one object may take: what is looked at of the schema and of the object, and what defaults bring. Definitions are
-/// checked before any right of the plan's author counts, so whoever has a catalog could otherwise multiply the lists of an object
-/// by the defaults of a schema until no memory is left, for all namespaces.
+/// Maximum number of steps for one object: checked parts of the schema and the object, and defaults. Definitions are checked before
+/// any right of the plan's author counts, so the publisher of a catalog could otherwise multiply the lists of an object by the
+/// defaults of a schema until no memory is left, for all namespaces.
 const WORK: usize = 1_000_000;
-/// Most patterns of a schema that are compiled; the others are not looked at. A bundle may hold tens of thousands.
+/// Maximum number of compiled patterns of a schema; the others are not checked. A bundle may contain tens of thousands.
 const MOST_PATTERNS: usize = 500;
 
 /// A schema, ready to be used many times.
@@ -37,15 +37,15 @@ enum Segment<'a> {
     AnyKey,
 }
 
-/// Takes so many of the steps that are left, if there are as many; once there are not, there are none.
+/// Consumes this many of the remaining steps. Returns false, and leaves none, if there are not enough.
 fn take(work: &mut usize, steps: usize) -> bool {
     let left = work.checked_sub(steps);
     *work = left.unwrap_or(0);
     left.is_some()
 }
 
-/// Where a check stands, and what it found: fields, with `*` for keys that the schema does not name, and what it asks for. Values
-/// are not told: who reads this may not be allowed to read the object.
+/// Current place of a check, and its findings: fields, with `*` for keys that the schema does not name, and their requirements.
+/// Values are not reported, because readers of the plan may not be allowed to read the object.
 struct Walk<'a> {
     path: Vec<Segment<'a>>,
     misfits: Vec<String>,

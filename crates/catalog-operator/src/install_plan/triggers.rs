@@ -70,7 +70,7 @@ pub(crate) fn operator_group_changed(
         let has_namespaces = status.is_some_and(|status| !status.namespaces.is_empty());
         (
             has_namespaces,
-            // The plan tells why.
+            // The plan reports the reason.
             (!has_namespaces).then(|| {
                 (
                     status.is_some_and(|status| status.last_updated.is_some()),

@@ -12,7 +12,7 @@ pub(crate) const MAX_TEXT: usize = 256;
 
 /// A window of less would mostly be missed.
 const LEAST: Duration = Duration::from_secs(60);
-/// A week, after which every window begins anew.
+/// A week, after which every window begins again.
 const MOST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Names of weekdays, from Monday on.

@@ -112,7 +112,7 @@ struct Asked {
     question: Question,
     catalogs: Catalogs,
     kubernetes: Option<KubernetesVersion>,
-    /// Subscriptions whose bundle cannot be unpacked, by name, each with a line for the cause. No resolution tells it.
+    /// Subscriptions whose bundle cannot be unpacked, by name, each with a line for the cause. Resolution does not report it.
     failures: BTreeMap<String, String>,
 }
 

@@ -203,7 +203,7 @@ fn what_went_wrong_counts_before_what_is_on_its_way() {
     assert_eq!(verdict.state, State::Ready);
 }
 
-/// `kubectl wait` and Flux read the condition, and must not be told another cause.
+/// `kubectl wait` and Flux read the condition, and must not see another cause.
 #[test]
 fn the_cause_in_condition_ready_is_reported() {
     let obstacles = olm_api::condition::subscription::OBSTACLES;

@@ -122,7 +122,7 @@ fn what_was_covered_before_is_not_gained() {
         assert!(back.iter().all(|line| line.contains(" + ")), "{back:?}");
         assert_eq!(back.is_empty(), expected.is_empty(), "{before} {after}");
     }
-    // Whoever may do everything with one object may not do one thing with all.
+    // A user with all rights on one object may not do one thing with all objects.
     let everything =
         json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["*"], "resourceNames": ["x"]});
     let gained = told(
@@ -155,7 +155,7 @@ fn a_role_that_is_not_in_the_plan_is_named() {
     );
 }
 
-/// Nobody is bound to it, and everybody who may edit may do it then.
+/// No subject is bound to it, and every user with `edit` gains the rules.
 #[test]
 fn rules_that_are_added_to_roles_of_others_are_reported() {
     let aggregated = |labels: Value, verbs: &[&str]| json!({"kind": "ClusterRole", "metadata": {"name": "x", "labels": labels}, "rules": [rule("", "secrets", verbs)]});
@@ -307,7 +307,7 @@ fn where_a_group_carries_permissions_is_what_it_selects() {
     assert_eq!(Targets::of(&[], "ns"), Targets::Unknown);
 }
 
-/// Whoever approves reads what the operator may do, wherever that is.
+/// An approver sees the operator's rights, in any namespace.
 #[test]
 fn rights_that_the_group_copies_elsewhere_are_reported_there() {
     let rules = json!([rule("", "configmaps", &["delete"])]);

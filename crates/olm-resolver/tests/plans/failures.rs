@@ -1,4 +1,4 @@
-//! What cannot be resolved: reasons, hints and advice.
+//! Subscriptions that cannot be resolved: reasons, hints and advice.
 
 use super::*;
 

@@ -200,7 +200,7 @@ fn the_cause_comes_first_and_what_is_next_is_kept() {
         let text = with_causes(resolved.clone(), &[unpacking], None).to_string();
         assert_eq!(text.contains("; resolves to"), is_told, "{text}");
     }
-    // A cause of a Subscription that is not resolved is told beside its tree.
+    // The cause of an unresolved Subscription is shown beside its tree.
     let other = Cause {
         name: "other".to_owned(),
         ..cause.clone()

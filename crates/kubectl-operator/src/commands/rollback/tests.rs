@@ -149,7 +149,7 @@ async fn the_version_is_held_and_the_approval_stays() {
             "1.0.0",
             Some("=1.0.0"),
         ),
-        // A hold does not tell these versions apart.
+        // A hold does not distinguish these versions.
         (json!({UPGRADE_HOLD: ">=2.0.0"}), manual.clone(), "2.0.0+1", None),
     ] {
         let cluster = failed();
@@ -179,7 +179,7 @@ async fn what_would_lose_data_is_refused() {
         "cannot roll back to etcd.v1.0.0: objects of CustomResourceDefinition etcds.example.com are stored in v2, which etcd.v1.0.0 \
          does not have; migrate them first, see status.storedVersions"
     );
-    // A catalog with images alone does not tell, and OLM checks again.
+    // A catalog with images alone does not show this, and OLM checks again.
     let removed = removal(&cluster).await;
     let rollback = decide(&removed, &Entry::new(bundle_entry("1.0.0")), &bundle(&[])).unwrap();
     assert!(

@@ -1,4 +1,4 @@
-//! Keys that keep writing are slowed down, and nobody else.
+//! Keys that keep writing are slowed down, and no others.
 
 use super::*;
 

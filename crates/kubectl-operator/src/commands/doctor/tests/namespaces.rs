@@ -14,7 +14,7 @@ async fn a_namespace_without_operators_is_reported() {
     cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
     assert!(!reader.lacks("shop").await);
     assert!(reader.lacks("typo").await);
-    // Users who may not read namespaces are not told that one is missing.
+    // For users who may not read namespaces a missing one is not reported.
     cluster.on_request(|_| Some(Fault::Refuse(Refusal::new(403, "Forbidden", "it is forbidden"))));
     assert!(!reader.lacks("typo").await);
 }

@@ -240,7 +240,7 @@ async fn the_plan_for_a_newer_version_than_the_adopted_one_is_left_to_the_user()
     );
 }
 
-/// The bundle of the next version cannot be pulled, which is no concern of who asked for this one.
+/// The bundle of the next version cannot be pulled, which does not matter to a user who requested this one.
 #[tokio::test(start_paused = true)]
 async fn the_requested_version_is_enough_for_a_wait() {
     let cluster = prepared();

@@ -113,7 +113,7 @@ fn a_cluster_role_of_the_roles_name_is_not_promoted_onto() {
     }
 }
 
-/// What everybody may, asked for again and again, by one who may do nothing else; and as much as a CSV can hold of it.
+/// Rights that every user has, requested again and again by an account without others; as many as a ClusterServiceVersion can hold.
 #[test]
 fn one_who_asks_for_everything_often_holds_up_nobody() {
     let asking = |name: &str, value: &dyn Fn(usize) -> String, count: usize| {
