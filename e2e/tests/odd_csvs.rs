@@ -130,7 +130,7 @@ fn a_name_longer_than_a_label_gets_a_status_and_can_be_deleted() -> anyhow::Resu
 
 /// An aggregated API of a Service without endpoints: its discovery returns 503.
 #[test]
-fn an_aggregated_api_that_is_down_freezes_nobody() -> anyhow::Result<()> {
+fn an_unavailable_aggregated_api_blocks_nothing() -> anyhow::Result<()> {
     let lab = Lab::shared()?;
     let namespace = lab.namespace("odd-dead-api")?;
     let group = "dead.odd-dead-api.example.com";

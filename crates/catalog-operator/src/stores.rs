@@ -193,7 +193,7 @@ mod tests {
 
     /// A user who can write a Subscription controls the memory for it, so only a part of an object is kept.
     #[test]
-    fn of_an_annotation_no_more_is_kept_than_is_read() {
+    fn only_the_part_of_an_annotation_that_is_read_is_kept() {
         let annotations = json!({UPGRADE_HOLD: "é".repeat(100_000), "other": "x"});
         let object = json!({
             "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",

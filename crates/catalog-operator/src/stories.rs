@@ -257,7 +257,7 @@ fn a_plan_that_waits_for_approval_says_what_it_changes() {
 }
 
 #[test]
-fn a_lost_registry_pod_is_made_again_and_its_catalog_read_anew() {
+fn a_lost_registry_pod_is_created_and_its_catalog_read_again() {
     let env = story("lost pods");
     let dialled = env.outside.dialled();
     assert!(dialled >= 2, "{dialled}");
@@ -369,7 +369,7 @@ fn the_pause_after_a_pod_that_died_young_ends() {
 }
 
 #[test]
-fn a_namespace_that_is_labelled_anew_gets_registry_pods_that_fit() {
+fn a_namespace_with_changed_labels_gets_registry_pods_that_fit() {
     let mut env = after(&[Serve(first()), Put(catalog())]);
     let before = env.only("Pod")["spec"].clone();
     let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});

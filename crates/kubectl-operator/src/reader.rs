@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_cannot_be_a_name_is_not_asked_for() {
+    async fn an_impossible_name_is_not_requested() {
         let cluster = FakeCluster::new();
         cluster.on_request(|_| Some(Fault::Refuse(Refusal::unavailable("it was asked"))));
         let (client, _link) = cluster.connect();

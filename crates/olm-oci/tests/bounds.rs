@@ -412,7 +412,7 @@ async fn addresses_bring_no_credentials() {
 /// Storage behind a registry cannot name a token service of its own either, which would get the registry's
 /// password.
 #[tokio::test]
-async fn whoever_is_redirected_to_cannot_ask_for_credentials() {
+async fn the_target_of_a_redirect_cannot_request_credentials() {
     let thief = Server::start(|_| Answer::ok(r#"{"token":"ticket"}"#)).await;
     let storage = behind(&thief).await;
     let there = format!("http://{}/", storage.address);

@@ -220,7 +220,7 @@ async fn a_layer_has_the_size_that_its_manifest_names() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_unreachable_and_says_so() {
+async fn an_address_without_a_listener_is_reported_as_unreachable() {
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .and_then(|l| l.local_addr())
         .expect("port")

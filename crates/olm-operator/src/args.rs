@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_flag_given_twice_the_last_counts() {
+    fn the_last_value_of_a_repeated_flag_counts() {
         assert_eq!(
             parse(&["--namespace", "a", "--debug", "--debug", "--namespace=b"]).namespace,
             "b"

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_on_and_on_uses_the_stock_up_and_then_goes_on_slowly() {
+    fn continuous_writes_use_up_the_stock_and_then_continue_slowly() {
         let (mut brake, mut now) = (Brake::default(), Instant::now());
         let waits = rounds(&mut brake, &mut now, FREE_ROUNDS + 1);
         assert!(waits.iter().all(Duration::is_zero), "{waits:?}");

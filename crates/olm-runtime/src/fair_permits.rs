@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_waits_waits_for_one_piece_of_work_of_each_other_namespace() {
+    async fn a_request_waits_for_one_piece_of_work_of_each_other_namespace() {
         let mut names = vec!["noisy"; 200];
         names.extend(["a", "b", "a", "c"]);
         let begun = order(1, &names).await;

@@ -110,7 +110,7 @@ mod tests {
 
     /// What is referred to or not over stays, however old; the one of them that is over is one of the five.
     #[test]
-    fn plans_somebody_needs_are_never_surplus() {
+    fn plans_in_use_are_never_surplus() {
         let mut plans = vec![
             plan("awaited", 1, "RequiresApproval"),
             plan("referenced", 2, "Complete"),

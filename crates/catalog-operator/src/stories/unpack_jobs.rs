@@ -102,7 +102,7 @@ fn a_registry_that_never_answers_is_left_to_a_node_soon() {
 
 /// A user who can write ConfigMaps in the catalog's namespace, and nothing else.
 #[test]
-fn a_config_map_that_somebody_else_wrote_is_not_believed() {
+fn a_config_map_of_another_user_is_not_trusted() {
     // Before the Job is made, under its name.
     let job = begin().only("Job");
     let name = job["metadata"]["name"].clone();

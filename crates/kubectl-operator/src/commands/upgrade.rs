@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_that_is_not_followed_changes_nothing_and_that_is_said() {
+    fn a_channel_that_is_not_followed_changes_nothing_and_is_reported() {
         let gathered = gathered();
         let of = |channel| other_channel(&gathered, "shop", "ready", channel);
         let followed = gathered

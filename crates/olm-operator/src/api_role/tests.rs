@@ -380,7 +380,7 @@ fn a_version_that_the_definition_has_not_gets_no_roles() {
 
 /// Users who can write OperatorGroups or CatalogSources act with OLM's rights.
 #[test]
-fn what_is_olms_own_is_opened_to_nobody() {
+fn olms_own_objects_are_opened_to_no_account() {
     let name = "operatorgroups.operators.coreos.com";
     let stores = Stores::default();
     let mut claiming = csv("a", "");

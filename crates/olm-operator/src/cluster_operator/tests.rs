@@ -251,7 +251,7 @@ fn a_limit_that_flaps_is_reported_once_a_second_at_most() {
 }
 
 #[test]
-fn an_api_that_does_not_answer_is_asked_again_and_holds_up_nobody() {
+fn an_unresponsive_api_is_retried_and_delays_no_other() {
     let mut env = openshift();
     let silent = Arc::new(AtomicBool::new(true));
     let is_silent = Arc::clone(&silent);

@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_that_gets_no_pods_says_why() {
+    fn a_deployment_without_pods_reports_the_reason() {
         let told = |conditions: Value| {
             let live = live(hash(), json!({}), json!({"conditions": conditions}));
             creation_failure(&live).map(str::to_owned)

@@ -259,7 +259,7 @@ fn rbac_003_a_role_of_another_user_is_left_alone_and_reported_once() {
 /// A process that was down when the group was deleted finds its objects by the labels, including upstream's
 /// older names.
 #[test]
-fn what_a_group_left_while_nobody_looked_goes() {
+fn the_rest_of_a_group_deleted_unnoticed_is_removed() {
     let mut env = installed();
     let labels = of_level(&env, "view")["metadata"]["labels"].clone();
     let older = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
@@ -279,7 +279,7 @@ fn what_a_group_left_while_nobody_looked_goes() {
 
 /// A label may be observed before the group it names, so the API server is asked.
 #[test]
-fn nothing_of_a_group_is_deleted_that_is_only_not_heard_of_yet() {
+fn objects_of_a_group_that_is_not_observed_yet_are_not_deleted() {
     let mut env = TestEnv::new();
     env.settle();
     env.cluster.hold("OperatorGroup");

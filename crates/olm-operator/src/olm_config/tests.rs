@@ -62,7 +62,7 @@ fn copy_007_copy_008_the_condition_says_whether_the_setting_is_in_force() {
 }
 
 #[test]
-fn what_is_missing_or_too_much_is_said() {
+fn missing_and_surplus_copies_are_reported() {
     let mut env = installed();
     env.refused.insert(
         "ClusterServiceVersion two".into(),

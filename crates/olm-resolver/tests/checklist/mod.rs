@@ -244,7 +244,7 @@ fn dep_022_resolution_is_per_namespace() {
 }
 
 #[test]
-fn dep_023_an_api_property_serves_whoever_requires_it() {
+fn dep_023_an_api_property_serves_any_bundle_that_requires_it() {
     holds(&["dependency-by-api"]);
 }
 

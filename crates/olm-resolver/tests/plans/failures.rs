@@ -168,7 +168,7 @@ pub(super) fn chain(length: usize) -> String {
 }
 
 #[test]
-fn of_a_long_chain_the_root_cause_is_kept_and_the_cut_is_marked() {
+fn the_root_cause_of_a_long_chain_is_kept_and_the_cut_is_marked() {
     for length in [20, 40, 300] {
         let (part, text) = told(&scenario(&chain(length)));
         assert!(part.message.chars().count() > 300);

@@ -307,7 +307,7 @@ subscriptions:
 
 /// Two operators without Subscriptions exclude each other in all steps, but are reported once.
 #[test]
-fn what_nobody_subscribed_to_fails_once_and_not_in_each_step() {
+fn an_operator_without_subscription_fails_once_and_not_in_each_step() {
     let objects = installed("1.0.0").replace(
         "subscriptions:",
         "- {csv: one.v1.0.0, package: one, provides: [Same.v1.example.com]}\n- {csv: two.v1.0.0, package: two, provides: \

@@ -60,7 +60,7 @@ fn what_was_counted_is_reported_under_the_names_of_the_field() {
 }
 
 #[test]
-fn what_can_be_asked_at_any_time_is_asked_when_the_metrics_are_read() {
+fn current_values_are_read_when_the_metrics_are_read() {
     let metrics = Metrics::registered();
     let waiting = Arc::new(Mutex::new(Some(7)));
     let asked = Arc::clone(&waiting);

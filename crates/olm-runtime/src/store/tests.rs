@@ -235,7 +235,7 @@ fn what_we_deleted_is_gone_at_once_and_old_news_does_not_bring_it_back() {
 
 /// After a restored backup the server's versions start lower than those seen. The store detects it and trusts the next list.
 #[test]
-fn a_server_restored_from_a_backup_is_listed_anew() {
+fn a_server_restored_from_a_backup_is_listed_again() {
     let store = Store::new();
     store.told_applied(config_map("a", "1", 100));
     let list = |version: u64, object: &ConfigMap| {
@@ -482,7 +482,7 @@ async fn a_store_keeps_only_what_has_the_label_it_asks_for() {
 }
 
 #[test]
-fn a_listener_that_panics_stops_nobody() {
+fn a_listener_that_panics_stops_no_other() {
     let store = Store::new();
     store.on_change(|_| panic!("a bug"));
     let heard = Arc::new(Mutex::new(0));

@@ -113,7 +113,7 @@ fn no_text_of_a_key_pair_has_the_key() {
 
 /// A resumed session would not verify the client's certificate again, although it may have expired.
 #[test]
-fn who_shows_a_certificate_shows_it_each_time() {
+fn client_certificates_disable_session_resumption() {
     let folder = TempDir::new().unwrap();
     let authority = Authority::new("one");
     let files = authority.files(folder.path(), None);
@@ -130,7 +130,7 @@ fn who_shows_a_certificate_shows_it_each_time() {
 
 /// Go, and so the API server, uses the last one.
 #[test]
-fn of_several_common_names_the_last_counts() {
+fn the_last_of_several_common_names_counts() {
     let mut params = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();
     params.distinguished_name = rcgen::DistinguishedName::new();
     params

@@ -348,7 +348,7 @@ async fn headers_of_the_api_server_count_only_from_the_api_server() {
 }
 
 #[tokio::test]
-async fn tokens_say_who_somebody_is() {
+async fn tokens_identify_users() {
     let lab = Lab::new();
     let path = format!("{BASE}/packagemanifests");
     let with = async |value: &str| {

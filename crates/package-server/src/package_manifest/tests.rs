@@ -144,7 +144,7 @@ fn pkg_002_channels_are_listed_by_name_with_their_heads_and_the_default() {
 }
 
 #[test]
-fn a_channel_without_head_is_left_out_and_the_first_of_the_others_speaks() {
+fn a_channel_without_head_is_left_out_and_the_first_other_one_counts() {
     let good = head("demo.v1", json!({}), &json!({"from": "good"}));
     let listed = registry_package("stable", &[("stable", None), ("beta", None), ("alpha", None)]);
     let known = channels([("beta", channel(&good)), ("alpha", channel(&good))]);
@@ -158,7 +158,7 @@ fn a_channel_without_head_is_left_out_and_the_first_of_the_others_speaks() {
 }
 
 #[test]
-fn without_a_default_channel_the_first_speaks_and_there_is_no_picture() {
+fn without_a_default_channel_the_first_counts_and_there_is_no_icon() {
     let icon = json!({"icon": [{"base64data": "aGVsbG8=", "mediatype": "image/png"}]});
     let head = head("demo.v1", icon, &json!({"from": "alpha"}));
     let known = channels([("alpha", channel(&head))]);

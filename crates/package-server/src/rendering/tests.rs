@@ -209,7 +209,7 @@ fn what_a_package_has_ready_is_sent_as_it_is() {
 }
 
 #[test]
-fn an_age_that_is_not_known_is_said_to_be_so() {
+fn an_unknown_age_is_reported_as_unknown() {
     let mut item = item("ns", "demo");
     let age = |item: &Item| {
         let told = read(rendering(Shape::Table, Include::None).single(item.clone()));

@@ -297,7 +297,7 @@ fn what_cannot_be_proved_is_not_believed() {
 
 /// A node was lost, the tag has moved, and another pod of the Job wrote other content.
 #[test]
-fn of_two_pods_the_one_that_wrote_last_counts() {
+fn the_pod_that_wrote_last_counts() {
     let left = Left::of("r/b:v1");
     let mut older = left.pods[0].clone();
     older["metadata"]["name"] = json!("a");

@@ -268,7 +268,7 @@ fn another_version_of_the_same_content_needs_no_other_pod() {
 }
 
 #[test]
-fn what_the_status_says_of_a_version_is_said_once() {
+fn the_status_of_a_version_is_reported_once() {
     let mut observed = converge(with(version(7, "same")));
     let mut status = status_of(&observed);
     let reference = status.config_map_reference.as_mut().unwrap();

@@ -281,7 +281,7 @@ fn a_pod_that_looks_for_long_is_reported() {
 
 /// The process may end between the two.
 #[test]
-fn of_two_pods_that_serve_the_one_that_took_over_stays() {
+fn the_serving_pod_that_took_over_stays() {
     let mut observed = asked(Some(OLD));
     let mut promoted = pulled(ready(named(wanted_pod(&observed), "cat-2")), NEW);
     promoted.metadata.creation_timestamp = Some(Time(earlier(1)));

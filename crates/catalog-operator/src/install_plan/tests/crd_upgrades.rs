@@ -61,7 +61,7 @@ fn upgrade(env: &mut TestEnv, definition: Value) {
 }
 
 #[test]
-fn crd_003_mt_004_a_resource_that_does_not_fit_stops_the_upgrade_until_it_is_mended() {
+fn crd_003_mt_004_a_resource_that_does_not_fit_stops_the_upgrade_until_it_is_fixed() {
     let (mut env, lists) = installed(of_sizes(9));
     env.put(demo("tenant", "fits", 1));
     env.put(demo("tenant", "large", 7));
@@ -195,7 +195,7 @@ fn crd_001_mt_004_the_definition_of_one_operator_is_upgraded_at_once() {
 
 /// A bundle that the catalog carries itself has no lookup: its manifest says what it replaces.
 #[test]
-fn crd_001_who_is_replaced_by_a_manifest_does_not_count_either() {
+fn crd_001_a_version_replaced_by_a_manifest_does_not_count_either() {
     let schema = json!({"type": "object"});
     let mut both = defined(vec![
         version("v1beta1", true, false, &schema),

@@ -121,7 +121,7 @@ fn rbac_that_bundles_name_themselves_is_made_again_but_not_changed_again() {
 
 /// A restored object shows which plan's step restored it.
 #[test]
-fn of_several_plans_the_newest_restores() {
+fn the_newest_of_several_plans_restores() {
     for (generation, restorer) in [(2, Some("install-2")), (0, None)] {
         let mut env = completed();
         let mut plan = test_env::plan("install-2", &[small()]);

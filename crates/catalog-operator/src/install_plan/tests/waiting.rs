@@ -226,7 +226,7 @@ fn csv_being_deleted_is_waited_out() {
 
 /// `spec.approved` alone runs the current steps; with a hash, only the reviewed ones.
 #[test]
-fn steps_that_nobody_looked_at_are_not_carried_out() {
+fn steps_that_were_not_reviewed_are_not_executed() {
     let approve = |env: &TestEnv, hash: Option<&str>| {
         env.change_plan(PLAN, |plan| {
             plan["status"]["phase"] = json!("RequiresApproval");

@@ -119,7 +119,7 @@ fn sub_004_automatic_plans_approve_themselves_and_follow_the_channel() {
 }
 
 #[test]
-fn sub_005_manual_plans_wait_until_somebody_approves() {
+fn sub_005_manual_plans_wait_until_a_user_approves() {
     let mut env = TestEnv::with_catalog([bundle("demo.v1")]);
     env.subscribe("demo", &json!({"installPlanApproval": "Manual"}));
     env.advance(std::time::Duration::from_secs(3600));
@@ -193,7 +193,7 @@ fn sub_009_what_is_new_is_installed_at_the_head_of_the_channel() {
 /// OLM's manifests give the right to write Subscriptions to the built-in roles `admin` and `edit`, and not to `view`; other
 /// users have none but those that an administrator gives them.
 #[test]
-fn sub_010_who_may_only_look_cannot_create_subscriptions() {
+fn sub_010_read_only_users_cannot_create_subscriptions() {
     let manifest = include_bytes!("../../../../../manifests/install.yaml");
     let objects = olm_fbc::yaml::parse_all(manifest).unwrap();
     let names = |rule: &Value, field: &str, one: &str| {

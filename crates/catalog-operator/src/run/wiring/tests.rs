@@ -146,7 +146,7 @@ async fn a_catalog_wakes_itself_and_who_uses_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_labelled_anew_wakes_its_catalogs() {
+async fn a_namespace_with_changed_labels_wakes_its_catalogs() {
     let rig = Rig::new().await;
     let namespace = |level: &str| {
         of(json!({"metadata": {"name": "ns", "labels": {"pod-security.kubernetes.io/enforce": level}}}))
@@ -251,7 +251,7 @@ async fn rights_that_change_or_go_wake_the_plan_and_others_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_bundle_is_woken() {
+async fn subscribers_of_a_bundle_are_woken() {
     let rig = Rig::new().await;
     super::wake(&rig.parts.queues, &Subscriber::Namespace("ns".into()));
     rig.check(&["namespace ns"]).await;

@@ -50,7 +50,7 @@ fn held(object: &impl std::fmt::Debug) -> usize {
 }
 
 #[test]
-fn of_a_forged_job_no_more_is_kept_than_is_read() {
+fn only_the_fields_that_are_read_are_kept_of_a_forged_job() {
     let name = "0".repeat(NAME_LENGTH);
     let (job, pod) = (job(&name), pod(&name));
     assert!(held(&job) < 4096, "{}", held(&job));
@@ -61,7 +61,7 @@ fn of_a_forged_job_no_more_is_kept_than_is_read() {
 }
 
 #[test]
-fn of_what_bears_no_name_of_an_unpack_nothing_is_kept() {
+fn nothing_is_kept_of_jobs_without_the_name_of_an_unpack() {
     for label in ["", "kube-root-ca.crt", &"g".repeat(NAME_LENGTH)] {
         let (job, pod) = (job(label), pod(label));
         assert_eq!(*job, KeptJob::default(), "{label}");

@@ -234,7 +234,7 @@ async fn a_plan_that_changes_meanwhile_is_not_approved() {
 
 /// The second user sees that it is approved, and not that nothing was.
 #[tokio::test]
-async fn what_somebody_else_approves_meanwhile_is_approved() {
+async fn a_plan_approved_by_another_user_is_approved() {
     let approval = json!({"spec": {"approved": true}});
     for phase in ["RequiresApproval", "Complete"] {
         let cluster = cluster(plan());
@@ -265,7 +265,7 @@ async fn what_somebody_else_approves_meanwhile_is_approved() {
 
 /// The user approves what was shown. If the preview changes meanwhile, it is shown and the question is asked again.
 #[tokio::test]
-async fn what_changes_while_somebody_thinks_is_shown_before_it_is_approved() {
+async fn changes_during_the_prompt_are_shown_before_the_approval() {
     let preview_with = |unknown: &str| {
         let mut preview = preview();
         preview["unknown"] = json!([unknown]);

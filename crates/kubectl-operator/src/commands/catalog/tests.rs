@@ -43,7 +43,7 @@ fn catalog(image: &str) -> Value {
 }
 
 #[test]
-fn a_catalog_is_made_of_what_was_said_of_it() {
+fn a_catalog_is_built_from_its_description() {
     let source = source(
         &add_args(&[
             "--priority",
@@ -232,7 +232,7 @@ fn used() -> FakeCluster {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_uses_a_catalog_is_named_before_it_goes() {
+async fn users_of_a_catalog_are_listed_before_its_removal() {
     let cluster = used();
     let (told, result) = removed(&cluster, false).await;
     assert!(!result.unwrap());

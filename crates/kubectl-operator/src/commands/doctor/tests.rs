@@ -207,7 +207,7 @@ async fn unguarded_labels_are_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_finding_names_the_object_the_cause_and_what_mends_it() {
+async fn each_finding_names_the_object_the_cause_and_the_fix() {
     let cluster = cluster();
     cluster.edit(
         "CatalogSource",
@@ -480,7 +480,7 @@ async fn what_may_not_be_read_is_not_fine() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_that_does_not_answer_holds_nobody_up_and_is_no_answer() {
+async fn an_unresponsive_cluster_delays_nothing_and_is_no_answer() {
     let cluster = cluster();
     cluster.on_request(|_| Some(Fault::Hang));
     let start = tokio::time::Instant::now();

@@ -114,7 +114,7 @@ fn a_deleted_csv_is_reported_as_not_coming_back() {
 }
 
 #[test]
-fn who_is_at_the_head_of_a_channel_hears_that() {
+fn an_operator_at_the_channel_head_reports_that() {
     let objects = OBJECTS
         .replace("etcd.v1.0.0", "etcd.v1.1.0")
         .replace("version: 1.0.0", "version: 1.1.0");

@@ -157,7 +157,7 @@ fn what_cannot_be_installed_is_reported_with_the_way_out() {
 
 /// package-server returns this one to a request by name, and upstream's plugin uses it.
 #[test]
-fn of_several_catalogs_the_preferred_one_is_taken_and_that_is_said() {
+fn the_preferred_one_of_several_catalogs_is_used_and_reported() {
     let two = [package("etcd", "cat"), package("etcd", "other")];
     let there = There {
         namespace: "shop",
@@ -370,7 +370,7 @@ async fn namespace_group_and_subscription_are_made_in_this_order() {
 
 /// Otherwise one malformed object could block every installation in the namespace.
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_keeps_nobody_from_installing() {
+async fn unreadable_objects_do_not_prevent_an_install() {
     let cluster = served();
     cluster.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
     cluster.put(manifest("etcd", "cat"));
@@ -416,7 +416,7 @@ async fn what_cannot_be_read_keeps_nobody_from_installing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_not_make_a_subscription_hears_what_was_made() {
+async fn a_user_without_the_right_to_subscribe_sees_the_created_objects() {
     let cluster = served();
     cluster.put(manifest("etcd", "cat"));
     cluster.on_request(|request| {

@@ -342,7 +342,7 @@ async fn the_subscription_is_in_a_file_until_it_is_created() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_there_is_nothing_to_go_back_to_that_is_said() {
+async fn a_missing_earlier_version_is_reported() {
     let cluster = failed();
     let before = removal(&cluster).await;
     assert_eq!(

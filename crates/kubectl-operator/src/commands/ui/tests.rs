@@ -229,7 +229,7 @@ fn text_of(page: &Seen) -> String {
 }
 
 #[tokio::test]
-async fn whoever_has_the_link_and_nobody_else_gets_in() {
+async fn only_users_with_the_link_are_admitted() {
     let cluster = cluster();
     served(&cluster, &[], async |mut browser| {
         let before = browser.page("operators").await;
@@ -529,7 +529,7 @@ async fn unreadable_objects_are_reported_on_the_page() {
 }
 
 #[tokio::test]
-async fn however_many_look_the_cluster_is_asked_once() {
+async fn many_viewers_share_one_request_to_the_cluster() {
     let cluster = cluster();
     logged_in(&cluster, async |browser| {
         let asked = Arc::new(AtomicUsize::new(0));

@@ -206,7 +206,7 @@ async fn a_definition_that_others_need_does_not_go() {
 
 /// A single malformed object must not block every removal, but it may contain a relevant name.
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_stands_in_the_way_of_what_it_names_alone() {
+async fn unreadable_objects_block_only_the_objects_that_they_name() {
     let cluster = cluster();
     let mut broken = csv("2.0.0", "Succeeded", "");
     broken["metadata"]["namespace"] = json!("other");
@@ -231,7 +231,7 @@ async fn what_cannot_be_read_stands_in_the_way_of_what_it_names_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_see_all_namespaces_deletes_no_definition() {
+async fn without_access_to_all_namespaces_no_definition_is_deleted() {
     let cluster = cluster();
     cluster.on_request(|request| {
         let is_all = request.namespace.is_empty() && request.kind.kind != "CustomResourceDefinition";
@@ -266,7 +266,7 @@ async fn a_request_for_cleanup_loses_no_object() {
 
 /// Another user installs it again while the question waits for an answer.
 #[tokio::test(start_paused = true)]
-async fn what_was_made_anew_is_not_deleted() {
+async fn recreated_objects_are_not_deleted() {
     let cluster = cluster();
     let removal = looked(&cluster, &[]).await.unwrap();
     cluster.delete("Subscription", "shop", "db");
@@ -532,7 +532,7 @@ async fn a_refused_step_reports_the_way_out() {
 
 /// A definition that another operator owns is still managed.
 #[tokio::test(start_paused = true)]
-async fn what_others_own_is_not_said_to_be_left_to_nobody() {
+async fn objects_of_others_are_not_reported_as_left_behind() {
     let cluster = cluster();
     let mut other = owner("9.0.0");
     other["metadata"]["namespace"] = json!("other");

@@ -77,7 +77,7 @@ fn a_refused_membership_leaves_the_phase_of_who_runs_and_is_reported_beside_it()
 }
 
 #[test]
-fn a_process_that_starts_anew_does_not_take_back_what_is_still_so() {
+fn a_new_process_does_not_withdraw_reports_that_still_hold() {
     let mut env = installed();
     env.settle_for(20);
     env.refused
@@ -93,7 +93,7 @@ fn a_process_that_starts_anew_does_not_take_back_what_is_still_so() {
 }
 
 #[test]
-fn a_csv_that_cannot_go_says_why() {
+fn a_csv_that_cannot_be_deleted_reports_the_reason() {
     let mut env = installed();
     env.refused
         .insert("ClusterServiceVersion".into(), FailureClass::Forbidden);

@@ -407,7 +407,7 @@ fn cleaned(mut object: Value) -> Value {
 }
 
 #[test]
-fn rights_somebody_made_by_hand_do_and_nothing_is_added_to_them() {
+fn manually_created_rights_suffice_and_nothing_is_added_to_them() {
     let mut env = prepared();
     env.by_hand = true;
     env.put(account(json!([])));

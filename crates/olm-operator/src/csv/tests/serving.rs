@@ -224,7 +224,7 @@ fn wh_002_webhooks_are_called_for_what_is_in_the_groups_namespaces() {
 }
 
 #[test]
-fn whatever_is_damaged_is_mended() {
+fn any_damage_is_repaired() {
     let pem = |text: &str| serde_json::to_value(ByteString(text.into())).unwrap();
     type Damage = fn(&mut TestEnv, Value);
     let damages: [(&str, bool, Damage); 10] = [

@@ -214,7 +214,7 @@ fn a_user_who_writes_the_phase_starts_the_install_again() {
 }
 
 #[test]
-fn an_unknown_phase_is_left_to_whoever_wrote_it() {
+fn an_unknown_phase_is_left_to_its_author() {
     let mut env = installed();
     env.edit(
         "ClusterServiceVersion",

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_and_what_is_empty_are_nobodys_loss() {
+    fn replicas_and_empty_fields_are_no_loss() {
         for field in [
             "/f:replicas",
             "/f:strategy",

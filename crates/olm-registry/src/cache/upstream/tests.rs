@@ -205,7 +205,7 @@ fn files_have_the_modes_of_upstream_and_nothing_else_is_left() {
 }
 
 #[test]
-fn what_fits_stays_and_what_does_not_is_written_anew() {
+fn matching_objects_stay_and_others_are_written_again() {
     let dir = tempfile::tempdir().expect("folder");
     let catalog = odd_catalog(dir.path());
     let cache_dir = dir.path().join("cache");

@@ -197,7 +197,7 @@ async fn met_001_metrics_are_served_to_whom_the_api_server_allows_it_and_health_
 }
 
 #[tokio::test]
-async fn a_certificate_says_who_somebody_is_where_there_is_no_token() {
+async fn a_certificate_identifies_the_user_without_a_token() {
     let server = Server::start().await;
     let scraper = server.clients.sign("ada", &["scrapers"]);
     let eve = server.clients.sign("eve", &[]);
@@ -285,7 +285,7 @@ async fn the_api_servers_error_is_logged_once_and_not_sent_to_clients() {
 }
 
 #[tokio::test]
-async fn http_2_is_not_spoken_and_a_head_without_end_is_cut_off() {
+async fn http_2_is_not_supported_and_an_endless_head_is_cut_off() {
     let server = Server::start().await;
     let both: [&[u8]; 2] = [b"h2", b"http/1.1"];
     let mut stream = server
@@ -306,7 +306,7 @@ async fn http_2_is_not_spoken_and_a_head_without_end_is_cut_off() {
 
 /// A client that sends nothing, not even a handshake, is disconnected after the deadline.
 #[tokio::test]
-async fn whoever_sends_nothing_is_left() {
+async fn an_idle_connection_is_closed() {
     let server = Server::start().await;
     let mut silent = tokio::net::TcpStream::connect(server.address).await.unwrap();
     let mut shaken = server

@@ -171,7 +171,7 @@ fn told(attributes: &[KeyValue]) -> BTreeMap<&str, String> {
 }
 
 #[tokio::test]
-async fn a_round_and_its_requests_are_one_trace() {
+async fn a_reconcile_and_its_requests_are_one_trace() {
     let collector = Collector::start(Some(200), None).await;
     let export = started(&collector.variables());
     let subscriber = Registry::default().with(export.layer());
@@ -375,7 +375,7 @@ async fn a_collector_that_refuses_is_reported_once_until_it_accepts_something() 
 }
 
 #[tokio::test]
-async fn a_silent_collector_holds_up_neither_rounds_nor_the_end() {
+async fn an_unresponsive_collector_delays_neither_reconciles_nor_the_exit() {
     let silent = Collector::start(None, None).await;
     let export = started(&silent.variables());
     let subscriber = Registry::default().with(export.layer());

@@ -104,7 +104,7 @@ fn operator_groups_are_counted() {
 /// An operator that does not support its OperatorGroup is reported on the Subscription: before the plan is approved, and afterwards by the
 /// failure. The plan is made all the same.
 #[test]
-fn an_install_mode_that_is_not_supported_stands_in_the_condition() {
+fn an_unsupported_install_mode_is_in_the_condition() {
     for (approval, expected) in [("Manual", "RequiresApproval"), ("Automatic", "Installing")] {
         let mut env = TestEnv::with_catalog([bundle("demo.v1")]);
         env.edit(

@@ -150,7 +150,7 @@ fn a_plan_that_was_restored_from_a_backup_holds_nothing_up() {
 
 /// Users who can write InstallPlans can claim any generation; the namespace's own plans are counted regardless of that.
 #[test]
-fn a_generation_that_somebody_made_up_stops_nothing() {
+fn an_invented_generation_stops_nothing() {
     for generation in [i64::MAX, i64::MAX - 1, 7] {
         let mut env = TestEnv::with_catalog(vec![bundle("demo.v1")]);
         let foreign = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
@@ -217,7 +217,7 @@ fn a_bundle_that_comes_late_does_not_cost_the_plan_of_the_others() {
 
 /// The plan is created again under another name and still requires approval.
 #[test]
-fn a_deleted_pending_plan_is_made_anew() {
+fn a_deleted_pending_plan_is_created_again() {
     let mut env = TestEnv::with_catalog(demo());
     env.subscribe("demo", &json!({"installPlanApproval": "Manual"}));
     env.settle();

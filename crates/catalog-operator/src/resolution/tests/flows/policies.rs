@@ -163,7 +163,7 @@ fn a_large_upgrade_waits_until_the_annotation_allows_it_or_a_user_does() {
 
 /// The window of one Subscription opens for no other.
 #[test]
-fn what_one_subscription_waits_for_holds_up_no_other() {
+fn a_waiting_subscription_delays_no_other() {
     let mut env = with_policies(&[
         ("alone", json!({})),
         ("demo", json!({labels::UPGRADE_WINDOW: SATURDAY})),

@@ -119,7 +119,7 @@ async fn the_first_plan_is_approved_and_waited_for() {
 
 /// Only a resolution that an error prevented may still succeed by itself.
 #[tokio::test(start_paused = true)]
-async fn what_only_somebody_can_mend_ends_the_wait() {
+async fn a_problem_that_only_a_user_can_fix_ends_the_wait() {
     for (condition, text, ends_early) in [
         (
             &["BundleUnpackFailed"][..],

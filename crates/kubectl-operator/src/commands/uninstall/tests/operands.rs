@@ -28,7 +28,7 @@ async fn looked_with(
 
 /// Results without a terminal, by each flag of upstream's plugin.
 #[tokio::test(start_paused = true)]
-async fn operands_abort_unless_it_is_said_what_becomes_of_them() {
+async fn operands_abort_without_a_strategy() {
     let cluster = with_operands(&[]);
     cluster.take_log();
     for name in ["db", "etcd"] {
@@ -148,7 +148,7 @@ async fn all_of_an_operator_goes_and_nothing_of_others() {
 
 /// OLM creates it again while a definition has its label.
 #[tokio::test(start_paused = true)]
-async fn an_operator_object_that_lists_what_others_need_is_not_said_to_be_deleted() {
+async fn an_operator_object_that_lists_what_others_need_is_not_reported_as_deleted() {
     let cluster = with_operands(&[]);
     let refs =
         json!([{"kind": "CustomResourceDefinition", "name": CRD, "apiVersion": "apiextensions.k8s.io/v1"}]);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn of_two_csvs_neither_is_taken() {
+fn neither_of_two_csvs_is_used() {
     let two = files(&[csv(), crd(), csv()]);
     let found = check_content(&two, &Optional::default(), &ShapeValidator);
     assert!(

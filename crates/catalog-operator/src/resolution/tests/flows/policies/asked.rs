@@ -84,7 +84,7 @@ fn a_version_that_is_recalled_while_it_waits_is_not_installed() {
 }
 
 #[test]
-fn who_changes_the_channel_while_it_waits_gets_what_that_has() {
+fn a_waiting_subscription_with_another_channel_gets_that_channels_version() {
     for beside in [false, true] {
         let mut env = waiting(beside);
         env.edit("Subscription", "demo-sub", &json!({"spec": {"channel": "fast"}}));

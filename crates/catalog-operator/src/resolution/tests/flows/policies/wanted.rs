@@ -63,7 +63,7 @@ fn plan_with(env: &TestEnv, csv: &str) -> String {
 
 /// When the window opens each Subscription gets its current version; unwanted versions are gone by then.
 #[test]
-fn who_moves_on_while_it_waits_gets_the_newer_version_alone() {
+fn a_waiting_subscription_that_moves_on_gets_only_the_newer_version() {
     let window = json!({labels::UPGRADE_WINDOW: SATURDAY});
     let mut env = with_policies(&[("a", window.clone()), ("b", window), ("idle", json!({}))]);
     publish(&mut env, &[("a", 2), ("b", 2), ("idle", 1)]);
@@ -110,7 +110,7 @@ fn who_is_tied_to_one_that_moves_on_moves_with_it() {
 
 /// A waiting plan for each published version would be one more plan to approve by mistake.
 #[test]
-fn plans_that_everybody_has_moved_on_from_go() {
+fn plans_that_no_subscription_uses_are_deleted() {
     let mut env = with_policies(&[
         ("demo", json!({labels::UPGRADE_APPROVE: "patch"})),
         ("idle", json!({})),
@@ -248,7 +248,7 @@ fn what_a_deleted_subscription_was_to_have_is_not_installed_for_others() {
 /// It is asked for its policy like any other, and the plan has what it is to have once it is resolved: not while the
 /// ClusterServiceVersion of the one before is in the way.
 #[test]
-fn a_subscription_that_is_made_anew_is_asked_again() {
+fn a_recreated_subscription_is_resolved_again() {
     let anew: &[(&str, bool)] = &[("demo.v2,upper.v2", true)];
     for (csv_gone, later, expected) in [
         (true, json!({}), anew),
@@ -277,7 +277,7 @@ fn a_subscription_that_is_made_anew_is_asked_again() {
 
 /// The old plan is not executed with the unwanted version, and the other Subscriptions get theirs.
 #[test]
-fn who_moves_on_alone_keeps_no_other_from_its_window() {
+fn a_subscription_that_moves_alone_delays_no_others_window() {
     let mut env = tied(&json!({labels::UPGRADE_WINDOW: SATURDAY}));
     let rows = [
         bundle("demo.v1").provides("A"),
