@@ -563,14 +563,14 @@ async fn the_digest_of_a_tag_comes_from_headers_alone_or_else_from_the_manifest(
     for (fault, expected) in faults {
         let server = faulty(&image, fault).await;
         let tag = server.reference("demo/bundle:v1");
-        let told = Puller::default().told_digest(&tag, &anonymous).await;
+        let told = Puller::default().reported_digest(&tag, &anonymous).await;
         assert_eq!(&told.expect("told"), image.digest());
         let seen = server.seen();
         let methods: Vec<&str> = seen.iter().map(|seen| seen.posted.as_str()).collect();
         assert_eq!(methods, expected);
         // A reference with a digest needs no request.
         let pinned = tag.pinned(image.digest().clone());
-        let told = Puller::default().told_digest(&pinned, &anonymous).await;
+        let told = Puller::default().reported_digest(&pinned, &anonymous).await;
         assert_eq!(&told.expect("told"), image.digest());
         assert_eq!(server.seen().len(), expected.len());
     }
@@ -581,7 +581,7 @@ async fn the_digest_of_a_tag_comes_from_headers_alone_or_else_from_the_manifest(
     ] {
         let server = faulty(&image, move |_| Some(Answer::status(status))).await;
         let tag = server.reference("demo/bundle:v1");
-        let told = Puller::default().told_digest(&tag, &anonymous).await;
+        let told = Puller::default().reported_digest(&tag, &anonymous).await;
         assert_eq!(told.expect_err("refused").class(), class, "{status}");
     }
 }
@@ -593,7 +593,7 @@ async fn an_endless_answer_about_a_digest_ends() {
     let server = faulty(&image, |_| Some(Answer::ok("").tail(Tail::Endless))).await;
     let tag = server.reference("demo/bundle:v1");
     let told = Puller::default()
-        .told_digest(&tag, &Credentials::anonymous())
+        .reported_digest(&tag, &Credentials::anonymous())
         .await;
     assert_eq!(told.expect_err("endless").class(), PullErrorClass::TooLarge);
 }

@@ -200,7 +200,7 @@ fn demands(schema: &Value) -> Value {
     };
     let asking = fields
         .iter()
-        .filter(|(field, value)| !is_told_only(field) && !is_default(field, value));
+        .filter(|(field, value)| !is_descriptive(field) && !is_default(field, value));
     let asking = asking.map(|(field, value)| {
         let value = match (field.as_str(), value) {
             // Keys of it are names of fields, which may be called like anything.
@@ -217,7 +217,7 @@ fn demands(schema: &Value) -> Value {
 }
 
 /// Fields of a schema that this check does not compare with objects.
-fn is_told_only(field: &str) -> bool {
+fn is_descriptive(field: &str) -> bool {
     matches!(
         field,
         "description" | "title" | "example" | "externalDocs" | "format" | "x-kubernetes-validations"

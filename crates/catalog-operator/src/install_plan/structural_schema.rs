@@ -11,7 +11,7 @@ use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
 /// Maximum number of faults that are reported for one object.
-const TOLD: usize = 5;
+const MAX_REPORTED: usize = 5;
 /// Maximum memory of a compiled pattern; a larger one is not checked.
 const PATTERN_BYTES: usize = 128 * 1024;
 /// Maximum number of steps for one object: checked parts of the schema and the object, and defaults. Definitions are checked before
@@ -61,7 +61,7 @@ impl<'a> Walk<'a> {
     }
 
     fn misfit(&mut self, wanted: impl fmt::Display) {
-        if self.misfits.len() >= TOLD {
+        if self.misfits.len() >= MAX_REPORTED {
             return;
         }
         let mut field = String::new();
@@ -111,7 +111,7 @@ impl StructuralSchema {
     }
 
     fn check<'a>(&'a self, schema: &'a Value, value: &Value, walk: &mut Walk<'a>) {
-        let Some(schema) = schema.as_object().filter(|_| walk.misfits.len() < TOLD) else {
+        let Some(schema) = schema.as_object().filter(|_| walk.misfits.len() < MAX_REPORTED) else {
             return;
         };
         if !take(&mut walk.work, 1 + steps_of(value)) {

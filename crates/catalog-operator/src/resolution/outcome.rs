@@ -98,7 +98,7 @@ pub(crate) fn resolution_event(
     for subscription in &observed.subscriptions {
         let outcome = outcomes_by_subscription.get(&subscription.name_any());
         if let Some(ResolutionOutcome::ResolutionFailed { message, .. }) = outcome
-            && !tells(subscription, reasons::RESOLUTION_FAILED, message)
+            && !is_reported(subscription, reasons::RESOLUTION_FAILED, message)
             && !news.contains(&message.as_str())
         {
             news.push(message);
@@ -132,7 +132,7 @@ pub(crate) fn unpack_event(subscription: &Subscription, outcome: &ResolutionOutc
     let ResolutionOutcome::UnpackFailed { message, .. } = outcome else {
         return None;
     };
-    (!tells(subscription, reasons::BUNDLE_UNPACK_FAILED, message))
+    (!is_reported(subscription, reasons::BUNDLE_UNPACK_FAILED, message))
         .then(|| subscription_warning(subscription, reasons::BUNDLE_UNPACK_FAILED, message))
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn subscription_warning(subscription: &Subscription, reason: &str, me
 }
 
 /// True if the Subscription's status contains this already.
-fn tells(subscription: &Subscription, type_: &str, message: &str) -> bool {
+fn is_reported(subscription: &Subscription, type_: &str, message: &str) -> bool {
     let conditions = subscription.status.iter().flat_map(|status| &status.conditions);
     conditions
         .into_iter()

@@ -331,7 +331,7 @@ fn a_message_that_others_repeat_is_reported_once() {
         (&["it is down", "down", "it is down"], &["it is down"]),
     ] {
         let messages: Vec<String> = messages.iter().map(|text| (*text).to_owned()).collect();
-        assert_eq!(told_once(&messages), expected, "{messages:?}");
+        assert_eq!(distinct_messages(&messages), expected, "{messages:?}");
     }
 }
 

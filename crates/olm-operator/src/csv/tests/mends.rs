@@ -239,6 +239,6 @@ fn missing_requirements_of_apis_and_webhooks_have_upstreams_text() {
             "installing: missing deployment with name=d",
         ),
     ] {
-        assert_eq!(install::told(text), expected);
+        assert_eq!(install::message_of(text), expected);
     }
 }

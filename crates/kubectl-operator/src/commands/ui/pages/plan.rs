@@ -70,7 +70,7 @@ pub(in super::super) fn plan(frame: &Frame<'_>, shown: &Shown, digest: &str) -> 
     };
     let live = match shown.approved {
         true => Live::No,
-        false => Live::Told(digest),
+        false => Live::Reported(digest),
     };
     page(frame, live, &body)
 }
